@@ -1,0 +1,43 @@
+# `make help` lists what can be done.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all check format dist clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+install: $(STAMP)  ## make .venv and install the package into it, editable, with the test tools
+
+$(STAMP): setup.cfg pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	touch $(STAMP)
+
+demo: install  ## embed the sample corpus with the bundled model and show the file
+	$(BIN)/elmo embed docs/sample.txt -o demo.hdf5 --overwrite
+	$(BIN)/elmo inspect demo.hdf5
+
+test: install  ## the quick suite
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-all: install  ## the whole suite, with what takes longer
+	$(BIN)/python -m pytest
+
+check: install  ## format, lint, types
+	$(BIN)/ruff format --check elmo_cli tests
+	$(BIN)/ruff check elmo_cli tests
+	$(BIN)/mypy
+
+format: install  ## put every file into the house's format
+	$(BIN)/ruff format elmo_cli tests
+	$(BIN)/ruff check --fix elmo_cli tests
+
+dist: install  ## build the wheel, the bundled model inside
+	$(BIN)/python -m build --wheel
+
+clean:  ## remove what was made, but not .venv
+	rm -rf build dist *.egg-info demo.hdf5 .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,59 @@
+"""Contextual word vectors from the command line: the biLM of Peters et al. 2018 (ELMo).
+
+    from elmo_cli import load, Embedder, ElmoMix, open_embeddings
+
+    embedder = Embedder(load())
+    layers = embedder.embed(["The", "cat", "sat"])  # (layer, token, dim) float32
+
+Names are imported on first use, so that `import elmo_cli` does not import torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from elmo_cli.version import __version__
+
+if TYPE_CHECKING:
+    from elmo_cli.embed.embedder import Embedder
+    from elmo_cli.errors import ElmoError
+    from elmo_cli.model.bilm import BiLM
+    from elmo_cli.model.mix import ElmoMix
+    from elmo_cli.pretrained.load import load
+    from elmo_cli.store.reader import open_embeddings
+    from elmo_cli.text.formats import read_sentences
+    from elmo_cli.text.sentence import Sentence
+
+_HOMES = {
+    "BiLM": "elmo_cli.model.bilm",
+    "ElmoError": "elmo_cli.errors",
+    "ElmoMix": "elmo_cli.model.mix",
+    "Embedder": "elmo_cli.embed.embedder",
+    "Sentence": "elmo_cli.text.sentence",
+    "load": "elmo_cli.pretrained.load",
+    "open_embeddings": "elmo_cli.store.reader",
+    "read_sentences": "elmo_cli.text.formats",
+}
+
+__all__ = [
+    "BiLM",
+    "ElmoError",
+    "ElmoMix",
+    "Embedder",
+    "Sentence",
+    "__version__",
+    "load",
+    "open_embeddings",
+    "read_sentences",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'elmo_cli' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""From a name, a folder or a zip to a biLM."""

@@ -1,0 +1,1 @@
+"""How an embeddings file is keyed and shaped, one layout a file."""

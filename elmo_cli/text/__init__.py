@@ -1,0 +1,1 @@
+"""Text to tokens, sentences and batches of character ids; numpy, no torch."""

@@ -1,0 +1,57 @@
+"""CharacterIds: from a token to the ids of its characters, which are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
+
+BEGIN, END = "<S>", "</S>"  # the tokens that wrap a sentence
+_BORDERS = (BEGIN, END)
+
+Ids = npt.NDArray[np.int64]
+
+
+class CharacterIds:
+    """Ids of the characters of tokens: begin of word, bytes of UTF-8, end of word, padding.
+
+    Args:
+        max_characters: places of a token (50); two are for the borders of the word, so a token is
+            cut after 48 bytes, within a character if need be.
+
+    Source: bilm-tf `bilm/data.py` `UnicodeCharsVocabulary`, without the 1 that inference adds:
+    bytes are 0..255. "<S>" and "</S>" in a text are the borders of a sentence, as in AllenNLP.
+    """
+
+    def __init__(self, max_characters: int = 50) -> None:
+        self.max_characters = max_characters
+
+    def is_cut(self, token: str) -> bool:
+        """Whether the token has more bytes than there are places."""
+        # A character has at most 4 bytes: short tokens need no encoding to know.
+        places = self.max_characters - 2
+        return len(token) * 4 > places and len(token.encode("utf-8", "ignore")) > places
+
+    def token(self, token: str) -> Ids:
+        """The ids of one token, (char,) int64."""
+        ids: Ids = self.tokens([token])[0]
+        return ids
+
+    def tokens(self, tokens: Iterable[str]) -> Ids:
+        """The ids of tokens, (token, char) int64."""
+        rows = list(tokens)
+        ids = np.full((len(rows), self.max_characters), PADDING, np.int64)
+        ids[:, 0] = BEGIN_WORD
+        for row, token in zip(ids, rows, strict=True):
+            if token in _BORDERS:
+                row[1] = BEGIN_SENTENCE if token == BEGIN else END_SENTENCE
+                row[2] = END_WORD
+                continue
+            # Lone surrogates have no bytes in UTF-8; they are left out, as in the originals.
+            spelled = token.encode("utf-8", "ignore")[: self.max_characters - 2]
+            row[1 : 1 + len(spelled)] = np.frombuffer(spelled, np.uint8)
+            row[1 + len(spelled)] = END_WORD
+        return ids

@@ -1,0 +1,1 @@
+"""Language modelling: the training of a biLM."""

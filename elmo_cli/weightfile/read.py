@@ -1,0 +1,152 @@
+"""Read biLM weights from HDF5, in the form of bilm-tf and AllenNLP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+
+from elmo_cli.errors import WeightFileError
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.options import N_CHARACTERS, Options
+from elmo_cli.weightfile.table import Row, lstm_path, rows
+from elmo_cli.weightfile.transforms import Array
+
+_PAIR = "the options and the weights must come from one model"
+
+
+def read_bilm(options: str | Path | Options, weights: str | Path) -> BiLM:
+    """A biLM from its two files.
+
+    Args:
+        options: an options.json, or what it says.
+        weights: an HDF5 file, float32 or float16.
+    Returns:
+        The biLM in float32 on the CPU, ready for inference (`eval`, no gradients).
+    Raises:
+        OptionsError: the options can't describe a biLM.
+        WeightFileError: the weights are damaged, foreign, hold NaN, or have other shapes.
+    Source: bilm-tf `bilm/model.py` `_pretrained_initializer`.
+    """
+    if not isinstance(options, Options):
+        options = Options.from_file(options)
+    with open_weights(weights) as file:
+        options = _settled(options, file, str(weights))
+        table = rows(options)
+        for row in table:  # every shape before the first byte of memory is taken
+            _check(file, row, str(weights))
+        # Parameters are taken over from the file, so none is initialised first.
+        with torch.device("meta"):
+            bilm = BiLM(options)
+        parameters: dict[str, torch.Tensor] = {}
+        for row in table:
+            parameters.update(_parameters(file, row, str(weights)))
+    bilm.load_state_dict(parameters, assign=True)
+    return bilm.eval().requires_grad_(False)
+
+
+def open_weights(path: str | Path) -> h5py.File:
+    """Open a weight file for reading.
+
+    Raises:
+        WeightFileError: not there, not HDF5, or damaged.
+    """
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise WeightFileError(
+            f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
+        ) from None
+    except (OSError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else "unknown"
+        raise WeightFileError(
+            f"{path}: not a readable HDF5 file ({reason})",
+            "the file may be cut off; fetch it again and compare its size or sha256",
+        ) from None
+
+
+def _settled(options: Options, file: h5py.File, where: str) -> Options:
+    """The options with what only the file can tell: which optional matrices there are."""
+    if "char_embed" not in file:
+        raise WeightFileError(
+            f"{where}: no char_embed in it, so these are not biLM weights (found {_names(file)})",
+            "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
+        )
+    has_cnn = "CNN_proj" in file
+    has_lstm = f"{lstm_path(0, 0)}/W_P_0" in file
+    if not has_cnn and options.n_filters != options.projection:
+        raise WeightFileError(
+            f"{where}: CNN_proj is missing, and {options.n_filters} filters are not "
+            f"projection_dim {options.projection}",
+            _PAIR,
+        )
+    if not has_lstm and options.cell != options.projection and lstm_path(0, 0) in file:
+        raise WeightFileError(
+            f"{where}: {lstm_path(0, 0)}/W_P_0 is missing, and dim {options.cell} is not "
+            f"projection_dim {options.projection}",
+            _PAIR,
+        )
+    _refuse_more(file, options, where)
+    return replace(options, cnn_projection=has_cnn, lstm_projection=has_lstm)
+
+
+def _refuse_more(file: h5py.File, options: Options, where: str) -> None:
+    """Weights that the options would leave unread mean that the two are not of one model."""
+    # More LSTM layers than the options name are no contradiction: leaving the top layer out is
+    # a published practice.
+    more = {
+        f"CNN_high_{options.n_highway}": f"n_highway {options.n_highway}",
+        f"CNN/W_cnn_{len(options.filters)}": f"{len(options.filters)} filters",
+    }
+    for name, said in more.items():
+        if name in file:
+            raise WeightFileError(f"{where}: holds {name}, options.json says {said}", _PAIR)
+
+
+def _check(file: h5py.File, row: Row, where: str) -> None:
+    item = file.get(row.path)
+    if not isinstance(item, h5py.Dataset):
+        raise WeightFileError(f"{where}: {row.path} is missing", _PAIR)
+    shape = row.shape
+    if row.path == "char_embed" and item.shape[:1] == (N_CHARACTERS + 1,):
+        shape = (N_CHARACTERS + 1, *shape[1:])
+    if item.shape != shape:
+        raise WeightFileError(
+            f"{where}: {row.path} has shape {item.shape}, options.json asks for {shape}", _PAIR
+        )
+    if item.dtype.kind != "f":
+        raise WeightFileError(
+            f"{where}: {row.path} holds {item.dtype}, not float32 or float16",
+            "write the weights again as float32",
+        )
+
+
+def _parameters(file: h5py.File, row: Row, where: str) -> dict[str, torch.Tensor]:
+    try:
+        array: Array = file[row.path][...].astype(np.float32)
+    except (OSError, RuntimeError) as error:
+        raise WeightFileError(
+            f"{where}: {row.path} can't be read ({error})",
+            "the file may be cut off; fetch it again and compare its size or sha256",
+        ) from None
+    if not np.isfinite(array).all():
+        raise WeightFileError(
+            f"{where}: {row.path} holds NaN or infinite numbers",
+            "training may have diverged; take an earlier checkpoint of this model",
+        )
+    if row.path == "char_embed":
+        # A file of 262 rows has the one for "no token here" in front; nothing reads it.
+        array = array[-N_CHARACTERS:]
+    parts = np.split(array, len(row.parameters))
+    return {
+        name: torch.from_numpy(np.ascontiguousarray(row.transform.to_parameter(part)))
+        for name, part in zip(row.parameters, parts, strict=True)
+    }
+
+
+def _names(file: h5py.File) -> str:
+    names = list(file)[:4]
+    return ", ".join(names) + (", …" if len(file) > 4 else "") if names else "nothing"
