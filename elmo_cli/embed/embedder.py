@@ -1,0 +1,212 @@
+"""Embedder: sentences to arrays, in the order given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo_cli.embed.blocks import cut
+from elmo_cli.embed.output import Array, Output
+from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
+from elmo_cli.embed.warm import warm_state
+from elmo_cli.engine.choose import choose_engine
+from elmo_cli.engine.device import choose_device, is_out_of_memory
+from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.state import State
+from elmo_cli.text.batching import Batch, Types
+from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.settings import InputSettings
+
+BATCH_SIZE = 64
+BATCH_TOKENS = 16_384  # rows times longest row of a batch
+
+
+class Embedder:
+    """Computes the layers of sentences with one biLM, on one device.
+
+    Args:
+        bilm: from `load`.
+        state: what a sentence starts from: "zero", "warm", "carry" or "document".
+        layers: what is kept, see `Output.parse`.
+        dtype: "float32" or "float16".
+        pool: None, or "mean" or "max" over the tokens of a sentence.
+        bare: whether a single layer loses its axis.
+        batch_size: sentences that are computed together; with state "carry" the rows of the state.
+        engine: "fast", or "plain" for the model as it stands.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+    Raises:
+        UsageError, DeviceError: one of these is not to be had.
+
+    Example:
+        embedder = Embedder(load())
+        layers = embedder.embed(["The", "cat", "sat"])  # (3, 3, dim) float32
+    """
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        *,
+        state: str = "zero",
+        layers: str = "all",
+        dtype: str = "float32",
+        pool: str | None = None,
+        bare: bool = False,
+        batch_size: int = BATCH_SIZE,
+        engine: str = "fast",
+        device: str = "auto",
+    ) -> None:
+        if state not in STATES:
+            raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
+        if batch_size < 1:
+            raise UsageError(
+                f"--batch-size {batch_size}: at least 1 is needed", "64 is the default"
+            )
+        self.bilm, self.state, self.batch_size = bilm, state, batch_size
+        n_layers = 1 + bilm.options.n_layers
+        self.output = Output.parse(layers, n_layers=n_layers, dtype=dtype, pool=pool, bare=bare)
+        self.device = choose_device(device)
+        self.engine = choose_engine(engine, bilm, self.device)
+        self._start = warm_state(bilm).to(self.device) if state == "warm" else None
+        self._most_tokens = BATCH_TOKENS
+
+    def embed(self, tokens: Sequence[str]) -> Array:
+        """The array of one sentence by itself, from the zero or the warm state.
+
+        Returns:
+            (layer, token, dim) with `layers="all"`; see `Output.sentence` for other choices.
+        """
+        return self.embed_batch([tokens])[0][0]
+
+    def embed_batch(
+        self, sentences: Sequence[Sequence[str]], state: State | None = None
+    ) -> tuple[list[Array], State | None]:
+        """The arrays of sentences that go through the biLM as one batch.
+
+        Args:
+            sentences: lists of tokens; an empty one gives an array without tokens.
+            state: with state "carry" what the batch before left (None at first), see the paper's
+                successors in `state_policy`; otherwise left out.
+        Returns:
+            An array a sentence in the order given, and the state for the next batch ("carry").
+        """
+        made = [Sentence(tuple(tokens), key) for key, tokens in enumerate(sentences)]
+        if self.state == "carry":
+            return self._block(made, state, batch_size=max(1, len(made)))
+        return self._block(made, None, batch_size=self.batch_size)
+
+    def embed_block(
+        self, sentences: Sequence[Sentence], state: State | None
+    ) -> tuple[list[Array], State | None]:
+        """The arrays of a block, and the state for the next block ("carry" and "document")."""
+        return self._block(sentences, state, batch_size=self.batch_size)
+
+    def embed_types(self, types: Sequence[str]) -> Array:
+        """Vectors of types without context, (type, projection): one copy of layer 0."""
+        array: Array = self.output.stored(self.engine.token_vectors(types).cpu()).numpy()
+        return array
+
+    def stream(
+        self, source: str | Path | Iterable[Sentence], settings: InputSettings | None = None
+    ) -> Iterator[tuple[Sentence, Array]]:
+        """Sentences of a text file (or of any reader) with their arrays, in order."""
+        if isinstance(source, (str, Path)):
+            source = read_sentences([str(source)], settings or InputSettings())
+        state: State | None = None
+        for block in cut(source, state=self.state, batch_size=self.batch_size):
+            arrays, state = self.embed_block(block.sentences, state)
+            yield from zip(block.sentences, arrays, strict=True)
+
+    def write(self, source: str | Path, out: str | Path, **settings: Any) -> None:
+        """Embed a text file into an embeddings file, as `elmo embed` does.
+
+        Args:
+            source: a text file.
+            out: the file to make.
+            settings: as in `EmbedJob`: layout, keys, overwrite, resume, ….
+        """
+        from elmo_cli.embed.job import EmbedJob, run_with
+
+        run_with(EmbedJob(inputs=(str(source),), output=str(out), **settings), self)
+
+    def _block(
+        self, sentences: Sequence[Sentence], state: State | None, *, batch_size: int
+    ) -> tuple[list[Array], State | None]:
+        types = Types()
+        rows = [types.number(sentence.tokens) for sentence in sentences]
+        arrays = [self._empty() for _ in rows]
+        vectors = self._guarded(lambda: self.engine.token_vectors(types.types), sentences)
+
+        def run(batch: Batch, start: State | None) -> State:
+            layers, left = self._run(batch, vectors, start, sentences)
+            inner = (batch.lengths - 2).tolist()
+            pieces = self.output.of(layers).cpu().split(inner)
+            for position, piece in zip(batch.positions.tolist(), pieces, strict=True):
+                if piece.shape[0]:
+                    arrays[position] = self.output.sentence(piece)
+            return left
+
+        if self.state in ("zero", "warm"):
+            run_free(rows, run, start=self._start, batch_size=batch_size, batch_tokens=BATCH_TOKENS)
+            return arrays, None
+        if state is None:
+            state = State.zeros(self.bilm.options, 1, device=self.device)
+        state = state.to(self.device)
+        if self.state == "carry":
+            return arrays, run_carried(rows, run, state=state, batch_size=batch_size)
+        return arrays, run_documents(rows, sentences, run, state=state)
+
+    def _empty(self) -> Array:
+        """The array of a sentence without tokens."""
+        n_layers, dim = 1 + self.bilm.options.n_layers, self.bilm.options.dim
+        return self.output.sentence(self.output.of(torch.empty(0, n_layers, dim)))
+
+    def _run(
+        self, batch: Batch, vectors: Tensor, state: State | None, sentences: Sequence[Sentence]
+    ) -> tuple[Tensor, State]:
+        """Run a batch, in halves where the device's memory asks for it."""
+        n_rows = len(batch.rows)
+        if n_rows == 1 or self._fits(batch):
+            try:
+                return self.engine.run(batch, vectors, state)
+            except RuntimeError as error:
+                if not is_out_of_memory(error) or n_rows == 1:
+                    raise self._out_of_memory(error, sentences[int(batch.positions[0])]) from error
+                if self.device.type == "cuda":
+                    torch.cuda.empty_cache()
+                self._most_tokens = n_rows * int(batch.lengths.max()) // 2
+        half = n_rows // 2
+        parts = []
+        for start, stop in ((0, half), (half, n_rows)):
+            of_part = None if state is None else state.rows(slice(start, stop))
+            parts.append(self._run(batch.part(start, stop), vectors, of_part, sentences))
+        (layers_a, left_a), (layers_b, left_b) = parts
+        left = State(torch.cat([left_a.h, left_b.h], 2), torch.cat([left_a.c, left_b.c], 2))
+        return torch.cat([layers_a, layers_b]), left
+
+    def _fits(self, batch: Batch) -> bool:
+        """False once a batch of this size has met the end of a GPU's memory."""
+        return self.device.type == "cpu" or (
+            len(batch.rows) * int(batch.lengths.max()) <= self._most_tokens
+        )
+
+    def _guarded(self, compute: Callable[[], Tensor], sentences: Sequence[Sentence]) -> Tensor:
+        try:
+            return compute()
+        except RuntimeError as error:
+            raise self._out_of_memory(error, sentences[0]) from error
+
+    def _out_of_memory(self, error: RuntimeError, sentence: Sentence) -> Exception:
+        if not is_out_of_memory(error):
+            return error
+        return DeviceError(
+            f"{sentence.source}, line {sentence.line}: out of memory on {self.device} with a "
+            f"sentence of {len(sentence.tokens)} tokens",
+            "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
+            "`--resume` goes on after the last block that was written",
+        )

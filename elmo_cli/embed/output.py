@@ -1,0 +1,148 @@
+"""Output: which layers go out, in which type, one vector a token or one a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from elmo_cli.errors import UsageError
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+POOLS = ("mean", "max")
+_FORMS = "`--layers` takes all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
+
+Array = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is kept of the layers.
+
+    Attributes:
+        name: as the user gave it: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5".
+        keep: numbers of the layers that stay side by side, empty for a weighted sum.
+        weights: of a weighted sum, one for each layer; empty when layers stay side by side.
+        dtype: "float32" or "float16".
+        pool: None for one vector a token; "mean" or "max" over a sentence's tokens.
+        bare: whether a single layer loses its axis, for layouts that hold one layer a file.
+    """
+
+    name: str
+    keep: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
+    dtype: str = "float32"
+    pool: str | None = None
+    bare: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        name: str,
+        *,
+        n_layers: int,
+        dtype: str = "float32",
+        pool: str | None = None,
+        bare: bool = False,
+    ) -> Output:
+        """Read a choice of layers.
+
+        Args:
+            name: see `name` above; top is the last layer, average the plain mean.
+            n_layers: layers of the model, the token layer among them.
+        Raises:
+            UsageError: not such a choice, or layers that the model has not.
+        """
+        if dtype not in DTYPES:
+            raise UsageError(f"--dtype {dtype}: not {' or '.join(DTYPES)}", "float32 is exact")
+        if pool is not None and pool not in POOLS:
+            raise UsageError(f"--pool {pool}: not {' or '.join(POOLS)}", "leave it out for tokens")
+        if name == "all":
+            return cls(name, keep=tuple(range(n_layers)), dtype=dtype, pool=pool)
+        if name == "top":
+            weights = tuple(float(k == n_layers - 1) for k in range(n_layers))
+            return cls(name, weights=weights, dtype=dtype, pool=pool)
+        if name == "average":
+            return cls(name, weights=(1 / n_layers,) * n_layers, dtype=dtype, pool=pool)
+        if name.startswith("mix:"):
+            return cls(name, weights=_mix(name, n_layers), dtype=dtype, pool=pool)
+        return cls(name, keep=_numbers(name, n_layers), dtype=dtype, pool=pool, bare=bare)
+
+    @property
+    def n_kept(self) -> int:
+        """Vectors that are stored for a token."""
+        return len(self.keep) or 1
+
+    def of(self, layers: Tensor) -> Tensor:
+        """Reduce layers to what goes out.
+
+        Args:
+            layers: (token, layer, dim) float32.
+        Returns:
+            (token, kept layer, dim), or (token, dim) for a weighted sum; still float32.
+        """
+        if len(self.keep) > 1 and self.keep == tuple(range(layers.shape[1])):
+            return layers
+        if self.bare and len(self.keep) == 1:
+            return layers[:, self.keep[0]]  # (token, dim)
+        if self.keep:
+            return layers[:, list(self.keep)]  # (token, kept layer, dim)
+        if self.name == "top":
+            return layers[:, -1]  # (token, dim)
+        if self.name == "average":
+            return layers.mean(1)  # (token, dim)
+        weights = torch.tensor(self.weights, device=layers.device)  # (layer,)
+        return torch.einsum("k,tkd->td", weights, layers)  # (token, dim)
+
+    def sentence(self, kept: Tensor) -> Array:
+        """The array of one sentence from what `of` gave for its tokens.
+
+        Returns:
+            (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,). A sentence without
+            tokens pools to zeros.
+        """
+        if self.pool is None:
+            array: Array = self.stored(kept).numpy()
+            return array.swapaxes(0, 1) if array.ndim == 3 else array
+        if kept.shape[0] == 0:
+            pooled = kept.new_zeros(kept.shape[1:])
+        else:
+            pooled = kept.mean(0) if self.pool == "mean" else kept.amax(0)
+        array = self.stored(pooled).numpy()
+        return array
+
+    def stored(self, values: Tensor) -> Tensor:
+        """Values in the type they are stored in."""
+        return values.to(DTYPES[self.dtype])
+
+
+def _numbers(name: str, n_layers: int) -> tuple[int, ...]:
+    parts = name.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"--layers {name}: not a choice of layers", _FORMS)
+    numbers = tuple(int(part) for part in parts)
+    if max(numbers) >= n_layers:
+        raise UsageError(
+            f"--layers {name}: the model has layers 0 to {n_layers - 1}", "0 is the token layer"
+        )
+    if len(set(numbers)) != len(numbers):
+        raise UsageError(f"--layers {name}: a layer is named twice", _FORMS)
+    return numbers
+
+
+def _mix(name: str, n_layers: int) -> tuple[float, ...]:
+    try:
+        values = [float(part) for part in name[len("mix:") :].split(",")]
+    except ValueError:
+        raise UsageError(f"--layers {name}: not numbers", _FORMS) from None
+    if not np.isfinite(values).all() or len(values) not in (n_layers, n_layers + 1):
+        raise UsageError(
+            f"--layers {name}: {len(values)} numbers, the model needs {n_layers} weights, "
+            "and gamma if you like",
+            _FORMS,
+        )
+    gamma = values[n_layers] if len(values) > n_layers else 1.0
+    return tuple(gamma * value for value in values[:n_layers])

@@ -1,0 +1,130 @@
+"""Survey: a look at the whole input before work starts, for shards, sizes and free space."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from elmo_cli.embed.blocks import cut
+from elmo_cli.errors import OutputError
+from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.notes import Notes
+from elmo_cli.text.settings import InputSettings
+
+_SAMPLE = 500  # sentences that stand for the rest where reading all of them would take long
+_SENTENCE_BYTES = 400  # what HDF5 needs for a dataset of its own
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What there is to do.
+
+    Attributes:
+        sentences: of the whole input.
+        tokens: of the whole input, without borders.
+        exact: false where the two were reckoned from a sample.
+        block_tokens: tokens of each block, in order; of a sample none.
+        starts: for each block whether it begins a document.
+        sources: name and first key of each file.
+    """
+
+    sentences: int
+    tokens: int
+    exact: bool
+    block_tokens: tuple[int, ...] = ()
+    starts: tuple[bool, ...] = ()
+    sources: tuple[tuple[str, int], ...] = ()
+
+    def bytes(self, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
+        """Size of the embeddings file, about."""
+        vectors = self.sentences if pooled else self.tokens
+        return vectors * n_kept * dim * itemsize + self.sentences * _SENTENCE_BYTES
+
+    def shard(self, number: int, n_shards: int, *, state: str) -> range:
+        """The blocks of shard `number` (from 1) of `n_shards`; with state "document" a shard
+        begins where a document does."""
+        n_blocks = len(self.block_tokens)
+        cuts = [n_blocks * i // n_shards for i in (number - 1, number)]
+        return range(*(self._moved(place) if state == "document" else place for place in cuts))
+
+    def _moved(self, place: int) -> int:
+        while 0 < place < len(self.starts) and not self.starts[place]:
+            place += 1
+        return place
+
+
+def survey(
+    inputs: tuple[str, ...], settings: InputSettings, *, state: str, batch_size: int, whole: bool
+) -> Survey | None:
+    """Look at the input; None where it can be read only once.
+
+    Args:
+        whole: read all of it even where it must be tokenised first.
+    """
+    if not all(name != "-" and os.path.isfile(name) for name in inputs):
+        return None
+    notes = Notes()
+    sentences = read_sentences(inputs, settings, notes)
+    if settings.tokenize and not whole:
+        return _sampled(inputs, sentences, notes)
+    n_sentences, block_tokens, starts = 0, [], []
+    for block in cut(sentences, state=state, batch_size=batch_size):
+        n_sentences += len(block.sentences)
+        block_tokens.append(block.n_tokens)
+        starts.append(block.starts_document)
+    return Survey(
+        n_sentences,
+        sum(block_tokens),
+        True,
+        tuple(block_tokens),
+        tuple(starts),
+        tuple(notes.sources),
+    )
+
+
+def _sampled(inputs: tuple[str, ...], sentences: Iterable[object], notes: Notes) -> Survey:
+    from elmo_cli.text.sentence import Sentence
+
+    sample = [s for s in islice(sentences, _SAMPLE) if isinstance(s, Sentence)]
+    tokens = sum(len(s.tokens) for s in sample)
+    if len(sample) < _SAMPLE:
+        return Survey(len(sample), tokens, True, sources=tuple(notes.sources))
+    # The sample's share of the input is told by its characters: bytes read run ahead in pieces.
+    share = sum(len(s.text) + 1 for s in sample) / max(1, sum(map(os.path.getsize, inputs)))
+    return Survey(int(len(sample) / share), int(tokens / share), False)
+
+
+def check_space(path: str | Path, needed: int, *, held: int = 0) -> None:
+    """Refuse to start what can't be finished.
+
+    Args:
+        path: the file to be written.
+        needed: its size in bytes.
+        held: bytes of it that are there already.
+    Raises:
+        OutputError: the disk has less free space than that.
+    """
+    folder = Path(path).absolute().parent
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return  # the writer says what is wrong with the folder
+    if needed - held > free:
+        raise OutputError(
+            f"{path}: about {gib(needed)} are needed, {gib(free)} are free on its disk",
+            "`--dtype float16` halves it, `--layers top` keeps a third; or write to another disk",
+        )
+
+
+def gib(n_bytes: int) -> str:
+    """Bytes in words: "12.3 GiB", "4.0 MiB"."""
+    size, unit = float(n_bytes), "bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

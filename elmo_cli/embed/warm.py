@@ -1,0 +1,49 @@
+"""The warm state: where the biLM stands after some English, as one state for every sentence.
+
+A model may hold its own (`state.hdf5` beside the weights). Otherwise the state is computed from the
+text below, which never changes, so that it is a function of the weights alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.state import State
+from elmo_cli.text.batching import Types
+from elmo_cli.text.characters import CharacterIds
+
+TEXT = (
+    "It was still early when the first boats came back to the harbour .",
+    "The men carried the boxes up the steps and set them down in the shade .",
+    '" You are late again , " she said , but she did not look angry .',
+    "In most years the river rises in March and falls again by the end of May .",
+    "The committee will meet on Tuesday to discuss the report .",
+    "There are two reasons for this , and neither of them is simple .",
+    "He had never been to the city before , and he did not know where to go .",
+    "Water is made of hydrogen and oxygen .",
+)
+
+
+def warm_state(bilm: BiLM) -> State:
+    """The state of one row that the model stores, or that the fixed text leaves; float32, CPU."""
+    if bilm.warm is not None:
+        return bilm.warm
+    return state_after(bilm, [line.split() for line in TEXT])
+
+
+@torch.inference_mode()
+def state_after(bilm: BiLM, sentences: list[list[str]]) -> State:
+    """The state of one row that reads sentences one after the other, from zeros."""
+    device = next(bilm.parameters()).device
+    types = Types()
+    rows = [types.number(tokens) for tokens in sentences]
+    ids = torch.from_numpy(CharacterIds(bilm.options.max_characters).tokens(types.types))
+    vectors = bilm.char_cnn(ids.to(device))  # (type, projection)
+    state = State.zeros(bilm.options, 1, device=device)
+    for row in rows:
+        numbers = torch.from_numpy(row.astype(np.int64)).to(device)
+        lengths = torch.tensor([len(row)], device=device)
+        _, state = bilm.layers_of(vectors[numbers].unsqueeze(0), lengths, state)
+    return state.to("cpu")

@@ -1,0 +1,28 @@
+"""From the name of an engine to the engine."""
+
+from __future__ import annotations
+
+import torch
+
+from elmo_cli.engine.contract import Engine
+from elmo_cli.engine.fast import FastEngine
+from elmo_cli.engine.plain import PlainEngine
+from elmo_cli.errors import UsageError
+from elmo_cli.model.bilm import BiLM
+
+ENGINES = ("fast", "plain")
+
+
+def choose_engine(name: str, bilm: BiLM, device: torch.device) -> Engine:
+    """The engine of a name, with the biLM's weights on the device.
+
+    Raises:
+        UsageError: no such engine.
+    """
+    if name == "fast":
+        return FastEngine(bilm, device)
+    if name == "plain":
+        return PlainEngine(bilm, device)
+    raise UsageError(
+        f"--engine {name}: not {' or '.join(ENGINES)}", "`--engine fast` is the default"
+    )

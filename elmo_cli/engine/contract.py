@@ -1,0 +1,35 @@
+"""Engine: what computes layers, and what every way of computing them must promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from elmo_cli.model.options import Options
+from elmo_cli.model.state import State
+from elmo_cli.text.batching import Batch
+
+
+class Engine(Protocol):
+    """Computes the layers of batches. State goes in and comes out; nothing is kept that could let
+    a vector depend on what was computed before.
+    """
+
+    options: Options
+
+    def token_vectors(self, types: Sequence[str]) -> Tensor:
+        """Vectors of types without context, (type, projection), on the engine's device."""
+
+    def run(self, batch: Batch, vectors: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """All layers of a batch.
+
+        Args:
+            batch: rows whose numbers index `vectors`.
+            vectors: (type, projection), from `token_vectors`.
+            state: one row for each row of the batch; zeros when None.
+        Returns:
+            Layers (token, layer, dim), row after row in the order of the batch and without the
+            borders; and the state that each row left.
+        """

@@ -1,0 +1,56 @@
+"""Where to compute: what "auto" means, and what there is."""
+
+from __future__ import annotations
+
+import torch
+
+from elmo_cli.errors import DeviceError, UsageError
+
+_HINT = "`--device cpu` runs anywhere; `--device auto` takes what there is"
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of a name: auto, cpu, cuda, cuda:N or mps.
+
+    Raises:
+        UsageError: no such kind of device.
+        DeviceError: it is not on this machine.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind, _, number = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (number and not (kind == "cuda" and number.isdigit())):
+        raise UsageError(f"--device {name}: not auto, cpu, cuda, cuda:N or mps", _HINT)
+    if kind == "cuda":
+        _check_cuda(name, int(number or 0))
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise DeviceError("--device mps: this machine or this build of torch has no mps", _HINT)
+    return torch.device(name)
+
+
+def set_threads(n_threads: int | None) -> None:
+    """Compute with so many threads on the CPU; None leaves torch's own choice."""
+    if n_threads is not None:
+        torch.set_num_threads(n_threads)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch or Python failed for lack of memory."""
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and (
+        "out of memory" in said or "can't allocate memory" in said
+    )
+
+
+def _check_cuda(name: str, number: int) -> None:
+    if not torch.cuda.is_available():
+        raise DeviceError(
+            f"--device {name}: no CUDA device, or torch was built without CUDA", _HINT
+        )
+    if number >= torch.cuda.device_count():
+        raise DeviceError(
+            f"--device {name}: there are {torch.cuda.device_count()} CUDA devices, from cuda:0",
+            _HINT,
+        )
