@@ -128,15 +128,30 @@ class Embedder:
         Args:
             source: a text file.
             out: the file to make.
-            settings: as in `EmbedJob`: layout, keys, overwrite, resume, ….
+            settings: as in `EmbedJob`: layout, keys, overwrite, resume, …; what the embedder itself
+                decides (state, layers, dtype, pool, batch size) is taken from it.
         """
-        from elmo_cli.embed.job import EmbedJob, run_with
+        # These two stand on the embedder; only this convenience looks up to them.
+        from elmo_cli.embed.job import EmbedJob
+        from elmo_cli.embed.run import run_with
 
-        run_with(EmbedJob(inputs=(str(source),), output=str(out), **settings), self)
+        job = EmbedJob(
+            inputs=(str(source),),
+            output=str(out),
+            state=self.state,
+            layers=self.output.name,
+            dtype=self.output.dtype,
+            pool=self.output.pool,
+            batch_size=self.batch_size,
+            **settings,
+        )
+        run_with(job, self)
 
     def _block(
         self, sentences: Sequence[Sentence], state: State | None, *, batch_size: int
     ) -> tuple[list[Array], State | None]:
+        if not sentences:
+            return [], state
         types = Types()
         rows = [types.number(sentence.tokens) for sentence in sentences]
         arrays = [self._empty() for _ in rows]
@@ -145,7 +160,7 @@ class Embedder:
         def run(batch: Batch, start: State | None) -> State:
             layers, left = self._run(batch, vectors, start, sentences)
             inner = (batch.lengths - 2).tolist()
-            pieces = self.output.of(layers).cpu().split(inner)
+            pieces = torch.split(self.output.of(layers).cpu(), inner)
             for position, piece in zip(batch.positions.tolist(), pieces, strict=True):
                 if piece.shape[0]:
                     arrays[position] = self.output.sentence(piece)

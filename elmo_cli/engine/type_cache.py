@@ -44,15 +44,16 @@ class TypeCache:
         self._keeps: bool | None = None
 
     def vectors(self, types: Sequence[str]) -> Tensor:
-        """Vectors of distinct types, (type, projection)."""
+        """Vectors of types, (type, projection)."""
         if self._keeps is None:
             self._keeps = self._same_in_every_row()
         if not self._keeps or len(self._places) + len(types) > self._capacity:
             self._places, self._kept = {}, self._kept[:0]
-        new = [t for t in types if t not in self._places]
+        new = list(dict.fromkeys(t for t in types if t not in self._places))
         for start in range(0, len(new), HEIGHT):
             self._meet(new[start : start + HEIGHT])
-        places = torch.tensor([self._places[t] for t in types], device=self._device)  # (type,)
+        numbers = [self._places[t] for t in types]
+        places = torch.tensor(numbers, dtype=torch.int64, device=self._device)  # (type,)
         return self._kept.index_select(0, places)  # (type, projection)
 
     def _meet(self, types: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,10 @@ from elmo_cli.errors import OptionsError
 
 ACTIVATIONS = ("relu", "tanh")
 N_CHARACTERS = 261  # 256 bytes, begin and end of sentence, begin and end of word, padding
-_LARGEST = 1 << 24  # no published size comes near; a larger one is a damaged or hostile file
+# No published size comes near these; a larger one is a damaged or hostile file.
+_LARGEST = 1 << 24
+_DEEPEST = 1000  # layers
+_LONGEST = 1000  # characters of a token
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Options:
         activation: "relu" or "tanh", after the maximum over positions.
         n_highway: highway layers over the filters' outputs; 0 for none.
         max_characters: places of a token, begin and end of word among them (50).
-        n_layers: LSTM layers in each direction (2).
+        n_layers: LSTM layers in each direction (2 in the published models).
         cell: inner size of an LSTM layer (4096), `dim` in the file.
         projection: output size of an LSTM layer and size of a token vector (512).
         cell_clip: bound of the cell's values, None for none (3).
@@ -108,11 +112,11 @@ class Options:
             filters=filters,
             projection=projection,
             cell=cell,
-            n_layers=lstm.number("n_layers", 2),
+            n_layers=lstm.number("n_layers", 1, most=_DEEPEST),
             char_dim=cnn.part("embedding").number("dim"),
             activation=cnn.choice("activation", ACTIVATIONS),
-            n_highway=cnn.number("n_highway", 0, least=0),
-            max_characters=cnn.number("max_characters_per_token", 50, least=3),
+            n_highway=cnn.number("n_highway", 0, least=0, most=_DEEPEST),
+            max_characters=cnn.places(),
             cell_clip=lstm.clip("cell_clip"),
             proj_clip=lstm.clip("proj_clip"),
             skip=lstm.flag("use_skip_connections"),
@@ -157,13 +161,18 @@ class _Checked:
     def part(self, name: str) -> _Checked:
         return _Checked(self._value(name), self._where, f"{self._path}{name}.")
 
-    def number(self, name: str, default: int | None = None, *, least: int = 1) -> int:
+    def number(
+        self, name: str, default: int | None = None, *, least: int = 1, most: int = _LARGEST
+    ) -> int:
         value = self._value(name, default)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST:
-            self._refuse(name, value, f"a whole number of at least {least}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self._refuse(name, value, f"a whole number from {least} to {most}")
         return int(value)
+
+    def places(self) -> int:
+        return self.number("max_characters_per_token", 50, least=3, most=_LONGEST)
 
     def flag(self, name: str) -> bool:
         value = self._value(name, False)
@@ -182,7 +191,7 @@ class _Checked:
         if value is None:
             return None
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not 0 <= value < float("inf"):
+        if not number or not 0 <= value <= sys.float_info.max:
             self._refuse(name, value, "null or a positive number")
         # bilm-tf tests `if cell_clip`: a zero there means no clipping.
         return float(value) or None
@@ -198,13 +207,16 @@ class _Checked:
         if not pairs:
             self._refuse(name, value, "a list of [width, count] pairs")
         widest = max(width for width, _ in pairs)
-        places = self.number("max_characters_per_token", 50, least=3)
+        places = self.places()
         if widest > places:
             self._refuse(name, value, f"widths of at most max_characters_per_token ({places})")
         return tuple(pairs)
 
     def _value(self, name: str, default: Any = None) -> Any:
-        value = self._content.get(name, default)
+        # bilm-tf reads null as it reads a key that is not there.
+        value = self._content.get(name)
+        if value is None:
+            value = default
         if value is None:
             raise OptionsError(
                 f"{self._where}: {self._path}{name} is missing",

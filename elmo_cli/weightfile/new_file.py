@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,15 +15,18 @@ from elmo_cli.errors import OutputError
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[h5py.File]:
-    """Open PATH.part for writing; rename it to PATH when the block ends well.
+    """An HDF5 file that is made in memory, then written to PATH.part and renamed to PATH.
 
     Raises:
         OutputError: the file can't be written; nothing is left of it, an old PATH is untouched.
     """
+    # In memory, because HDF5 crashes the process where a disk is full while it closes a file.
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        yield file
     part = Path(f"{path}.part")
     try:
-        with h5py.File(part, "w") as file:
-            yield file
+        part.write_bytes(content.getbuffer())
         os.replace(part, path)
     except BaseException as error:
         with suppress(OSError):

@@ -54,6 +54,10 @@ def open_weights(path: str | Path) -> h5py.File:
     Raises:
         WeightFileError: not there, not HDF5, or damaged.
     """
+    if Path(path).is_dir():
+        raise WeightFileError(
+            f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
+        )
     try:
         return h5py.File(path, "r")
     except FileNotFoundError:
@@ -66,6 +70,37 @@ def open_weights(path: str | Path) -> h5py.File:
             f"{path}: not a readable HDF5 file ({reason})",
             "the file may be cut off; fetch it again and compare its size or sha256",
         ) from None
+
+
+def read_array(item: h5py.Dataset, where: str) -> Array:
+    """All numbers of an array, in float32.
+
+    Args:
+        item: of an open weight file; its shape has been checked.
+        where: name of the file for messages.
+    Raises:
+        WeightFileError: other numbers than floats, NaN or infinite ones, or damaged.
+    """
+    name = str(item.name).lstrip("/")
+    if item.dtype.kind != "f":
+        raise WeightFileError(
+            f"{where}: {name} holds {item.dtype}, not float32 or float16",
+            "write the weights again as float32",
+        )
+    try:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            array: Array = item[...].astype(np.float32)
+    except (OSError, RuntimeError) as error:
+        raise WeightFileError(
+            f"{where}: {name} can't be read ({error})",
+            "the file may be cut off; fetch it again and compare its size or sha256",
+        ) from None
+    if not np.isfinite(array).all():
+        raise WeightFileError(
+            f"{where}: {name} holds NaN or infinite numbers",
+            "training may have diverged; take an earlier checkpoint of this model",
+        )
+    return array
 
 
 def _settled(options: Options, file: h5py.File, where: str) -> Options:
@@ -109,34 +144,20 @@ def _refuse_more(file: h5py.File, options: Options, where: str) -> None:
 def _check(file: h5py.File, row: Row, where: str) -> None:
     item = file.get(row.path)
     if not isinstance(item, h5py.Dataset):
-        raise WeightFileError(f"{where}: {row.path} is missing", _PAIR)
+        what = "missing" if item is None else "a group, not an array"
+        raise WeightFileError(f"{where}: {row.path} is {what}", _PAIR)
     shape = row.shape
-    if row.path == "char_embed" and item.shape[:1] == (N_CHARACTERS + 1,):
-        shape = (N_CHARACTERS + 1, *shape[1:])
+    more = (N_CHARACTERS + 1, *shape[1:])
+    if row.path == "char_embed" and item.shape == more:
+        shape = more
     if item.shape != shape:
         raise WeightFileError(
             f"{where}: {row.path} has shape {item.shape}, options.json asks for {shape}", _PAIR
         )
-    if item.dtype.kind != "f":
-        raise WeightFileError(
-            f"{where}: {row.path} holds {item.dtype}, not float32 or float16",
-            "write the weights again as float32",
-        )
 
 
 def _parameters(file: h5py.File, row: Row, where: str) -> dict[str, torch.Tensor]:
-    try:
-        array: Array = file[row.path][...].astype(np.float32)
-    except (OSError, RuntimeError) as error:
-        raise WeightFileError(
-            f"{where}: {row.path} can't be read ({error})",
-            "the file may be cut off; fetch it again and compare its size or sha256",
-        ) from None
-    if not np.isfinite(array).all():
-        raise WeightFileError(
-            f"{where}: {row.path} holds NaN or infinite numbers",
-            "training may have diverged; take an earlier checkpoint of this model",
-        )
+    array = read_array(file[row.path], where)
     if row.path == "char_embed":
         # A file of 262 rows has the one for "no token here" in front; nothing reads it.
         array = array[-N_CHARACTERS:]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import h5py
-import numpy as np
 import torch
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.weightfile.new_file import new_file
-from elmo_cli.weightfile.read import open_weights
+from elmo_cli.weightfile.read import open_weights, read_array
 
 
 def read_softmax(path: str | Path, *, n_types: int, projection: int) -> NextToken:
@@ -36,12 +35,7 @@ def read_softmax(path: str | Path, *, n_types: int, projection: int) -> NextToke
                 f"vocabulary and options ask for {(n_types, projection)} and {(n_types,)}",
                 "softmax, vocabulary and biLM must come from one model",
             )
-        arrays = [np.asarray(item[...], np.float32) for item in (weight, bias)]
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise WeightFileError(
-            f"{path}: the softmax holds NaN or infinite numbers",
-            "training may have diverged; take an earlier checkpoint of this model",
-        )
+        arrays = [read_array(item, str(path)) for item in (weight, bias)]
     head = NextToken(n_types, projection)
     with torch.no_grad():
         head.weight.copy_(torch.from_numpy(arrays[0]))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import h5py
-import numpy as np
 import torch
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.weightfile.new_file import new_file
-from elmo_cli.weightfile.read import open_weights
+from elmo_cli.weightfile.read import open_weights, read_array
 
 
 def read_state(path: str | Path, options: Options) -> State:
@@ -31,11 +30,7 @@ def read_state(path: str | Path, options: Options) -> State:
                     f"{path}: {name} is {found}, options.json asks for {shape}",
                     "the state must be the one stored with this model",
                 )
-            arrays.append(np.asarray(item[...], np.float32))
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise WeightFileError(
-            f"{path}: holds NaN or infinite numbers", "use `--state zero`, which needs no file"
-        )
+            arrays.append(read_array(item, str(path)))
     return State(*(torch.from_numpy(array) for array in arrays))
 
 

@@ -1,0 +1,106 @@
+"""What a person sees: progress on stderr if it is a terminal, plain lines when it is not."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_LINE_EVERY_S = 15.0
+
+
+def err() -> Console:
+    """The console on stderr: progress, messages, warnings."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def out() -> Console:
+    """The console on stdout: tables and other answers."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def note(message: str, *, quiet: bool = False) -> None:
+    """One line on stderr."""
+    if not quiet:
+        click.echo(message, err=True)
+
+
+class Bar(Protocol):
+    """Something that moves."""
+
+    def advance(self, n: float) -> None:
+        """So much further."""
+
+
+class _Line:
+    """A line every so often, for logs and pipes."""
+
+    def __init__(self, total: float | None, unit: str, done: float) -> None:
+        self._total, self._unit, self._done = total, unit, done
+        self._before, self._begun = done, time.monotonic()
+        self._said = self._begun
+
+    def advance(self, n: float) -> None:
+        self._done += n
+        now = time.monotonic()
+        if now - self._said < _LINE_EVERY_S:
+            return
+        self._said = now
+        rate = (self._done - self._before) / (now - self._begun)
+        of = ""
+        if self._total:
+            left_s = max(0.0, self._total - self._done) / rate if rate else 0.0
+            of = f" of {self._total:,.0f} ({self._done / self._total:.0%}), {left_s:,.0f} s left"
+        note(f"{self._done:,.0f} {self._unit}{of}, {rate:,.0f} {self._unit}/s")
+
+
+class _Silence:
+    def advance(self, n: float) -> None:
+        return
+
+
+@contextmanager
+def bar(total: float | None, unit: str, *, done: float = 0, quiet: bool = False) -> Iterator[Bar]:
+    """A moving bar on a terminal, plain lines elsewhere, nothing when `quiet`.
+
+    Args:
+        total: units in all; None if unknown.
+        unit: "tokens", "bytes", ….
+        done: units that were done before.
+    """
+    if quiet:
+        yield _Silence()
+    elif not sys.stderr.isatty():
+        yield _Line(total, unit, done)
+    else:
+        from elmo_cli.cli.live import live_bar
+
+        with live_bar(total, unit, done) as moving:
+            yield moving
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout: ruled on a terminal, tab-separated in a pipe."""
+    if not sys.stdout.isatty():
+        for row in (columns, *rows):
+            click.echo("\t".join(row))
+        return
+    from rich.table import Table
+
+    ruled = Table(title=title or None, box=None, pad_edge=False)
+    for column in columns:
+        ruled.add_column(column, overflow="fold")
+    for row in rows:
+        ruled.add_row(*row)
+    out().print(ruled)

@@ -1,0 +1,130 @@
+"""elmo embed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    device_options,
+    input_options,
+    json_option,
+    model_options,
+    option,
+    quiet_option,
+)
+
+LAYOUTS = (
+    "allennlp",
+    "bilm",
+    "bilm-types",
+    "e2e-coref",
+    "lsgn",
+    "dygie",
+    "manylangs",
+    "flat",
+)
+
+
+@click.command(
+    cls=GroupedCommand,
+    short_help="Compute embeddings of the sentences in text files.",
+    no_args_is_help=True,
+)
+@click.argument("files", nargs=-1, metavar="FILE…")
+@option(
+    "Output",
+    "-o",
+    "--output",
+    metavar="FILE|DIR/|-",
+    help="The HDF5 file; a folder for one file per input; - for standard output.",
+)
+@option(
+    "Output",
+    "--layers",
+    default="all",
+    show_default=True,
+    metavar="CHOICE",
+    help="all, top, average, numbers such as 0,2, or mix:w0,w1,w2[,gamma].",
+)
+@option(
+    "Output",
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Type of the stored values.",
+)
+@option(
+    "Output",
+    "--layout",
+    type=click.Choice(LAYOUTS),
+    default="allennlp",
+    show_default=True,
+    help="How the file is keyed and shaped: as the program that will read it expects.",
+)
+@option(
+    "Output",
+    "--keys",
+    type=click.Choice(["number", "sentence"]),
+    default="number",
+    show_default=True,
+    help="Keys of the allennlp layout.",
+)
+@option("Output", "--forget-sentences", is_flag=True, help="Leave out the map of the sentences.")
+@option("Output", "--pool", type=click.Choice(["mean", "max"]), help="One vector a sentence.")
+@option(
+    "Output",
+    "--format",
+    "stream",
+    metavar="jsonl|npy|text",
+    help="Form of standard output (`-o -`).  [default: jsonl]",
+)
+@option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
+@option("Output", "--resume", is_flag=True, help="Go on with an unfinished output, or start it.")
+@option(
+    "Output", "--shard", metavar="I/N", help="Only the I-th of N parts; `elmo merge` joins them."
+)
+@option("Output", "-n", "--dry-run", is_flag=True, help="Say what would be done, with sizes.")
+@model_options
+@option(
+    "Model",
+    "--state",
+    type=click.Choice(["zero", "warm", "carry", "document"]),
+    default="zero",
+    show_default=True,
+    help="What a sentence starts from: zeros; the model's warm state; what the batch before left, "
+    "as the originals did; what the sentence before it in its document left.",
+)
+@option(
+    "Model",
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Sentences computed together; with --state carry it decides about the vectors.",
+)
+@device_options
+@input_options
+@quiet_option
+@json_option
+def embed(**settings: Any) -> None:
+    """Compute embeddings of the sentences in text files, into one HDF5 file.
+
+    FILE is a text file, plain or .gz or .xz; - is standard input. A run that was stopped goes on
+    with --resume, and ends in the very file that an undisturbed run gives.
+
+    \b
+    Examples:
+      elmo embed corpus.txt -o corpus.hdf5
+      elmo embed raw.txt --tokenize -o raw.hdf5 --layers top --dtype float16
+      elmo embed train.conllu dev.conllu -o embeddings/
+      elmo embed coref.jsonlines --layout e2e-coref -o elmo_cache.hdf5
+      elmo embed corpus.txt -o corpus.hdf5 --resume
+      head -3 corpus.txt | elmo embed - -o - --format text --layers top
+    """
+    from elmo_cli.cli.embedding import embed_command
+
+    embed_command(settings)

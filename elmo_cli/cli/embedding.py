@@ -1,0 +1,262 @@
+"""What `elmo embed` does between its options and the library: outputs, progress, summary."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import Summary, check_output, embedder_of, output_bytes, run_with
+from elmo_cli.embed.streams import stream_writer
+from elmo_cli.embed.survey import gib, survey
+from elmo_cli.engine.device import set_threads
+from elmo_cli.errors import OutputError, SkippedError, UsageError
+from elmo_cli.store.shards import parse_shard
+from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.notes import Notes
+from elmo_cli.text.settings import InputSettings
+
+_TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
+_SUFFIXES = (".gz", ".xz", ".txt", ".jsonl", ".jsonlines", ".conllu", ".conll")
+
+
+def embed_command(settings: dict[str, Any]) -> None:
+    """Run `elmo embed` with the values of its options."""
+    said = _Messages(settings.pop("quiet"), settings.pop("as_json"))
+    set_threads(settings.pop("threads"))
+    stream, dry_run = settings.pop("stream"), settings.pop("dry_run")
+    job = _job(settings, stream)
+    _check_stdin(job)
+    if job.output == "-":
+        return _to_stdout(job, stream or "jsonl", said)
+    if stream is not None:
+        raise UsageError(
+            f"--format {stream}: {job.output} is a file, and files are HDF5",
+            "`-o -` writes to standard output; `--input-format` says how files are read",
+        )
+    jobs = _one_a_file(job) if _is_folder(job.output) else [job]
+    for one in jobs:
+        check_output(one)
+    embedder = embedder_of(job)
+    said.about(embedder)
+    if dry_run:
+        return _dry_run(jobs, embedder, said)
+    summaries = [_run(one, embedder, said) for one in jobs]
+    if said.as_json:
+        objects = [_as_object(summary) for summary in summaries]
+        click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
+    _refuse_skipped([summary.notes for summary in summaries], summaries)
+
+
+def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
+    files, output, shard = settings.pop("files"), settings.pop("output"), settings.pop("shard")
+    text = InputSettings(**{name: settings.pop(name) for name in _TEXT})
+    if not files:
+        raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
+    if output is None and stream is None:
+        raise UsageError("no output is given", "`-o FILE` writes HDF5, `-o -` to standard output")
+    if settings["overwrite"] and settings["resume"]:
+        raise UsageError("--overwrite and --resume: one starts anew, the other goes on", "take one")
+    return EmbedJob(
+        inputs=tuple(files),
+        output=output or "-",
+        text=text,
+        shard=parse_shard(shard) if shard else None,
+        **settings,
+    )
+
+
+def _check_stdin(job: EmbedJob) -> None:
+    if "-" in job.inputs and sys.stdin.isatty():
+        raise UsageError(
+            "standard input is a terminal: no text is coming", "`elmo embed FILE -o OUT`, or a pipe"
+        )
+
+
+def _is_folder(output: str) -> bool:
+    return output.endswith(("/", os.sep)) or os.path.isdir(output)
+
+
+def _one_a_file(job: EmbedJob) -> list[EmbedJob]:
+    """A job for each input, with an output in the folder that is called like the input."""
+    outputs: dict[str, str] = {}
+    for name in job.inputs:
+        if name == "-":
+            raise UsageError(
+                f"standard input has no name for a file in {job.output}", "`-o FILE` names it"
+            )
+        stem = Path(name).name
+        for suffix in _SUFFIXES:
+            stem = stem.removesuffix(suffix)
+        path = str(Path(job.output) / f"{stem or Path(name).name}.hdf5")
+        if path in outputs:
+            raise UsageError(
+                f"{outputs[path]} and {name} would both be written to {path}",
+                "embed them one by one with `-o FILE`",
+            )
+        outputs[path] = name
+    try:
+        os.makedirs(job.output, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{job.output}: no such folder can be made ({error.strerror})", "choose another place"
+        ) from None
+    return [replace(job, inputs=(name,), output=path) for path, name in outputs.items()]
+
+
+class _Messages:
+    """What goes to stderr."""
+
+    def __init__(self, quiet: bool, as_json: bool) -> None:
+        self.quiet, self.as_json = quiet, as_json
+
+    def say(self, message: str) -> None:
+        console.note(message, quiet=self.quiet)
+
+    def about(self, embedder: Embedder) -> None:
+        import torch
+
+        where = str(embedder.device)
+        if embedder.device.type == "cpu":
+            where += f", {torch.get_num_threads()} threads"
+        self.say(f"model {embedder.bilm.name}, {embedder.bilm.options.dim} dimensions, on {where}")
+
+    def noticed(self, notes: Notes) -> None:
+        for warning in notes.warnings:
+            self.say(f"warning: {warning}")
+        if notes.truncated_tokens and notes.first_truncated is not None:
+            token, source, line = notes.first_truncated
+            self.say(
+                f"warning: {notes.truncated_tokens:,} tokens are longer than the model reads and "
+                f"were cut; the first is `{token}` ({source}, line {line})"
+            )
+
+
+class _Watcher:
+    """Moves the bar."""
+
+    def __init__(self, stack: ExitStack, said: _Messages) -> None:
+        self._stack, self._said = stack, said
+        self._bar: console.Bar | None = None
+
+    def start(self, tokens: int | None, done: int) -> None:
+        if done:
+            self._said.say(f"going on after {done:,} tokens")
+        moving = console.bar(tokens, "tokens", done=done, quiet=self._said.quiet)
+        self._bar = self._stack.enter_context(moving)
+
+    def advance(self, sentences: int, tokens: int) -> None:
+        if self._bar is not None:
+            self._bar.advance(tokens)
+
+    def say(self, message: str) -> None:
+        self._said.say(message)
+
+
+def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        summary = run_with(job, embedder, _Watcher(stack, said))
+    seconds = time.monotonic() - begun
+    said.noticed(summary.notes)
+    said.say(
+        f"{summary.output}: {summary.sentences:,} sentences, {summary.tokens:,} tokens, "
+        f"{gib(summary.bytes)}; {summary.computed:,} tokens in {seconds:.1f} s"
+        + (f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else "")
+    )
+    return summary
+
+
+def _as_object(summary: Summary) -> dict[str, Any]:
+    return {
+        "output": summary.output,
+        "sentences": summary.sentences,
+        "tokens": summary.tokens,
+        "computed_tokens": summary.computed,
+        "bytes": summary.bytes,
+        "blank_lines": summary.notes.blank_lines,
+        "truncated_tokens": summary.notes.truncated_tokens,
+        "skipped": [list(place) for place in summary.notes.skipped],
+        "warnings": summary.notes.warnings,
+    }
+
+
+def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
+    objects = []
+    for job in jobs:
+        found = survey(
+            job.inputs,
+            job.text,
+            state=job.state,
+            batch_size=job.batch_size,
+            whole=job.shard is not None,
+        )
+        if found is None:
+            raise UsageError("--dry-run: standard input can be read only once", "name a file")
+        size = output_bytes(job, embedder, found)
+        objects.append(
+            {
+                "output": job.output,
+                "sentences": found.sentences,
+                "tokens": found.tokens,
+                "exact": found.exact,
+                "bytes": size,
+            }
+        )
+        about = "" if found.exact else "about "
+        if not said.as_json:
+            click.echo(
+                f"{job.output}: {about}{found.sentences:,} sentences, {about}{found.tokens:,} "
+                f"tokens, about {gib(size)}; nothing was written"
+            )
+    if said.as_json:
+        click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
+
+
+def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
+    for option, given in (
+        ("--overwrite", job.overwrite),
+        ("--resume", job.resume),
+        ("--shard", job.shard is not None),
+        ("--json", said.as_json),
+        (f"--layout {job.layout}", job.layout != "allennlp"),
+    ):
+        if given:
+            raise UsageError(f"{option}: has no meaning for standard output", "`-o FILE` keeps it")
+    write = stream_writer(stream, sys.stdout.buffer, pooled=job.pool is not None)
+    embedder = embedder_of(job)
+    said.about(embedder)
+    notes = Notes()
+    for sentence, array in embedder.stream(read_sentences(job.inputs, job.text, notes)):
+        write(sentence, array)
+    sys.stdout.buffer.flush()
+    said.noticed(notes)
+    _refuse_skipped([notes], [])
+
+
+def _refuse_skipped(all_notes: list[Notes], summaries: list[Summary]) -> None:
+    """Exit code 3 when input was left out; the list lies beside the output."""
+    skipped = [place for notes in all_notes for place in notes.skipped]
+    if not skipped:
+        return
+    listed = "in the summary of `--json`"
+    for summary in summaries:
+        if summary.notes.skipped:
+            listed = f"{summary.output}.skipped.tsv"
+            rows = (f"{source}\t{line}\t{why}\n" for source, line, why in summary.notes.skipped)
+            Path(listed).write_text("".join(rows), encoding="utf-8")
+    source, line, why = skipped[0]
+    raise SkippedError(
+        f"{len(skipped):,} lines were left out, the first {source}, line {line}: {why}",
+        f"all others are done; the list is {listed}",
+    )

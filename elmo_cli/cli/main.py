@@ -1,0 +1,150 @@
+"""The command `elmo`: finds a command, runs it, turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from elmo_cli.errors import ElmoError
+from elmo_cli.version import __version__
+
+# Name -> (where it is, one line of help). Nothing is imported before it is called, because torch
+# alone takes seconds; tests/house holds these lines to the commands' own.
+COMMANDS = {
+    "embed": ("embed:embed", "Compute embeddings of the sentences in text files."),
+    "inspect": ("inspect:inspect", "Tell what an embeddings or weight file holds, and check it."),
+    "merge": ("merge:merge", "Join the shards of a run into one file."),
+    "convert": ("convert:convert", "Turn an embeddings file into another layout or dtype."),
+    "models": ("models:models", "List, show and fetch pretrained models."),
+    "pretrain": ("pretrain:pretrain", "Train a biLM from the beginning."),
+}
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """Commands that are imported when they are called, listed in the house's own order."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(f"elmo_cli.cli.{module}"), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"elmo_cli.cli.{module}.{name} is no command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command named `{args[0]}`{_near(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings=_SETTINGS,
+    epilog="`elmo COMMAND --help` shows examples. Environment: ELMO_MODEL, ELMO_DEVICE, ELMO_HOME, "
+    "ELMO_OFFLINE, NO_COLOR.",
+)
+@click.version_option(__version__, "--version", prog_name="elmo")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+def cli(debug: bool) -> None:
+    """Contextual word vectors (ELMo) from the command line.
+
+    \b
+    Examples:
+      elmo embed corpus.txt -o corpus.hdf5
+      xz -dc corpus.xz | elmo embed - --tokenize -o corpus.hdf5
+      elmo inspect corpus.hdf5
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 wrong command line, 3 done but for
+    skipped input, 130 interrupted."""
+    args = sys.argv[1:] if args is None else args
+    debug = "--debug" in args[:1] or bool(os.environ.get("ELMO_DEBUG"))
+    try:
+        cli.main(args, prog_name="elmo", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except BaseException as error:
+        if debug and not isinstance(error, (SystemExit, click.ClickException)):
+            raise
+        sys.exit(_report(error))
+    sys.exit(0)
+
+
+def _report(error: BaseException) -> int:
+    """Print what went wrong and what to do next; the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, ElmoError):
+        return _say(error.message, error.hint, error.exit_code)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return 2
+    if isinstance(error, click.ClickException):
+        return _say(*_usage(error), 2)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return _say(
+            "interrupted",
+            "what was done is kept: the same command goes on (`elmo embed` with `--resume`)",
+            _INTERRUPTED,
+        )
+    if isinstance(error, BrokenPipeError):
+        # Python would complain once more when it flushes the dead stream at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _say(
+            "standard output: closed by its reader", "write to a file with `-o FILE` instead", 1
+        )
+    if isinstance(error, MemoryError):
+        return _say("out of memory", "a smaller `--batch-size`, or `--max-tokens`", 1)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _say(f"{error.filename}: {error.strerror}", "check the path and its rights", 1)
+    if isinstance(error, OSError) and error.strerror:
+        return _say(f"{error.strerror}", "`elmo --debug …` shows where", 1)
+    return _say(
+        f"{type(error).__name__}: {error}",
+        "this is a fault of elmo: please report it with what `elmo --debug …` prints",
+        1,
+    )
+
+
+def _usage(error: click.ClickException) -> tuple[str, str]:
+    context = getattr(error, "ctx", None)
+    name = context.command_path if context is not None else "elmo"
+    message = error.format_message().rstrip(".").replace("\n", " ")
+    return message[:1].lower() + message[1:], f"`{name} --help` shows all options and examples"
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, 1)
+    return f", did you mean `{near[0]}`?" if near else ""
+
+
+def _say(message: str, hint: str, code: int) -> int:
+    def one_line(text: Any) -> str:
+        return " ".join(str(text).split())
+
+    click.echo(f"error: {one_line(message)}", err=True)
+    if hint:
+        click.echo(f"hint: {one_line(hint)}", err=True)
+    return code

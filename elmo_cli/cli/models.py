@@ -1,0 +1,178 @@
+"""`elmo models`: the published models and the bundled one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from elmo_cli.pretrained.catalogue import Model
+    from elmo_cli.pretrained.folder import ModelFiles
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output.")
+_NAME = click.argument("name")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def models() -> None:
+    """List, show and fetch pretrained models.
+
+    \b
+    Examples:
+      elmo models list
+      elmo models show original
+      elmo models pull original
+      elmo embed sentences.txt -o out.hdf5 --model original
+
+    Models are kept in $ELMO_HOME (else ~/.cache/elmo). Only `pull` uses the network, and with
+    ELMO_OFFLINE set not even that; HTTPS_PROXY is honoured.
+    """
+
+
+@models.command("list")
+@_AS_JSON
+def list_models(as_json: bool) -> None:
+    """Show all models that have a name.
+
+    \b
+    Examples:
+      elmo models list
+      elmo models list --json
+    """
+    from elmo_cli.pretrained.catalogue import CATALOGUE
+    from elmo_cli.pretrained.describe import summary
+
+    rows = [summary(model) for model in CATALOGUE]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        _print_table(rows)
+
+
+@models.command("show")
+@_NAME
+@_AS_JSON
+def show_model(name: str, as_json: bool) -> None:
+    """Show one model in full: sizes, terms, files, hashes.
+
+    \b
+    Examples:
+      elmo models show original-5.5b
+      elmo models show small --json
+    """
+    from elmo_cli.pretrained.catalogue import find
+    from elmo_cli.pretrained.describe import describe
+
+    facts = describe(find(name))
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+    else:
+        _print_facts(facts)
+
+
+@models.command("pull")
+@_NAME
+@click.option("--force", is_flag=True, help="Fetch it again even if it is here.")
+def pull_model(name: str, force: bool) -> None:
+    """Download a model and check it.
+
+    A download that was cut off goes on where it stopped. A file gets its name only when its size
+    and its sha256, where one is published, are right.
+
+    \b
+    Examples:
+      elmo models pull small
+      elmo models pull original --force
+    """
+    from elmo_cli.cli import console
+    from elmo_cli.pretrained.catalogue import find
+
+    files = _pulled(find(name), force)
+    console.note(f"{files.name}: {files.origin}, {files.weights.parent}")
+
+
+def _pulled(model: Model, force: bool) -> ModelFiles:
+    from elmo_cli.cli import console
+    from elmo_cli.pretrained.pull import pull
+
+    with ExitStack() as stack:
+        bar: console.Bar | None = None
+        so_far = 0
+
+        def on_bytes(done: int, total: int) -> None:
+            nonlocal bar, so_far
+            if bar is None:  # not before there is something to fetch
+                bar = stack.enter_context(console.bar(total or None, "bytes", done=done))
+                so_far = done
+            bar.advance(done - so_far)
+            so_far = done
+
+        return pull(
+            model,
+            force=force,
+            on_bytes=on_bytes,
+            on_wait=lambda: console.note(f"waiting for another pull of {model.name}"),
+        )
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from elmo_cli.cli import console
+
+    columns = ("name", "size", "dim", "language", "where")
+    console.table(
+        "",
+        columns,
+        [
+            (
+                row["name"],
+                _size(row),
+                str(row["dim"] or "?"),
+                row["language"],
+                row["where"],
+            )
+            for row in rows
+        ],
+    )
+
+
+def _print_facts(facts: dict[str, Any]) -> None:
+    from elmo_cli.cli import console
+
+    lines = [
+        f"{name:<11} {value}"
+        for name, value in (
+            ("name", ", ".join([facts["name"], *facts["aliases"]])),
+            ("title", facts["title"]),
+            ("language", facts["language"]),
+            ("trained on", facts["corpus"]),
+            ("parameters", f"{facts['parameters']:,}" if facts["parameters"] else "not stated"),
+            ("dim", facts["dim"] or "not stated"),
+            ("size", _size(facts)),
+            ("licence", facts["licence"]),
+            ("citation", facts["citation"]),
+            ("note", facts["note"]),
+            ("where", facts["where"]),
+            ("folder", facts["path"] or facts["put_by_hand_into"]),
+        )
+        if value
+    ]
+    for file in facts["files"]:
+        lines += ["", f"{file['name']}", *(f"  {address}" for address in file["addresses"])]
+        lines.append(f"  bytes  {file['bytes'] or 'not stated'}")
+        lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
+    if facts["beside"]:
+        lines += ["", "not fetched by `elmo models pull`"]
+    for item in facts["beside"]:
+        lines.append(
+            f"  {item['what']}: " + "; ".join(filter(None, (item["address"], item["note"])))
+        )
+    console.out().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _size(facts: dict[str, Any]) -> str:
+    if not facts["bytes"]:
+        return "?"
+    return f"{'' if facts['bytes_are_exact'] else 'about '}{facts['bytes'] / 1e6:,.1f} MB"

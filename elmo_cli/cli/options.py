@@ -1,0 +1,141 @@
+"""Options that commands share, and help that lists options in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class GroupedOption(click.Option):
+    """An option that stands under a heading in the help."""
+
+    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options under headings, in the order they were declared."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Argument):
+                continue
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(parameter, "group", "Other"), []).append(record)
+        last = groups.pop("Other", [])
+        for group, records in {**groups, "Other": last}.items():
+            with formatter.section(group):
+                formatter.write_dl(records)
+
+
+def option(group: str, *names: str, **kwargs: Any) -> Callable[[F], F]:
+    """A click option under the heading `group`."""
+    return click.option(*names, cls=GroupedOption, group=group, **kwargs)
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order given."""
+
+    def decorate(function: F) -> F:
+        for one in reversed(options):
+            function = one(function)
+        return function
+
+    return decorate
+
+
+input_options: Callable[[Any], Any] = together(
+    option(
+        "Input",
+        "--input-format",
+        "format",
+        type=click.Choice(["auto", "plain", "conll", "conllu", "jsonl"]),
+        default="auto",
+        show_default=True,
+        help="How files are read; auto goes by the suffix, and plain is a sentence a line, "
+        "tokens split at white space.",
+    ),
+    option(
+        "Input",
+        "--tokenize",
+        is_flag=True,
+        help="The text is raw English: split paragraphs (lines) into sentences and tokens.",
+    ),
+    option("Input", "--encoding", default="utf-8", show_default=True, help="Encoding of the text."),
+    option(
+        "Input", "--column", type=int, help="Column of the tokens, from 1, for conll and conllu."
+    ),
+    option(
+        "Input",
+        "--blank",
+        type=click.Choice(["keep", "skip", "error"]),
+        default="keep",
+        show_default=True,
+        help="A blank line is kept as a sentence without tokens, left out (its number too), or "
+        "refused. Line i is key i always.",
+    ),
+    option(
+        "Input",
+        "--max-tokens",
+        type=int,
+        default=100_000,
+        show_default=True,
+        help="Refuse a longer sentence.",
+    ),
+    option(
+        "Input",
+        "--on-error",
+        type=click.Choice(["stop", "skip"]),
+        default="stop",
+        show_default=True,
+        help="Stop at a line that can't be read, or leave it out, list it and exit with 3.",
+    ),
+)
+
+model_options: Callable[[Any], Any] = together(
+    option(
+        "Model",
+        "-m",
+        "--model",
+        envvar="ELMO_MODEL",
+        metavar="NAME|PATH",
+        help="A name of `elmo models list`, a folder or a zip; the bundled model by default.",
+    ),
+    option("Model", "--options", metavar="FILE", help="An options.json, with --weights."),
+    option("Model", "--weights", metavar="FILE", help="An HDF5 weight file, with --options."),
+)
+
+device_options: Callable[[Any], Any] = together(
+    option(
+        "Speed",
+        "--device",
+        envvar="ELMO_DEVICE",
+        default="auto",
+        show_default=True,
+        metavar="NAME",
+        help="auto, cpu, cuda, cuda:N or mps.",
+    ),
+    option("Speed", "--threads", type=click.IntRange(min=1), help="Threads on the CPU."),
+    option(
+        "Speed",
+        "--engine",
+        type=click.Choice(["fast", "plain"]),
+        default="fast",
+        show_default=True,
+        help="plain computes each step as the paper has it.",
+    ),
+)
+
+quiet_option: Callable[[Any], Any] = option(
+    "Messages", "-q", "--quiet", is_flag=True, help="Say nothing but errors."
+)
+json_option: Callable[[Any], Any] = option(
+    "Messages", "--json", "as_json", is_flag=True, help="Print the result as one JSON object."
+)

@@ -1,0 +1,60 @@
+"""Embeddings as a stream: jsonl, npy or text, for pipes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import BinaryIO
+
+import numpy as np
+
+from elmo_cli.embed.output import Array
+from elmo_cli.errors import UsageError
+from elmo_cli.text.sentence import Sentence
+
+STREAMS = ("jsonl", "npy", "text")
+Write = Callable[[Sentence, Array], None]
+
+
+def stream_writer(name: str, out: BinaryIO, *, pooled: bool) -> Write:
+    """What writes one sentence after the other to `out`.
+
+    Forms:
+        jsonl: an object a sentence, {"key": 0, "tokens": […], "layers": […]}, nested as the array.
+        npy: the arrays as .npy records one behind the other; `numpy.load` reads one at a time.
+        text: a line a token, the token and its values, a blank line after a sentence; pooled, a
+            line a sentence, its number and its values. Layers stand side by side.
+    Raises:
+        UsageError: no such form.
+    """
+    writers: dict[str, Write] = {
+        "jsonl": lambda sentence, array: _jsonl(out, sentence, array),
+        "npy": lambda _, array: np.lib.format.write_array(out, np.ascontiguousarray(array)),
+        "text": lambda sentence, array: _text(out, sentence, array, pooled),
+    }
+    if name not in writers:
+        raise UsageError(
+            f"--format {name}: standard output is written as {', '.join(STREAMS)}",
+            "`--input-format` says how files are read",
+        )
+    return writers[name]
+
+
+def _jsonl(out: BinaryIO, sentence: Sentence, array: Array) -> None:
+    record = {"key": sentence.key, "tokens": list(sentence.tokens), "layers": array.tolist()}
+    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+
+def _text(out: BinaryIO, sentence: Sentence, array: Array, pooled: bool) -> None:
+    if pooled:
+        names, rows = [str(sentence.key)], array.reshape(1, -1)
+    else:
+        by_token = array.swapaxes(0, 1) if array.ndim == 3 else array
+        names = list(sentence.tokens)
+        rows = by_token.reshape(len(names), -1) if names else by_token[:0].reshape(0, 0)
+    for name, row in zip(names, rows, strict=True):
+        # Nine digits bring a float32 back as it was.
+        values = " ".join(f"{value:.9g}" for value in row.tolist())
+        out.write(f"{name.replace(' ', '_')} {values}\n".encode("utf-8", "replace"))
+    if not pooled:
+        out.write(b"\n")

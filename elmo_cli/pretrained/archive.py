@@ -1,0 +1,225 @@
+"""A model in a zip or tar file: unpacked once, below $ELMO_HOME, under the hash of the archive.
+
+An archive comes from anywhere, so nothing in it is trusted: a member that would leave the folder,
+a link, or more bytes than an archive of a model can hold, and nothing is unpacked at all.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.pretrained.cache import archive_folder, locked, not_writable, sha256_of
+from elmo_cli.pretrained.family import family_of_names
+
+_MOST_MEMBERS = 1000
+_MOST_BYTES = 16 << 30
+# Weights hardly shrink when packed. An archive may be small without being a trap, hence the floor.
+_MOST_RATIO, _RATIO_FLOOR = 100, 64 << 20
+_LARGEST_CONFIG = 1 << 20
+_CHUNK = 1 << 20
+_FETCH_AGAIN = "the archive may be cut off; fetch it again and compare its size"
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    RuntimeError,  # a way of packing that Python lacks
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A file in an archive: its path, its size unpacked, and the archive's own object for it."""
+
+    path: PurePosixPath
+    bytes: int
+    entry: zipfile.ZipInfo | tarfile.TarInfo
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip or tar file, or at least named so."""
+    named = path.name.endswith((".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz"))
+    return named or _is_zip(path) or tarfile.is_tarfile(path)
+
+
+def _is_zip(path: Path) -> bool:
+    # Not zipfile.is_zipfile, which looks at the end and so misses one that was cut off.
+    with open(path, "rb") as file:
+        return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+
+
+def unpack(path: Path) -> Path:
+    """The folder that holds the files of an archive, unpacked if it was not before.
+
+    A folder that all members have in common is left out.
+
+    Raises:
+        ModelError: damaged, unsafe, too large, or a model of another family.
+        OutputError: $ELMO_HOME can't be written to.
+    """
+    folder = archive_folder(sha256_of(path))
+    if folder.is_dir():
+        return folder
+    with locked(folder.parent):
+        if not folder.is_dir():
+            _unpack_to(path, folder)
+    return folder
+
+
+def _unpack_to(path: Path, folder: Path) -> None:
+    part = folder.with_name(folder.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    with _opened(path) as archive:
+        members = _members(path, archive)
+        _refuse_foreign(path, archive, members)
+        top = _common_folder(members)
+        for member in members:
+            _write(path, archive, member, part / member.path.relative_to(top))
+    try:
+        os.replace(part, folder)
+    except OSError as error:
+        raise not_writable(folder, error) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile | tarfile.TarFile]:
+    try:
+        if _is_zip(path):
+            with zipfile.ZipFile(path) as archive:
+                yield archive
+        else:
+            with tarfile.open(path) as archive:
+                yield archive
+    except ElmoError:
+        raise  # a full disk is an OSError too
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
+
+
+def _members(path: Path, archive: zipfile.ZipFile | tarfile.TarFile) -> list[_Member]:
+    """The files of an archive, each of them safe to unpack."""
+    members: list[_Member] = []
+    total = count = 0
+    most = min(_MOST_BYTES, max(_RATIO_FLOOR, _MOST_RATIO * path.stat().st_size))
+    for entry in archive.infolist() if isinstance(archive, zipfile.ZipFile) else archive:
+        member = _checked(path, entry)
+        count, total = count + 1, total + member.bytes
+        if count > _MOST_MEMBERS:
+            raise _unsafe(path, f"more than {_MOST_MEMBERS} members")
+        if total > most:
+            raise _unsafe(path, f"unpacks to {total} bytes or more, at most {most} make sense")
+        is_clutter = member.path.name == ".DS_Store" or "__MACOSX" in member.path.parts
+        if not _is_folder(entry) and not is_clutter:
+            members.append(member)
+    return members
+
+
+def _checked(path: Path, entry: zipfile.ZipInfo | tarfile.TarInfo) -> _Member:
+    name = entry.filename if isinstance(entry, zipfile.ZipInfo) else entry.name
+    member = PurePosixPath(name)
+    leaves = member.is_absolute() or ".." in member.parts
+    if leaves or "\\" in name or "\0" in name or ":" in name.split("/")[0]:
+        raise _unsafe(path, f"the member {name!r} leads out of the folder")
+    if not _is_folder(entry) and not _is_plain(entry):
+        raise _unsafe(path, f"the member {name!r} is a link or a device")
+    if isinstance(entry, zipfile.ZipInfo):
+        if entry.flag_bits & 1:
+            raise ModelError(f"{path}: {name} is encrypted", "unpack it and give the folder")
+        return _Member(member, entry.file_size, entry)
+    return _Member(member, entry.size, entry)
+
+
+def _is_folder(entry: zipfile.ZipInfo | tarfile.TarInfo) -> bool:
+    return entry.is_dir() if isinstance(entry, zipfile.ZipInfo) else entry.isdir()
+
+
+def _is_plain(entry: zipfile.ZipInfo | tarfile.TarInfo) -> bool:
+    if isinstance(entry, tarfile.TarInfo):
+        return entry.isreg() and not entry.issparse()
+    return stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)
+
+
+def _damaged(path: Path, error: Exception) -> ModelError:
+    reason = (str(error) or type(error).__name__).splitlines()[0]
+    return ModelError(f"{path}: not a whole zip or tar file ({reason})", _FETCH_AGAIN)
+
+
+def _unsafe(path: Path, what: str) -> ModelError:
+    return ModelError(
+        f"{path}: not unpacked, {what}", "unpack it by hand if you trust it, and give the folder"
+    )
+
+
+def _refuse_foreign(
+    path: Path, archive: zipfile.ZipFile | tarfile.TarFile, members: list[_Member]
+) -> None:
+    """Refuse a model of another family, or no model, before anything is unpacked."""
+    entries = {member.path.name: member for member in members}
+
+    def read(name: str) -> bytes:
+        with _content(archive, entries[name]) as content:
+            return content.read(_LARGEST_CONFIG)
+
+    if any(name.endswith((".hdf5", ".h5")) for name in entries):
+        # A checkpoint may lie beside the weights that were dumped from it.
+        return
+    if family := family_of_names(entries, read):
+        raise family.error(path)
+    shown = ", ".join([*sorted(entries)[:4], *["…"] * (len(entries) > 4)]) or "it is empty"
+    raise ModelError(
+        f"{path}: no weight file in it ({shown})",
+        "a model is an archive with options.json and weights.hdf5",
+    )
+
+
+def _common_folder(members: list[_Member]) -> PurePosixPath:
+    tops = {member.path.parts[0] for member in members}
+    nested = all(len(member.path.parts) > 1 for member in members)
+    return PurePosixPath(tops.pop()) if nested and len(tops) == 1 else PurePosixPath()
+
+
+def _write(
+    path: Path, archive: zipfile.ZipFile | tarfile.TarFile, member: _Member, target: Path
+) -> None:
+    with _content(archive, member) as content:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open(target, "wb") as file:
+                # Both readers end at the size that the header states and that was checked above.
+                while chunk := _read(path, content, _CHUNK):
+                    file.write(chunk)
+        except ElmoError:
+            raise
+        except OSError as error:
+            raise not_writable(target, error) from None
+
+
+def _read(path: Path, content: IO[bytes], n_bytes: int) -> bytes:
+    try:
+        return content.read(n_bytes)
+    except _DAMAGED as error:
+        raise _damaged(path, error) from None
+
+
+def _content(archive: zipfile.ZipFile | tarfile.TarFile, member: _Member) -> IO[bytes]:
+    if isinstance(archive, zipfile.ZipFile) and isinstance(member.entry, zipfile.ZipInfo):
+        return archive.open(member.entry)
+    if isinstance(archive, tarfile.TarFile) and isinstance(member.entry, tarfile.TarInfo):
+        content = archive.extractfile(member.entry)
+        if content is not None:
+            return content
+    raise ModelError(f"{member.path}: can't be read in its archive", _FETCH_AGAIN)

@@ -1,0 +1,95 @@
+"""What `elmo models` tells of a model of the catalogue, as plain values for tables and JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import ElmoError
+from elmo_cli.pretrained.cache import model_folder
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE, Model
+from elmo_cli.pretrained.pull import where_is
+
+HERE = ("bundled", "cached")
+
+
+def summary(model: Model) -> dict[str, Any]:
+    """One row of the list: name, title, language, bytes, dim, where, path; None for unknown.
+
+    `where` is "bundled", "cached" or "not here"; `bytes` is computed from the shapes of the tensors
+    where `bytes_are_exact` is false.
+    """
+    folder = where_is(model)
+    size = _size_of(folder, model) if folder else model.expected_bytes
+    stated = [file.bytes for file in model.files if file.name == WEIGHTS_FILE]
+    return {
+        "name": model.name,
+        "title": model.title,
+        "language": model.language,
+        "bytes": size or None,
+        "bytes_are_exact": folder is not None or all(stated),
+        "dim": _dim(folder, model),
+        "where": "not here" if folder is None else HERE[not model.is_bundled],
+        "path": str(folder) if folder else None,
+    }
+
+
+def describe(model: Model) -> dict[str, Any]:
+    """All that is known of a model, with its files and what is published beside them."""
+    folder = where_is(model)
+    return {
+        **summary(model),
+        "aliases": list(model.aliases),
+        "corpus": model.corpus,
+        "parameters": model.n_parameters or (_count_parameters(folder) if folder else None),
+        "licence": model.licence,
+        "citation": model.citation,
+        "note": model.note,
+        "put_by_hand_into": None if model.is_bundled else str(model_folder(model.name)),
+        "files": [
+            {
+                "name": file.name,
+                "bytes": file.bytes,
+                "sha256": file.sha256,
+                "addresses": list(file.addresses),
+            }
+            for file in model.files
+        ],
+        "beside": [
+            {"what": item.what, "address": item.address or None, "note": item.note}
+            for item in model.beside
+        ],
+    }
+
+
+def _size_of(folder: Path, model: Model) -> int:
+    names = [file.name for file in model.files] or [OPTIONS_FILE, WEIGHTS_FILE]
+    return sum((folder / name).stat().st_size for name in names if (folder / name).is_file())
+
+
+def _dim(folder: Path | None, model: Model) -> int | None:
+    from elmo_cli.model.options import Options
+
+    if model.sizes or folder is None:
+        return model.sizes.dim if model.sizes else None
+    try:
+        return Options.from_file(folder / OPTIONS_FILE).dim
+    except ElmoError:
+        return None
+
+
+def _count_parameters(folder: Path) -> int | None:
+    import h5py
+
+    sizes: list[int] = []
+
+    def add(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset) and not name.startswith("softmax/"):
+            sizes.append(item.size)
+
+    try:
+        with h5py.File(folder / WEIGHTS_FILE, "r") as file:
+            file.visititems(add)
+    except (OSError, RuntimeError):
+        return None
+    return sum(sizes)

@@ -1,0 +1,164 @@
+"""From a name, a folder, an archive or a pair of files to a biLM.
+
+A name without a separator is looked up in the catalogue first; `./original` is the folder of that
+name, `original` the published model. Nothing here uses the network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elmo_cli.errors import ElmoError, ModelError, UsageError
+from elmo_cli.pretrained.archive import is_archive, unpack
+from elmo_cli.pretrained.catalogue import BUNDLED, look_up, no_such_model
+from elmo_cli.pretrained.folder import (
+    HDF5_SUFFIXES,
+    ModelFiles,
+    files_in_folder,
+    files_of_weights,
+    refuse_foreign,
+    with_what_lies_beside,
+)
+from elmo_cli.pretrained.pull import files_of_model, where_is
+
+if TYPE_CHECKING:
+    from elmo_cli.model.bilm import BiLM
+
+Place = str | os.PathLike[str]
+_ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar")
+
+
+def load(
+    name_or_path: Place | None = None,
+    *,
+    options: Place | None = None,
+    weights: Place | None = None,
+) -> BiLM:
+    """A biLM, with its name, its sha256 and its warm state if one is stored with it.
+
+    Args:
+        name_or_path: a name of `elmo models list`, a folder, a weight file with its options
+            beside it, a zip or tar file; None for the bundled model.
+        options: an options.json, together with `weights` and without a name.
+        weights: an HDF5 file of weights.
+    Returns:
+        The biLM in float32 on the CPU, ready for inference.
+    Raises:
+        ModelError: no such model, not on this machine, or of another family.
+        OptionsError, WeightFileError: its files are damaged or do not go together.
+        UsageError: a name and a pair of files, or half a pair.
+        OutputError: an archive can't be unpacked into $ELMO_HOME.
+    """
+    files = locate(name_or_path, options=options, weights=weights)
+    from elmo_cli.weightfile.read import read_bilm
+    from elmo_cli.weightfile.state_file import read_state
+
+    bilm = read_bilm(files.options, files.weights)
+    bilm.name, bilm.sha256 = files.name, files.sha256
+    if files.warm_state is not None:
+        bilm.warm = read_state(files.warm_state, bilm.options)
+    return bilm
+
+
+def locate(
+    name_or_path: Place | None = None,
+    *,
+    options: Place | None = None,
+    weights: Place | None = None,
+) -> ModelFiles:
+    """The files of a model, as `load` finds them, without reading the weights or importing torch.
+
+    Raises:
+        ModelError, UsageError, OutputError: as `load`.
+    """
+    if options is None and weights is None:
+        return _named(os.fspath(name_or_path) if name_or_path is not None else BUNDLED)
+    if name_or_path is not None:
+        raise UsageError(
+            f"`{os.fspath(name_or_path)}` and a pair of files: two models are named",
+            "give either the model or its options and weights",
+        )
+    if options is None or weights is None:
+        missing, given = ("options", weights) if options is None else ("weights", options)
+        raise UsageError(
+            f"{given}: given without its {missing}", "give both: `--options FILE --weights FILE`"
+        )
+    return _pair(Path(options), Path(weights))
+
+
+def _named(name: str) -> ModelFiles:
+    if "://" in name:
+        raise ModelError(
+            f"{name}: an address, not a file",
+            "download it, then give its path; `elmo models pull` fetches published models",
+        )
+    is_path = os.sep in name or "/" in name
+    model = None if is_path else look_up(name)
+    path = Path(name).expanduser()
+    if model is not None:
+        if path.is_dir() and where_is(model) is None:
+            raise ModelError(
+                f"the published model `{model.name}` is not on this machine",
+                f"`./{name}` for the folder here, `elmo models pull {model.name}` for that model",
+            )
+        return files_of_model(model)
+    if path.exists():
+        return _at_path(path)
+    if is_path or path.name.endswith((*_ARCHIVE_SUFFIXES, *HDF5_SUFFIXES)):
+        raise ModelError(
+            f"{path}: no such file or folder",
+            "check the path; `elmo models list` shows the models that have a name",
+        )
+    raise no_such_model(name)
+
+
+def _at_path(path: Path) -> ModelFiles:
+    with _reading(path):
+        if path.is_dir():
+            return files_in_folder(path, path.resolve().name)
+        refuse_foreign(path)
+        if is_archive(path):
+            return files_in_folder(unpack(path), _without_suffix(path))
+        return _at_weights(path)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ElmoError:
+        raise  # some of them are OSErrors too
+    except OSError as error:
+        raise ModelError(
+            f"{path}: can't be read ({error.strerror or error})", "check the path and its rights"
+        ) from None
+
+
+def _at_weights(path: Path) -> ModelFiles:
+    if path.suffix not in HDF5_SUFFIXES:
+        raise ModelError(
+            f"{path}: not a model, nor a file of weights by its name",
+            "a model is a folder, a zip or a tar.gz with options.json and weights.hdf5",
+        )
+    return files_of_weights(path, _name_of_weights(path))
+
+
+def _pair(options: Path, weights: Path) -> ModelFiles:
+    with _reading(weights):
+        refuse_foreign(weights)
+        files = ModelFiles(name=_name_of_weights(weights), options=options, weights=weights)
+        return with_what_lies_beside(files)
+
+
+def _name_of_weights(path: Path) -> str:
+    """The name of a weight file, or of its folder where every weight file has that name."""
+    return path.resolve().parent.name if path.stem in ("weights", "model") else path.stem
+
+
+def _without_suffix(path: Path) -> str:
+    suffix = next((s for s in _ARCHIVE_SUFFIXES if path.name.endswith(s)), path.suffix)
+    return path.name.removesuffix(suffix)

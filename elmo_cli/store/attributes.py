@@ -1,0 +1,77 @@
+"""Facts as attributes of the root group, and back.
+
+Readers of these layouts take every dataset and group for a sentence, so attributes are the one
+place for facts. An attribute in HDF5 1.8 holds less than 64 KiB, hence the pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import h5py
+import numpy as np
+
+PIECE = 12_000  # characters; at most 4 bytes each
+
+
+def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
+    """Write `facts` as attributes of the root of `file`, in their order.
+
+    Args:
+        file: open for writing.
+        facts: name -> a str, bool, int, float, None, list or dict (of what JSON can hold).
+    """
+    for name, value in facts.items():
+        for piece, written in _pieces(name, _encoded(value)):
+            file.attrs[piece] = written
+
+
+def read_attributes(file: h5py.File) -> dict[str, Any]:
+    """What `write_attributes` wrote, in its order; attributes of foreign files as they are."""
+    raw: dict[str, Any] = {}
+    for name, value in file.attrs.items():
+        whole = re.sub(r"#\d+$", "", name)
+        plain = _plain(value)
+        raw[whole] = raw[whole] + plain if whole != name and whole in raw else plain
+    return {name: _decoded(value) for name, value in raw.items()}
+
+
+def _encoded(value: object) -> object:
+    """A value that HDF5 holds and `_decoded` turns back."""
+    if isinstance(value, str):
+        # NUL would end a string of HDF5; the others would read as JSON.
+        return json.dumps(value) if _reads_as_json(value) or "\0" in value else value
+    return value if isinstance(value, (bool, int, float)) else json.dumps(value)
+
+
+def _decoded(value: Any) -> Any:
+    if not isinstance(value, str) or not _reads_as_json(value):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:  # a foreign file's own string
+        return value
+
+
+def _reads_as_json(text: str) -> bool:
+    return text.startswith(("[", "{", '"')) or text == "null"
+
+
+def _pieces(name: str, value: object) -> Iterator[tuple[str, object]]:
+    if not isinstance(value, str) or len(value) <= PIECE:
+        yield name, value
+        return
+    for number, start in enumerate(range(0, len(value), PIECE)):
+        yield f"{name}#{number}", value[start : start + PIECE]
+
+
+def _plain(value: Any) -> Any:
+    """A Python value for what h5py reads."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray):
+        return [_plain(element) for element in value.tolist()]
+    return value.item() if isinstance(value, np.generic) else value

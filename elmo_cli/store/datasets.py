@@ -1,0 +1,257 @@
+"""Sentences that have a dataset each: every layout but `flat` and `bilm-types`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.naming import NAMINGS, Facts, Key, in_order
+from elmo_cli.store.recognise import MAP, some_datasets
+
+Array = NDArray[np.floating[Any]]
+Form = tuple[tuple[int, ...], np.dtype[np.floating[Any]]]
+_LAYERS_LAST = ("e2e-coref", "dygie")
+_NESTS_BY_CHANCE = ("allennlp", "dygie", "named")
+
+
+class _Datasets:
+    """What both ways of keying share: finding and reading one dataset."""
+
+    def __init__(self, file: h5py.File, layout: str) -> None:
+        self._file = file
+        self._name = str(file.filename)
+        self._layout = layout
+
+    def path(self, key: Key) -> str:
+        raise NotImplementedError
+
+    def shape(self, key: Key) -> tuple[int, ...]:
+        """The shape that `array` gives, without reading values."""
+        return self._shape(self._file[self.path(key)])
+
+    def example(self) -> Form | None:
+        """Shape and type of the array of some sentence, without a look at all names."""
+        dataset = next((dataset for _, dataset in some_datasets(self._file, 2)), None)
+        return None if dataset is None else (self._shape(dataset), dataset.dtype)
+
+    def _shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
+        shape = tuple(dataset.shape)
+        if self._layout not in _LAYERS_LAST:
+            return shape
+        return shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
+
+    def array(self, key: Key) -> Array:
+        """A sentence's array: (layer, token, dim), or (token, dim) where it has one layer."""
+        path = self.path(key)
+        try:
+            values: Array = self._file[path][()]
+        except (OSError, RuntimeError, KeyError) as error:
+            raise _damaged(self._name, f"sentence {key!r}", error) from None
+        if self._layout not in _LAYERS_LAST:
+            return values
+        return np.ascontiguousarray(self._layers_first(values))
+
+    @staticmethod
+    def _layers_first(values: Array) -> Array:
+        """(token, dim, layer) or (dim, layer) with layers first; a single layer loses its axis."""
+        if values.shape[-1] == 1:
+            return values[..., 0]
+        return np.moveaxis(values, -1, 0)
+
+    def _is_sentence(self, path: str) -> bool:
+        if path == MAP or not {"", "."}.isdisjoint(path.split("/")):
+            return False  # HDF5 would find "0" under "./0" and "0/" as well
+        try:
+            return bool(kind(self._file, path) == h5py.h5o.TYPE_DATASET)
+        except EmbeddingsFileError:
+            raise
+        except ValueError:
+            return False
+
+    def _no_sentence(self, key: object, why: str = "") -> KeyError:
+        path = next((path for path, _ in some_datasets(self._file, 1)), None)
+        example = "it has none" if path is None else f"its keys are like {self._shown(path)}"
+        return KeyError(f"{self._name}: no sentence {key!r}{why}; {example}")
+
+    def _shown(self, path: str) -> str:
+        return repr(path)
+
+
+class NumberedSentences(_Datasets):
+    """Sentences named by their number: `allennlp` with number keys, and `bilm`."""
+
+    def __len__(self) -> int:
+        return len(self._file) - (MAP in self._file)
+
+    def keys(self) -> Iterator[int]:
+        """All numbers, the lowest first."""
+        yield from numbers(self._file)
+
+    def path(self, key: Key) -> str:
+        """The dataset of a sentence: its number, or its text where there is a sentence map.
+
+        A key that is both, such as the line "7", is taken for the number.
+
+        Raises:
+            KeyError: no such sentence; the message shows what keys look like.
+        """
+        if isinstance(key, int) or (
+            isinstance(key, str) and key.isdigit() and self._is_sentence(key)
+        ):
+            path = str(key)
+        else:
+            path = self._map.get(key if isinstance(key, str) else " ".join(map(str, key)), "")
+        if not self._is_sentence(path):
+            raise self._no_sentence(key, "" if self._map else " (and no sentence map)")
+        return path
+
+    def facts(self, key: Key) -> Facts:
+        """What the sentence map tells of a sentence: nothing of a line that occurs again later."""
+        path = self.path(key)
+        text = self._texts.get(path)
+        return Facts(int(path), text=text, tokens=None if text is None else tuple(text.split()))
+
+    @property
+    def sentence_map(self) -> dict[str, str] | None:
+        """Line -> name of its dataset, in order of first occurrence; None where there is no map."""
+        return self._map if MAP in self._file else None
+
+    @cached_property
+    def _map(self) -> dict[str, str]:
+        if MAP not in self._file:
+            return {}
+        try:
+            found = json.loads(self._file[MAP][0])
+        except (ValueError, TypeError, IndexError, OSError):
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+            raise EmbeddingsFileError(
+                f"{self._name}: {MAP} is not a JSON object of lines and names",
+                "`elmo convert --layout bilm` makes a file without it",
+            )
+        return found
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {name: text for text, name in self._map.items()}
+
+    def _shown(self, path: str) -> str:
+        return path if path.isdigit() else repr(path)
+
+
+class NamedSentences(_Datasets):
+    """Sentences named by their line, their tokens, or their document and place in it."""
+
+    def __init__(self, file: h5py.File, layout: str, first_sentence: int) -> None:
+        super().__init__(file, layout)
+        self._naming = NAMINGS[layout]
+        self._first = first_sentence
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def keys(self) -> Iterator[str]:
+        """All names, in the order of the file."""
+        yield from map(self._naming.key, walk(self._file))
+
+    def path(self, key: Key) -> str:
+        """The dataset of a sentence: its name, or its number in the order of the file.
+
+        Raises:
+            KeyError: no such sentence; the message shows what keys look like.
+        """
+        if isinstance(key, int):
+            return self._numbered(key)
+        for path in self._naming.paths(key):
+            if self._is_sentence(path):
+                return path
+        raise self._no_sentence(key)
+
+    def _numbered(self, number: int) -> str:
+        if self._layout in _NESTS_BY_CHANCE and any("/" in path for path in self._paths):
+            raise self._no_sentence(number, ": a `/` in its keys nests and loses the order")
+        if not 0 <= number - self._first < len(self._paths):
+            raise self._no_sentence(number, f": it has {len(self._paths)}")
+        return self._paths[number - self._first]
+
+    def facts(self, key: Key) -> Facts:
+        """What the name of a sentence tells of it; its number only if `key` is that number."""
+        return self._naming.facts(self.path(key), key if isinstance(key, int) else -1)
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        return list(walk(self._file))
+
+    def _shown(self, path: str) -> str:
+        return repr(self._naming.key(path))
+
+
+def has_number_keys(file: h5py.File, layout: str, attributes: dict[str, Any]) -> bool:
+    """Whether a file names its sentences "0", "1", …"""
+    if layout != "allennlp" or "elmo_schema" in attributes:
+        return layout == "bilm" or (layout == "allennlp" and attributes.get("keys") != "sentence")
+    return MAP in file or all(path.isdigit() for path, _ in some_datasets(file))
+
+
+def numbers(group: h5py.Group) -> list[int]:
+    """All names of a group that are numbers, sorted."""
+    names: list[bytes] = []
+    group.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def kind(group: h5py.Group, path: str) -> int | None:
+    """What `path` is, `h5o.TYPE_DATASET` or another; None where there is nothing.
+
+    Raises:
+        EmbeddingsFileError: something is there and can't be read.
+        ValueError: no name that HDF5 could hold, such as one with NUL.
+    """
+    try:
+        found: int = h5py.h5o.get_info(group.id, path.encode("utf-8")).type
+    except (RuntimeError, KeyError) as error:
+        if _is_linked(group, path):
+            raise _damaged(str(group.file.filename), repr(path), error) from None
+        return None
+    return found
+
+
+def _is_linked(group: h5py.Group, path: str) -> bool:
+    try:
+        return path in group
+    except KeyError:  # a group on the way there can't be opened
+        return True
+
+
+def _damaged(file: str, what: str, error: Exception) -> EmbeddingsFileError:
+    return EmbeddingsFileError(
+        f"{file}: {what} can't be read: {error}", "the file is damaged: `elmo inspect` says where"
+    )
+
+
+def walk(group: h5py.Group, above: str = "") -> Iterator[str]:
+    """The paths of all datasets below `group` but the sentence map.
+
+    In order of creation where the group keeps it, else by name, with numbers at the end of a name
+    as numbers.
+    """
+    for name in _members(group):
+        path = f"{above}{name}"
+        what = kind(group, name)
+        if what == h5py.h5o.TYPE_GROUP:
+            yield from walk(group[name], f"{path}/")
+        elif what == h5py.h5o.TYPE_DATASET and path != MAP:
+            yield path
+
+
+def _members(group: h5py.Group) -> list[str]:
+    # The root of a file gives away the flags of its creation only when it is opened as a group.
+    flags = h5py.h5g.open(group.id, b".").get_create_plist().get_link_creation_order()
+    return list(group) if flags & h5py.h5p.CRT_ORDER_TRACKED else in_order(list(group))

@@ -1,0 +1,25 @@
+"""allennlp: what `allennlp elmo` writes, a dataset a line."""
+
+from __future__ import annotations
+
+from elmo_cli.store.layouts import keys
+from elmo_cli.store.layouts.datasets import DatasetLayout
+from elmo_cli.text.sentence import Sentence
+
+
+class AllenNlp(DatasetLayout):
+    """Named by line number. The writer adds `sentence_to_index` when the run ends."""
+
+    hint = "number each sentence once"
+
+    def path(self, sentence: Sentence) -> str:
+        return keys.number(sentence)
+
+
+class AllenNlpLines(DatasetLayout):
+    """Named by the line itself, as with `--use-sentence-keys`."""
+
+    hint = "leave out `--keys sentence`; then keys are line numbers"
+
+    def path(self, sentence: Sentence) -> str:
+        return keys.line(sentence)

@@ -1,0 +1,188 @@
+"""How each layout with a dataset a sentence names its datasets, read backwards.
+
+A *path* is the name of a dataset in the file, a *key* what `open_embeddings` takes and yields. A
+naming goes from a key to the paths it may mean, from a path to its key, and tells what a path says
+of its sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+Key = int | str | tuple[str, int] | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a file tells of a sentence beside its array; None where it doesn't tell.
+
+    Attributes:
+        number: the sentence's number; in a file keyed by names, its place in the file's order.
+        tokens: its tokens.
+        text: its line.
+        document: key of its document.
+        place: its number within the document.
+        offset: LSGN's number of the document's first sentence.
+        part_lost: the key names a document without its part, as LSGN's keys for OntoNotes do.
+    """
+
+    number: int
+    tokens: tuple[str, ...] | None = None
+    text: str | None = None
+    document: str | None = None
+    place: int = 0
+    offset: int | None = None
+    part_lost: bool = False
+
+
+class Naming(Protocol):
+    """Keys to paths and back."""
+
+    def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        """The paths that `key` may mean, the likeliest first."""
+        ...
+
+    def key(self, path: str) -> str:
+        """The key of the sentence at `path`."""
+        ...
+
+    def facts(self, path: str, number: int) -> Facts:
+        """What `path` tells of its sentence."""
+        ...
+
+
+def document_and_place(key: str | tuple[object, ...]) -> tuple[str, int] | None:
+    """What ("doc", 3) or "doc:3" names, None for another key."""
+    if isinstance(key, str):
+        document, colon, place = key.rpartition(":")
+        return (document, int(place)) if colon and _is_number(place) else None
+    match key:
+        case (str(document), int(number)) if number >= 0:
+            return document, number
+    return None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _words(key: tuple[object, ...]) -> tuple[str, ...] | None:
+    words = tuple(word for word in key if isinstance(word, str))
+    return words if len(words) == len(key) else None
+
+
+class Lines:
+    """The line itself (AllenNLP with sentence keys); a `/` in it nests groups."""
+
+    def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        words = key if isinstance(key, str) else _words(key)
+        if words is not None:
+            yield words if isinstance(words, str) else " ".join(words)
+
+    def key(self, path: str) -> str:
+        return path
+
+    def facts(self, path: str, number: int) -> Facts:
+        return Facts(number, tokens=tuple(path.split()), text=path)
+
+
+class Identifiers(Lines):
+    """Names that say nothing of the text (SeqVec's and bio_embeddings' proteins)."""
+
+    def facts(self, path: str, number: int) -> Facts:
+        return Facts(number)
+
+
+class TabJoined:
+    """Tokens joined by TAB, `.` and `/` spelled out (ELMoForManyLangs)."""
+
+    def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        if isinstance(key, str):
+            yield key
+            yield self._path(tuple(key.split("\t")))
+            yield self._path(tuple(key.split()))
+        elif (words := _words(key)) is not None:
+            yield self._path(words)
+
+    def _path(self, words: tuple[str, ...]) -> str:
+        return "\t".join(words).replace(".", "$period$").replace("/", "$backslash$")
+
+    def key(self, path: str) -> str:
+        return path
+
+    def facts(self, path: str, number: int) -> Facts:
+        tokens = tuple(path.replace("$backslash$", "/").replace("$period$", ".").split("\t"))
+        return Facts(number, tokens=tokens, text=" ".join(tokens))
+
+
+class ColonDocuments:
+    """A group a document, `/` in its key turned into `:` (e2e-coref, LSGN)."""
+
+    def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        named = document_and_place(key)
+        if named is not None:
+            yield f"{named[0].replace('/', ':')}/{named[1]}"
+
+    def key(self, path: str) -> str:
+        return path.replace("/", ":")
+
+    def facts(self, path: str, number: int) -> Facts:
+        document, _, place = path.rpartition("/")
+        return Facts(number, document=document.replace(":", "/"), place=int(place))
+
+
+class LsgnDocuments(ColonDocuments):
+    """The same, and beside it one flat name a sentence for documents of OntoNotes."""
+
+    def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        for path in super().paths(key):
+            yield path.replace("/", ":")
+            yield path
+
+    def facts(self, path: str, number: int) -> Facts:
+        if "/" in path:
+            return super().facts(path, number)
+        document, _, sentence = path.rpartition(":")
+        # Some part of the document; part 0 from sentence `sentence` on has this very path.
+        part = f"{document.replace(':', '/')}_0"
+        return Facts(number, document=part, offset=int(sentence), part_lost=True)
+
+
+class UnderscoreDocuments:
+    """Document key, `_`, number of the sentence (DyGIE); a `/` nests groups."""
+
+    def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        if isinstance(key, str):
+            yield key
+        if (named := document_and_place(key)) is not None:
+            yield f"{named[0]}_{named[1]}"
+
+    def key(self, path: str) -> str:
+        return path
+
+    def facts(self, path: str, number: int) -> Facts:
+        document, _, place = path.rpartition("_")
+        return Facts(number, document=document, place=int(place))
+
+
+NAMINGS: dict[str, Naming] = {
+    "allennlp": Lines(),
+    "named": Identifiers(),
+    "manylangs": TabJoined(),
+    "e2e-coref": ColonDocuments(),
+    "lsgn": LsgnDocuments(),
+    "dygie": UnderscoreDocuments(),
+}
+
+
+def in_order(names: list[str]) -> list[str]:
+    """`names` sorted so that numbers at their ends count as numbers: 2 before 10."""
+
+    def parts(name: str) -> tuple[str, int, str]:
+        number = re.search(r"[0-9]{1,18}$", name)
+        return (name[: number.start()], int(number[0]), name) if number else (name, -1, name)
+
+    return sorted(names, key=parts)

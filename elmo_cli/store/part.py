@@ -1,0 +1,193 @@
+"""Part: the unfinished file OUT.part, what lies beside it, and how it becomes OUT.
+
+Which files are there tells how far a run came, so the order in which they are made and removed
+matters: a journal without a part file means that the part file was renamed; a part file that is
+empty or has no journal means that nothing is committed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import OutputError
+from elmo_cli.store.journal import Journal, check_settings, read_journal, write_journal
+from elmo_cli.store.journaled_file import JournaledFile, roll_back
+from elmo_cli.store.place import output_errors, part_path, real_path, remove_side_files
+
+FSYNC_INTERVAL_S = 30.0
+
+
+class Part:
+    """An open, locked part file.
+
+    Attributes:
+        name: the part file as messages call it.
+    """
+
+    def __init__(self, out: str) -> None:
+        """Open and lock OUT.part; it is made if it is not there.
+
+        Raises:
+            OutputError: the place can't be written to, or another process is writing.
+        """
+        self.name = f"{out}.part"
+        self._journal: Journal | None = None
+        self._out = real_path(out)
+        self._path = part_path(self._out)
+        self._undo_path = Path(f"{self._path}.undo")
+        self._synced_s = time.monotonic()
+        with output_errors(self.name):
+            self._descriptor = _open_locked(self._path, self.name)
+
+    def begin(self, journal: Journal, *, overwrite: bool = False) -> None:
+        """Begin with the first record.
+
+        Args:
+            journal: that record.
+            overwrite: throw away what another run committed.
+        Raises:
+            OutputError: sentences are committed, and not to be overwritten.
+        """
+        there = None if overwrite else self._read_journal()
+        if there is not None and (there.sentences or there.finished):
+            raise OutputError(
+                f"{self.name}: unfinished, {there.sentences} sentences",
+                "`--resume` goes on, `--overwrite` starts anew",
+            )
+        with output_errors(self.name):
+            # Empty first: with the part at 0 bytes no reader believes the old journal.
+            os.ftruncate(self._descriptor, 0)
+            remove_side_files(self._path)
+            write_journal(self._path, journal)
+        self._journal = journal
+
+    def go_on(self, settings: Mapping[str, Any]) -> bool:
+        """Go back to the last commit.
+
+        Args:
+            settings: those of this run.
+        Returns:
+            False where nothing is committed; then the part is to `begin`.
+        Raises:
+            ResumeError: it was made with other settings, or is damaged.
+        """
+        journal = self._read_journal()
+        if journal is None:
+            return False
+        where = f"{self.name}: unfinished, {journal.sentences} sentences"
+        check_settings(where, journal.settings, settings)
+        with output_errors(self.name):
+            roll_back(
+                self._descriptor,
+                self._undo_path,
+                committed=journal.size,
+                block=journal.blocks,
+                name=self.name,
+            )
+        self._journal = journal
+        return True
+
+    def open_block(self) -> JournaledFile:
+        """The file of the block after the last commit."""
+        journal = self.begun
+        with output_errors(self.name):
+            return JournaledFile(
+                self._descriptor, self._undo_path, committed=journal.size, block=journal.blocks
+            )
+
+    def commit(self, journal: Journal) -> None:
+        """Make what is written so far survive."""
+        durable = time.monotonic() - self._synced_s >= FSYNC_INTERVAL_S
+        with output_errors(self.name):
+            self._write_journal(journal, durable=durable)
+
+    def publish(self, journal: Journal) -> None:
+        """Give the whole file its name; `journal` says that it is finished."""
+        with output_errors(self.name):
+            self._write_journal(journal, durable=True)
+            # Before the renaming: a log that outlived it could be taken for the next run's.
+            self._undo_path.unlink(missing_ok=True)
+            os.replace(self._path, self._out)
+            _sync_folder(self._out.parent)
+            remove_side_files(self._path)
+        self.close()
+
+    def close(self) -> None:
+        """Close and unlock; the files stay."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _write_journal(self, journal: Journal, *, durable: bool) -> None:
+        if durable:
+            os.fsync(self._descriptor)
+            self._synced_s = time.monotonic()
+        write_journal(self._path, journal, durable=durable)
+        self._journal = journal
+
+    def _read_journal(self) -> Journal | None:
+        with output_errors(self.name):
+            is_empty = os.fstat(self._descriptor).st_size == 0
+            return None if is_empty else read_journal(self._path)
+
+    @property
+    def begun(self) -> Journal:
+        """What is committed.
+
+        Raises:
+            ValueError: the part has neither begun nor gone on.
+        """
+        if self._journal is None:
+            raise ValueError("the part has no journal yet")
+        return self._journal
+
+
+def _open_locked(path: Path, name: str) -> int:
+    """A descriptor of `path` that holds its lock."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _lock(descriptor, name)
+            # Whoever held the lock may have renamed the file in between.
+            if os.fstat(descriptor).st_ino == _inode(path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, name: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OutputError(
+            f"{name}: another process is writing", "wait for it, or choose another `-o`"
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # A file system without locks: there the user must see to it.
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # some file systems can't; the renaming itself is done
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,245 @@
+"""open_embeddings: an embeddings file of any layout as a mapping from keys to arrays."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import h5py
+import numpy as np
+
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.attributes import read_attributes
+from elmo_cli.store.datasets import Array, Form, NamedSentences, NumberedSentences, has_number_keys
+from elmo_cli.store.flat_sentences import FlatSentences, TypeRows
+from elmo_cli.store.naming import Facts, Key
+from elmo_cli.store.recognise import is_complete, open_hdf5, recognise
+
+
+class Sentences(Protocol):
+    """What the layouts have in common once their file is open."""
+
+    def __len__(self) -> int: ...
+    def keys(self) -> Iterator[Key]: ...
+    def shape(self, key: Key) -> tuple[int, ...]: ...
+    def example(self) -> Form | None: ...
+    def array(self, key: Key) -> Array: ...
+    def facts(self, key: Key) -> Facts: ...
+
+
+@dataclass
+class _Opened:
+    """An open file and the process that opened it."""
+
+    process: int
+    file: h5py.File
+    mapped: mmap.mmap | None
+    sentences: Sentences
+
+    def close(self) -> None:
+        self.file.close()
+        if self.mapped is not None:
+            self.mapped.close()
+
+
+class Embeddings(Mapping[Key, Array]):
+    """The arrays of an embeddings file, read when asked for; made by `open_embeddings`.
+
+    `embeddings[key]` is a new array in the stored dtype: (layer, token, dim), or (token, dim) where
+    the file holds one layer a sentence; of pooled files (layer, dim) or (dim,); of `bilm-types`
+    (projection,). A key is
+
+    - the number of a sentence, in any layout. In a file keyed by names it counts in the order of
+      the file, which is the order of the input unless sentences were left out;
+    - its name in the file;
+    - "DOCUMENT:3" or ("DOCUMENT", 3) where the file knows documents;
+    - its line, where there is a `sentence_to_index` or lines are keys;
+    - its tokens, as a tuple or joined by spaces, in the layout of ELMoForManyLangs.
+
+    Iteration gives numbers or names in the order of the sentences. No handle is kept over a fork or
+    a pickle: each process opens the file for itself when it first reads, so this is safe as a data
+    set of workers.
+
+    Attributes:
+        path: the file.
+        layout: one of `recognise.LAYOUTS`, or "named" for arrays under identifiers.
+        attributes: the facts that the file holds of its run.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, mapped: bool = True) -> None:
+        """Open a file.
+
+        Args:
+            path: an embeddings file of any layout.
+            mapped: read `flat` and `bilm-types` through a memory map rather than through HDF5.
+        Raises:
+            EmbeddingsFileError: the file is missing, damaged, unfinished or holds no embeddings.
+        """
+        self.path = Path(path)
+        self._with_map = mapped
+        self._closed = False
+        self._opened: _Opened | None = None
+        file = open_hdf5(self.path)
+        try:
+            self.layout = recognise(file)
+            self.attributes: dict[str, Any] = read_attributes(file)
+            if not is_complete(file):
+                raise EmbeddingsFileError(
+                    f"{path}: no end mark, its run did not finish",
+                    "run the same command again with `--resume`",
+                )
+            self._opened = self._open(file)
+        except BaseException:
+            file.close()
+            raise
+
+    def _open(self, file: h5py.File) -> _Opened:
+        mapped = None
+        if self._with_map and self.layout in ("flat", "bilm-types"):
+            with suppress(OSError, ValueError), self.path.open("rb") as raw:
+                # A file system that can't map is no reason to fail: HDF5 reads the same values.
+                mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
+        return _Opened(os.getpid(), file, mapped, self._sentences_of(file, mapped))
+
+    def _sentences_of(self, file: h5py.File, mapped: mmap.mmap | None) -> Sentences:
+        if self.layout == "flat":
+            return FlatSentences(file, mapped, self.is_pooled)
+        if self.layout == "bilm-types":
+            return TypeRows(file, mapped)
+        if has_number_keys(file, self.layout, self.attributes):
+            return NumberedSentences(file, self.layout)
+        return NamedSentences(file, self.layout, int(self.attributes.get("first_sentence", 0)))
+
+    @property
+    def sentences(self) -> Sentences:
+        """The open file of this process; for the other parts of the store."""
+        if self._closed:
+            raise EmbeddingsFileError(f"{self.path}: closed", "open it again: `open_embeddings`")
+        if self._opened is None or self._opened.process != os.getpid():
+            # Dropped, not closed: after a fork the handle is still the parent's.
+            self._opened = None
+            self._opened = self._open(open_hdf5(self.path))
+        return self._opened.sentences
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether arrays have no token axis because tokens were pooled."""
+        return self.attributes.get("pool") not in (None, "none")
+
+    @property
+    def n_layers(self) -> int | None:
+        """Layers of each array; None where arrays have no layer axis, or there is no array."""
+        shape = self._some_shape()
+        return shape[0] if len(shape) == (2 if self.is_pooled else 3) else None
+
+    @property
+    def dim(self) -> int:
+        """Size of the last axis of each array; 0 in a file without sentences."""
+        return (0, *self._some_shape())[-1]
+
+    @property
+    def dtype(self) -> np.dtype[np.floating[Any]] | None:
+        """Type of the values; None in a file without sentences."""
+        example = self.sentences.example()
+        return None if example is None else example[1]
+
+    def _some_shape(self) -> tuple[int, ...]:
+        example = self.sentences.example()
+        return () if example is None else example[0]
+
+    def __getitem__(self, key: Key) -> Array:
+        return self.sentences.array(_checked(key))
+
+    def shape(self, key: Key) -> tuple[int, ...]:
+        """The shape of `self[key]`, without reading its values.
+
+        Raises:
+            KeyError: no such sentence.
+        """
+        return self.sentences.shape(_checked(key))
+
+    def tokens(self, key: Key) -> tuple[str, ...] | None:
+        """The tokens of a sentence; None where the file doesn't tell.
+
+        A `sentence_to_index` tells of each line only its last occurrence, and of a line that was
+        tokenised in another way than at white space nothing.
+
+        Raises:
+            KeyError: no such sentence.
+        """
+        key = _checked(key)
+        tokens = self.sentences.facts(key).tokens
+        shape = self.shape(key)
+        if tokens is not None and not self.is_pooled and len(shape) >= 2:
+            return tokens if len(tokens) == shape[-2] else None
+        return tokens
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self.sentences.shape(_checked(key))
+        except (KeyError, TypeError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[Key]:
+        return self.sentences.keys()
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def close(self) -> None:
+        """Close the file; reading from it afterwards is an error."""
+        self._closed = True
+        if self._opened is not None and self._opened.process == os.getpid():
+            self._opened.close()
+        self._opened = None
+
+    def __enter__(self) -> Embeddings:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    def __repr__(self) -> str:
+        return f"Embeddings({str(self.path)!r}, layout={self.layout!r})"
+
+
+def _checked(key: object) -> Key:
+    """A key of Python's own types."""
+    if isinstance(key, np.integer):
+        return int(key)
+    if isinstance(key, str) or (isinstance(key, int) and not isinstance(key, bool)):
+        return key
+    if isinstance(key, tuple):
+        parts: Any = tuple(int(part) if isinstance(part, np.integer) else part for part in key)
+        checked: Key = parts
+        return checked
+    raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
+
+
+def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
+    """Open an embeddings file for reading, whatever its layout and whoever made it.
+
+    Args:
+        path: an HDF5 file of `elmo embed`, AllenNLP, bilm-tf, e2e-coref, LSGN, DyGIE,
+            ELMoForManyLangs or SeqVec.
+    Returns:
+        a mapping from the key of a sentence to its array; use it in a `with`, or call `close`.
+    Raises:
+        EmbeddingsFileError: the file is missing, damaged, unfinished or holds no embeddings.
+    """
+    return Embeddings(path)

@@ -1,0 +1,256 @@
+"""What an HDF5 file is: one of our layouts, a file another program made, or no embeddings at all.
+
+Our own files say it in the attribute `layout`. Others are known by the names and shapes of a few of
+their datasets; which program makes which, `SCHEMA.md` and its sources tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmo_cli.errors import EmbeddingsFileError
+
+SCHEMA = 1
+LAYOUTS = (
+    "allennlp",
+    "bilm",
+    "bilm-types",
+    "e2e-coref",
+    "lsgn",
+    "dygie",
+    "manylangs",
+    "flat",
+)
+MAP = "sentence_to_index"
+_SAMPLE = 48
+_MAGIC = {
+    b"\x1f\x8b": ("a gzip file", "`gunzip` it first"),
+    b"PK\x03\x04": ("a zip file", "`unzip` it first"),
+    b"\xfd7zXZ\x00": ("an xz file", "`unxz` it first"),
+    b"BZh": ("a bzip2 file", "`bunzip2` it first"),
+    b"\x93NUMPY": ("a NumPy file", "read it with `numpy.load`"),
+    b"\x80\x02": ("a Python pickle", "give an HDF5 file"),
+    b"\x80\x04": ("a Python pickle", "give an HDF5 file"),
+}
+_MADE_BY = (
+    "embeddings are made by `elmo embed`, and also read as AllenNLP, bilm-tf and others make them"
+)
+_DAMAGED = "it is damaged: copy it again, or make it anew with `elmo embed`"
+
+
+def open_hdf5(path: Path) -> h5py.File:
+    """The HDF5 file at `path`, for reading.
+
+    Raises:
+        EmbeddingsFileError: it is missing, a folder, empty, cut off, or no HDF5 file; says which.
+    """
+    try:
+        # Nobody writes to a finished file; a lock would only fail where none can be had (NFS).
+        return h5py.File(path, "r", locking=False)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except IsADirectoryError:
+        raise EmbeddingsFileError(f"{path}: is a folder", "give the HDF5 file itself") from None
+    except PermissionError:
+        raise EmbeddingsFileError(f"{path}: no permission to read it", f"`ls -l {path}`") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _missing(path: Path) -> EmbeddingsFileError:
+    if path.with_name(path.name + ".part").exists():
+        return EmbeddingsFileError(
+            f"{path}: not there, but {path.name}.part is: its run did not finish",
+            "run the same `elmo embed` command with `--resume`",
+        )
+    return EmbeddingsFileError(f"{path}: no such file", "check the name")
+
+
+def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(512)
+    except OSError as reason:
+        return EmbeddingsFileError(f"{path}: can't be read: {reason.strerror}", "check the file")
+    if not size:
+        return EmbeddingsFileError(f"{path}: an empty file (0 bytes)", _MADE_BY)
+    stored = re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", str(error))
+    if stored:
+        what = f"cut off: {stored[1]} bytes of {stored[2]} are there"
+        return EmbeddingsFileError(f"{path}: {what}", "copy it again, or make it anew")
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return EmbeddingsFileError(f"{path}: can't be read as HDF5: {error}", _DAMAGED)
+    what, hint = _first_bytes(head)
+    return EmbeddingsFileError(f"{path}: {what}, not an HDF5 file", hint)
+
+
+def _first_bytes(head: bytes) -> tuple[str, str]:
+    for magic, answer in _MAGIC.items():
+        if head.startswith(magic):
+            return answer
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # The sample may end inside a character; only an earlier error says that it is no text.
+        text = head[: error.start].decode("utf-8") if error.start > len(head) - 4 else "\x00"
+    if text.isprintable() or all(c.isprintable() or c.isspace() for c in text):
+        return "a text file", "`elmo embed` makes embeddings of a text file"
+    return f"unknown (first bytes {head[:8].hex(' ')})", _MADE_BY
+
+
+def recognise(file: h5py.File) -> str:
+    """The name of the layout of an open file.
+
+    Returns:
+        one of `LAYOUTS`, or "named" for arrays under identifiers (SeqVec, bio_embeddings).
+    Raises:
+        EmbeddingsFileError: no embeddings; the message says what it is instead.
+    """
+    layout = file.attrs.get("layout")
+    if "elmo_schema" in file.attrs:
+        return _own(file, layout)
+    if "keras_version" in file.attrs or "layer_names" in file.attrs or "model_weights" in file:
+        raise _no_embeddings(file, "a Keras model, not embeddings")
+    weights = kind_of_weights(file)
+    if weights:
+        raise EmbeddingsFileError(
+            f"{file.filename}: this is a weight file ({weights}), not embeddings",
+            "`elmo embed --model` takes the folder that holds it and its options.json",
+        )
+    if _is_dataset(file, "vectors") and _is_dataset(file, "offsets"):
+        return "flat"
+    return _foreign(file)
+
+
+def _own(file: h5py.File, layout: object) -> str:
+    schema = int(file.attrs["elmo_schema"])
+    if schema > SCHEMA:
+        raise EmbeddingsFileError(
+            f"{file.filename}: schema {schema}, this program reads up to {SCHEMA}",
+            "`pip install --upgrade elmo-cli`",
+        )
+    if layout not in LAYOUTS:
+        raise EmbeddingsFileError(f"{file.filename}: unknown layout {layout!r}", _DAMAGED)
+    return str(layout)
+
+
+def kind_of_weights(file: h5py.File) -> str:
+    """What weights a file holds: "biLM", "softmax" or, with none, an empty string."""
+    if "RNN_0" in file or ("char_embed" in file and "CNN" in file):
+        return "biLM"
+    if isinstance(file.get("softmax"), h5py.Group) and {"W", "b"} <= set(file["softmax"]):
+        return "softmax"
+    return ""
+
+
+def is_complete(file: h5py.File) -> bool:
+    """Whether a file of ours has its end mark; files that others made have none to miss."""
+    return "elmo_schema" not in file.attrs or bool(file.attrs.get("complete", False))
+
+
+def _is_dataset(group: h5py.Group, name: str) -> bool:
+    return isinstance(group.get(name), h5py.Dataset)
+
+
+def some_datasets(group: h5py.Group, limit: int = _SAMPLE) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Path and dataset of up to about `limit` sentences, in no order; reads few names of many."""
+    for name in _some_names(group, limit):
+        if name == MAP:
+            continue
+        member = group.get(name)
+        if isinstance(member, h5py.Dataset):
+            yield name, member
+        elif isinstance(member, h5py.Group):
+            for path, dataset in some_datasets(member, max(2, limit // 8)):
+                yield f"{name}/{path}", dataset
+
+
+def _some_names(group: h5py.Group, limit: int) -> list[str]:
+    names: list[str] = []
+
+    def take(name: bytes) -> bool | None:
+        names.append(name.decode("utf-8", "surrogateescape"))
+        return len(names) >= limit or None
+
+    # In native order HDF5 doesn't sort the names first, which takes a second for a million.
+    group.id.links.iterate(take, order=h5py.h5.ITER_NATIVE)
+    return names
+
+
+def _foreign(file: h5py.File) -> str:
+    sample = list(some_datasets(file))
+    if not sample:
+        raise _no_embeddings(file, "an HDF5 file without datasets")
+    for path, dataset in sample:
+        _check_numbers(file, path, dataset)
+    paths = [path for path, _ in sample]
+    shapes = [dataset.shape for _, dataset in sample]
+    if paths == ["embedding"] and len(shapes[0]) == 2:
+        return "bilm-types"
+    layout = _by_names(paths, shapes, MAP in file)
+    if layout is None:
+        raise _no_embeddings(file, f"an HDF5 file of no known layout (it holds {_listed(paths)})")
+    return layout
+
+
+def _check_numbers(file: h5py.File, path: str, dataset: h5py.Dataset) -> None:
+    if dataset.dtype.kind != "f":
+        kind = "text" if h5py.check_string_dtype(dataset.dtype) else str(dataset.dtype)
+        raise _no_embeddings(file, f"dataset {path!r} holds {kind}, embeddings are floats")
+    if not 1 <= len(dataset.shape) <= 3:
+        what = f"dataset {path!r} has {len(dataset.shape)} axes, shape {dataset.shape}"
+        raise _no_embeddings(file, f"{what}; embeddings have 1 to 3")
+
+
+def _no_embeddings(file: h5py.File, what: str) -> EmbeddingsFileError:
+    return EmbeddingsFileError(f"{file.filename}: {what}", _MADE_BY)
+
+
+def _listed(paths: list[str]) -> str:
+    return ", ".join(repr(path) for path in paths[:3]) + (", …" if len(paths) > 3 else "")
+
+
+def _by_names(paths: list[str], shapes: list[Any], has_map: bool) -> str | None:
+    if all(path.isascii() and path.isdigit() for path in paths):
+        return "allennlp" if has_map or any(len(shape) < 3 for shape in shapes) else "bilm"
+    if has_map:
+        return "allennlp"
+    if all(re.search(r"[^/]/\d+$", path) for path in paths) and _one_rank(shapes):
+        return "e2e-coref" if _layers_last(shapes) else "lsgn"
+    if _one_rank(shapes) and len(shapes[0]) == 3:
+        if all(re.search(r"_\d+$", path) for path in paths) and _layers_last(shapes):
+            return "dygie"
+        if all(re.search(r":\d+$", path) for path in paths):
+            return "lsgn"
+    if any("\t" in path or "$period$" in path or "$backslash$" in path for path in paths):
+        return "manylangs"
+    if any(" " in path for path in paths):
+        return "allennlp"
+    return None if any("/" in path for path in paths) else "named"
+
+
+def _one_rank(shapes: list[Any]) -> bool:
+    return len({len(shape) for shape in shapes}) == 1 and len(shapes[0]) >= 2
+
+
+def _layers_last(shapes: list[Any]) -> bool:
+    """Whether arrays are (token, dim, layer) rather than (layer, token, dim).
+
+    The dim is the same in all, and greater than the number of layers; where one sentence fits both
+    readings, the greater dim is taken.
+    """
+    if len(shapes[0]) == 2:
+        return False
+    sizes = np.array(shapes)
+    dims, layers = sizes[:, 1], sizes[:, 2]
+    last = bool((dims == dims[0]).all() and (layers == layers[0]).all() and layers[0] < dims[0])
+    firsts, ends = sizes[:, 0], sizes[:, 2]
+    first = bool((firsts == firsts[0]).all() and (ends == ends[0]).all() and firsts[0] < ends[0])
+    return last and not (first and ends[0] > dims[0])

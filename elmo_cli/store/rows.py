@@ -1,0 +1,113 @@
+"""Rows of a chunked dataset, mapped from the file where it can be, and the plain way beside it."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors import EmbeddingsFileError
+
+
+class PlainRows:
+    """Rows as h5py reads them.
+
+    Args:
+        dataset: any dataset with at least one axis.
+    """
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
+        self._dataset = dataset
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._dataset.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        kind: np.dtype[Any] = self._dataset.dtype
+        return kind
+
+    def read(self, begin: int, end: int) -> NDArray[Any]:
+        """Rows `begin` to `end` as a new array, (row, …)."""
+        try:
+            rows: NDArray[Any] = self._dataset[begin:end]
+        except (OSError, RuntimeError) as error:
+            name = f"{self._dataset.file.filename}: {self._dataset.name}"
+            raise EmbeddingsFileError(
+                f"{name}, rows {begin} to {end}: can't be read: {error}",
+                "the file is damaged: copy it again, or make it anew",
+            ) from None
+        return rows
+
+
+class MappedRows(PlainRows):
+    """Rows copied straight out of the mapped file, without HDF5 in between.
+
+    Args:
+        dataset: one that `can_map` allows.
+        mapped: the whole file that it lies in.
+    """
+
+    def __init__(self, dataset: h5py.Dataset, mapped: mmap.mmap) -> None:
+        super().__init__(dataset)
+        self._mapped = mapped
+        self._dtype = self.dtype
+        self._shape = tuple(dataset.shape)
+        self._row_values = int(np.prod(self._shape[1:], dtype=np.int64))
+        self._chunk_rows = int(dataset.chunks[0])
+        self._offsets: dict[int, int | None] = {}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def read(self, begin: int, end: int) -> NDArray[Any]:
+        rows = np.empty((end - begin, *self._shape[1:]), self._dtype)
+        for chunk in range(begin // self._chunk_rows, -(-end // self._chunk_rows)):
+            start = chunk * self._chunk_rows
+            first, last = max(begin, start), min(end, start + self._chunk_rows)
+            offset = self._offset(chunk)
+            if offset is None:  # never written, so HDF5 fills it in
+                return super().read(begin, end)
+            rows[first - begin : last - begin] = self._view(offset, first - start, last - first)
+        return rows
+
+    def _view(self, offset: int, row: int, n_rows: int) -> NDArray[Any]:
+        offset += row * self._row_values * self._dtype.itemsize
+        values = np.frombuffer(self._mapped, self._dtype, n_rows * self._row_values, offset)
+        return values.reshape(n_rows, *self._shape[1:])
+
+    def _offset(self, chunk: int) -> int | None:
+        """Where a chunk begins in the file."""
+        if chunk not in self._offsets:
+            corner = (chunk * self._chunk_rows, *(0 for _ in self._shape[1:]))
+            where = self._dataset.id.get_chunk_info_by_coord(corner).byte_offset
+            self._offsets[chunk] = where
+        return self._offsets[chunk]
+
+
+def can_map(dataset: h5py.Dataset) -> bool:
+    """Whether chunks are whole rows, stored as they are, at offsets from the file's start."""
+    return (
+        dataset.chunks is not None
+        and tuple(dataset.chunks[1:]) == tuple(dataset.shape[1:])
+        and dataset.id.get_create_plist().get_nfilters() == 0
+        and dataset.file.userblock_size == 0
+    )
+
+
+def rows_of(dataset: h5py.Dataset, mapped: mmap.mmap | None) -> PlainRows:
+    """The rows of a dataset, the quickest way that gives them.
+
+    Args:
+        dataset: with at least one axis.
+        mapped: the whole file, None where it can't be mapped.
+    """
+    if mapped is not None and can_map(dataset):
+        return MappedRows(dataset, mapped)
+    return PlainRows(dataset)

@@ -1,0 +1,103 @@
+"""Settings of an embeddings file: what must agree for a run to go on, all kept as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from elmo_cli.errors import UsageError
+from elmo_cli.store.journal import settings_as_json
+from elmo_cli.store.layouts import LAYOUTS
+
+SCHEMA = 1
+DTYPES: dict[str, np.dtype[np.floating[Any]]] = {
+    "float32": np.dtype("<f4"),
+    "float16": np.dtype("<f2"),
+}
+KEYS = ("number", "sentence")
+OWN_FACTS = frozenset({"elmo_schema", "sentences", "tokens", "duplicates", "complete"})
+
+
+def checked_settings(
+    header: Mapping[str, object],
+    *,
+    layout: str,
+    keys: str,
+    forget_sentences: bool,
+    dtype: str,
+    first_sentence: int,
+) -> dict[str, Any]:
+    """The settings of a file, as JSON holds them, the writer's own first.
+
+    Raises:
+        UsageError: a name that does not exist, or two options that contradict each other.
+        ValueError: the header has a name that the writer needs for itself.
+    """
+    _check_name("--layout", layout, LAYOUTS)
+    _check_name("--keys", keys, KEYS)
+    _check_name("--dtype", dtype, DTYPES)
+    if layout != "allennlp" and (keys == "sentence" or forget_sentences):
+        option = "--keys sentence" if keys == "sentence" else "--forget-sentences"
+        raise UsageError(
+            f"`{option}` and `--layout {layout}` contradict each other",
+            f"leave out `{option}`, or use `--layout allennlp`",
+        )
+    if reserved := OWN_FACTS & header.keys():
+        raise ValueError(f"the header has {sorted(reserved)}, which the writer writes")
+    own = {
+        "layout": layout,
+        "keys": keys,
+        "forget_sentences": forget_sentences,
+        "dtype": dtype,
+        "first_sentence": first_sentence,
+    }
+    return settings_as_json({**own, **header, **own})
+
+
+def all_facts(
+    settings: Mapping[str, Any],
+    attributes: Mapping[str, object],
+    *,
+    sentences: int,
+    tokens: int,
+    duplicates: int,
+) -> dict[str, object]:
+    """The attributes of a file in their order, the end mark last.
+
+    Args:
+        settings: of the file.
+        attributes: the caller's facts.
+        sentences: handed over, with duplicates.
+        tokens: stored.
+        duplicates: sentences left out. The caller may say better: a merged file knows of more.
+    Raises:
+        ValueError: the caller's facts have names of the settings or the writer.
+    """
+    facts: dict[str, object] = {"elmo_schema": SCHEMA, **settings}
+    facts |= {"sentences": sentences - duplicates, "tokens": tokens}
+    if settings["layout"] == "manylangs":
+        facts["duplicates"] = duplicates
+    if taken := (facts.keys() | OWN_FACTS) & attributes.keys() - {"duplicates"}:
+        raise ValueError(f"the attributes {sorted(taken)} are the writer's own")
+    return {**facts, **attributes, "complete": True}
+
+
+def is_pooled(settings: Mapping[str, Any]) -> bool:
+    """Whether arrays have no token axis."""
+    return settings.get("pool") not in (None, "none")
+
+
+def has_sentence_map(settings: Mapping[str, Any]) -> bool:
+    """Whether the file has `sentence_to_index`."""
+    return (
+        settings["layout"] == "allennlp"
+        and settings["keys"] == "number"
+        and not settings["forget_sentences"]
+    )
+
+
+def _check_name(option: str, name: str, names: Mapping[str, object] | tuple[str, ...]) -> None:
+    if name not in names:
+        raise UsageError(f"`{option} {name}`: no such name", f"one of {', '.join(names)}")

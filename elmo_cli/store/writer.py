@@ -1,0 +1,343 @@
+"""EmbeddingsWriter: arrays in, one a sentence; an embeddings file out, when it is whole.
+
+The file is written as OUT.part. At each commit the HDF5 file is closed, in undisturbed runs as
+well: so the bytes at a commit determine all bytes after it, and a run that was killed and resumed
+ends in the same file. See SCHEMA.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from elmo_cli.errors import ElmoError, InputError, UsageError
+from elmo_cli.store.block import Block
+from elmo_cli.store.finished import finished_facts
+from elmo_cli.store.journal import Journal, Progress, check_settings
+from elmo_cli.store.layouts import layout_class
+from elmo_cli.store.part import Part
+from elmo_cli.store.place import (
+    check_free,
+    check_place,
+    is_finished,
+    output_error,
+    remove_leftovers,
+)
+from elmo_cli.store.sentence_map import SentenceMap
+from elmo_cli.store.settings import (
+    DTYPES,
+    all_facts,
+    checked_settings,
+    has_sentence_map,
+    is_pooled,
+)
+from elmo_cli.store.values import as_stored, n_tokens
+from elmo_cli.text.sentence import Sentence
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What was handed over since the input began, committed or not."""
+
+    sentences: int = 0
+    tokens: int = 0
+    duplicates: int = 0
+
+
+class EmbeddingsWriter:
+    """Writes one embeddings file; made by `create` or `resume`, used in a `with`.
+
+    A writer that leaves its `with` before `finish` keeps OUT.part for `resume`.
+
+    Attributes:
+        finished: whether OUT is whole; after `resume` it may be so at once.
+    """
+
+    def __init__(self, out: str, settings: dict[str, Any]) -> None:
+        """For `create` and `resume`."""
+        self.finished = False
+        self._out = out
+        self._settings = settings
+        self._layout = layout_class(settings["layout"], settings["keys"])
+        self._dtype = DTYPES[settings["dtype"]]
+        self._pooled = is_pooled(settings)
+        self._map = SentenceMap() if has_sentence_map(settings) else None
+        self._n_to_remember = 0
+        self._part: Part | None = None
+        self._block: Block | None = None
+        self._journal = Journal(settings)
+        self._counts = _Counts()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        layout: str,
+        header: Mapping[str, object],
+        keys: str = "number",
+        forget_sentences: bool = False,
+        dtype: str = "float32",
+        overwrite: bool = False,
+        first_sentence: int = 0,
+    ) -> EmbeddingsWriter:
+        """Begin a file.
+
+        Args:
+            path: OUT. What is there stays until the new file is whole.
+            layout: a name of `layouts.LAYOUTS`.
+            header: settings that must agree for `resume`; they become attributes.
+            keys: `number`, or `sentence` with allennlp.
+            forget_sentences: leave out allennlp's `sentence_to_index`.
+            dtype: of the stored values, `float32` or `float16`.
+            overwrite: replace OUT, and throw away an unfinished OUT.part.
+            first_sentence: the key with which the input of this file begins.
+        Raises:
+            UsageError: settings that contradict each other.
+            OutputError: the place is taken or can't be written to.
+        """
+        settings = checked_settings(
+            header,
+            layout=layout,
+            keys=keys,
+            forget_sentences=forget_sentences,
+            dtype=dtype,
+            first_sentence=first_sentence,
+        )
+        out = os.fspath(path)
+        check_place(out)
+        if not overwrite:
+            check_free(out)
+        writer = cls(out, settings)
+        with writer._opening() as part:
+            part.begin(writer._journal, overwrite=overwrite)
+        return writer
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        layout: str,
+        header: Mapping[str, object],
+        keys: str = "number",
+        forget_sentences: bool = False,
+        dtype: str = "float32",
+        first_sentence: int = 0,
+    ) -> EmbeddingsWriter:
+        """Go on with a file at its last commit; begin it if nothing of it is there.
+
+        The sentences that `progress` counts are to be handed to `remember`, the others to `append`.
+
+        Args:
+            path: OUT; the others as for `create`.
+        Raises:
+            UsageError: settings that contradict each other.
+            ResumeError: the file was made with other settings, or it is damaged.
+            OutputError: the place can't be written to.
+        """
+        settings = checked_settings(
+            header,
+            layout=layout,
+            keys=keys,
+            forget_sentences=forget_sentences,
+            dtype=dtype,
+            first_sentence=first_sentence,
+        )
+        out = os.fspath(path)
+        check_place(out)
+        writer = cls(out, settings)
+        if is_finished(out):
+            writer._take_finished(finished_facts(out))
+        else:
+            writer._go_on()
+        return writer
+
+    @property
+    def progress(self) -> Progress:
+        """What is committed."""
+        return self._journal.progress
+
+    @property
+    def duplicates(self) -> int:
+        """Sentences left out because an equal one was there (manylangs)."""
+        return self._counts.duplicates
+
+    def append(self, sentence: Sentence, array: np.ndarray) -> None:
+        """Store a sentence; it survives with the next commit.
+
+        Args:
+            sentence: sentences come in the order of the input.
+            array: (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
+        Raises:
+            InputError: the file can't hold this sentence beside those before; it may be left out.
+            UsageError: the layout is not for such input or arrays.
+            OutputError: a value that float16 can't hold; no space left.
+        """
+        with self._writing():
+            values = as_stored(sentence, array, self._dtype)
+            if self._open_block().append(sentence, values):
+                self._counts.tokens += n_tokens(sentence, values, pooled=self._pooled)
+            else:
+                self._counts.duplicates += 1
+            self._counts.sentences += 1
+            self._add_to_map(sentence)
+
+    def remember(self, sentence: Sentence) -> None:
+        """Take note of a committed sentence, in a run that goes on; its array is in the file."""
+        self._n_to_remember -= 1
+        self._add_to_map(sentence)
+
+    def commit(self, text_sha256: str, state: bytes = b"") -> None:
+        """Make what was appended survive whatever happens to the process.
+
+        Args:
+            text_sha256: the caller's running hash of the text up to here.
+            state: what the caller needs to go on after these sentences.
+        Raises:
+            OutputError: no space left.
+        """
+        with self._writing():
+            size = self._journal.size
+            if self._block is not None:
+                size = self._block.close()
+                self._block = None
+            journal = self._next_journal(size, text_sha256, state)
+            self._open_part().commit(journal)
+            self._journal = journal
+
+    def finish(self, attributes: Mapping[str, object]) -> None:
+        """Write facts and end mark, and give the file its name.
+
+        Args:
+            attributes: facts beside the settings: versions, sources, ….
+        Raises:
+            OutputError: no space left.
+        """
+        counts = self._counts
+        facts = all_facts(
+            self._settings,
+            attributes,
+            sentences=counts.sentences,
+            tokens=counts.tokens,
+            duplicates=counts.duplicates,
+        )
+        if self._map is not None and self._n_to_remember:
+            raise ValueError(f"{self._n_to_remember} committed sentences were not remembered")
+        with self._writing():
+            size = self._open_block().close_with(facts, self._map)
+            self._block = None
+            last = self._journal.progress
+            journal = self._next_journal(size, last.text_sha256, last.state)
+            self._open_part().publish(replace(journal, finished=True))
+            self._journal = journal
+        self._end()
+
+    def abandon(self) -> None:
+        """Close and keep OUT.part as it was at the last commit, for `resume`."""
+        self._give_up(ElmoError(f"{self._out}: abandoned"))
+
+    def __enter__(self) -> EmbeddingsWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.abandon()
+
+    def _go_on(self) -> None:
+        """Open the part file at its last commit; make it if there is none."""
+        with self._opening() as part:
+            if not part.go_on(self._settings):
+                part.begin(self._journal)
+                return
+            self._journal = journal = part.begun
+            progress = journal.progress
+            self._counts = _Counts(progress.sentences, progress.tokens, journal.duplicates)
+            self._n_to_remember = progress.sentences
+            if journal.finished:
+                part.publish(journal)
+                self._end()
+
+    def _take_finished(self, facts: dict[str, Any]) -> None:
+        """OUT is whole; only check that it is what was asked for."""
+        then = {name: facts.get(name) for name in self._settings}
+        check_settings(f"{self._out}: finished", then, self._settings)
+        remove_leftovers(self._out)
+        duplicates = facts.get("duplicates", 0)
+        self._counts = _Counts(facts["sentences"] + duplicates, facts["tokens"], duplicates)
+        self._journal = self._next_journal(0, "", b"")
+        self._end()
+
+    @contextmanager
+    def _opening(self) -> Iterator[Part]:
+        """The part file, kept open if all goes well."""
+        self._part = Part(self._out)
+        try:
+            yield self._part
+        except BaseException:
+            self._release()
+            raise
+
+    def _open_part(self) -> Part:
+        if self._part is None:
+            raise ValueError(f"the writer of {self._out} is closed")
+        return self._part
+
+    def _open_block(self) -> Block:
+        part = self._open_part()
+        if self._block is None:
+            raw = part.open_block()
+            self._block = Block(raw, self._layout, dtype=self._dtype, pooled=self._pooled)
+        return self._block
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Give up on all errors but those that leave the file as it was."""
+        try:
+            yield
+        except (InputError, UsageError):
+            raise
+        except BaseException as error:
+            self._give_up(error)
+            if isinstance(error, OSError) and not isinstance(error, ElmoError):
+                raise output_error(f"{self._out}.part", error) from None
+            raise
+
+    def _give_up(self, error: BaseException) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.abandon(error)
+        self._release()
+
+    def _end(self) -> None:
+        self.finished = True
+        self._release()
+
+    def _release(self) -> None:
+        """Close everything but the block."""
+        if self._part is not None:
+            self._part.close()
+            self._part = None
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def _add_to_map(self, sentence: Sentence) -> None:
+        if self._map is not None:
+            self._map.add(sentence.text, str(sentence.key))
+
+    def _next_journal(self, size: int, text_sha256: str, state: bytes) -> Journal:
+        counts = self._counts
+        blocks = self._journal.blocks + 1
+        progress = Progress(counts.sentences, counts.tokens, blocks, text_sha256, state)
+        return Journal(self._settings, progress, counts.duplicates, size)

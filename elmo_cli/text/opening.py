@@ -1,0 +1,95 @@
+"""Names to bytes: which names can be read, and the bytes as they lie in a file or a stream."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from io import BufferedIOBase
+from typing import cast
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.text.notes import Notes
+
+STDIN = "-"
+PIECE = 1 << 18  # bytes that are read at a time
+
+
+def check_paths(paths: Sequence[str]) -> int | None:
+    """Refuse, before any work, names that can't be read.
+
+    Returns:
+        int | None: bytes of all files; None if one is a stream, of which nobody knows.
+    Raises:
+        UsageError: no name at all, or standard input twice.
+        InputError: a name that is missing, a folder, or closed to this user.
+    """
+    if not paths:
+        raise UsageError("no input: no file is named", "name text files, or `-` for standard input")
+    if list(paths).count(STDIN) > 1:
+        raise UsageError(
+            "-: standard input is named twice and can be read once only",
+            "name `-` once; save the text to a file to read it twice",
+        )
+    sizes = [_size(path) for path in paths]
+    return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def _size(path: str) -> int | None:
+    """Bytes of a regular file, None for a stream."""
+    if path == STDIN:
+        return None
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(
+            f"{path}: a folder, not a file", f"name the files in it: `{os.path.join(path, '*')}`"
+        )
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: no permission to read it", f"`ls -l {path}` shows who may")
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _unreadable(path: str, error: OSError | ValueError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        hint = f"check the name; the working directory is {_working_directory()}"
+        return InputError(f"{path}: no such file", hint)
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"{path}: can't be read ({reason})", "check the name and the disk")
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "gone"
+
+
+def raw_bytes(name: str, notes: Notes) -> Iterator[bytes]:
+    """The bytes of a file or a stream as they come, counted in `notes.bytes_read`.
+
+    Raises:
+        InputError: it can't be opened or read.
+    """
+    try:
+        with _opened(name) as stream:
+            while chunk := stream.read1(PIECE):
+                notes.bytes_read += len(chunk)
+                yield chunk
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _unreadable(name, error) from None
+
+
+def _opened(name: str) -> AbstractContextManager[BufferedIOBase]:
+    if name != STDIN:
+        return cast("AbstractContextManager[BufferedIOBase]", open(name, "rb"))
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise InputError("-: standard input is closed", "name a file, or pipe the text in")
+    return nullcontext(stream)  # not ours to close

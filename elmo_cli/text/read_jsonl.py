@@ -1,0 +1,204 @@
+"""JSON lines: an object a line, holding a sentence, a text or a document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from elmo_cli.text.decode import Source
+from elmo_cli.text.documents import Document
+from elmo_cli.text.sentence import Sentence
+
+_EXPECTED = (
+    'each line is an object with "tokens" (a list of strings), "text" (a string), '
+    'or "doc_key" and "sentences" (lists of tokens)'
+)
+
+
+class ObjectError(ValueError):
+    """A line that is no object as it has to be: what is wrong, and what to do."""
+
+    def __init__(self, what: str, hint: str = _EXPECTED) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """What a line holds: (tokens, text) of its sentences, and of which document they are."""
+
+    sentences: list[tuple[list[str], str]]
+    is_document: bool = False
+    key: str | None = None
+    offset: int | None = None
+
+
+def read_jsonl(source: Source, key: int) -> Generator[Sentence, None, int]:
+    """The sentences of a file of JSON lines; the first that a line has counts:
+
+    - `sentences`: a document, with its `doc_key`; lists of tokens, as e2e-coref has them. A
+      `sent_offset` becomes `Sentence.offset`; without one LSGN's own rule gives it (`Document`).
+    - `tokens`: one sentence, its tokens given.
+    - `text`: one sentence, its tokens between white space; with `tokenize` as many sentences as the
+      tokenizer finds, which are a document.
+
+    Other members are ignored, and so are lines of white space. A sentence without tokens is a blank
+    sentence, as a blank line of plain text is. A document or text that is refused takes one key.
+
+    Args:
+        source: the file.
+        key: of its first sentence.
+    Returns:
+        The key that the first sentence of the next file has.
+    Raises:
+        InputError: a line that is no JSON or no such object, a token that is empty or that UTF-8
+            can't hold; and as `Source.lines` and `Source.admits`.
+    Source of the document's form: e2e-coref `minimize.py`, `cache_elmo.py`.
+    """
+    split = _splitter(source.settings.tokenize)
+    document = Document()
+    for number, line in enumerate(source.lines(), 1):
+        if line is not None and not line.strip():
+            continue
+        found = None if line is None else _object(source, line, number, split)
+        if found is None:
+            key += 1
+            continue
+        if found.is_document:
+            document.begin(found.key, found.offset)
+        for tokens, text in found.sentences:
+            taken = source.admits(len(tokens), number)
+            if taken:
+                yield _sentence(tokens, text, key, source.name, number, document)
+            document.advance(taken)
+            key += 1
+    return key
+
+
+def _sentence(
+    tokens: list[str], text: str, key: int, name: str, number: int, document: Document
+) -> Sentence:
+    return Sentence(
+        tokens=tuple(tokens),
+        key=key,
+        text=text,
+        source=name,
+        line=number,
+        document=document.key,
+        place=document.place,
+        offset=document.offset,
+        starts_document=document.starts,
+    )
+
+
+Split = Callable[[str], _Object]
+
+
+def _splitter(tokenize: bool) -> Split:
+    if not tokenize:
+        return lambda text: _Object([(text.split(), text.strip())])
+    # nltk is a slow import; text that is tokenised already must not wait for it.
+    from elmo_cli.text.tokenizers import EnglishTokenizer
+
+    tokenizer = EnglishTokenizer()
+
+    def sentences(text: str) -> _Object:
+        paragraphs = map(tokenizer.sentences, text.split("\n"))
+        found = [(tokens, " ".join(tokens)) for paragraph in paragraphs for tokens in paragraph]
+        return _Object(found, is_document=True)
+
+    return sentences
+
+
+def _object(source: Source, line: str, number: int, split: Split) -> _Object | None:
+    try:
+        return _read_object(_parsed(line), split)
+    except ObjectError as error:
+        source.refuse(number, error.what, error.hint)
+        return None
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(line)
+    except RecursionError:
+        raise ObjectError("JSON nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ObjectError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
+    except ValueError as error:  # a number with too many digits
+        raise ObjectError(f"JSON that can't be read: {error}") from None
+    if not isinstance(parsed, dict):
+        raise ObjectError(
+            f"{_kind(parsed)}, not an object",
+            _EXPECTED + "; `jq -c '.[]' FILE.json` makes such lines of one big list",
+        )
+    return parsed
+
+
+def _read_object(members: dict[str, Any], split: Split) -> _Object:
+    if "sentences" in members:
+        return _read_document(members)
+    if "tokens" in members:
+        tokens = _checked_tokens(members["tokens"], "tokens")
+        return _Object([(tokens, " ".join(tokens))])
+    if "text" in members:
+        return split(_checked_string(members["text"], "text"))
+    names = ", ".join(repr(_shortened(name)) for name in list(members)[:5]) or "no members"
+    raise ObjectError(f'no "tokens", "text" or "sentences"; the object has {names}')
+
+
+def _read_document(members: dict[str, Any]) -> _Object:
+    if not isinstance(members["sentences"], list):
+        raise ObjectError(f'"sentences" is {_kind(members["sentences"])}, not a list')
+    sentences = []
+    for place, given in enumerate(members["sentences"]):
+        tokens = _checked_tokens(given, f"sentences[{place}]")
+        sentences.append((tokens, " ".join(tokens)))
+    key = _checked_string(members.get("doc_key"), "doc_key")
+    if not key:
+        raise ObjectError('"doc_key" is empty')
+    offset = members.get("sent_offset")
+    if offset is not None and (type(offset) is not int or not 0 <= offset < 1 << 53):
+        raise ObjectError(f'"sent_offset" is {_kind(offset)}, not a number from 0 on')
+    return _Object(sentences, True, key, offset)
+
+
+def _checked_tokens(given: Any, name: str) -> list[str]:
+    if not isinstance(given, list):
+        raise ObjectError(f'"{name}" is {_kind(given)}, not a list of strings')
+    for place, token in enumerate(given):
+        _checked_string(token, f"{name}[{place}]")
+        if not token:
+            raise ObjectError(f'"{name}[{place}]" is empty, a token without characters')
+    return given
+
+
+def _checked_string(given: Any, name: str) -> str:
+    """A string that UTF-8 and HDF5 can hold: escapes may write half characters and NULs."""
+    if not isinstance(given, str):
+        raise ObjectError(f'"{name}" is {_kind(given)}, not a string')
+    if "\0" in given:
+        raise ObjectError(f'"{name}" holds a NUL')
+    if not given.isascii():
+        try:
+            given.encode()
+        except UnicodeEncodeError as error:
+            half = ord(given[error.start])
+            raise ObjectError(f'"{name}" holds \\u{half:04x}, half a character') from None
+    return given
+
+
+def _kind(given: Any) -> str:
+    """What JSON calls a value, with the value where it is short."""
+    if given is None or isinstance(given, (bool, int, float)):
+        return _shortened(json.dumps(given))
+    if isinstance(given, str):
+        return "a string"
+    return "a list" if isinstance(given, list) else "an object"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else text[:40] + "…"

@@ -1,0 +1,175 @@
+"""Corpus: sentences as numbers, and the endless rows of them that training reads."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.errors import TrainingError
+from elmo_cli.text.characters import BEGIN, END, CharacterIds
+from elmo_cli.text.vocabulary import Vocabulary
+
+Numbers = npt.NDArray[np.int32]
+FORWARD, BACKWARD = 0, 1
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences as numbers of their types.
+
+    Attributes:
+        tokens: all sentences one after the other, each with `<S>` and `</S>`, (token,) int32:
+            numbers into the two tables that follow, not ids of a vocabulary.
+        starts: where each sentence begins, and at last where the text ends, (sentence + 1,) int64.
+        types: every distinct type; `<S>` and `</S>` are the first two.
+        characters: their character ids, (type, char) int16.
+    """
+
+    tokens: Numbers
+    starts: npt.NDArray[np.int64]
+    types: tuple[str, ...]
+    characters: npt.NDArray[np.int16]
+
+    @property
+    def n_sentences(self) -> int:
+        """Sentences in the text."""
+        return len(self.starts) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens in the text, borders not counted."""
+        return len(self.tokens) - 2 * self.n_sentences
+
+    @classmethod
+    def read(cls, sentences: Iterable[Sequence[str]], *, max_characters: int = 50) -> Corpus:
+        """Turn sentences into numbers; sentences without tokens are left out.
+
+        Raises:
+            TrainingError: there is no sentence.
+        """
+        numbers: dict[str, int] = {BEGIN: 0, END: 1}
+        tokens, starts = array("i"), array("q", [0])
+        for sentence in sentences:
+            if len(sentence) == 0:
+                continue
+            tokens.append(0)
+            tokens.extend([numbers.setdefault(token, len(numbers)) for token in sentence])
+            tokens.append(1)
+            starts.append(len(tokens))
+        if len(starts) == 1:
+            raise TrainingError("the text: no sentence in it", "give a text with tokens in it")
+        return cls(
+            np.asarray(tokens, np.int32),
+            np.asarray(starts, np.int64),
+            tuple(numbers),
+            CharacterIds(max_characters).tokens(numbers).astype(np.int16),
+        )
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How often each type is a token of the text, sentence borders not counted, (type,)."""
+        counts = np.bincount(self.tokens, minlength=len(self.types))
+        counts[:2] -= self.n_sentences
+        return counts
+
+    def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
+        """The vocabulary of the text, as `Vocabulary.count` makes it."""
+        counts = dict(zip(self.types, self.counts().tolist(), strict=True))
+        return Vocabulary.count(counts, min_count=min_count, max_types=max_types)
+
+    def ids(self, vocabulary: Vocabulary) -> npt.NDArray[np.int64]:
+        """The id of each distinct type in a vocabulary, (type,) int64."""
+        return np.asarray([vocabulary.id(token) for token in self.types], np.int64)
+
+    def laid_out(
+        self, order: npt.NDArray[np.int64], direction: int
+    ) -> tuple[Numbers, Numbers, npt.NDArray[np.int64]]:
+        """What one direction reads and what it predicts, sentence after sentence.
+
+        Forward reads `<S> w1 … wn` and predicts `w1 … wn </S>`; backward reads `</S> wn … w1` and
+        predicts `wn … w1 <S>`. The last symbol of a sentence is predicted and never read.
+
+        Args:
+            order: the sentences, (sentence,) int64.
+            direction: FORWARD or BACKWARD.
+        Returns:
+            Read and predicted, (place,) int32 numbers of types; where each sentence begins, with
+            the end at last, (sentence + 1,).
+        """
+        lengths = np.diff(self.starts)[order] - 1
+        borders = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(borders[-1]) - np.repeat(borders[:-1], lengths)
+        if direction == FORWARD:
+            places = np.repeat(self.starts[order], lengths) + within
+            return self.tokens[places], self.tokens[places + 1], borders
+        places = np.repeat(self.starts[order + 1] - 1, lengths) - within
+        return self.tokens[places], self.tokens[places - 1], borders
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some steps of all rows in both directions; the next window goes on where this one ends.
+
+    Attributes:
+        read: numbers of types, (token, direction, row) int32.
+        predicted: what comes next at each place, the same shape.
+        epoch, place: of the stream, from 0; `place` counts windows within the epoch.
+    """
+
+    read: Numbers
+    predicted: Numbers
+    epoch: int
+    place: int
+
+
+def windows(
+    corpus: Corpus, *, n_rows: int, n_steps: int, seed: int, epoch: int = 0, place: int = 0
+) -> Iterator[Window]:
+    """An endless stream of windows over the sentences, shuffled anew in each epoch.
+
+    Each row reads a share of the epoch's sentences without a stop; so a window may hold parts of
+    several sentences, and the state is to be carried. The directions have orders of their own. What
+    the longest rows have left when the shortest one ends is not read in that epoch.
+
+    Args:
+        epoch, place: where to begin; the stream from there is that of an undisturbed one.
+    Raises:
+        TrainingError: the text is shorter than one window of all rows.
+
+    Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which deals whole sentences to rows.
+    """
+    while True:
+        pairs = [
+            _rows(corpus, np.random.default_rng([seed, epoch, direction]), direction, n_rows)
+            for direction in (FORWARD, BACKWARD)
+        ]
+        n_windows = min(read.shape[1] for read, _ in pairs) // n_steps
+        if n_windows == 0:
+            raise TrainingError(
+                f"the text: {corpus.n_tokens} tokens are less than one window of {n_rows} rows "
+                f"and {n_steps} steps",
+                "give more text, or fewer rows with `--rows`",
+            )
+        for k in range(place, n_windows):
+            steps = slice(k * n_steps, (k + 1) * n_steps)
+            read, predicted = (
+                np.stack([pair[side][:, steps].T for pair in pairs], 1) for side in (0, 1)
+            )
+            yield Window(read, predicted, epoch, k)
+        epoch, place = epoch + 1, 0
+
+
+def _rows(
+    corpus: Corpus, random: np.random.Generator, direction: int, n_rows: int
+) -> tuple[Numbers, Numbers]:
+    """A shuffled epoch in rows of whole sentences, all as long as the shortest: (row, place)."""
+    order = random.permutation(corpus.n_sentences)
+    read, predicted, borders = corpus.laid_out(order, direction)
+    wanted = np.linspace(0, borders[-1], n_rows + 1)
+    cuts = borders[np.searchsorted(borders, wanted)]
+    length = int(np.diff(cuts).min())
+    places = cuts[:-1, None] + np.arange(length)
+    return read[places], predicted[places]

@@ -1,0 +1,53 @@
+"""Export: a model folder that `embed`, AllenNLP and bilm-tf take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from elmo_cli.errors import OutputError
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.weightfile.softmax_file import write_softmax
+from elmo_cli.weightfile.write import write_bilm
+
+VOCABULARY_NAME = "vocab.txt"
+
+
+def new_folder(folder: Path) -> None:
+    """Make the folder of a model.
+
+    Raises:
+        OutputError: it can't be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: can't be made ({error})", "give a place that can be written to with `-o`"
+        ) from None
+
+
+def export_model(
+    folder: Path, bilm: BiLM, head: NextToken, vocabulary: Vocabulary, *, dtype: str = "float32"
+) -> None:
+    """Write options.json, weights.hdf5, softmax.hdf5 and vocab.txt into `folder`.
+
+    Args:
+        dtype: of the weights and the softmax; float16 halves the files.
+    Raises:
+        OutputError: the folder or a file in it can't be written.
+    """
+    new_folder(folder)
+    options = json.dumps(bilm.options.to_dict(), indent=2) + "\n"
+    try:
+        (folder / "options.json").write_text(options, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(
+            f"{folder / 'options.json'}: can't be written ({error})",
+            "give a place that can be written to with `-o`",
+        ) from None
+    vocabulary.write(folder / VOCABULARY_NAME)
+    write_softmax(head, folder / "softmax.hdf5", dtype=dtype)
+    write_bilm(bilm, folder / "weights.hdf5", dtype=dtype)

@@ -1,0 +1,100 @@
+"""The biLM over a window of a stream, as training computes it.
+
+The same function as `model.BiLM`: token vectors are made once a distinct type instead of once a
+token, both directions go through the same products, and dropout stands where the originals have it.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.char_cnn import CharCNN
+from elmo_cli.model.lstm import ProjectedLSTM
+from elmo_cli.model.state import State
+from elmo_cli.text.characters import PADDING
+from elmo_cli.train.corpus import Numbers
+from elmo_cli.train.scan import scan, stacked_weights
+
+_TYPES_AT_ONCE = 256
+
+
+def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor:
+    """Vectors of types: (type, char) -> (type, projection).
+
+    Types go by length, and the padding after the longest of a group is cut off but for one window
+    of the widest filter. All windows further right hold nothing but padding, as that one does, so
+    the maximum is the same.
+    """
+    lengths = (characters != PADDING).sum(1)
+    order = np.argsort(lengths, kind="stable")
+    widest = max(width for width, _ in char_cnn.options.filters)
+    vectors = []
+    for begin in range(0, len(order), _TYPES_AT_ONCE):
+        group = order[begin : begin + _TYPES_AT_ONCE]
+        n_places = int(lengths[group[-1]]) + widest
+        ids = torch.from_numpy(characters[group, :n_places].astype(np.int64))
+        vectors.append(char_cnn(ids))
+    back = torch.from_numpy(np.argsort(order, kind="stable"))
+    return torch.cat(vectors).index_select(0, back)
+
+
+def token_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16], numbers: Numbers) -> Tensor:
+    """Vectors of tokens that are given as numbers of types: any shape -> shape + (projection,)."""
+    distinct, place = np.unique(numbers, return_inverse=True)
+    vectors = type_vectors(char_cnn, characters[distinct])
+    index = torch.from_numpy(place.reshape(-1).astype(np.int64))
+    return vectors.index_select(0, index).view(*numbers.shape, -1)
+
+
+class Dropout:
+    """Zeroes a share of the values and scales the others up; with random numbers of its own.
+
+    Attributes:
+        rate: share of values that become zero.
+        generator: its random numbers; saved in checkpoints.
+    """
+
+    def __init__(self, rate: float, generator: torch.Generator) -> None:
+        self.rate, self.generator = rate, generator
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Any shape -> the same shape."""
+        if self.rate == 0:
+            return x
+        keep = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.generator)
+        return x * keep.div_(1 - self.rate)
+
+
+def unroll(
+    bilm: BiLM, vectors: Tensor, state: State, dropout: Dropout | None = None
+) -> tuple[Tensor, State]:
+    """The top layer's outputs in a window.
+
+    Args:
+        vectors: token vectors in the order in which each direction reads them,
+            (token, direction, row, projection).
+        state: that the window before left.
+        dropout: on the input of each LSTM layer and on the output of the top one, and nowhere else
+            (bilm-tf `bilm/training.py`); None for none.
+    Returns:
+        Outputs (token, direction, row, projection); the state after the window, detached.
+    """
+    options = bilm.options
+    x, h_after, c_after = vectors, [], []
+    for k in range(options.n_layers):
+        layers = [cast(ProjectedLSTM, lm.layers[k]) for lm in (bilm.forward_lm, bilm.backward_lm)]
+        read = dropout(x) if dropout else x
+        clips = options.cell_clip, options.proj_clip
+        y, h, c = scan(read, state.h[k], state.c[k], stacked_weights(layers), clips)
+        # The residual adds what the layer has read, dropout in it.
+        x = y + read if options.skip and k > 0 else y
+        h_after.append(h)
+        c_after.append(c)
+    top = dropout(x) if dropout else x
+    return top, State(torch.stack(h_after), torch.stack(c_after))

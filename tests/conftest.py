@@ -1,0 +1,112 @@
+"""What the tests of several rooms share: made-up biLMs on disk, the frozen outputs, engines, a seed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from make_weights import MODELS, weight_arrays, write_model
+from oracle import Oracle
+
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.weightfile.read import read_bilm
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# The same examples in every run, and no failure because a machine is busy.
+settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder of frozen outputs."""
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def lines() -> list[list[str]]:
+    """Tokens of the 41 sentences that the frozen outputs were made from."""
+    text = (GOLDEN / "sentences.txt").read_text(encoding="utf-8")
+    return [line.split() for line in text.split("\n")[:-1]]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `tiny`: two layers, relu, residual link."""
+    return write_model(tmp_path_factory.mktemp("models") / "tiny", MODELS["tiny"], "tiny")
+
+
+@pytest.fixture(scope="session")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `odd`: three layers, tanh, no residual link, tight clips."""
+    return write_model(tmp_path_factory.mktemp("models") / "odd", MODELS["odd"], "odd")
+
+
+@pytest.fixture(scope="session")
+def tiny_bilm(tiny: Path) -> BiLM:
+    return read_bilm(tiny / "options.json", tiny / "weights.hdf5")
+
+
+@pytest.fixture(scope="session")
+def odd_bilm(odd: Path) -> BiLM:
+    return read_bilm(odd / "options.json", odd / "weights.hdf5")
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Callable[[dict[str, Any], Path], Oracle]:
+    """From options and a weight file to their oracle."""
+
+    def made(options: dict[str, Any], weights: Path) -> Oracle:
+        arrays: dict[str, Any] = {}
+        with h5py.File(weights) as file:
+            file.visititems(
+                lambda name, item: (
+                    arrays.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
+                )
+            )
+        return Oracle(options, arrays)
+
+    return made
+
+
+@pytest.fixture
+def paired(tmp_path: Path) -> Callable[..., tuple[BiLM, Oracle]]:
+    """From options to a biLM of made-up weights, read from its files, and the oracle of the same."""
+
+    def made(options: dict[str, Any], model: str = "any") -> tuple[BiLM, Oracle]:
+        folder = write_model(tmp_path / "paired", options, model)
+        bilm = read_bilm(folder / "options.json", folder / "weights.hdf5")
+        return bilm, Oracle(options, weight_arrays(options, model))
+
+    return made
+
+
+@pytest.fixture(params=["plain", "fast"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine's name."""
+    return str(request.param)
+
+
+@pytest.fixture
+def seed() -> int:
+    """Random numbers of torch and numpy begin here in every test that asks for it."""
+    torch.manual_seed(20180215)
+    np.random.seed(20180215)
+    return 20180215
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """The folder of reference outputs that are too big for the repository."""
+    folder = os.environ.get("ELMO_REFERENCE")
+    if not folder:
+        pytest.skip("$ELMO_REFERENCE is not set: no reference outputs of the published sizes")
+    return Path(folder)

@@ -1,0 +1,120 @@
+"""ElmoMix: equation (1) of the paper."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_cli.errors import UsageError
+from elmo_cli.model.mix import ElmoMix
+
+pytestmark = pytest.mark.usefixtures("seed")
+
+
+def set_weights(mix: ElmoMix, weights: list[float], gamma: float) -> None:
+    with torch.no_grad():
+        mix.weights.copy_(torch.tensor(weights))
+        mix.gamma.fill_(gamma)
+
+
+def test_equation_1() -> None:
+    """Without it the softmax, gamma or a layer could be left out."""
+    layers = torch.randn(3, 5, 4)
+    mix = ElmoMix(3)
+    set_weights(mix, [0.2, -1.0, 0.7], 1.5)
+    shares = np.exp([0.2, -1.0, 0.7]) / np.exp([0.2, -1.0, 0.7]).sum()
+    expected = 1.5 * sum(s * h for s, h in zip(shares, layers.numpy(), strict=True))
+    np.testing.assert_allclose(mix(layers).detach(), expected, rtol=0, atol=1e-6)
+
+
+def test_it_begins_as_the_average() -> None:
+    """Without it training would begin with a preference for some layer."""
+    layers = torch.randn(3, 5, 4)
+    np.testing.assert_allclose(ElmoMix(3)(layers).detach(), layers.mean(0), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_batch_is_its_sentences(layer_norm: bool) -> None:
+    """Without it (layer, token, dim) and (layer, batch, token, dim) would be mixed otherwise."""
+    layers = torch.randn(3, 5, 4)
+    mix = ElmoMix(3, layer_norm=layer_norm)
+    set_weights(mix, [0.3, 0.1, -0.4], 0.8)
+    assert mix(layers).shape == (5, 4)
+    batch = mix(layers.unsqueeze(1))
+    assert batch.shape == (1, 5, 4)
+    np.testing.assert_allclose(batch[0].detach(), mix(layers).detach(), rtol=0, atol=1e-6)
+
+
+def test_gradients_reach_weights_and_gamma() -> None:
+    """Without it a task could not learn the mix."""
+    mix = ElmoMix(3)
+    mix(torch.randn(3, 5, 4)).square().sum().backward()
+    assert mix.weights.grad is not None
+    assert mix.weights.grad.abs().max() > 0
+    assert mix.gamma.grad is not None
+    assert mix.gamma.grad != 0
+
+
+def test_layer_norm_with_a_mask_is_the_masked_formula() -> None:
+    """Without it padding would move the mean (bilm-tf: mean and variance of the real tokens)."""
+    layers = 3 * torch.randn(2, 2, 4, 5) + 1
+    mask = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0]])
+    mix = ElmoMix(2, layer_norm=True)
+    set_weights(mix, [0.5, -0.5], 2.0)
+    kept = mask.numpy()[None, :, :, None]
+    count = kept.sum() * 5
+    x = layers.numpy().astype(np.float64)
+    mean = (x * kept).sum((1, 2, 3), keepdims=True) / count
+    variance = (((x - mean) * kept) ** 2).sum((1, 2, 3), keepdims=True) / count
+    shares = np.exp([0.5, -0.5]) / np.exp([0.5, -0.5]).sum()
+    normalised = (x - mean) / np.sqrt(variance + 1e-12)
+    expected = 2 * np.tensordot(shares, normalised, 1)
+    np.testing.assert_allclose(mix(layers, mask).detach(), expected, rtol=0, atol=1e-5)
+
+
+def test_padding_moves_nothing_under_a_mask() -> None:
+    """Without it a sentence's mix would depend on how far its batch is padded."""
+    layers = torch.randn(3, 4, 5)
+    padded = torch.cat([layers, 100 * torch.randn(3, 2, 5)], 1)
+    mix = ElmoMix(3, layer_norm=True)
+    mask = torch.tensor([True] * 4 + [False] * 2)
+    np.testing.assert_allclose(mix(padded, mask)[:4].detach(), mix(layers).detach(), atol=1e-5)
+
+
+def test_penalty_is_lambda_times_the_squared_norm() -> None:
+    """Without it the weights would not be drawn to the average (3.2 of the paper)."""
+    mix = ElmoMix(3, l2=0.1)
+    set_weights(mix, [1.0, -2.0, 0.5], 1.0)
+    penalty = mix.penalty()
+    assert penalty.item() == pytest.approx(0.1 * 5.25)
+    penalty.backward()
+    assert mix.weights.grad is not None
+    np.testing.assert_allclose(mix.weights.grad, [0.2, -0.4, 0.1], atol=1e-6)
+    assert ElmoMix(3).penalty().item() == 0
+
+
+def test_dropout_only_in_training() -> None:
+    """Without it a trained model would give other numbers each time it is asked."""
+    layers, mix = torch.ones(3, 200, 10), ElmoMix(3, dropout=0.5)
+    dropped = mix(layers)
+    assert 0.4 < (dropped == 0).float().mean() < 0.6
+    assert dropped.max().item() == pytest.approx(2.0)
+    mix.eval()
+    np.testing.assert_allclose(mix(layers).detach(), torch.ones(200, 10), atol=1e-6)
+
+
+def test_other_number_of_layers_is_refused() -> None:
+    """Without it (token, layer, dim) given for (layer, token, dim) would be mixed over tokens."""
+    with pytest.raises(UsageError, match="5 layers given, made for 3"):
+        ElmoMix(3)(torch.randn(5, 3, 4))
+    with pytest.raises(UsageError, match="n_layers is 0, at least 1"):
+        ElmoMix(0)
+
+
+def test_one_layer_is_scaled_by_gamma_alone() -> None:
+    """Without it a file with one layer could not be used with a mix."""
+    mix = ElmoMix(1)
+    set_weights(mix, [7.0], 0.5)
+    layers = torch.randn(1, 3, 4)
+    np.testing.assert_allclose(mix(layers).detach(), 0.5 * layers[0], atol=1e-7)

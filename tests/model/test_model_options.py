@@ -1,0 +1,211 @@
+"""Options: every value that no biLM can have is refused by its name, every other one is taken."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from make_weights import MODELS, SHAPES
+
+from elmo_cli.errors import OptionsError
+from elmo_cli.model.options import Options
+
+Json = dict[str, Any]
+
+
+def changed(part: str, name: str, value: Any) -> Json:
+    """The options of tiny with one value changed; `...` takes it out."""
+    content = copy.deepcopy(MODELS["tiny"])
+    if value is ...:
+        del content[part][name]
+    else:
+        content[part][name] = value
+    return content
+
+
+REFUSED = [
+    ("lstm", "dim", ..., "lstm.dim is missing"),
+    ("lstm", "dim", None, "lstm.dim is missing"),
+    ("lstm", "dim", 0, "lstm.dim is 0, not a whole number from 1 to 16777216"),
+    ("lstm", "dim", -4, "lstm.dim is -4, not a whole number"),
+    ("lstm", "dim", 1 << 25, "lstm.dim is 33554432, not a whole number from 1 to 16777216"),
+    ("lstm", "dim", 16.5, "lstm.dim is 16.5, not a whole number"),
+    ("lstm", "dim", "16", 'lstm.dim is "16", not a whole number'),
+    ("lstm", "dim", True, "lstm.dim is true, not a whole number"),
+    ("lstm", "dim", math.nan, "lstm.dim is NaN, not a whole number"),
+    ("lstm", "dim", math.inf, "lstm.dim is Infinity, not a whole number"),
+    ("lstm", "projection_dim", ..., "lstm.projection_dim is missing"),
+    ("lstm", "projection_dim", [8], "lstm.projection_dim is [8], not a whole number"),
+    ("lstm", "n_layers", 0, "lstm.n_layers is 0, not a whole number from 1 to 1000"),
+    ("lstm", "n_layers", 10**7, "lstm.n_layers is 10000000, not a whole number from 1 to 1000"),
+    ("lstm", "cell_clip", -3, "lstm.cell_clip is -3, not null or a positive number"),
+    ("lstm", "cell_clip", "3", 'lstm.cell_clip is "3", not null or a positive number'),
+    ("lstm", "cell_clip", True, "lstm.cell_clip is true, not null or a positive number"),
+    ("lstm", "proj_clip", math.nan, "lstm.proj_clip is NaN, not null or a positive number"),
+    ("lstm", "proj_clip", math.inf, "lstm.proj_clip is Infinity, not null or a positive number"),
+    ("lstm", "proj_clip", 10**400, "lstm.proj_clip is 1000"),
+    ("lstm", "use_skip_connections", 1, "lstm.use_skip_connections is 1, not true or false"),
+    ("char_cnn", "activation", ..., "char_cnn.activation is missing"),
+    ("char_cnn", "activation", "gelu", 'char_cnn.activation is "gelu", not relu or tanh'),
+    ("char_cnn", "activation", [], "char_cnn.activation is [], not relu or tanh"),
+    ("char_cnn", "n_highway", -1, "char_cnn.n_highway is -1, not a whole number from 0 to 1000"),
+    ("char_cnn", "n_highway", 10**7, "char_cnn.n_highway is 10000000, not a whole number"),
+    ("char_cnn", "embedding", ..., "char_cnn.embedding is missing"),
+    ("char_cnn", "embedding", 16, "char_cnn.embedding is 16, not a JSON object"),
+    ("char_cnn", "embedding", {}, "char_cnn.embedding.dim is missing"),
+    ("char_cnn", "embedding", {"dim": 0}, "char_cnn.embedding.dim is 0, not a whole number"),
+    ("char_cnn", "n_characters", 60, "char_cnn.n_characters is 60, a biLM over bytes has 261"),
+    ("char_cnn", "n_characters", 263, "char_cnn.n_characters is 263, a biLM over bytes has 261"),
+    ("char_cnn", "max_characters_per_token", 2, "max_characters_per_token is 2, not a whole"),
+    ("char_cnn", "max_characters_per_token", 10**7, "is 10000000, not a whole number from 3 to"),
+    ("char_cnn", "filters", ..., "char_cnn.filters is missing"),
+    ("char_cnn", "filters", [], "char_cnn.filters is [], not a list of [width, count] pairs"),
+    ("char_cnn", "filters", {"1": 4}, "char_cnn.filters is {"),
+    ("char_cnn", "filters", [[1, 4, 4]], "char_cnn.filters is [[1, 4, 4]], not a list of"),
+    ("char_cnn", "filters", [[1, 0]], "char_cnn.filters is [[1, 0]], not a list of"),
+    ("char_cnn", "filters", [[True, 4]], "char_cnn.filters is [[true, 4]], not a list of"),
+    ("char_cnn", "filters", [[1, 4.0]], "char_cnn.filters is [[1, 4.0]], not a list of"),
+    ("char_cnn", "filters", [[51, 4]], "not widths of at most max_characters_per_token (50)"),
+]
+
+
+@pytest.mark.parametrize(("part", "name", "value", "said"), REFUSED)
+def test_impossible_value_is_refused_by_name(part: str, name: str, value: Any, said: str) -> None:
+    """Without it a damaged options.json becomes a traceback, or a model of another shape."""
+    with pytest.raises(OptionsError) as caught:
+        Options.from_dict(changed(part, name, value), where="some/options.json")
+    assert caught.value.message.startswith("some/options.json: ")
+    assert said in caught.value.message
+    assert caught.value.hint
+    assert len(caught.value.message) < 200  # a huge value is not repeated in full
+
+
+@pytest.mark.parametrize("part", ["lstm", "char_cnn"])
+def test_missing_part_is_named(part: str) -> None:
+    """Without it options of ELMoForManyLangs or of BERT would be a KeyError."""
+    content = {name: value for name, value in MODELS["tiny"].items() if name != part}
+    with pytest.raises(OptionsError, match=f"options: {part} is missing"):
+        Options.from_dict(content)
+
+
+@pytest.mark.parametrize(("content", "shown"), [([], "[]"), (None, "null"), ("elmo", '"elmo"')])
+def test_json_that_is_no_object_is_refused(content: Any, shown: str) -> None:
+    """Without it a list in the place of the options would be a TypeError."""
+    with pytest.raises(OptionsError) as caught:
+        Options.from_dict(content, where="o.json")
+    assert caught.value.message == f"o.json: the whole is {shown}, not a JSON object"
+
+
+@pytest.mark.parametrize("n_characters", [261, 262, 261.0, None])
+def test_as_trained_and_as_embedded_are_one_model(n_characters: Any) -> None:
+    """Without it users would have to edit n_characters, as bilm-tf makes them do."""
+    assert Options.from_dict(changed("char_cnn", "n_characters", n_characters)) == (
+        Options.from_dict(MODELS["tiny"])
+    )
+
+
+@pytest.mark.parametrize("clip", ["cell_clip", "proj_clip"])
+@pytest.mark.parametrize("value", [None, ..., 0, 0.0])
+def test_no_clip(clip: str, value: Any) -> None:
+    """Without it a clip of 0 would make every vector 0 (bilm-tf: null, absent and 0 clip nothing)."""
+    assert getattr(Options.from_dict(changed("lstm", clip, value)), clip) is None
+
+
+@pytest.mark.parametrize("value", [3, 3.0, 0.75, 1e9])
+def test_clip_is_a_number(value: float) -> None:
+    """Without it clips that are not whole numbers would be cut."""
+    assert Options.from_dict(changed("lstm", "cell_clip", value)).cell_clip == value
+
+
+@pytest.mark.parametrize("value", [None, ...])
+def test_what_may_be_left_out(value: Any) -> None:
+    """Without it options that bilm-tf loads would be refused, or read as another model."""
+    assert Options.from_dict(changed("char_cnn", "n_highway", value)).n_highway == 0
+    assert Options.from_dict(changed("lstm", "use_skip_connections", value)).skip is False
+    assert Options.from_dict(changed("lstm", "n_layers", value)).n_layers == 1
+    places = Options.from_dict(changed("char_cnn", "max_characters_per_token", value))
+    assert places.max_characters == 50
+
+
+def test_keys_of_training_are_left_unread() -> None:
+    """Without it the options of a checkpoint could not be used to embed."""
+    more = MODELS["tiny"] | {"bidirectional": True, "dropout": 0.1, "unroll_steps": "twenty"}
+    assert Options.from_dict(more) == Options.from_dict(MODELS["tiny"])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_to_dict_says_the_same_again(shape: str) -> None:
+    """Without it a trained model would be read back as another one."""
+    options = Options.from_dict(SHAPES[shape])
+    assert Options.from_dict(json.loads(json.dumps(options.to_dict()))) == options
+    assert options.to_dict() == SHAPES[shape]
+
+
+def test_sizes_that_follow() -> None:
+    """Without it the stored dimension could be that of one direction."""
+    options = Options.from_dict(MODELS["tiny"])
+    assert (options.n_filters, options.projection, options.dim) == (60, 8, 16)
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    """Without it a wrong path would be a traceback."""
+    with pytest.raises(OptionsError, match=r"none\.json: no such options file"):
+        Options.from_file(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not JSON"),
+        (b"{'lstm': 1}", "not JSON"),
+        (b"[" * 200_000, "not JSON"),
+        (b'{"lstm": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b"\x89HDF\r\n\x1a\n\xff\xfe", "can't be read"),
+        (b"{}", "is missing"),
+    ],
+)
+def test_file_that_is_no_options(tmp_path: Path, content: bytes, said: str) -> None:
+    """Without it a foreign file in the place of options.json would be a traceback."""
+    path = tmp_path / "options.json"
+    path.write_bytes(content)
+    with pytest.raises(OptionsError, match=said) as caught:
+        Options.from_file(path)
+    assert caught.value.message.startswith(f"{path}: ")
+
+
+def test_folder_in_the_place_of_a_file(tmp_path: Path) -> None:
+    """Without it `--options FOLDER` would be a traceback."""
+    with pytest.raises(OptionsError, match="can't be read"):
+        Options.from_file(tmp_path)
+
+
+def test_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    """Without it options saved by an editor on Windows would be refused."""
+    path = tmp_path / "options.json"
+    path.write_text(json.dumps(MODELS["odd"]), encoding="utf-8-sig")
+    assert Options.from_file(path) == Options.from_dict(MODELS["odd"])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+PLACES = [(part, name) for part in MODELS["tiny"] for name in MODELS["tiny"][part]]
+
+
+@given(st.sampled_from(PLACES), JSON)
+def test_any_value_is_taken_or_refused(place: tuple[str, str], value: Any) -> None:
+    """Without it some value would end in a traceback instead of a message."""
+    try:
+        options = Options.from_dict(changed(*place, value))
+    except OptionsError as error:
+        assert place[1] in error.message
+    else:
+        assert Options.from_dict(options.to_dict()) == options

@@ -1,0 +1,121 @@
+"""JSON lines: tokens, texts and documents; each thing that is none of them refused by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.errors import InputError
+from elmo_cli.text.formats import Notes, measure, read_sentences
+from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.settings import InputSettings
+
+
+@pytest.fixture
+def jsonl(tmp_path: Path) -> Path:
+    return tmp_path / "a.jsonl"
+
+
+def read(path: Path, notes: Notes | None = None, **settings: object) -> list[Sentence]:
+    return list(read_sentences(path, InputSettings(**settings), notes))  # type: ignore[arg-type]
+
+
+def write(path: Path, *objects: object) -> None:
+    path.write_text("".join(json.dumps(each) + "\n" for each in objects))
+
+
+def test_tokens_and_texts(jsonl: Path) -> None:
+    write(jsonl, {"id": 7, "tokens": ["New York", "é"]}, {"text": " a  b\nc "}, {"tokens": []})
+    jsonl.write_text("\n" + jsonl.read_text() + "  \n")
+    notes = Notes()
+    sentences = read(jsonl, notes)
+    assert [s.tokens for s in sentences] == [("New York", "é"), ("a", "b", "c"), ()]
+    assert [s.text for s in sentences] == ["New York é", "a  b\nc", ""]
+    assert [(s.key, s.line) for s in sentences] == [(0, 2), (1, 3), (2, 4)]
+    assert [s.starts_document for s in sentences] == [True, False, False]
+    assert notes.blank_lines == 1
+    assert measure(jsonl) == (3, 5)
+    assert [s.key for s in read(jsonl, blank="skip")] == [0, 1]
+
+
+def test_documents_as_e2e_coref_and_lsgn_key_them(jsonl: Path) -> None:
+    """Without this, coreference and SRL models look for sentences under other names."""
+    write(
+        jsonl,
+        {"doc_key": "bc/x_0", "sentences": [["a"], ["b", "c"]], "clusters": [[[0, 0]]]},
+        {"doc_key": "bc/x_1", "sentences": [["d"], []]},
+        {"doc_key": "bc/x_2", "sentences": [["e"]], "sent_offset": 40},
+        {"doc_key": "bc/y_0", "sentences": [["f"]]},
+    )
+    found = [(s.key, s.document, s.place, s.offset, s.starts_document) for s in read(jsonl)]
+    assert found == [
+        (0, "bc/x_0", 0, 0, True),
+        (1, "bc/x_0", 1, 0, False),
+        (2, "bc/x_1", 0, 2, True),
+        (3, "bc/x_1", 1, 2, False),
+        (4, "bc/x_2", 0, 40, True),
+        (5, "bc/y_0", 0, 0, True),
+    ]
+
+
+def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
+    write(jsonl, {"text": "A cat. A dog.\nA cow."}, {"text": ""}, {"text": "It slept."})
+    sentences = read(jsonl, tokenize=True)
+    assert [(s.key, s.text) for s in sentences] == [
+        (0, "A cat ."),
+        (1, "A dog ."),
+        (2, "A cow ."),
+        (3, "It slept ."),
+    ]
+    assert [s.starts_document for s in sentences] == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON, at character 2: "),
+        ('{"tokens": ["a"]} x', "not JSON, at character 19: Extra data"),
+        ("[" * 100_000, "JSON nested too deeply"),
+        ('{"text": ' + '{"a":' * 100_000, "JSON nested too deeply"),
+        ('{"id": ' + "9" * 5000 + "}", "JSON that can't be read: "),
+        ('["a"]', "a list, not an object"),
+        ('"a"', "a string, not an object"),
+        ("null", "null, not an object"),
+        ("17", "17, not an object"),
+        ("{}", 'no "tokens", "text" or "sentences"; the object has no members'),
+        ('{"words": [], "id": 1}', "the object has 'words', 'id'"),
+        ('{"tokens": "a b"}', '"tokens" is a string, not a list of strings'),
+        ('{"tokens": ["a", 1]}', '"tokens[1]" is 1, not a string'),
+        ('{"tokens": [["a"]]}', '"tokens[0]" is a list, not a string'),
+        ('{"tokens": ["a", ""]}', '"tokens[1]" is empty'),
+        ('{"tokens": ["\\ud83d"]}', '"tokens[0]" holds \\ud83d, half a character'),
+        ('{"tokens": ["a\\u0000"]}', '"tokens[0]" holds a NUL'),
+        ('{"text": ["a"]}', '"text" is a list, not a string'),
+        ('{"text": "\\udc00"}', '"text" holds \\udc00, half a character'),
+        ('{"sentences": [["a"]]}', '"doc_key" is null, not a string'),
+        ('{"sentences": [["a"]], "doc_key": ""}', '"doc_key" is empty'),
+        ('{"sentences": {}, "doc_key": "d"}', '"sentences" is an object, not a list'),
+        ('{"sentences": ["a"], "doc_key": "d"}', '"sentences[0]" is a string, not a list'),
+        ('{"sentences": [["a"], [""]], "doc_key": "d"}', '"sentences[1][0]" is empty'),
+        ('{"sentences": [], "doc_key": "d", "sent_offset": -1}', '"sent_offset" is -1'),
+        ('{"sentences": [], "doc_key": "d", "sent_offset": true}', '"sent_offset" is true'),
+    ],
+)
+def test_what_is_no_such_object_is_refused_by_line(jsonl: Path, line: str, message: str) -> None:
+    jsonl.write_text('{"tokens": ["a"]}\n' + line + '\n{"tokens": ["b"]}\n')
+    with pytest.raises(InputError) as caught:
+        read(jsonl)
+    assert caught.value.message.startswith(f"{jsonl}, line 2: ")
+    assert message in caught.value.message
+    assert '"tokens"' in caught.value.hint
+    notes = Notes()
+    assert [s.key for s in read(jsonl, notes, on_error="skip")] == [0, 2]
+    assert [place[1] for place in notes.skipped] == [2]
+
+
+def test_a_long_sentence_of_a_document_keeps_the_places_of_the_others(jsonl: Path) -> None:
+    write(jsonl, {"doc_key": "d", "sentences": [["a", "b"], ["c"]]})
+    [sentence] = read(jsonl, max_tokens=1, on_error="skip")
+    assert (sentence.key, sentence.place, sentence.starts_document) == (1, 1, True)
