@@ -1,4 +1,4 @@
-"""What the tests of several rooms share: made-up biLMs on disk, the frozen outputs, engines, a seed."""
+"""What the tests of several rooms share: made-up biLMs, frozen outputs, engines, a seed."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ GOLDEN = Path(__file__).parent / "golden"
 # The same examples in every run, and no failure because a machine is busy.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("suite")
+
+# Models of these sizes are slower on two threads; one test asks for them.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +82,7 @@ def oracle() -> Callable[[dict[str, Any], Path], Oracle]:
 
 @pytest.fixture
 def paired(tmp_path: Path) -> Callable[..., tuple[BiLM, Oracle]]:
-    """From options to a biLM of made-up weights, read from its files, and the oracle of the same."""
+    """From options to a biLM of made-up weights, read from its files, and its oracle."""
 
     def made(options: dict[str, Any], model: str = "any") -> tuple[BiLM, Oracle]:
         folder = write_model(tmp_path / "paired", options, model)

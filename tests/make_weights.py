@@ -1,8 +1,8 @@
 """Weights of made-up biLMs: the same bits on every machine, so that frozen outputs fit them.
 
-Each array has a random stream of its own, seeded by the sha256 of "MODEL/NAME OF THE ARRAY". A sample is
-the sum of three uniform ones, shifted and scaled to mean 0 and variance 1: no logarithm or cosine that
-C libraries could round differently.
+Each array has a random stream of its own, seeded by the sha256 of "MODEL/NAME OF THE ARRAY". A
+sample is the sum of three uniform ones, shifted and scaled to mean 0 and variance 1: no logarithm
+or cosine that C libraries could round differently.
 """
 
 from __future__ import annotations

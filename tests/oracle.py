@@ -1,7 +1,7 @@
 """Oracle: the biLM in plain numpy and float64, token by token, after section 3 of the paper.
 
-It shares no line with `elmo_cli`, not even the character ids, so that a mistake would have to be made
-twice to pass. Slow on purpose.
+It shares no line with `elmo_cli`, not even the character ids, so that a mistake would have to be
+made twice to pass. Slow on purpose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def sigmoid(x: Floats) -> Floats:
 
 
 def spelled(token: str, places: int = 50) -> list[int]:
-    """Begin of word 258, bytes (or 256, 257 for the borders of a sentence), end 259, padding 260."""
+    """Begin of word 258, bytes (256, 257 for the borders of a sentence), end 259, padding 260."""
     borders = {"<S>": [256], "</S>": [257]}
     body = borders.get(token) or list(token.encode("utf-8", "ignore"))[: places - 2]
     return ([258, *body, 259] + places * [260])[:places]

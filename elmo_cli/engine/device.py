@@ -18,14 +18,15 @@ def choose_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, number = name.partition(":")
-    if kind not in ("cpu", "cuda", "mps") or (number and not (kind == "cuda" and number.isdigit())):
+    kind, colon, number = name.partition(":")
+    numbered = kind == "cuda" and number.isascii() and number.isdigit()
+    if kind not in ("cpu", "cuda", "mps") or (colon and not numbered):
         raise UsageError(f"--device {name}: not auto, cpu, cuda, cuda:N or mps", _HINT)
     if kind == "cuda":
         _check_cuda(name, int(number or 0))
     if kind == "mps" and not torch.backends.mps.is_available():
         raise DeviceError("--device mps: this machine or this build of torch has no mps", _HINT)
-    return torch.device(name)
+    return torch.device(kind, int(number)) if number else torch.device(kind)
 
 
 def set_threads(n_threads: int | None) -> None:

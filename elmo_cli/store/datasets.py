@@ -131,9 +131,9 @@ class NumberedSentences(_Datasets):
             found = json.loads(self._file[MAP][0])
         except (ValueError, TypeError, IndexError, OSError):
             found = None
-        if not isinstance(found, dict) or not all(isinstance(name, str) for name in found.values()):
+        if not isinstance(found, dict) or not all(map(_is_number, found.values())):
             raise EmbeddingsFileError(
-                f"{self._name}: {MAP} is not a JSON object of lines and names",
+                f"{self._name}: {MAP} is not a JSON object of lines and numbers",
                 "`elmo convert --layout bilm` makes a file without it",
             )
         return found
@@ -198,6 +198,10 @@ def has_number_keys(file: h5py.File, layout: str, attributes: dict[str, Any]) ->
     if layout != "allennlp" or "elmo_schema" in attributes:
         return layout == "bilm" or (layout == "allennlp" and attributes.get("keys") != "sentence")
     return MAP in file or all(path.isdigit() for path, _ in some_datasets(file))
+
+
+def _is_number(name: object) -> bool:
+    return isinstance(name, str) and name.isascii() and name.isdigit()
 
 
 def numbers(group: h5py.Group) -> list[int]:

@@ -35,9 +35,14 @@ class FlatSentences:
         self._mapped = mapped
         self._pooled = pooled
         self._rows: dict[str, PlainRows] = {}
-        self._n = max(0, self._dataset("offsets").shape[0] - 1)
+        self._n = max(0, self.rows("offsets").shape[0] - 1)
 
-    def _dataset(self, name: str) -> PlainRows:
+    def rows(self, name: str) -> PlainRows:
+        """The rows of one of the datasets of the layout.
+
+        Raises:
+            EmbeddingsFileError: it is not there.
+        """
         if name not in self._rows:
             dataset = self._file.get(name)
             if not isinstance(dataset, h5py.Dataset) or not dataset.shape:
@@ -59,7 +64,7 @@ class FlatSentences:
         """Where runs of consecutive keys begin: (run, 2), position and key."""
         if "numbers" not in self._file:
             return np.zeros((min(1, self._n), 2), np.int64)
-        rows = self._dataset("numbers")
+        rows = self.rows("numbers")
         return rows.read(0, rows.shape[0])
 
     def position(self, key: Key) -> int:
@@ -99,13 +104,13 @@ class FlatSentences:
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape that `array` gives, without reading values."""
         begin, end = self._span_of_rows(self.position(key))
-        *layers, dim = self._dataset("vectors").shape[1:]
+        *layers, dim = self.rows("vectors").shape[1:]
         return (*layers, dim) if self._pooled else (*layers, end - begin, dim)
 
     def array(self, key: Key) -> Array:
         """A sentence's array: (layer, token, dim), or (token, dim) where it has one layer."""
         begin, end = self._span_of_rows(self.position(key))
-        rows = self._dataset("vectors").read(begin, end)
+        rows = self.rows("vectors").read(begin, end)
         if self._pooled:
             rows = rows[0]
         elif rows.ndim == 3:
@@ -116,10 +121,10 @@ class FlatSentences:
         """Shape and type of the array of the first sentence."""
         if not self._n:
             return None
-        return self.shape(next(self.keys())), self._dataset("vectors").dtype
+        return self.shape(next(self.keys())), self.rows("vectors").dtype
 
     def _span_of_rows(self, position: int) -> tuple[int, int]:
-        n_rows = self._dataset("vectors").shape[0]
+        n_rows = self.rows("vectors").shape[0]
         begin, end = (position, position + 1) if self._pooled else self._span_of_tokens(position)
         if not 0 <= begin <= end <= n_rows:
             what = f"sentence at position {position} is rows {begin} to {end} of {n_rows}"
@@ -127,7 +132,7 @@ class FlatSentences:
         return begin, end
 
     def _span_of_tokens(self, position: int) -> tuple[int, int]:
-        begin, end = self._dataset("offsets").read(position, position + 2).tolist()
+        begin, end = self.rows("offsets").read(position, position + 2).tolist()
         return begin, end
 
     def facts(self, key: Key) -> Facts:
@@ -154,7 +159,7 @@ class FlatSentences:
         """Positions of the sentences whose text is not their tokens joined by a space."""
         if "texts" not in self._file:
             return np.zeros(0, np.int64)
-        rows = self._dataset("texts")
+        rows = self.rows("texts")
         return rows.read(0, rows.shape[0])
 
     def _document_of(self, position: int) -> dict[str, Any]:
@@ -170,7 +175,7 @@ class FlatSentences:
         """Runs of sentences of one document, (run, 3): position, place, offset; and its key."""
         if "documents" not in self._file:
             return np.zeros((0, 3), np.int64), []
-        rows = self._dataset("documents")
+        rows = self.rows("documents")
         n_runs = rows.shape[0]
         return rows.read(0, n_runs), self._strings("document", 0, n_runs)
 
@@ -190,9 +195,9 @@ class FlatSentences:
         if begin == end:
             return []
         before = max(0, begin - 1)
-        ends = self._dataset(f"{what}_ends").read(before, end).tolist()
+        ends = self.rows(f"{what}_ends").read(before, end).tolist()
         start = ends.pop(0) if begin else 0
-        blob = self._dataset(f"{what}_bytes").read(start, ends[-1]).tobytes()
+        blob = self.rows(f"{what}_bytes").read(start, ends[-1]).tobytes()
         cuts = [0, *(end - start for end in ends)]
         try:
             return [blob[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(cuts)]

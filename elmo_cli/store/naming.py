@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from elmo_cli.text.sentence import Sentence
+
 Key = int | str | tuple[str, int] | tuple[str, ...]
 
 
@@ -36,6 +38,17 @@ class Facts:
     place: int = 0
     offset: int | None = None
     part_lost: bool = False
+
+    def sentence(self, *, tokens: tuple[str, ...], text: str) -> Sentence:
+        """The sentence that these are facts of, with tokens and text as they are to be written."""
+        return Sentence(
+            tokens=tokens,
+            key=self.number,
+            text=text,
+            document=self.document,
+            place=self.place,
+            offset=self.offset or 0,
+        )
 
 
 class Naming(Protocol):
@@ -90,10 +103,10 @@ class Lines:
 
 
 class Identifiers(Lines):
-    """Names that say nothing of the text (SeqVec's and bio_embeddings' proteins)."""
+    """Names that say nothing of the tokens (SeqVec's and bio_embeddings' proteins)."""
 
     def facts(self, path: str, number: int) -> Facts:
-        return Facts(number)
+        return Facts(number, text=path)
 
 
 class TabJoined:

@@ -153,8 +153,8 @@ class Source:
             pending += chunk[end:]
             if len(pending) > self.max_line_bytes:
                 yield self._received - len(pending), None
+                chunk = _after_line_end(chunks, held=_final_return(pending))
                 pending.clear()
-                chunk = _after_line_end(chunks)
             else:
                 chunk = b""
             chunk = chunk or next(chunks, b"")
@@ -207,15 +207,22 @@ def _whole_lines(chunk: bytes) -> int:
     return max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, len(chunk) - 1)) + 1
 
 
-def _after_line_end(chunks: Iterator[bytes]) -> bytes:
-    """What follows the next line end, within the chunk that holds it."""
-    held = b""
+def _after_line_end(chunks: Iterator[bytes], held: bytes) -> bytes:
+    """What follows the next line end, within the chunk that holds it.
+
+    Args:
+        held: a carriage return at which the chunk before ended; else nothing.
+    """
     for chunk in chunks:
         chunk = held + chunk
         if found := _LINE_END.search(chunk):
             return chunk[found.end() :]
-        held = chunk[-1:] if chunk.endswith(b"\r") else b""
+        held = _final_return(chunk)
     return b""
+
+
+def _final_return(chunk: bytes | bytearray) -> bytes:
+    return b"\r" if chunk.endswith(b"\r") else b""
 
 
 def _based_on_ascii(encoding: str) -> bool:

@@ -17,7 +17,7 @@ from elmo_cli.text.suspicions import Suspicions
 
 __all__ = ["InputSettings", "Notes", "format_of", "measure", "read_sentences"]
 
-Path = str | os.PathLike[str]
+Name = str | os.PathLike[str]
 Reader = Callable[[Source, int], Generator[Sentence, None, int]]
 
 READERS: dict[str, Reader] = {
@@ -38,7 +38,7 @@ _SUFFIXES = {
 
 
 def read_sentences(
-    paths: Path | Sequence[Path],
+    paths: Name | Sequence[Name],
     settings: InputSettings | None = None,
     notes: Notes | None = None,
 ) -> Iterator[Sentence]:
@@ -66,7 +66,7 @@ def read_sentences(
 
 
 def measure(
-    paths: Path | Sequence[Path], settings: InputSettings | None = None
+    paths: Name | Sequence[Name], settings: InputSettings | None = None
 ) -> tuple[int, int] | None:
     """(sentences, tokens) that `read_sentences` gives for the same files; None for a stream.
 
@@ -93,7 +93,7 @@ def format_of(name: str, settings: InputSettings) -> str:
     return next((text for suffix, text in _SUFFIXES.items() if stem.endswith(suffix)), "plain")
 
 
-def _names(paths: Path | Sequence[Path]) -> list[str]:
+def _names(paths: Name | Sequence[Name]) -> list[str]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     return [os.fspath(path) for path in paths]

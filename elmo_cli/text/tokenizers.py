@@ -35,7 +35,7 @@ _BEFORE_NUMBER = re.compile(
     r"(?:[Nn]os?|[Aa]rts?|[Ff]igs?|[Ss]ecs?|[Cc]hap|[Pp]aras?|pp?|[Vv]ols?|[Ee]qs?|et al)\.$"
 )
 _STARTS_NUMBER = re.compile(r"[(\[]?(?:\d|(?:[IVXL]{2,}|[VX])\b)")
-_SPOKEN = re.compile(r"(?:[.?!][\"')\]]+|\.{2,}|…)$")
+_SPOKEN = re.compile(r"(?:[.?!][\"')\]]+|\.(?: ?\.)+|…)$")
 _NEVER_FIRST = frozenset(".…!?,;:)]}")
 _STARTS_LOWER = re.compile(r"[a-z]+\b")
 

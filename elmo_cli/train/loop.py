@@ -6,7 +6,7 @@ import json
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -198,9 +198,13 @@ class Trainer:
         return {
             **settings,
             "options": json.dumps(self.bilm.options.to_dict()),
-            "vocabulary": len(self.vocabulary),
+            "vocabulary": f"{len(self.vocabulary)} types, crc {_crc(self.vocabulary.types):08x}",
             "text": f"{self.corpus.n_tokens} tokens, crc {zlib.crc32(self.corpus.tokens.data):08x}",
         }
+
+
+def _crc(types: Sequence[str]) -> int:
+    return zlib.crc32("\n".join(types).encode("utf-8", "surrogatepass"))
 
 
 class _Clock:

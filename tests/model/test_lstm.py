@@ -26,7 +26,7 @@ def random(*shape: int, scale: float = 1.0) -> Tensor:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
 def test_rows_are_those_of_the_oracle(shape: str, paired: Paired) -> None:
-    """Without it gates, forget bias, clips or the projection could differ from TensorFlow's cell."""
+    """Without it gates, forget bias, clips or the projection could be other than TensorFlow's."""
     bilm, oracle = paired(SHAPES[shape])
     layer = bilm.double().backward_lm.layers[0]
     options = bilm.options

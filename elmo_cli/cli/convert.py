@@ -1,0 +1,59 @@
+"""elmo convert."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from elmo_cli.cli.embed import LAYOUTS
+from elmo_cli.cli.options import GroupedCommand, json_option, option, quiet_option
+
+
+@click.command(
+    cls=GroupedCommand,
+    short_help="Turn an embeddings file into another layout or dtype.",
+    no_args_is_help=True,
+)
+@click.argument("file", metavar="FILE")
+@option("Output", "-o", "--output", required=True, metavar="FILE", help="The file to make.")
+@option("Output", "--layout", type=click.Choice(LAYOUTS), help="As in `elmo embed`.")
+@option("Output", "--dtype", type=click.Choice(["float32", "float16"]), help="Of the values.")
+@option(
+    "Output", "--layers", metavar="CHOICE", help="One layer of several: a number, top or average."
+)
+@option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
+@quiet_option
+@json_option
+def convert(
+    file: str,
+    output: str,
+    layout: str | None,
+    dtype: str | None,
+    layers: str | None,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Turn an embeddings file into another layout or dtype.
+
+    FILE may be of any layout that `elmo embed` writes, made by elmo or by the original programs.
+    What a layout needs and the file does not hold (document keys, say) is named.
+
+    \b
+    Examples:
+      elmo convert corpus.hdf5 -o corpus.flat.hdf5 --layout flat
+      elmo convert corpus.hdf5 -o small.hdf5 --dtype float16
+      elmo convert corpus.hdf5 -o corpus.ly2.hdf5 --layout manylangs --layers 2
+    """
+    from elmo_cli.cli import console
+    from elmo_cli.store.convert import convert as convert_file
+
+    done = convert_file(
+        file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
+    )
+    if as_json:
+        click.echo(json.dumps(done))
+    console.note(
+        f"{done['output']}: {done['sentences']:,} sentences, layout {done['layout']}", quiet=quiet
+    )

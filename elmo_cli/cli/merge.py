@@ -1,0 +1,44 @@
+"""elmo merge."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from elmo_cli.cli.options import GroupedCommand, json_option, option, quiet_option
+
+
+@click.command(
+    cls=GroupedCommand, short_help="Join the shards of a run into one file.", no_args_is_help=True
+)
+@click.argument("shards", nargs=-1, required=True, metavar="SHARD…")
+@option("Output", "-o", "--output", required=True, metavar="FILE", help="The file to make.")
+@option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
+@quiet_option
+@json_option
+def merge(
+    shards: tuple[str, ...], output: str, overwrite: bool, quiet: bool, as_json: bool
+) -> None:
+    """Join the shards of a run into one file.
+
+    The arrays and attributes are those of the run without --shard. Shards may be named in any
+    order; one that is missing, there twice or of another run is refused.
+
+    \b
+    Examples:
+      elmo embed corpus.txt --shard 1/2 -o part-1.hdf5
+      elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
+      elmo merge part-*.hdf5 -o corpus.hdf5
+    """
+    from elmo_cli.cli import console
+    from elmo_cli.store.merge import merge_shards
+
+    done = merge_shards(shards, output, overwrite=overwrite)
+    if as_json:
+        click.echo(json.dumps(done))
+    console.note(
+        f"{done['output']}: {done['sentences']:,} sentences, {done['tokens']:,} tokens "
+        f"from {len(shards)} shards",
+        quiet=quiet,
+    )

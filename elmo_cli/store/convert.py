@@ -1,0 +1,264 @@
+"""convert: an embeddings file in another layout or dtype, as far as it knows what that needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo_cli.errors import UsageError
+from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
+from elmo_cli.store.layouts.keys import is_ontonotes
+from elmo_cli.store.naming import Facts
+from elmo_cli.store.place import real_path
+from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.recognise import LAYOUTS
+from elmo_cli.store.repeats import texts_of_repeats
+from elmo_cli.store.settings import DTYPES
+from elmo_cli.store.stream import (
+    KNOWS_TOKENS,
+    Copy,
+    blank_tokens,
+    discarded_on_error,
+    map_texts,
+    run_facts,
+    stream,
+)
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import Sentence
+
+_DOCUMENTS = ("e2e-coref", "lsgn", "dygie")
+_ANEW = "make it from the text with `elmo embed --layout {}`"
+
+
+def convert(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    layout: str | None = None,
+    dtype: str | None = None,
+    layers: str | None = None,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write an embeddings file anew, in another layout, dtype, or with one layer of several.
+
+    Args:
+        path: any file that `open_embeddings` reads.
+        out: the file to make.
+        layout: one of `recognise.LAYOUTS`; None keeps that of the file.
+        dtype: "float32" or "float16"; None keeps that of the file.
+        layers: "top", "average" or the number of a layer; None keeps all.
+        overwrite: replace `out`.
+    Returns:
+        what was done: output, layout, dtype, sentences, tokens, bytes, sentence_map.
+    Raises:
+        UsageError: the file doesn't know what the layout needs; says what.
+        EmbeddingsFileError: the file can't be read.
+        OutputError: `out` can't be written.
+    """
+    if real_path(os.fspath(path)) == real_path(os.fspath(out)):
+        raise UsageError(f"{out}: is the file to convert", "`-o` names a new file")
+    with Embeddings(path) as embeddings:
+        asked = _layout(embeddings, layout)
+        part = _part(embeddings, layers, asked)
+        work = _Conversion(embeddings, asked, _dtype(embeddings, dtype), layers, part)
+        return work.write(out, overwrite=overwrite)
+
+
+def _layout(embeddings: Embeddings, layout: str | None) -> str:
+    asked = embeddings.layout if layout is None else layout
+    if asked not in LAYOUTS:
+        raise UsageError(f"{embeddings.path}: no layout {asked!r} can be written", _choices())
+    rows = "bilm-types"
+    if (asked == rows) != (embeddings.layout == rows):
+        raise UsageError(
+            f"{embeddings.path}: {embeddings.layout} can't become {asked}: one holds vectors of "
+            "types, the other those of sentences",
+            _ANEW.format(asked),
+        )
+    return asked
+
+
+def _choices() -> str:
+    return f"`--layout` takes {', '.join(LAYOUTS)}"
+
+
+def _dtype(embeddings: Embeddings, dtype: str | None) -> str:
+    stored = embeddings.dtype
+    kept = stored.name if stored is not None else embeddings.attributes.get("dtype", "float32")
+    asked = dtype or (kept if kept in DTYPES else "float32")
+    if asked not in DTYPES:
+        raise UsageError(f"no dtype {asked!r}", f"`--dtype` takes {' or '.join(DTYPES)}")
+    return asked
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """One file on its way to another layout, dtype or choice of layers.
+
+    Attributes:
+        embeddings: the file.
+        layout, dtype: of the new one.
+        layers: as given.
+        part: which layer of an array stays, all of it with None; "average" for their mean.
+    """
+
+    embeddings: Embeddings
+    layout: str
+    dtype: str
+    layers: str | None
+    part: int | str | None
+
+    def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
+        """Write the new file; see `convert`."""
+        repeats = texts_of_repeats(self.embeddings) if self.layout in KNOWS_TOKENS else {}
+        header, others = run_facts(self.embeddings.attributes)
+        if self.layers is not None:
+            header["layers"] = self.layers
+        with_map = self.layout == "allennlp" and self._keys() == "number" and self._knows_texts()
+        writer = EmbeddingsWriter.create(
+            out,
+            layout=self.layout,
+            header=header,
+            keys=self._keys(),
+            forget_sentences=self.layout == "allennlp" and not with_map,
+            dtype=self.dtype,
+            overwrite=overwrite,
+            first_sentence=int(self.embeddings.attributes.get("first_sentence", 0)),
+        )
+        with writer, discarded_on_error(writer, out):
+            copy = Copy(writer)
+            copy.append_all(str(self.embeddings.path), self._sentences(repeats))
+            copy.commit()
+            writer.finish(self._facts(others, writer.duplicates))
+        return self._summary(out, writer, with_map)
+
+    def _keys(self) -> str:
+        """Lines stay keys where they are; all others are numbers or the layout's own names."""
+        named = isinstance(self.embeddings.sentences, NamedSentences)
+        return (
+            "sentence"
+            if named and self.layout == self.embeddings.layout == "allennlp"
+            else "number"
+        )
+
+    def _knows_texts(self) -> bool:
+        sentences = self.embeddings.sentences
+        if isinstance(sentences, NumberedSentences):
+            return sentences.sentence_map is not None
+        return self.embeddings.layout in ("allennlp", "manylangs", "flat", "named")
+
+    def _facts(self, others: dict[str, Any], duplicates: int) -> dict[str, Any]:
+        """The facts that are no settings, with the count of left out sentences where it belongs."""
+        facts = {name: value for name, value in others.items() if name != "duplicates"}
+        if self.layout == "manylangs":
+            facts["duplicates"] = int(others.get("duplicates", 0)) + duplicates
+        return facts
+
+    def _summary(
+        self, out: str | os.PathLike[str], writer: EmbeddingsWriter, with_map: bool
+    ) -> dict[str, Any]:
+        return {
+            "output": os.fspath(out),
+            "layout": self.layout,
+            "dtype": self.dtype,
+            "sentences": writer.progress.sentences - writer.duplicates,
+            "tokens": writer.progress.tokens,
+            "bytes": Path(out).stat().st_size,
+            "sentence_map": with_map,
+        }
+
+    def _sentences(self, repeats: dict[int, str]) -> Iterator[tuple[Sentence, Array]]:
+        """The sentences as the new layout needs them."""
+        texts = None if self.layout in KNOWS_TOKENS else map_texts(self.embeddings)
+        for position, (facts, array) in enumerate(stream(self.embeddings)):
+            if facts.number in repeats:
+                line = repeats[facts.number]
+                facts = replace(facts, text=line, tokens=tuple(line.split()))
+            self._check(facts)
+            tokens = facts.tokens
+            if tokens is None:
+                tokens = blank_tokens(self.embeddings, position, array)
+            text = texts.text(facts.number) if texts else facts.text
+            yield facts.sentence(tokens=tokens, text=text or ""), self._reduced(array)
+
+    def _reduced(self, array: Array) -> Array:
+        if self.part is None:
+            return array
+        reduced: Array = (
+            array[self.part] if isinstance(self.part, int) else array.mean(axis=0, dtype=np.float32)
+        )
+        return reduced
+
+    def _check(self, facts: Facts) -> None:
+        """Refuse a sentence of which the file doesn't know what the layout needs."""
+        where = f"{self.embeddings.path}: sentence {facts.number}"
+        anew = _ANEW.format(self.layout)
+        if self.layout in KNOWS_TOKENS and facts.tokens is None:
+            raise UsageError(
+                f"{where}: {self.layout} holds tokens, this {self.embeddings.layout} file doesn't "
+                "tell them",
+                anew,
+            )
+        if self.layout in _DOCUMENTS and facts.document is None:
+            raise UsageError(
+                f"{where}: {self.layout} is keyed by documents, this {self.embeddings.layout} file "
+                "knows none",
+                anew + " and jsonl with `doc_key`",
+            )
+        if facts.part_lost and self.layout != self.embeddings.layout:
+            raise UsageError(
+                f"{where}: its key doesn't tell the document's part, which {self.layout} needs",
+                anew,
+            )
+        if self.layout == "lsgn" and facts.offset is None and self.embeddings.layout != "lsgn":
+            self._check_offset(where, facts)
+
+    def _check_offset(self, where: str, facts: Facts) -> None:
+        if is_ontonotes(facts.sentence(tokens=(), text="")):
+            raise UsageError(
+                f"{where}: lsgn counts the sentences of {facts.document} from the document's first "
+                f"part on, {self.embeddings.layout} doesn't tell where this part begins",
+                _ANEW.format("lsgn") + " and jsonl with `sent_offset`",
+            )
+
+
+def _part(embeddings: Embeddings, layers: str | None, layout: str) -> int | str | None:
+    """Which layer of each array stays; None for all, "average" for the mean."""
+    n_layers = embeddings.n_layers
+    if layers is None:
+        if layout != "manylangs" or n_layers is None:
+            return None
+        if n_layers == 1:
+            return 0
+        raise UsageError(
+            f"{embeddings.path}: manylangs holds one layer a file, this one has {n_layers}",
+            "`--layers top`, `--layers average` or a number",
+        )
+    if n_layers is None:
+        raise UsageError(
+            f"{embeddings.path}: --layers {layers}: it has but one layer", "leave out `--layers`"
+        )
+    held = _held_layers(embeddings, n_layers)
+    if layers == "top" and held is None:
+        return n_layers - 1
+    if layers == "average" and held is None and embeddings.attributes.get("pool") != "max":
+        return layers
+    numbers = list(range(n_layers)) if held is None else held
+    if not layers.isdecimal() or int(layers) not in numbers:
+        raise UsageError(
+            f"{embeddings.path}: --layers {layers}: it has layers {', '.join(map(str, numbers))}",
+            "`--layers` takes one of them" + ("" if held else ", or top, or average"),
+        )
+    return numbers.index(int(layers))
+
+
+def _held_layers(embeddings: Embeddings, n_layers: int) -> list[int] | None:
+    """The numbers of the layers that a file holds of its model's; None for all of them."""
+    layers = str(embeddings.attributes.get("layers", "all"))
+    numbers = [int(part) for part in layers.split(",") if part.isdecimal()]
+    return numbers if len(numbers) == n_layers else None

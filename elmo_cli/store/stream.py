@@ -1,0 +1,157 @@
+"""All sentences of an embeddings file in order, with what it tells of them; and into a writer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from elmo_cli.errors import InputError, OutputError, UsageError
+from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
+from elmo_cli.store.naming import Facts
+from elmo_cli.store.place import part_path, real_path, remove_side_files
+from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.settings import OWN_FACTS
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import Sentence
+
+# A run commits after as many, so that a joined file has the bytes of an undivided run as well.
+BLOCK_SENTENCES = 1000
+BLOCK_TOKENS = 32_768
+KNOWS_TOKENS = ("flat", "manylangs")  # others at best know lines, to be split at white space
+_WRITERS_OWN = OWN_FACTS | {"layout", "keys", "forget_sentences", "dtype", "first_sentence"}
+
+
+def stream(embeddings: Embeddings) -> Iterator[tuple[Facts, Array]]:
+    """The facts and the array of each sentence, in the order of the file."""
+    sentences = embeddings.sentences
+    first = int(embeddings.attributes.get("first_sentence", 0))
+    for position, key in enumerate(sentences.keys()):
+        facts, array = sentences.facts(key), sentences.array(key)
+        if isinstance(sentences, NamedSentences):
+            facts = replace(facts, number=first + position)
+        if facts.tokens is not None and embeddings.layout not in KNOWS_TOKENS:
+            n_tokens = array.shape[-2] if _has_token_axis(embeddings, array) else None
+            if len(facts.tokens) != n_tokens:  # perhaps the line was not split at white space
+                facts = replace(facts, tokens=None)
+        yield facts, array
+
+
+def blank_tokens(embeddings: Embeddings, position: int, array: Array) -> tuple[str, ...]:
+    """Empty tokens for a writer that only counts them.
+
+    As many as the array has vectors for; where it has no such axis, an even share of the tokens
+    that the file says it has.
+    """
+    if _has_token_axis(embeddings, array):
+        return ("",) * int(array.shape[-2])
+    total, n = int(embeddings.attributes.get("tokens", 0)), len(embeddings)
+    return ("",) * (total * (position + 1) // n - total * position // n)
+
+
+def _has_token_axis(embeddings: Embeddings, array: Array) -> bool:
+    return array.ndim >= 2 and not embeddings.is_pooled
+
+
+class MapTexts:
+    """A text for each sentence of a file with a sentence map, such that a new map comes out equal.
+
+    The map tells of equal lines only the last. The sentences it is silent about are given texts of
+    lines that come later: first those that were not named yet, in the order of the map, so that the
+    order of first occurrence stays; each then gets its own number when its line comes.
+    """
+
+    def __init__(self, sentence_map: Mapping[str, str]) -> None:
+        self._texts = {int(name): text for text, name in sentence_map.items()}
+        self._waiting = iter([(text, int(name)) for text, name in sentence_map.items()])
+        self._next = next(self._waiting, None)
+        self._last = self._texts[max(self._texts)] if self._texts else ""
+        self._named: set[int] = set()
+
+    def text(self, number: int) -> str:
+        """The text to write sentence `number` with; ask for each once, in order."""
+        own = self._texts.get(number)
+        if own is not None:
+            self._named.add(number)
+            return own
+        while self._next is not None and self._next[1] in self._named:
+            self._next = next(self._waiting, None)
+        if self._next is None:
+            return self._last
+        text, name = self._next
+        self._named.add(name)
+        return text
+
+
+def map_texts(embeddings: Embeddings) -> MapTexts | None:
+    """The texts of a file with a sentence map, None for a file without one."""
+    sentences = embeddings.sentences
+    found = sentences.sentence_map if isinstance(sentences, NumberedSentences) else None
+    return None if found is None else MapTexts(found)
+
+
+def run_facts(attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of a run and its other facts, apart from what a writer says itself.
+
+    A file of another program has neither.
+    """
+    names = list(attributes)
+    if "elmo_schema" not in names or "sentences" not in names:
+        return {}, {}
+    middle = names.index("sentences")
+    header = {name: attributes[name] for name in names[:middle] if name not in _WRITERS_OWN}
+    others = {name: attributes[name] for name in names[middle:] if name not in _WRITERS_OWN}
+    return header, others
+
+
+@contextmanager
+def discarded_on_error(writer: EmbeddingsWriter, out: str | os.PathLike[str]) -> Iterator[None]:
+    """Leave nothing of an output that can't be gone on with."""
+    try:
+        yield
+    except BaseException:
+        writer.abandon()
+        part = part_path(real_path(os.fspath(out)))
+        remove_side_files(part)
+        part.unlink(missing_ok=True)
+        raise
+
+
+class Copy:
+    """Sentences on their way into a writer, committed as often as a run does.
+
+    Args:
+        writer: of the new file.
+    """
+
+    def __init__(self, writer: EmbeddingsWriter) -> None:
+        self._writer = writer
+        self._sentences = self._tokens = 0
+
+    def append_all(self, where: str, sentences: Iterable[tuple[Sentence, Array]]) -> None:
+        """Append sentences.
+
+        Args:
+            where: the file that they come from.
+            sentences: in order.
+        Raises:
+            InputError, UsageError, OutputError: as of `append`, naming the file and the sentence.
+        """
+        for sentence, array in sentences:
+            if self._sentences >= BLOCK_SENTENCES or self._tokens >= BLOCK_TOKENS:
+                self.commit()
+            source = replace(sentence, source=where, line=sentence.key)
+            try:
+                self._writer.append(source, array)
+            except (InputError, UsageError, OutputError) as error:
+                message = error.message.replace(f"{where}, line ", f"{where}: sentence ", 1)
+                raise type(error)(message, error.hint) from None
+            self._sentences += 1
+            self._tokens += len(sentence.tokens)
+
+    def commit(self) -> None:
+        """End a block."""
+        self._writer.commit("")
+        self._sentences = self._tokens = 0

@@ -1,0 +1,263 @@
+"""verify: what is wrong with an embeddings or a weight file, by reading all of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.datasets import Array, NumberedSentences
+from elmo_cli.store.describe import describe, is_part
+from elmo_cli.store.flat_sentences import FlatSentences
+from elmo_cli.store.naming import Key
+from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.recognise import kind_of_weights, open_hdf5
+
+MOST = 50
+_PIECE_BYTES = 1 << 24
+
+
+class _Problems:
+    """Problems in the order they were found; beyond `MOST` they are only counted."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self._more = 0
+
+    def add(self, problem: str) -> None:
+        if len(self._found) < MOST:
+            self._found.append(problem)
+        else:
+            self._more += 1
+
+    def add_all(self, problems: Iterable[str]) -> None:
+        for problem in problems:
+            self.add(problem)
+
+    def listed(self) -> list[str]:
+        return [*self._found, f"and {self._more} more"] if self._more else self._found
+
+
+def verify(path: str | os.PathLike[str]) -> list[str]:
+    """Read a whole file and tell what is wrong with it.
+
+    Checks that there is an end mark, that the counts in the attributes are those of the file, that
+    numbers have no gaps, that shapes and types agree, that values are finite; in `flat` also that
+    offsets go up and meet their data; of a weight file that values are finite.
+
+    Returns:
+        a line for each problem, none for a sound file; at most `MOST` and a line that counts the
+        others.
+    Raises:
+        EmbeddingsFileError: the file can't be opened, or holds neither embeddings nor weights.
+    """
+    place = Path(path)
+    problems = _Problems()
+    if is_part(place):
+        facts = describe(place)
+        problems.add(f"unfinished: {facts['sentences']} sentences are committed")
+        return problems.listed()
+    with open_hdf5(place) as file:
+        if kind_of_weights(file):
+            problems.add_all(_weight_problems(file))
+            return problems.listed()
+    with Embeddings(place) as embeddings:
+        problems.add_all(_problems(embeddings))
+    return problems.listed()
+
+
+def against(
+    path: str | os.PathLike[str], token_counts: Iterable[tuple[Key, int]]
+) -> list[str]:
+    """Compare a file with the numbers of tokens of a text.
+
+    Args:
+        path: an embeddings file that was not pooled.
+        token_counts: key and number of tokens of each sentence.
+    Returns:
+        a line for each difference, as `verify`.
+    Raises:
+        UsageError: the file doesn't keep numbers of tokens.
+    """
+    problems = _Problems()
+    with Embeddings(path) as embeddings:
+        _check_comparable(embeddings)
+        n_sentences = 0
+        for key, n_tokens in token_counts:
+            n_sentences += 1
+            problems.add_all(_difference(embeddings, key, n_tokens))
+        if n_sentences != len(embeddings):
+            problems.add(f"the file has {len(embeddings)} sentences, the text {n_sentences}")
+    return problems.listed()
+
+
+def _check_comparable(embeddings: Embeddings) -> None:
+    if embeddings.is_pooled or embeddings.layout == "bilm-types":
+        what = "one vector a type" if embeddings.layout == "bilm-types" else "pooled"
+        raise UsageError(
+            f"{embeddings.path}: {what}, so it has no number of tokens",
+            "`--against` compares files with a vector a token",
+        )
+    duplicates = embeddings.attributes.get("duplicates", 0)
+    if duplicates:
+        raise UsageError(
+            f"{embeddings.path}: {duplicates} equal sentences were left out, so its sentences have "
+            "other numbers than those of the text",
+            "`--layout allennlp` or `flat` keep them all",
+        )
+
+
+def _difference(embeddings: Embeddings, key: Key, n_tokens: int) -> Iterator[str]:
+    try:
+        shape = embeddings.shape(key)
+    except KeyError:
+        yield f"sentence {key}: not in the file, {n_tokens} tokens in the text"
+        return
+    if len(shape) < 2 or shape[-2] != n_tokens:
+        held = shape[-2] if len(shape) >= 2 else "no"
+        yield f"sentence {key}: {held} tokens in the file, {n_tokens} in the text"
+
+
+def _weight_problems(file: h5py.File) -> Iterator[str]:
+    names: list[str] = []
+    file.visit(names.append)
+    for name in names:
+        dataset = file[name]
+        if isinstance(dataset, h5py.Dataset) and dataset.dtype.kind == "f":
+            try:
+                wrong = int(dataset.size - np.isfinite(dataset[()]).sum())
+            except OSError as error:
+                yield f"{name}: can't be read: {error}"
+                continue
+            if wrong:
+                yield f"{name}: {wrong} of {dataset.size} values are not finite"
+
+
+def _problems(embeddings: Embeddings) -> Iterator[str]:
+    sentences = embeddings.sentences
+    if isinstance(sentences, FlatSentences):
+        n_tokens = yield from _flat_problems(sentences, embeddings.is_pooled)
+        n_sentences = len(sentences)
+    else:
+        n_sentences, n_tokens = yield from _array_problems(embeddings)
+    if isinstance(sentences, NumberedSentences):
+        yield from _map_problems(sentences)
+    attributes = embeddings.attributes
+    if attributes.get("sentences", n_sentences) != n_sentences:
+        yield f"it has {n_sentences} sentences, its attribute says {attributes['sentences']}"
+    if n_tokens is not None and attributes.get("tokens", n_tokens) != n_tokens:
+        yield f"it has {n_tokens} tokens, its attribute says {attributes['tokens']}"
+    if "sentences" not in attributes and isinstance(sentences, NumberedSentences):
+        yield from _gaps(sentences)  # where an attribute agrees, sentences were left out on purpose
+    stored = attributes.get("dtype")
+    if stored is not None and embeddings.dtype is not None and embeddings.dtype != stored:
+        yield f"its values are {embeddings.dtype}, its attribute says {stored}"
+
+
+def _array_problems(embeddings: Embeddings) -> Any:
+    """Yield problems of the arrays; return the sentences and, where arrays tell, the tokens."""
+    sentences = embeddings.sentences
+    n_sentences = n_tokens = 0
+    form: tuple[int, ...] | None = None
+    has_tokens = not embeddings.is_pooled and embeddings.layout != "bilm-types"
+    for key in sentences.keys():  # noqa: SIM118 - not a mapping
+        n_sentences += 1
+        try:
+            array = sentences.array(key)
+        except EmbeddingsFileError as error:
+            yield error.message
+            continue
+        n_tokens += array.shape[-2] if has_tokens and array.ndim >= 2 else 0
+        fixed = _without_tokens(array, has_tokens)
+        form = form or fixed
+        if fixed != form:
+            yield f"sentence {key!r}: shape {array.shape}, others have {_axes(form)}"
+        yield from _not_finite(f"sentence {key!r}", array)
+    return n_sentences, n_tokens if has_tokens else None
+
+
+def _without_tokens(array: Array, has_tokens: bool) -> tuple[int, ...]:
+    """The sizes that all arrays of a file share."""
+    shape = array.shape
+    return (*shape[:-2], shape[-1]) if has_tokens and len(shape) >= 2 else shape
+
+
+def _axes(form: tuple[int, ...]) -> str:
+    return f"layer {form[0]}, dim {form[1]}" if len(form) == 2 else f"dim {form[-1]}"
+
+
+def _not_finite(where: str, values: NDArray[Any]) -> Iterator[str]:
+    wrong = int(values.size - np.isfinite(values).sum())
+    if wrong:
+        yield f"{where}: {wrong} of {values.size} values are not finite"
+
+
+def _gaps(sentences: NumberedSentences) -> Iterator[str]:
+    expected = 0
+    for number in sentences.keys():  # noqa: SIM118 - not a mapping
+        if number > expected:
+            yield f"no sentences {expected} to {number - 1}: keys have a gap"
+        expected = number + 1
+
+
+def _map_problems(sentences: NumberedSentences) -> Iterator[str]:
+    for line, name in (sentences.sentence_map or {}).items():
+        try:
+            sentences.path(int(name))
+        except KeyError:
+            yield f"sentence_to_index: {line[:60]!r} is sentence {name}, which is not there"
+
+
+def _flat_problems(sentences: FlatSentences, pooled: bool) -> Any:
+    """Yield problems of a `flat` file; return its tokens."""
+    n_tokens = 0
+    offsets = sentences.rows("offsets")
+    all_offsets = offsets.read(0, offsets.shape[0])
+    if len(all_offsets):
+        n_tokens = int(all_offsets[-1])
+        yield from _not_rising("offsets", all_offsets, starts_at=0)
+    if not n_tokens and not len(sentences):
+        return n_tokens
+    yield from _vector_problems(sentences, all_offsets, pooled)
+    ends = sentences.rows("token_ends")
+    if ends.shape[0] != n_tokens:
+        yield f"token_ends has {ends.shape[0]} rows, offsets end with {n_tokens}"
+    all_ends = ends.read(0, ends.shape[0])
+    yield from _not_rising("token_ends", all_ends)
+    n_bytes = sentences.rows("token_bytes").shape[0]
+    if len(all_ends) and all_ends[-1] != n_bytes:
+        yield f"token_bytes has {n_bytes} bytes, token_ends ends with {all_ends[-1]}"
+    return n_tokens
+
+
+def _not_rising(name: str, values: NDArray[np.int64], starts_at: int | None = None) -> Iterator[str]:
+    if starts_at is not None and values[0] != starts_at:
+        yield f"{name} begins with {values[0]}, not {starts_at}"
+    falls = np.flatnonzero(np.diff(values) < 0)
+    if len(falls):
+        at = int(falls[0])
+        yield f"{name} goes down at {at + 1}, from {values[at]} to {values[at + 1]}"
+
+
+def _vector_problems(
+    sentences: FlatSentences, offsets: NDArray[np.int64], pooled: bool
+) -> Iterator[str]:
+    vectors = sentences.rows("vectors")
+    n_rows = vectors.shape[0]
+    expected = len(sentences) if pooled else int(offsets[-1])
+    if n_rows != expected:
+        yield f"vectors has {n_rows} rows, offsets say {expected}"
+    row_bytes = max(1, int(np.prod(vectors.shape[1:])) * vectors.dtype.itemsize)
+    step = max(1, _PIECE_BYTES // row_bytes)
+    for begin in range(0, n_rows, step):
+        rows = vectors.read(begin, min(begin + step, n_rows))
+        wrong = np.flatnonzero(~np.isfinite(rows).reshape(len(rows), -1).all(1)) + begin
+        positions = wrong if pooled else np.searchsorted(offsets, wrong, "right") - 1
+        for position, n in zip(*np.unique(positions, return_counts=True), strict=True):
+            yield f"sentence at position {position}: {n} rows with values that are not finite"

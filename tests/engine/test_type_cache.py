@@ -1,0 +1,125 @@
+"""TypeCache: a type has one vector, whenever and beside whatever it is met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from elmo_cli.engine import type_cache
+from elmo_cli.engine.type_cache import HEIGHT, TypeCache
+from elmo_cli.model.bilm import BiLM
+
+CPU = torch.device("cpu")
+
+
+class Counted:
+    """A character CNN that counts its products; with `by_row` a row's place changes its bits."""
+
+    def __init__(self, bilm: BiLM, *, by_row: bool = False) -> None:
+        self.bilm, self.by_row, self.n_products = bilm, by_row, 0
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        assert ids.shape == (HEIGHT, 50)
+        self.n_products += 1
+        vectors = self.bilm.char_cnn(ids)
+        if self.by_row:
+            vectors = vectors + 1e-6 * torch.arange(HEIGHT).unsqueeze(1)
+        return vectors
+
+
+def cache_of(char_cnn: Counted) -> TypeCache:
+    return TypeCache(char_cnn, max_characters=50, projection=8, device=CPU)
+
+
+def some_types(n_types: int, name: str = "type") -> list[str]:
+    return [f"{name}{n}" for n in range(n_types)]
+
+
+def test_same_bits_alone_and_in_a_crowd(tiny_bilm: BiLM) -> None:
+    """Without it a sentence's vectors would depend on the sentences before it."""
+    crowd = some_types(1000)
+    among = cache_of(Counted(tiny_bilm)).vectors(crowd)
+    for n in (0, 255, 256, 511, 999):
+        alone = cache_of(Counted(tiny_bilm)).vectors([crowd[n]])
+        assert torch.equal(alone[0], among[n])
+
+
+def test_same_bits_after_eviction(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it memory would be bounded at the price of other vectors in a long run."""
+    monkeypatch.setattr(type_cache, "_CAPACITY_BYTES", 4 * 8 * 300)
+    char_cnn = Counted(tiny_bilm)
+    cache = cache_of(char_cnn)
+    first = cache.vectors(some_types(200))
+    for k in range(5):
+        cache.vectors(some_types(250, f"other{k}-"))
+    before = char_cnn.n_products
+    again = cache.vectors(some_types(200))
+    assert char_cnn.n_products == before + 1  # they had been thrown away
+    assert torch.equal(again, first)
+
+
+def test_types_beyond_the_capacity_are_taken_all_the_same(
+    tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a block of many types would fail."""
+    monkeypatch.setattr(type_cache, "_CAPACITY_BYTES", 1)
+    vectors = cache_of(Counted(tiny_bilm)).vectors(some_types(2 * HEIGHT + 1))
+    assert vectors.shape == (2 * HEIGHT + 1, 8)
+    assert len({tuple(row.tolist()) for row in vectors}) == 2 * HEIGHT + 1
+
+
+def test_a_type_is_computed_once(tiny_bilm: BiLM) -> None:
+    """Without it every token would cost a character CNN."""
+    char_cnn = Counted(tiny_bilm)
+    cache = cache_of(char_cnn)
+    cache.vectors(some_types(HEIGHT))
+    before = char_cnn.n_products
+    cache.vectors(some_types(100))
+    assert char_cnn.n_products == before
+    cache.vectors([*some_types(100), "new"])
+    assert char_cnn.n_products == before + 1
+
+
+def test_where_a_rows_place_matters_nothing_is_kept(tiny_bilm: BiLM) -> None:
+    """Without it, on such a machine, a resumed run would differ from an undisturbed one."""
+    lone = cache_of(Counted(tiny_bilm, by_row=True)).vectors(["a", "b", "c"])
+    char_cnn = Counted(tiny_bilm, by_row=True)
+    cache = cache_of(char_cnn)
+    cache.vectors(["c", "d", "a"])
+    before = char_cnn.n_products
+    assert torch.equal(cache.vectors(["a", "b", "c"]), lone)
+    assert char_cnn.n_products == before + 1
+    assert torch.equal(cache.vectors(["a", "b", "c"]), lone)
+
+
+TYPES = st.lists(st.sampled_from(some_types(12)), max_size=20)
+
+
+@given(st.lists(TYPES, max_size=6))
+def test_any_history_gives_the_same_bits(history: Sequence[list[str]]) -> None:
+    """Without it some order of calls, or a type named twice, could mix the vectors up."""
+    cache = TypeCache(_spelling, max_characters=50, projection=8, device=CPU)
+    for types in history:
+        vectors = cache.vectors(types)
+        assert vectors.shape == (len(types), 8)
+        for t, vector in zip(types, vectors, strict=True):
+            assert bytes(vector.to(torch.uint8).tolist()).startswith(t.encode())
+
+
+def _spelling(ids: Tensor) -> Tensor:
+    """A character CNN whose vectors say what they are of: bytes 1 to 8."""
+    return ids[:, 1:9].float()
+
+
+def test_what_comes_out_is_not_what_is_kept(tiny_bilm: BiLM) -> None:
+    """Without it a caller that changes its vectors would change those of later sentences."""
+    cache = cache_of(Counted(tiny_bilm))
+    first = cache.vectors(["a", "b"])
+    kept = first.clone()
+    first.zero_()
+    assert torch.equal(cache.vectors(["a", "b"]), kept)

@@ -1,0 +1,173 @@
+"""The training loop: it learns, it resumes to the same numbers, it stops with a reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from elmo_cli.errors import ResumeError, TrainingError, UsageError
+from elmo_cli.model.options import Options
+from elmo_cli.train.checkpoint import FILE_NAME
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.initial import new_model
+from elmo_cli.train.loop import LOG_NAME, Trainer
+from elmo_cli.train.perplexity import perplexity
+from elmo_cli.train.settings import TrainSettings
+
+OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection=16, cell=32, char_dim=8)
+NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes", "fears"]
+SENTENCES = [
+    ["the", NOUNS[i % 4], VERBS[(i + j) % 4], "a", NOUNS[(i + 2 * j) % 4], "."]
+    for i in range(4)
+    for j in range(10)
+]
+SETTINGS = TrainSettings(rows=4, steps=10, max_steps=12, rate=0.01, log_steps=4)
+
+
+def trainer(folder: Path, settings: TrainSettings = SETTINGS, **options: Any) -> Trainer:
+    corpus = Corpus.read(SENTENCES)
+    vocabulary = corpus.vocabulary()
+    bilm, head = new_model(replace(OPTIONS, **options), len(vocabulary), seed=3)
+    return Trainer(bilm, head, vocabulary, corpus, corpus, settings, folder)
+
+
+def weights(trained: Trainer) -> list[torch.Tensor]:
+    return [*trained.bilm.parameters(), *trained.head.parameters()]
+
+
+def log(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / LOG_NAME).read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(SETTINGS, max_steps=150, dropout=0.0),
+        replace(SETTINGS, max_steps=150, dropout=0.0, optimizer="adagrad", rate=0.2),
+        replace(SETTINGS, max_steps=150, dropout=0.0, full_softmax=0, negatives=8),
+    ],
+    ids=["adamw", "adagrad", "sampled"],
+)
+def test_it_learns_in_both_directions(settings: TrainSettings, tmp_path: Path) -> None:
+    """Without it a loss that falls for the wrong reason, or in one direction, goes unseen."""
+    trained = trainer(tmp_path, settings)
+    before = perplexity(trained.bilm, trained.head, trained.vocabulary, trained.corpus)
+    trained.train()
+    after = perplexity(trained.bilm, trained.head, trained.vocabulary, trained.corpus)
+    assert before.average > 10
+    assert after.forward < 2.2
+    assert after.backward < 2.2
+
+
+@pytest.mark.parametrize("full_softmax", [0, 8192], ids=["sampled", "full"])
+def test_a_resumed_run_ends_in_the_same_weights(full_softmax: int, tmp_path: Path) -> None:
+    """State, place in the text, random numbers, accumulators: whatever is lost changes a bit."""
+    settings = replace(SETTINGS, full_softmax=full_softmax, negatives=8, optimizer="adagrad")
+    whole = trainer(tmp_path / "whole", settings)
+    whole.train()
+    trainer(tmp_path / "parts", replace(settings, max_steps=5)).train()
+    rest = trainer(tmp_path / "parts", settings)
+    rest.resume()
+    assert rest.progress.step == 5
+    rest.train()
+    assert rest.progress.tokens == whole.progress.tokens
+    for one, other in zip(weights(rest), weights(whole), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Path) -> None:
+    """Without it no run could be repeated."""
+    runs = []
+    for k, seed in enumerate((1, 1, 2)):
+        trained = trainer(tmp_path / str(k), replace(SETTINGS, seed=seed))
+        trained.train()
+        runs.append(weights(trained)[0])
+    assert torch.equal(runs[0], runs[1])
+    assert not torch.equal(runs[0], runs[2])
+
+
+def test_the_log_tells_losses_and_heldout_perplexities(tmp_path: Path) -> None:
+    """Without it nobody could draw a curve or report a figure."""
+    trained = trainer(tmp_path)
+    said: list[dict[str, Any]] = []
+    trained._report = said.append
+    trained.train()
+    lines = log(tmp_path)
+    assert lines == said
+    assert [line["step"] for line in lines if "loss" in line] == [4, 8, 12]
+    assert lines[-1]["heldout"]["predictions"] == 280
+    assert lines[-1]["tokens"] == 12 * 4 * 10
+
+
+def test_time_ends_a_run(tmp_path: Path) -> None:
+    """Without it `--max-seconds` would not hold."""
+    trained = trainer(tmp_path, replace(SETTINGS, max_steps=None, max_seconds=0.5))
+    trained.train()
+    assert trained.progress.step > 0
+    assert (tmp_path / "weights.hdf5").exists()
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    """Without it the last good checkpoint would be overwritten by NaN."""
+    trained = trainer(tmp_path, replace(SETTINGS, max_steps=4))
+    trained.train()
+    good = (tmp_path / FILE_NAME).read_bytes()
+    again = trainer(tmp_path)
+    again.resume()
+    with torch.no_grad():
+        again.head.bias.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="step 5: the loss is nan at a rate of 0.01") as caught:
+        again.train()
+    assert "--rate 0.0025" in caught.value.hint
+    assert (tmp_path / FILE_NAME).read_bytes() == good
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    """Without it a run would go on with another seed, text or size, and nobody would know."""
+    trainer(tmp_path, replace(SETTINGS, max_steps=1)).train()
+    with pytest.raises(ResumeError, match="made with seed 0, now 9"):
+        trainer(tmp_path, replace(SETTINGS, seed=9)).resume()
+    with pytest.raises(ResumeError, match="made with options"):
+        trainer(tmp_path, cell=24).resume()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no checkpoint"], ids=["none", "empty", "other"])
+def test_what_is_no_checkpoint_is_told(content: bytes | None, tmp_path: Path) -> None:
+    """Without it the user gets a traceback of pickle."""
+    if content is not None:
+        (tmp_path / FILE_NAME).write_bytes(content)
+    with pytest.raises(ResumeError, match=FILE_NAME):
+        trainer(tmp_path).resume()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"max_steps": None}, "neither --max-seconds nor --max-steps"),
+        ({"optimizer": "sgd"}, "--optimizer: no 'sgd'"),
+        ({"rate": -1.0}, "--rate: -1.0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:
+    """Without it a wrong flag would be found after the text was read, or never."""
+    with pytest.raises(UsageError, match=said):
+        replace(SETTINGS, **wrong)
+
+
+def test_first_values_are_the_originals() -> None:
+    """Carry biases of 0 or small embeddings would train to something else."""
+    bilm, head = new_model(replace(OPTIONS, n_highway=1), 500, seed=0)
+    cnn = bilm.char_cnn
+    assert cnn.highways[0].get_parameter("carry.bias").eq(-2).all()
+    assert cnn.embedding.weight.abs().max() <= 1
+    assert cnn.embedding.weight.std() == pytest.approx(1 / 3**0.5, rel=0.1)
+    assert cnn.filters[2].get_parameter("weight").abs().max() <= 0.05
+    assert head.weight.std() == pytest.approx(16**-0.5, rel=0.1)
+    bound = (6 / (2 * 16 + 4 * 32)) ** 0.5
+    largest = bilm.forward_lm.layers[0].get_parameter("recurrent.weight").abs().max().item()
+    assert 0.9 * bound < largest <= bound
