@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from elmo_cli.embed.blocks import cut
 from elmo_cli.errors import OutputError
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.formats import measure, read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
 
@@ -27,9 +26,9 @@ class Survey:
         sentences: of the whole input.
         tokens: of the whole input, without borders.
         exact: false where the two were reckoned from a sample.
-        block_tokens: tokens of each block, in order; of a sample none.
+        block_tokens: tokens of each block, in order; none where only sizes were asked for.
         starts: for each block whether it begins a document.
-        sources: name and first key of each file.
+        sources: name and first key of each file, known with the blocks.
     """
 
     sentences: int
@@ -63,14 +62,14 @@ def survey(
     """Look at the input; None where it can be read only once.
 
     Args:
-        whole: read all of it even where it must be tokenised first.
+        whole: read all of it and cut it into blocks, for shards.
     """
     if not all(name != "-" and os.path.isfile(name) for name in inputs):
         return None
+    if not whole:
+        return _sampled(inputs, settings) if settings.tokenize else _counted(inputs, settings)
     notes = Notes()
     sentences = read_sentences(inputs, settings, notes)
-    if settings.tokenize and not whole:
-        return _sampled(inputs, sentences, notes)
     n_sentences, block_tokens, starts = 0, [], []
     for block in cut(sentences, state=state, batch_size=batch_size):
         n_sentences += len(block.sentences)
@@ -86,16 +85,21 @@ def survey(
     )
 
 
-def _sampled(inputs: tuple[str, ...], sentences: Iterable[object], notes: Notes) -> Survey:
-    from elmo_cli.text.sentence import Sentence
+def _counted(inputs: tuple[str, ...], settings: InputSettings) -> Survey | None:
+    counts = measure(inputs, settings)
+    return None if counts is None else Survey(*counts, True)
 
-    sample = [s for s in islice(sentences, _SAMPLE) if isinstance(s, Sentence)]
-    tokens = sum(len(s.tokens) for s in sample)
+
+def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
+    notes = Notes()
+    sample = list(islice(read_sentences(inputs, settings, notes), _SAMPLE))
+    tokens = sum(len(sentence.tokens) for sentence in sample)
     if len(sample) < _SAMPLE:
-        return Survey(len(sample), tokens, True, sources=tuple(notes.sources))
-    # The sample's share of the input is told by its characters: bytes read run ahead in pieces.
-    share = sum(len(s.text) + 1 for s in sample) / max(1, sum(map(os.path.getsize, inputs)))
-    return Survey(int(len(sample) / share), int(tokens / share), False)
+        return Survey(len(sample), tokens, True)
+    # The sample's share is told by its characters: the bytes read run ahead in large pieces.
+    characters = sum(len(sentence.text) + 1 for sentence in sample)
+    share = characters / max(characters, sum(map(os.path.getsize, inputs)))
+    return Survey(round(len(sample) / share), round(tokens / share), False)
 
 
 def check_space(path: str | Path, needed: int, *, held: int = 0) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from elmo_cli.text.characters import CharacterIds
 
 HEIGHT = 256  # rows of every product, whatever the number of types: see `_same_in_every_row`
-_CAPACITY_BYTES = 256 << 20
+_CAPACITY = 65_536  # types that are kept; the rest of a vocabulary is rare by Zipf's law
 
 
 class TypeCache:
@@ -38,8 +38,8 @@ class TypeCache:
     ) -> None:
         self._char_cnn, self._device = char_cnn, device
         self._characters = CharacterIds(max_characters)
-        self._capacity = max(HEIGHT, _CAPACITY_BYTES // (4 * projection))
         self._places: dict[str, int] = {}
+        self._recent: set[str] = set()  # types asked for since types were last thrown away
         self._kept = torch.empty(0, projection, device=device)  # (place, projection)
         self._keeps: bool | None = None
 
@@ -47,14 +47,31 @@ class TypeCache:
         """Vectors of types, (type, projection)."""
         if self._keeps is None:
             self._keeps = self._same_in_every_row()
-        if not self._keeps or len(self._places) + len(types) > self._capacity:
-            self._places, self._kept = {}, self._kept[:0]
+        if not self._keeps:
+            self._keep_only([])
+        elif len(self._places) + len(types) > _CAPACITY:
+            self._make_room(types)
+        self._recent.update(types)
         new = list(dict.fromkeys(t for t in types if t not in self._places))
         for start in range(0, len(new), HEIGHT):
             self._meet(new[start : start + HEIGHT])
         numbers = [self._places[t] for t in types]
         places = torch.tensor(numbers, dtype=torch.int64, device=self._device)  # (type,)
         return self._kept.index_select(0, places)  # (type, projection)
+
+    def _make_room(self, types: Sequence[str]) -> None:
+        """Throw away what was not asked for lately, or all but what is asked for now."""
+        recent = [t for t in self._places if t in self._recent]
+        if len(recent) > _CAPACITY // 2:
+            now = set(types)
+            recent = [t for t in recent if t in now]
+        self._keep_only(recent)
+        self._recent = set()
+
+    def _keep_only(self, types: list[str]) -> None:
+        places = torch.tensor([self._places[t] for t in types], dtype=torch.int64)
+        self._kept = self._kept.index_select(0, places.to(self._device))  # (place, projection)
+        self._places = {t: place for place, t in enumerate(types)}
 
     def _meet(self, types: list[str]) -> None:
         ids = self._characters.tokens(types + [""] * (HEIGHT - len(types)))  # (HEIGHT, char)

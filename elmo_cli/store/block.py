@@ -13,6 +13,7 @@ from h5py import h5f, h5fd, h5p
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.store.attributes import write_attributes
+from elmo_cli.store.interrupts import interrupts_held
 from elmo_cli.store.journaled_file import JournaledFile
 from elmo_cli.store.layouts.contract import Layout, OpenFile
 from elmo_cli.store.sentence_map import SentenceMap, make_dataset, write_element
@@ -94,7 +95,7 @@ class Block:
     def abandon(self, error: BaseException) -> None:
         """Close without touching the disk, so that nothing is left for HDF5 to do at exit."""
         self._raw.fail(error)
-        with suppress(Exception):
+        with interrupts_held(), suppress(Exception):
             self._close_file()
         self._end()
 
@@ -110,14 +111,15 @@ class Block:
     @contextmanager
     def _hdf5(self) -> Iterator[None]:
         """Raise what went wrong in the file under HDF5, which does not pass it on."""
-        try:
-            yield
-        except (InputError, UsageError):
-            raise
-        except BaseException as error:
-            raise self._raw.error or error from None
-        if self._raw.error is not None:
-            raise self._raw.error
+        with interrupts_held():
+            try:
+                yield
+            except (InputError, UsageError):
+                raise
+            except BaseException as error:
+                raise self._raw.error or error from None
+            if self._raw.error is not None:
+                raise self._raw.error
 
 
 def _open(raw: JournaledFile, alignment: int) -> h5py.File:

@@ -36,6 +36,10 @@ class _Datasets:
         """The shape that `array` gives, without reading values."""
         return self._shape(self._file[self.path(key)])
 
+    def stored_shape(self, key: Key) -> tuple[int, ...]:
+        """The shape in the file, with its order of axes."""
+        return tuple(self._file[self.path(key)].shape)
+
     def example(self) -> Form | None:
         """Shape and type of the array of some sentence, without a look at all names."""
         dataset = next((dataset for _, dataset in some_datasets(self._file, 2)), None)
@@ -119,13 +123,18 @@ class NumberedSentences(_Datasets):
         return Facts(int(path), text=text, tokens=None if text is None else tuple(text.split()))
 
     @property
+    def has_map(self) -> bool:
+        """Whether there is a `sentence_to_index`."""
+        return MAP in self._file
+
+    @property
     def sentence_map(self) -> dict[str, str] | None:
         """Line -> name of its dataset, in order of first occurrence; None where there is no map."""
-        return self._map if MAP in self._file else None
+        return self._map if self.has_map else None
 
     @cached_property
     def _map(self) -> dict[str, str]:
-        if MAP not in self._file:
+        if not self.has_map:
             return {}
         try:
             found = json.loads(self._file[MAP][0])

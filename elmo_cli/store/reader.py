@@ -26,7 +26,7 @@ class Sentences(Protocol):
     """What the layouts have in common once their file is open."""
 
     def __len__(self) -> int: ...
-    def keys(self) -> Iterator[Key]: ...
+    def keys(self) -> Iterator[int | str]: ...
     def shape(self, key: Key) -> tuple[int, ...]: ...
     def example(self) -> Form | None: ...
     def array(self, key: Key) -> Array: ...
@@ -48,7 +48,7 @@ class _Opened:
             self.mapped.close()
 
 
-class Embeddings(Mapping[Key, Array]):
+class Embeddings(Mapping[int | str, Array]):
     """The arrays of an embeddings file, read when asked for; made by `open_embeddings`.
 
     `embeddings[key]` is a new array in the stored dtype: (layer, token, dim), or (token, dim) where
@@ -187,7 +187,7 @@ class Embeddings(Mapping[Key, Array]):
             return False
         return True
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[int | str]:
         return self.sentences.keys()
 
     def __len__(self) -> int:

@@ -3,28 +3,97 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from elmo_cli.store.datasets import NamedSentences, NumberedSentences
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.recognise import kind_of_weights, open_hdf5
+from elmo_cli.store.recognise import MAP, kind_of_weights, open_hdf5
 
-_LAST = "layer"
+_AXES = {
+    "e2e-coref": ("token", "dim", "layer"),
+    "dygie": ("token", "dim", "layer"),
+    "flat": ("token", "layer", "dim"),
+}
 
 
 def reading_lines(path: str | os.PathLike[str]) -> str:
     """Two pieces of Python with a blank line between them: with h5py alone, and with our reader.
 
-    Each leaves the first sentence of the file in `array`; of a weight file there is the first only.
+    Each leaves the array of the file's first sentence in `array`; with h5py it has the axes of the
+    file, with our reader layers come first. Of a weight file there is the first piece only.
 
     Raises:
         EmbeddingsFileError: the file can't be opened, or holds neither embeddings nor weights.
     """
-    name = os.fspath(path)
-    with open_hdf5(embeddings_path := _path(path)) as file:
+    with open_hdf5(Path(path)) as file:
         weights = kind_of_weights(file)
     if weights:
-        dataset = "char_embed" if weights == "biLM" else "softmax/W"
-        return _h5py_lines(name, [f'array = file["{dataset}"][()]'])
-    with Embeddings(embeddings_path) as embeddings:
-        return _embeddings_lines(name, embeddings)
+        name = "char_embed" if weights == "biLM" else "softmax/W"
+        return "\n".join(_with_h5py(path, [f'array = file["{name}"][()]']))
+    with Embeddings(path) as embeddings:
+        key = next(iter(embeddings), None)
+        if key is None:
+            return "\n".join(_with_h5py(path, ["names = list(file)  # it has no sentences"]))
+        lines = _with_h5py(path, _file_lines(embeddings, key))
+        return "\n".join([*lines, "", *_with_reader(path, embeddings, key)])
+
+
+def _with_h5py(path: str | os.PathLike[str], body: list[str]) -> list[str]:
+    imports = "import json, h5py" if any("json." in line for line in body) else "import h5py"
+    opened = f"with h5py.File({os.fspath(path)!r}, 'r') as file:"
+    return [imports, opened, *(f"    {line}" for line in body)]
+
+
+def _with_reader(path: str | os.PathLike[str], embeddings: Embeddings, key: Key) -> list[str]:
+    lines = [
+        "from elmo_cli import open_embeddings",
+        f"with open_embeddings({os.fspath(path)!r}) as embeddings:",
+        f"    array = embeddings[{key!r}]  # {_axes(embeddings, embeddings.shape(key))}",
+    ]
+    if embeddings.tokens(key) is not None:
+        lines.append(f"    tokens = embeddings.tokens({key!r})")
+    return lines
+
+
+def _file_lines(embeddings: Embeddings, key: Key) -> list[str]:
+    """The body that reads one sentence with h5py."""
+    sentences = embeddings.sentences
+    if embeddings.layout == "bilm-types":
+        return ["array = file['embedding'][0]  # one type: row = line of the vocabulary"]
+    if embeddings.layout == "flat":
+        return _flat_lines(embeddings, key)
+    lines = []
+    if isinstance(sentences, (NumberedSentences, NamedSentences)):
+        name = sentences.path(key)
+        shape = _axes(embeddings, sentences.stored_shape(key), _AXES.get(embeddings.layout))
+        lines.append(f"array = file[{name!r}][()]  # {shape}")
+    if isinstance(sentences, NumberedSentences) and sentences.has_map:
+        lines.append(f"names = json.loads(file['{MAP}'][0])  # line -> name of its dataset")
+    return lines
+
+
+def _flat_lines(embeddings: Embeddings, key: Key) -> list[str]:
+    *layers, dim = embeddings.shape(key)
+    if embeddings.is_pooled:
+        return [f"array = file['vectors'][0]  # {_axes(embeddings, (*layers, dim))}"]
+    shape = (layers[-1], *layers[:-1], dim)
+    axes = _AXES["flat"] if len(shape) == 3 else None
+    return [
+        "begin, end = file['offsets'][0:2]  # sentence i: offsets[i:i + 2]",
+        f"array = file['vectors'][begin:end]  # {_axes(embeddings, shape, axes)}",
+    ]
+
+
+def _axes(
+    embeddings: Embeddings, shape: tuple[int, ...], names: tuple[str, ...] | None = None
+) -> str:
+    """A shape in words: "layer 3, token 7, dim 1024"."""
+    if embeddings.layout == "bilm-types":
+        names = ("projection",)
+    elif embeddings.is_pooled:
+        names = tuple(name for name in names or ("layer", "token", "dim") if name != "token")
+    names = names or ("layer", "token", "dim")
+    if len(names) > len(shape):
+        names = names[-len(shape) :]
+    return ", ".join(f"{name} {size}" for name, size in zip(names, shape, strict=True))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.datasets import Array, NumberedSentences
@@ -18,9 +16,9 @@ from elmo_cli.store.flat_sentences import FlatSentences
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.recognise import kind_of_weights, open_hdf5
+from elmo_cli.store.verify_flat import flat_problems, not_finite
 
 MOST = 50
-_PIECE_BYTES = 1 << 24
 
 
 class _Problems:
@@ -68,13 +66,14 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
             problems.add_all(_weight_problems(file))
             return problems.listed()
     with Embeddings(place) as embeddings:
-        problems.add_all(_problems(embeddings))
+        try:
+            problems.add_all(_problems(embeddings))
+        except EmbeddingsFileError as error:
+            problems.add(error.message)
     return problems.listed()
 
 
-def against(
-    path: str | os.PathLike[str], token_counts: Iterable[tuple[Key, int]]
-) -> list[str]:
+def against(path: str | os.PathLike[str], token_counts: Iterable[tuple[Key, int]]) -> list[str]:
     """Compare a file with the numbers of tokens of a text.
 
     Args:
@@ -141,8 +140,9 @@ def _weight_problems(file: h5py.File) -> Iterator[str]:
 
 def _problems(embeddings: Embeddings) -> Iterator[str]:
     sentences = embeddings.sentences
+    n_tokens: int | None
     if isinstance(sentences, FlatSentences):
-        n_tokens = yield from _flat_problems(sentences, embeddings.is_pooled)
+        n_tokens = yield from flat_problems(sentences, embeddings.is_pooled)
         n_sentences = len(sentences)
     else:
         n_sentences, n_tokens = yield from _array_problems(embeddings)
@@ -160,7 +160,7 @@ def _problems(embeddings: Embeddings) -> Iterator[str]:
         yield f"its values are {embeddings.dtype}, its attribute says {stored}"
 
 
-def _array_problems(embeddings: Embeddings) -> Any:
+def _array_problems(embeddings: Embeddings) -> Generator[str, None, tuple[int, int | None]]:
     """Yield problems of the arrays; return the sentences and, where arrays tell, the tokens."""
     sentences = embeddings.sentences
     n_sentences = n_tokens = 0
@@ -178,7 +178,7 @@ def _array_problems(embeddings: Embeddings) -> Any:
         form = form or fixed
         if fixed != form:
             yield f"sentence {key!r}: shape {array.shape}, others have {_axes(form)}"
-        yield from _not_finite(f"sentence {key!r}", array)
+        yield from not_finite(f"sentence {key!r}", array)
     return n_sentences, n_tokens if has_tokens else None
 
 
@@ -190,12 +190,6 @@ def _without_tokens(array: Array, has_tokens: bool) -> tuple[int, ...]:
 
 def _axes(form: tuple[int, ...]) -> str:
     return f"layer {form[0]}, dim {form[1]}" if len(form) == 2 else f"dim {form[-1]}"
-
-
-def _not_finite(where: str, values: NDArray[Any]) -> Iterator[str]:
-    wrong = int(values.size - np.isfinite(values).sum())
-    if wrong:
-        yield f"{where}: {wrong} of {values.size} values are not finite"
 
 
 def _gaps(sentences: NumberedSentences) -> Iterator[str]:
@@ -212,52 +206,3 @@ def _map_problems(sentences: NumberedSentences) -> Iterator[str]:
             sentences.path(int(name))
         except KeyError:
             yield f"sentence_to_index: {line[:60]!r} is sentence {name}, which is not there"
-
-
-def _flat_problems(sentences: FlatSentences, pooled: bool) -> Any:
-    """Yield problems of a `flat` file; return its tokens."""
-    n_tokens = 0
-    offsets = sentences.rows("offsets")
-    all_offsets = offsets.read(0, offsets.shape[0])
-    if len(all_offsets):
-        n_tokens = int(all_offsets[-1])
-        yield from _not_rising("offsets", all_offsets, starts_at=0)
-    if not n_tokens and not len(sentences):
-        return n_tokens
-    yield from _vector_problems(sentences, all_offsets, pooled)
-    ends = sentences.rows("token_ends")
-    if ends.shape[0] != n_tokens:
-        yield f"token_ends has {ends.shape[0]} rows, offsets end with {n_tokens}"
-    all_ends = ends.read(0, ends.shape[0])
-    yield from _not_rising("token_ends", all_ends)
-    n_bytes = sentences.rows("token_bytes").shape[0]
-    if len(all_ends) and all_ends[-1] != n_bytes:
-        yield f"token_bytes has {n_bytes} bytes, token_ends ends with {all_ends[-1]}"
-    return n_tokens
-
-
-def _not_rising(name: str, values: NDArray[np.int64], starts_at: int | None = None) -> Iterator[str]:
-    if starts_at is not None and values[0] != starts_at:
-        yield f"{name} begins with {values[0]}, not {starts_at}"
-    falls = np.flatnonzero(np.diff(values) < 0)
-    if len(falls):
-        at = int(falls[0])
-        yield f"{name} goes down at {at + 1}, from {values[at]} to {values[at + 1]}"
-
-
-def _vector_problems(
-    sentences: FlatSentences, offsets: NDArray[np.int64], pooled: bool
-) -> Iterator[str]:
-    vectors = sentences.rows("vectors")
-    n_rows = vectors.shape[0]
-    expected = len(sentences) if pooled else int(offsets[-1])
-    if n_rows != expected:
-        yield f"vectors has {n_rows} rows, offsets say {expected}"
-    row_bytes = max(1, int(np.prod(vectors.shape[1:])) * vectors.dtype.itemsize)
-    step = max(1, _PIECE_BYTES // row_bytes)
-    for begin in range(0, n_rows, step):
-        rows = vectors.read(begin, min(begin + step, n_rows))
-        wrong = np.flatnonzero(~np.isfinite(rows).reshape(len(rows), -1).all(1)) + begin
-        positions = wrong if pooled else np.searchsorted(offsets, wrong, "right") - 1
-        for position, n in zip(*np.unique(positions, return_counts=True), strict=True):
-            yield f"sentence at position {position}: {n} rows with values that are not finite"

@@ -1,4 +1,4 @@
-"""What a weight file tells without its options.json: shapes, the options that follow, its sha256."""
+"""What a weight file tells without its options.json: shapes, options that follow, its sha256."""
 
 from __future__ import annotations
 

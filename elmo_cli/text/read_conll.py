@@ -107,14 +107,14 @@ class ConlluColumns:
         if len(cells) == 1 or not found:
             raise RowError(
                 f"{_shown(line)} is no row of CoNLL-U, which begins with a number and a tab",
-                "for other columns use `--format conll`, for sentences `--format plain`",
+                "for other columns use `--input-format conll`, for sentences `--input-format plain`",
             )
         if found["word"] != cells[0]:
             return None
         if found["word"] != str(n_before + 1):
             raise RowError(
                 f"ID {_shown(cells[0])}, {n_before + 1} has to follow; is a blank line missing?",
-                "`--format conll --column 2` reads the words without looking at their IDs",
+                "`--input-format conll --column 2` reads the words without looking at their IDs",
             )
         return _cell(cells, self._column)
 
@@ -292,7 +292,7 @@ def _token_column(source: Source, head: list[str | None], rows: list[list[str]])
         source.notes.warn(
             "column",
             f"{source.name}: column 1 counts the tokens, so column 2 is read; `--column` chooses "
-            "another, and `--format conllu` leaves out ranges and empty nodes",
+            "another, and `--input-format conllu` leaves out ranges and empty nodes",
         )
         return 2
     return 1

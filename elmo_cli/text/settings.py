@@ -46,7 +46,7 @@ class InputSettings:
     max_characters: int = 50
 
     def __post_init__(self) -> None:
-        _check_choice("--format", self.format, FORMATS)
+        _check_choice("--input-format", self.format, FORMATS)
         _check_choice("--blank", self.blank, BLANK)
         _check_choice("--on-error", self.on_error, ON_ERROR)
         _check_at_least("--max-tokens", self.max_tokens, 1)
@@ -67,12 +67,12 @@ class InputSettings:
         if self.tokenize and columns:
             raise UsageError(
                 f"--tokenize: the tokens of {text_format} are given, one a line",
-                "leave out `--tokenize`, or add `--format plain` if the file is raw text",
+                "leave out `--tokenize`, or add `--input-format plain` if the file is raw text",
             )
         if self.column is not None and not columns:
             raise UsageError(
                 f"--column {self.column}: {text_format} has no columns",
-                "add `--format conll` or `--format conllu`, or leave out `--column`",
+                "add `--input-format conll` or `--input-format conllu`, or leave out `--column`",
             )
 
 

@@ -105,7 +105,7 @@ _ADVICE = {
     "escaped": "unescape the text first",
     "borders": "the biLM adds its own borders and needs no padding",
     "unparted": "part the tokens by spaces",
-    "columns": "`--format conll` or `--format conllu` reads them",
+    "columns": "`--input-format conll` or `--input-format conllu` reads them",
 }
 
 

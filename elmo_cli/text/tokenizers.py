@@ -22,6 +22,10 @@ _ADDRESS = re.compile(
     r"(?:https?://|ftp://|www\.)[^\s<>\"]*[^\s<>\".,;:!?')\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\w&(?=\w)"
 )
 
+# So long without white space is no word of a language: data, or a script that has no spaces. It
+# stands as a sentence of its own, because the rules below would search in it for ever.
+_NO_WORD = re.compile(r"(\S{500,})")
+
 # What follows a title has a capital and still belongs to the same sentence.
 _TITLES = (
     "Mr Mrs Ms Messrs Mme Mlle Dr Drs Prof Rev Hon Gen Col Maj Capt Lt Sgt Cpl Gov Sen Rep Supt"
@@ -76,10 +80,15 @@ class EnglishTokenizer:
             One list of tokens a sentence, none empty. Without white space, the tokens one after the
             other are the paragraph.
         """
-        plain = _ADDRESS.sub(_masked, paragraph.translate(_STRAIGHT))
+        found = []
+        for piece in _NO_WORD.split(paragraph):
+            found += [[piece]] if _NO_WORD.fullmatch(piece) else self._of_words(piece)
+        return found
+
+    def _of_words(self, text: str) -> list[list[str]]:
+        plain = _ADDRESS.sub(_masked, text.translate(_STRAIGHT))
         return [
-            self._tokens(paragraph[start:end], plain[start:end])
-            for start, end in self._spans(plain)
+            self._tokens(text[start:end], plain[start:end]) for start, end in self._spans(plain)
         ]
 
     def _spans(self, plain: str) -> Iterator[tuple[int, int]]:

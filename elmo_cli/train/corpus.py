@@ -80,6 +80,13 @@ class Corpus:
         counts = dict(zip(self.types, self.counts().tolist(), strict=True))
         return Vocabulary.count(counts, min_count=min_count, max_types=max_types)
 
+    def predicted_counts(self, vocabulary: Vocabulary) -> npt.NDArray[np.float64]:
+        """How often each id is to be predicted, mean of both directions: (id,) float64."""
+        ids, counts = self.ids(vocabulary), np.zeros(len(vocabulary))
+        np.add.at(counts, ids, self.counts())
+        counts[[vocabulary.begin, vocabulary.end]] += self.n_sentences / 2
+        return counts
+
     def ids(self, vocabulary: Vocabulary) -> npt.NDArray[np.int64]:
         """The id of each distinct type in a vocabulary, (type,) int64."""
         return np.asarray([vocabulary.id(token) for token in self.types], np.int64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -11,24 +13,38 @@ from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
 
+_SOFTMAX_STD = 0.02
 
-def new_model(options: Options, n_types: int, *, seed: int) -> tuple[BiLM, NextToken]:
-    """A biLM and a softmax layer with the originals' first values.
+
+def new_model(
+    options: Options, counts: npt.NDArray[np.float64], *, seed: int
+) -> tuple[BiLM, NextToken]:
+    """A biLM with the originals' first values, and a softmax layer that knows how common types are.
+
+    The originals' softmax begins with weights of deviation 1/sqrt(projection) and biases of zero.
+    Rare types are seldom drawn as negatives and keep such weights for long, which the sampled loss
+    does not notice and the full softmax does: after 400,000 tokens every thirtieth prediction fell
+    to a type that was hardly trained. Here weights begin small and biases at the logarithm of the
+    share of each type, so that what is not trained yet is unlikely.
+
+    Args:
+        counts: how often each type of the vocabulary is predicted, (type,).
 
     Source: bilm-tf `bilm/training.py`; the LSTM's are TensorFlow's default (Glorot and Bengio
     2010).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        bilm, head = BiLM(options), NextToken(n_types, options.projection)
+        bilm, head = BiLM(options), NextToken(len(counts), options.projection)
         with torch.no_grad():
             _begin_cnn(bilm.char_cnn)
             for lm in (bilm.forward_lm, bilm.backward_lm):
                 for layer in lm.layers:
                     if isinstance(layer, ProjectedLSTM):
                         _begin_lstm(layer)
-            nn.init.normal_(head.weight, std=options.projection**-0.5)
-            head.bias.zero_()
+            nn.init.normal_(head.weight, std=_SOFTMAX_STD)
+            shares = (counts + 1) / (counts + 1).sum()
+            head.bias.copy_(torch.from_numpy(np.log(shares)))
     return bilm, head
 
 

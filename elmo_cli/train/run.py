@@ -69,7 +69,7 @@ def pretrain(
         if vocabulary is not None
         else corpus.vocabulary(min_count=min_count, max_types=max_types)
     )
-    bilm, head = new_model(options, len(types), seed=settings.seed)
+    bilm, head = new_model(options, corpus.predicted_counts(types), seed=settings.seed)
     trainer = Trainer(bilm, head, types, corpus, measured, settings, folder, report)
     if resume:
         trainer.resume()

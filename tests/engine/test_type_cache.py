@@ -51,7 +51,7 @@ def test_same_bits_alone_and_in_a_crowd(tiny_bilm: BiLM) -> None:
 
 def test_same_bits_after_eviction(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it memory would be bounded at the price of other vectors in a long run."""
-    monkeypatch.setattr(type_cache, "_CAPACITY_BYTES", 4 * 8 * 300)
+    monkeypatch.setattr(type_cache, "_CAPACITY", 300)
     char_cnn = Counted(tiny_bilm)
     cache = cache_of(char_cnn)
     first = cache.vectors(some_types(200))
@@ -63,11 +63,25 @@ def test_same_bits_after_eviction(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPat
     assert torch.equal(again, first)
 
 
+def test_what_is_asked_for_often_stays(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it a long text would compute its most frequent types again and again."""
+    monkeypatch.setattr(type_cache, "_CAPACITY", 300)
+    char_cnn = Counted(tiny_bilm)
+    cache = cache_of(char_cnn)
+    frequent = some_types(50, "frequent")
+    first = cache.vectors(frequent)
+    for k in range(5):
+        cache.vectors([*frequent, *some_types(70, f"rare{k}-")])
+    before = char_cnn.n_products
+    assert torch.equal(cache.vectors(frequent), first)
+    assert char_cnn.n_products == before
+
+
 def test_types_beyond_the_capacity_are_taken_all_the_same(
     tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it a block of many types would fail."""
-    monkeypatch.setattr(type_cache, "_CAPACITY_BYTES", 1)
+    monkeypatch.setattr(type_cache, "_CAPACITY", 1)
     vectors = cache_of(Counted(tiny_bilm)).vectors(some_types(2 * HEIGHT + 1))
     assert vectors.shape == (2 * HEIGHT + 1, 8)
     assert len({tuple(row.tolist()) for row in vectors}) == 2 * HEIGHT + 1

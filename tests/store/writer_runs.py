@@ -23,9 +23,7 @@ def sentences(n: int) -> list[Sentence]:
         document, place = divmod(key, 3)
         name = f"bc/cctv/00/cctv_000{document}_{document}"
         text = "  ".join(tokens) if key % 2 else " ".join(tokens)
-        made.append(
-            Sentence(tokens, key, text, "in.txt", key + 1, name, place, 0, place == 0)
-        )
+        made.append(Sentence(tokens, key, text, "in.txt", key + 1, name, place, 0, place == 0))
     return made
 
 

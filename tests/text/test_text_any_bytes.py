@@ -117,4 +117,5 @@ def test_memory_does_not_grow_with_the_corpus(
         map(int, line.split()) for line in output.splitlines()
     )
     assert (n_small, n_large) == (30_000, n_sentences)
-    assert kib_large < kib_small + 1024
+    # The heap's holes cost up to 3 MiB; kept sentences would cost twenty at the least.
+    assert kib_large < kib_small + 4096

@@ -75,10 +75,10 @@ def test_another_column_of_conllu(conllu: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("The cat sat .\n", "line 1: 'The cat sat .' is no row of CoNLL-U", "--format conll"),
-        ("1\tThe\nx\tcat\n", "line 2: 'x\\tcat' is no row of CoNLL-U", "--format conll"),
+        ("The cat sat .\n", "line 1: 'The cat sat .' is no row of CoNLL-U", "--input-format conll"),
+        ("1\tThe\nx\tcat\n", "line 2: 'x\\tcat' is no row of CoNLL-U", "--input-format conll"),
         ("1\tThe\n2\t\n", "line 2: column 2 is empty", "--column"),
-        ("1\tThe\n3\tsat\n", "line 2: ID '3', 2 has to follow", "--format conll --column 2"),
+        ("1\tThe\n3\tsat\n", "line 2: ID '3', 2 has to follow", "--input-format conll --column 2"),
         ("1\tThe\n1\tcat\n", "line 2: ID '1', 2 has to follow; is a blank line", "--column 2"),
         ("\n2\tThe\n", "line 2: ID '2', 1 has to follow", "--column 2"),
     ],

@@ -181,7 +181,7 @@ def test_the_suffix_names_the_format(name: str, text_format: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"format": "xml"}, "--format: no 'xml'"),
+        ({"format": "xml"}, "--input-format: no 'xml'"),
         ({"blank": "drop"}, "--blank: no 'drop'"),
         ({"on_error": "ignore"}, "--on-error: no 'ignore'"),
         ({"max_tokens": 0}, "--max-tokens: 0, less than 1"),

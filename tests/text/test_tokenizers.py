@@ -103,3 +103,13 @@ def test_nltk_is_not_imported_for_tokenised_text() -> None:
         "EnglishTokenizer(); whitespace('a b'); sys.exit('nltk' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_is_no_word_does_not_take_for_ever():
+    """Without it one line of 10 MB without white space would stop a run for good."""
+    huge = "a" * 10_000_000
+    assert EnglishTokenizer().sentences(f"It is . {huge} It was.") == [
+        ["It", "is", "."],
+        [huge],
+        ["It", "was", "."],
+    ]

@@ -68,19 +68,19 @@ def test_a_place_that_cant_be_written_to_is_told(tmp_path: Path) -> None:
 
 def test_types_stand_by_count_then_by_alphabet() -> None:
     """The sampled softmax takes ids for ranks; and the order of the text must not matter."""
-    vocabulary = Vocabulary.count("b a c b d a <UNK> b".split(), min_count=1)
+    vocabulary = Vocabulary.count(["b", "a", "c", "b", "d", "a", "<UNK>", "b"], min_count=1)
     assert vocabulary.types == (*SPECIALS, "b", "a", "c", "d")
 
 
 def test_counts_may_be_given_in_place_of_tokens() -> None:
     """Training counts numbers, not strings; both ways must make one vocabulary."""
-    tokens = "b a c b".split()
+    tokens = ["b", "a", "c", "b"]
     assert Vocabulary.count({"a": 1, "b": 2, "c": 1}).types == Vocabulary.count(tokens).types
 
 
 def test_rare_types_and_those_over_the_cap_are_left_out() -> None:
     """Without it the softmax would grow with every misprint of the text."""
-    tokens = "a a a b b c c d".split()
+    tokens = ["a", "a", "a", "b", "b", "c", "c", "d"]
     assert Vocabulary.count(tokens, min_count=2).types[3:] == ("a", "b", "c")
     assert Vocabulary.count(tokens, max_types=5).types[3:] == ("a", "b")
 

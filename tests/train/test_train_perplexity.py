@@ -76,7 +76,7 @@ def test_unknown_tokens_are_counted(
 def test_rows_cut_a_carried_text_at_sentences(
     tiny_bilm: BiLM, head: NextToken, vocabulary: Vocabulary, corpus: Corpus
 ) -> None:
-    """Every prediction counts once however many rows there are; as many as sentences is zero state."""
+    """Each prediction counts once, in any number of rows; a row a sentence is the zero state."""
     some = perplexity(tiny_bilm, head, vocabulary, corpus, carry=True, n_rows=4)
     assert some.predictions == 294
     each = perplexity(tiny_bilm, head, vocabulary, corpus, carry=True, n_rows=10_000)

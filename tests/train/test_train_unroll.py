@@ -21,7 +21,7 @@ Paired = Callable[..., tuple[BiLM, Any]]
 
 
 def model(paired: Paired, shape: str) -> BiLM:
-    return paired(SHAPES[shape])[0].double()
+    return paired(SHAPES[shape])[0].double().requires_grad_()
 
 
 def some_state(bilm: BiLM, n_rows: int) -> State:
@@ -58,7 +58,7 @@ def test_a_window_is_that_of_the_model(shape: str, paired: Paired) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
 def test_gradients_are_those_of_the_model(shape: str, paired: Paired) -> None:
-    """The backward pass is written by hand; a wrong clip mask or gate would train slowly, unseen."""
+    """The backward pass is written by hand; a wrong clip mask or gate would train badly, unseen."""
     bilm = model(paired, shape)
     vectors = torch.randn(6, 2, 3, bilm.options.projection, dtype=torch.float64)
     vectors = (vectors * 2).requires_grad_()

@@ -56,7 +56,7 @@ def document(sentence: Sentence, layout: str) -> str:
         raise UsageError(
             f"{sentence.source}, line {sentence.line}: `--layout {layout}` needs documents, "
             "this sentence has none",
-            "`--format jsonl` with `doc_key` and `sentences` in each line",
+            "`--input-format jsonl` with `doc_key` and `sentences` in each line",
         )
     return sentence.document
 

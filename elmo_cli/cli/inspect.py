@@ -1,0 +1,67 @@
+"""elmo inspect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    device_options,
+    input_options,
+    json_option,
+    model_options,
+    option,
+    quiet_option,
+)
+
+
+@click.command(
+    cls=GroupedCommand,
+    short_help="Tell what an embeddings or weight file holds, and check it.",
+    no_args_is_help=True,
+)
+@click.argument("file", metavar="FILE")
+@option(
+    "Checks",
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Recompute N sentences with the model, and compare.",
+)
+@option(
+    "Checks",
+    "--text",
+    metavar="FILE",
+    help="The text it was made from, for --sample with layouts that do not hold it.",
+)
+@option(
+    "Checks",
+    "--against",
+    metavar="FILE",
+    help="Compare numbers of tokens, sentence by sentence, with a text (.conllu, …).",
+)
+@option("Checks", "--no-check", is_flag=True, help="Tell the facts alone, without reading all.")
+@model_options
+@device_options
+@input_options
+@quiet_option
+@json_option
+def inspect(**settings: Any) -> None:
+    """Tell what an embeddings or weight file holds, and check it.
+
+    FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a file of biLM
+    weights. The whole file is read: ends, counts, keys, shapes, and whether all values are finite.
+    The lines of Python that read it come last. Exit code 1 if something is wrong with it.
+
+    \b
+    Examples:
+      elmo inspect corpus.hdf5
+      elmo inspect corpus.hdf5 --sample 20
+      elmo inspect train.hdf5 --against train.conllu
+      elmo inspect weights.hdf5
+    """
+    from elmo_cli.cli.inspecting import inspect_command
+
+    inspect_command(settings)

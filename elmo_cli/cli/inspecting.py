@@ -1,0 +1,151 @@
+"""What `elmo inspect` does between its options and the library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from elmo_cli.embed.survey import gib
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.describe import describe
+from elmo_cli.store.reading_lines import reading_lines
+from elmo_cli.store.verify import against, verify
+from elmo_cli.text.settings import InputSettings
+
+_TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
+_SHOWN = 5  # problems that are printed; all of them are in --json
+
+
+def inspect_command(settings: dict[str, Any]) -> None:
+    """Run `elmo inspect` with the values of its options.
+
+    Raises:
+        EmbeddingsFileError: something is wrong with the file.
+    """
+    path = settings["file"]
+    text = InputSettings(**{name: settings[name] for name in _TEXT})
+    facts = describe(path)
+    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"]):
+        raise UsageError(
+            f"{path}: holds no finished embeddings", "--sample and --against compare embeddings"
+        )
+    problems = [] if settings["no_check"] else verify(path)
+    if settings["against"]:
+        problems += against(path, _token_counts(settings["against"], text))
+    if settings["sample"]:
+        facts["sample"] = _sample(settings, text)
+        problems += [
+            f"sentence {one['key']}: differs from what the model computes, by up to "
+            f"{one['difference']:.2g}"
+            for one in facts["sample"]
+            if not one["agrees"]
+        ]
+    facts["problems"] = problems
+    if settings["as_json"]:
+        click.echo(json.dumps(facts, default=str))
+    elif not settings["quiet"]:
+        _print(path, facts, checked=not settings["no_check"])
+    if problems:
+        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise EmbeddingsFileError(f"{path}: {problems[0]}{more}", _mend(facts))
+
+
+def _mend(facts: dict[str, Any]) -> str:
+    if facts["kind"] == "unfinished":
+        return "the command that made it goes on with `--resume`"
+    return "`elmo inspect --json` lists every problem; embed the text anew"
+
+
+def _token_counts(path: str, text: InputSettings) -> Iterator[tuple[int, int]]:
+    from elmo_cli.text.formats import read_sentences
+
+    for sentence in read_sentences(path, text):
+        yield sentence.key, len(sentence.tokens)
+
+
+def _sample(settings: dict[str, Any], text: InputSettings) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    from elmo_cli.embed.recompute import recompute
+    from elmo_cli.engine.device import set_threads
+    from elmo_cli.pretrained.load import load
+    from elmo_cli.text.formats import read_sentences
+
+    set_threads(settings["threads"])
+    bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
+    tokens = None
+    if settings["text"]:
+        tokens = [sentence.tokens for sentence in read_sentences(settings["text"], text)]
+    found = recompute(
+        settings["file"],
+        bilm,
+        n=settings["sample"],
+        text=tokens,
+        device=settings["device"],
+        engine=settings["engine"],
+    )
+    return [asdict(one) for one in found]
+
+
+def _print(path: str, facts: dict[str, Any], *, checked: bool) -> None:
+    rows = {
+        "embeddings": _embeddings_rows,
+        "unfinished": _unfinished_rows,
+        "weights": _weights_rows,
+    }[facts["kind"]](facts)
+    if "sample" in facts:
+        worst = max((one["difference"] for one in facts["sample"]), default=0.0)
+        rows["recomputed"] = f"{len(facts['sample'])} sentences, differences up to {worst:.2g}"
+    if checked:
+        problems = facts["problems"]
+        rows["checked"] = "; ".join(problems[:_SHOWN]) if problems else "nothing wrong"
+    width = max(map(len, rows))
+    click.echo(path)
+    for name, value in rows.items():
+        click.echo(f"  {name:<{width}}  {value}")
+    if facts["kind"] != "unfinished":
+        click.echo("\nread it:\n")
+        for line in reading_lines(path).splitlines():
+            click.echo(f"    {line}".rstrip())
+
+
+def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
+    attributes = facts["attributes"]
+    rows = {
+        "layout": facts["layout"],
+        "sentences": f"{facts['sentences']:,}",
+        "tokens": "not counted" if facts["tokens"] is None else f"{facts['tokens']:,}",
+        "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
+        "dim": str(facts["dim"]),
+        "values": f"{facts['dtype']}, {gib(facts['bytes'])}",
+        "first": ", ".join(f"{one['key']} {tuple(one['shape'])}" for one in facts["samples"]),
+    }
+    for name in ("model", "state", "pool", "shard", "elmo_version"):
+        if attributes.get(name) not in (None, "none"):
+            rows[name] = str(attributes[name])
+    sources = facts.get("sources") or []
+    if sources:
+        rows["text"] = ", ".join(f"{name} from {first}" for name, first in sources[:_SHOWN])
+    return rows
+
+
+def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
+    return {
+        "unfinished": f"{facts['sentences']:,} sentences, {facts['tokens']:,} tokens are committed",
+        "size": gib(facts["bytes"]),
+    }
+
+
+def _weights_rows(facts: dict[str, Any]) -> dict[str, str]:
+    rows = {
+        "weights": facts["weights"],
+        "values": f"{', '.join(facts['dtypes'])}, {gib(facts['bytes'])}",
+        "parameters": f"{facts['parameters']:,}",
+        "sha256": facts["sha256"],
+    }
+    if facts["options"]:
+        rows["options"] = json.dumps(facts["options"])
+    return rows

@@ -1,0 +1,146 @@
+"""Blocks: where they end depends on the sentences before, and on nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_cli.embed import blocks
+from elmo_cli.embed.blocks import Block, cut
+from elmo_cli.text.sentence import Sentence
+
+SENTENCES, TOKENS, OPEN = 4, 20, 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """Blocks of at most 4 sentences, full at 20 tokens."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "SENTENCES", SENTENCES)
+        patch.setattr(blocks, "TOKENS", TOKENS)
+        patch.setattr(blocks, "_OPEN_DOCUMENT", OPEN)
+        yield
+
+
+def sentence(key: int, n_tokens: int, starts_document: bool = False) -> Sentence:
+    tokens = tuple(f"{key}.{place}" for place in range(n_tokens))
+    return Sentence(tokens, key, starts_document=starts_document or key == 0)
+
+
+@st.composite
+def inputs(draw: st.DrawFn) -> list[Sentence]:
+    shapes = draw(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=30))
+    return [sentence(key, n_tokens, starts) for key, (n_tokens, starts) in enumerate(shapes)]
+
+
+STATES = st.sampled_from(["zero", "warm", "carry", "document"])
+BATCH_SIZES = st.integers(1, 6)
+
+
+def is_full(block: Block) -> bool:
+    return len(block.sentences) >= SENTENCES or block.n_tokens >= TOKENS
+
+
+@given(inputs(), STATES, BATCH_SIZES)
+def test_every_sentence_once_and_in_order(
+    given_: list[Sentence], state: str, batch_size: int
+) -> None:
+    """Without it a sentence at a border could be lost or computed twice."""
+    found = list(cut(given_, state=state, batch_size=batch_size))
+    assert [s for block in found for s in block.sentences] == given_
+    assert [block.number for block in found] == list(range(len(found)))
+    assert all(block.sentences for block in found)
+    for block in found:
+        assert block.starts_document == block.sentences[0].starts_document
+        assert block.n_tokens == sum(len(s.tokens) for s in block.sentences)
+
+
+@given(inputs(), STATES, BATCH_SIZES, st.data())
+def test_blocks_depend_on_what_came_before_only(
+    given_: list[Sentence], state: str, batch_size: int, drawn: st.DataObject
+) -> None:
+    """Without it a shard or a resumed run would do other arithmetic than an undisturbed one."""
+    stop = drawn.draw(st.integers(0, len(given_)))
+    whole = list(cut(given_, state=state, batch_size=batch_size))
+    begun = list(cut(given_[:stop], state=state, batch_size=batch_size))
+    assert begun[:-1] == whole[: max(0, len(begun) - 1)]
+    assert (
+        not begun
+        or begun[-1].sentences == (whole[len(begun) - 1].sentences[: len(begun[-1].sentences)])
+    )
+
+
+@given(inputs(), st.sampled_from(["zero", "warm"]), BATCH_SIZES)
+def test_limits(given_: list[Sentence], state: str, batch_size: int) -> None:
+    """Without it memory would grow with the input, or a block end before it is full."""
+    found = list(cut(given_, state=state, batch_size=batch_size))
+    for block in found:
+        assert len(block.sentences) <= SENTENCES
+        assert sum(len(s.tokens) for s in block.sentences[:-1]) < TOKENS
+    assert all(is_full(block) for block in found[:-1])
+
+
+@given(inputs(), BATCH_SIZES)
+def test_carry_is_cut_between_its_batches(given_: list[Sentence], batch_size: int) -> None:
+    """Without it row r of a batch would go on from another row than in the originals."""
+    found = list(cut(given_, state="carry", batch_size=batch_size))
+    for block in found[:-1]:
+        assert len(block.sentences) % batch_size == 0
+        assert is_full(block)
+        shorter = block.sentences[:-batch_size]
+        assert len(shorter) < SENTENCES
+        assert sum(len(s.tokens) for s in shorter) < TOKENS
+
+
+@given(inputs(), BATCH_SIZES)
+def test_document_is_cut_between_documents(given_: list[Sentence], batch_size: int) -> None:
+    """Without it documents would be cut where they need not be, or never."""
+    found = list(cut(given_, state="document", batch_size=batch_size))
+    for block, following in pairwise(found):
+        assert is_full(block)
+        very_long = len(block.sentences) >= OPEN * SENTENCES or block.n_tokens >= OPEN * TOKENS
+        assert following.starts_document or very_long
+        assert len(block.sentences) <= OPEN * SENTENCES
+
+
+def digests(given_: list[Sentence]) -> list[str]:
+    return [block.text_sha256 for block in cut(given_, state="zero", batch_size=1)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokens": ("x",)},
+        {"tokens": ("2.0", "2.1", "2.2")},
+        {"tokens": ("2.0 2.1",)},
+        {"tokens": ()},
+        {"key": 7},
+        {"document": "d"},
+        {"starts_document": True},
+    ],
+)
+def test_hash_runs_over_all_text_so_far(change: dict[str, object]) -> None:
+    """Without it `--resume` would go on with another text."""
+    given_ = [sentence(key, 2) for key in range(10)]
+    other = [*given_[:6], dataclasses.replace(given_[6], **change), *given_[7:]]
+    before, after = digests(given_), digests(other)
+    assert before[0] == after[0]  # sentences 0 to 3
+    assert before[1] != after[1]
+    assert before[2] != after[2]
+
+
+def test_hash_does_not_depend_on_where_the_text_stands() -> None:
+    """Without it a file could not be moved, or read from standard input, between two runs."""
+    given_ = [sentence(key, 2) for key in range(10)]
+    moved = [dataclasses.replace(s, source="-", line=s.key + 5) for s in given_]
+    assert digests(given_) == digests(moved)
+
+
+def test_lone_surrogates_have_a_hash() -> None:
+    """Without it a text read with escapes for its broken bytes would be a UnicodeEncodeError."""
+    assert digests([Sentence(("\udcff",), 0)]) != digests([Sentence(("\udcfe",), 0)])

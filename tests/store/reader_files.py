@@ -1,0 +1,140 @@
+"""Small embeddings files that tests of the read side begin with: ours and foreign ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import Sentence
+
+DIM = 6
+HEADER = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
+LINES = (
+    "The cat sat on the mat .",
+    "A dog",
+    "",
+    "Yes .",
+    "He said / she said",
+    "Yes .",
+    'naïve 日本語 "quoted" tokens',
+    "A dog",
+    "one",
+    "Yes .",
+    "the last line",
+    "eleven , so that ten sorts after nine",
+)
+
+
+def lines(*, blank: bool = True, repeats: bool = True) -> list[Sentence]:
+    """One sentence a line; keys are line numbers, and lines left out keep theirs."""
+    seen: set[str] = set()
+    made = []
+    for key, line in enumerate(LINES):
+        if (blank or line) and (repeats or line not in seen):
+            made.append(Sentence(tuple(line.split()), key, line, "in.txt", key + 1))
+        seen.add(line)
+    return made
+
+
+def documents(*keys: str, n_places: int = 3) -> list[Sentence]:
+    """Sentences of documents, `n_places` each; LSGN's offset counts on over parts `_0`, `_1`."""
+    made = []
+    for document in keys:
+        part = int(document.rpartition("_")[2]) if document.rpartition("_")[2].isdigit() else 0
+        for place in range(n_places):
+            tokens = tuple(f"w{i}" for i in range(1 + (len(made) * 2) % 5))
+            made.append(
+                Sentence(
+                    tokens,
+                    len(made),
+                    " ".join(tokens),
+                    "in.jsonl",
+                    len(made) + 1,
+                    document,
+                    place,
+                    part * n_places,
+                    place == 0,
+                )
+            )
+    return made
+
+
+def array(sentence: Sentence, layers: int | None = 3, *, dim: int = DIM) -> np.ndarray:
+    """Values that depend on tokens, layer and dim, and above the token layer on the key as well."""
+    rng = np.random.default_rng(abs(hash_of(sentence.tokens)))
+    n_tokens = len(sentence.tokens)
+    if layers is None:
+        return rng.standard_normal((n_tokens, dim)).astype(np.float32) + sentence.key
+    values = rng.standard_normal((layers, n_tokens, dim)).astype(np.float32)
+    values[1:] += sentence.key
+    return values
+
+
+def hash_of(tokens: Sequence[str]) -> int:
+    """A number for tokens, the same in every process."""
+    return int.from_bytes("\t".join(tokens).encode()[:60], "big") % (1 << 62)
+
+
+def write(
+    path: Path,
+    sentences: Sequence[Sentence],
+    *,
+    layout: str,
+    layers: int | None = 3,
+    header: dict[str, Any] | None = None,
+    attributes: dict[str, Any] | None = None,
+    pool: bool = False,
+    **options: Any,
+) -> Path:
+    """Write a whole file with the writer, a commit every five sentences."""
+    header = {**HEADER, **(header or {}), **({"pool": "mean"} if pool else {})}
+    with EmbeddingsWriter.create(path, layout=layout, header=header, **options) as writer:
+        for number, sentence in enumerate(sentences, start=1):
+            values = array(sentence, layers)
+            if pool:
+                values = values.sum(-2)
+            writer.append(sentence, values)
+            if number % 5 == 0:
+                writer.commit("")
+        writer.commit("")
+        writer.finish({"sources": [["in.txt", 0]]} if attributes is None else attributes)
+    return path
+
+
+def write_types(path: Path, n: int, **options: Any) -> Path:
+    """A `bilm-types` file with `n` rows; row i is all i."""
+    options = {"layout": "bilm-types", "header": HEADER, **options}
+    with EmbeddingsWriter.create(path, **options) as writer:
+        for key in range(n):
+            writer.append(Sentence((f"t{key}",), key, f"t{key}"), np.full(DIM, key, np.float32))
+        writer.commit("")
+        writer.finish({})
+    return path
+
+
+def foreign(path: Path, datasets: dict[str, Any], **options: Any) -> Path:
+    """A file that another program could have made: plain h5py, no attributes."""
+    with h5py.File(path, "w", **options) as file:
+        for name, values in datasets.items():
+            file.create_dataset(name, data=values)
+    return path
+
+
+def biLM_weights(path: Path) -> Path:  # noqa: N802 - the paper's name
+    """A small weight file as bilm-tf names its parts."""
+    cell = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/"
+    shapes = {"char_embed": (261, 4), "CNN_proj/W_proj": (12, 5), "CNN_proj/b_proj": (5,)}
+    for i, (width, n) in enumerate([(1, 4), (2, 8)]):
+        shapes |= {f"CNN/W_cnn_{i}": (1, width, 4, n), f"CNN/b_cnn_{i}": (n,)}
+    for name in ("W_carry", "W_transform"):
+        shapes |= {f"CNN_high_0/{name}": (12, 12), f"CNN_high_0/b_{name[2:]}": (12,)}
+    for direction in (0, 1):
+        for layer in (0, 1):
+            at = cell.format(direction, layer)
+            shapes |= {at + "W_0": (10, 28), at + "B": (28,), at + "W_P_0": (7, 5)}
+    return foreign(path, {name: np.ones(shape, np.float32) for name, shape in shapes.items()})
