@@ -6,9 +6,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
 import click
+
+from elmo_cli.errors import ElmoError, OutputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +29,42 @@ def out() -> Console:
     """The console on stdout: tables and other answers."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, soft_wrap=not is_terminal(sys.stdout))
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person is at the other end; a stream that was closed before is None."""
+    return stream is not None and stream.isatty()
+
+
+@contextmanager
+def binary_stdout() -> Iterator[BinaryIO]:
+    """Standard output for bytes, flushed at the end.
+
+    Raises:
+        OutputError: it is closed, or its disk is full.
+        BrokenPipeError: its reader has gone.
+    """
+    if sys.stdout is None:
+        raise OutputError("standard output: is closed", "`-o FILE` writes a file")
+    with writing_stdout():
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+
+
+@contextmanager
+def writing_stdout() -> Iterator[None]:
+    """Say of what the system says about a stream that it is standard output."""
+    try:
+        yield
+    except (ElmoError, BrokenPipeError):
+        raise
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OutputError(
+            f"standard output: can't be written ({error.strerror})", "`-o FILE` writes a file"
+        ) from None
 
 
 def note(message: str, *, quiet: bool = False) -> None:
@@ -81,18 +118,18 @@ def bar(total: float | None, unit: str, *, done: float = 0, quiet: bool = False)
     """
     if quiet:
         yield _Silence()
-    elif not sys.stderr.isatty():
+    elif not is_terminal(sys.stderr):
         yield _Line(total, unit, done)
     else:
         from elmo_cli.cli.live import live_bar
 
-        with live_bar(total, unit, done) as moving:
+        with live_bar(total, unit, done, console=err()) as moving:
             yield moving
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout: ruled on a terminal, tab-separated in a pipe."""
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         for row in (columns, *rows):
             click.echo("\t".join(row))
         return

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.places import folder_of, jobs_of
+from elmo_cli.embed.apart import check_apart
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import Summary, check_output, embedder_of, output_bytes, run_with
+from elmo_cli.embed.run import Summary, embedder_of, output_bytes, run_with
 from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import gib, survey
 from elmo_cli.engine.device import set_threads
-from elmo_cli.errors import OutputError, SkippedError, UsageError
+from elmo_cli.errors import SkippedError, UsageError
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
 
 _TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
-_SUFFIXES = (".gz", ".xz", ".txt", ".jsonl", ".jsonlines", ".conllu", ".conll")
 
 
 def embed_command(settings: dict[str, Any]) -> None:
@@ -38,20 +37,21 @@ def embed_command(settings: dict[str, Any]) -> None:
     job = _job(settings, stream)
     _check_stdin(job)
     if job.output == "-":
+        if dry_run:
+            raise _no_stdout("--dry-run")
         return _to_stdout(job, stream or "jsonl", said)
     if stream is not None:
         raise UsageError(
             f"--format {stream}: {job.output} is a file, and files are HDF5",
             "`-o -` writes to standard output; `--input-format` says how files are read",
         )
-    jobs = _one_a_file(job) if _is_folder(job.output) else [job]
-    for one in jobs:
-        check_output(one)
+    jobs = jobs_of(job)
     embedder = embedder_of(job)
     said.about(embedder)
     if dry_run:
         return _dry_run(jobs, embedder, said)
-    summaries = [_run(one, embedder, said) for one in jobs]
+    with folder_of(job.output):
+        summaries = [_run(one, embedder, said) for one in jobs]
     if said.as_json:
         objects = [_as_object(summary) for summary in summaries]
         click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
@@ -66,7 +66,10 @@ def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
     if output is None and stream is None:
         raise UsageError("no output is given", "`-o FILE` writes HDF5, `-o -` to standard output")
     if settings["overwrite"] and settings["resume"]:
-        raise UsageError("--overwrite and --resume: one starts anew, the other goes on", "take one")
+        raise UsageError(
+            "--overwrite and --resume: one starts anew, the other goes on",
+            "leave out `--overwrite` to keep what is done",
+        )
     return EmbedJob(
         inputs=tuple(files),
         output=output or "-",
@@ -77,41 +80,10 @@ def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
 
 
 def _check_stdin(job: EmbedJob) -> None:
-    if "-" in job.inputs and sys.stdin.isatty():
+    if "-" in job.inputs and console.is_terminal(sys.stdin):
         raise UsageError(
             "standard input is a terminal: no text is coming", "`elmo embed FILE -o OUT`, or a pipe"
         )
-
-
-def _is_folder(output: str) -> bool:
-    return output.endswith(("/", os.sep)) or os.path.isdir(output)
-
-
-def _one_a_file(job: EmbedJob) -> list[EmbedJob]:
-    """A job for each input, with an output in the folder that is called like the input."""
-    outputs: dict[str, str] = {}
-    for name in job.inputs:
-        if name == "-":
-            raise UsageError(
-                f"standard input has no name for a file in {job.output}", "`-o FILE` names it"
-            )
-        stem = Path(name).name
-        for suffix in _SUFFIXES:
-            stem = stem.removesuffix(suffix)
-        path = str(Path(job.output) / f"{stem or Path(name).name}.hdf5")
-        if path in outputs:
-            raise UsageError(
-                f"{outputs[path]} and {name} would both be written to {path}",
-                "embed them one by one with `-o FILE`",
-            )
-        outputs[path] = name
-    try:
-        os.makedirs(job.output, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{job.output}: no such folder can be made ({error.strerror})", "choose another place"
-        ) from None
-    return [replace(job, inputs=(name,), output=path) for path, name in outputs.items()]
 
 
 class _Messages:
@@ -230,18 +202,26 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
         ("--shard", job.shard is not None),
         ("--json", said.as_json),
         (f"--layout {job.layout}", job.layout != "allennlp"),
+        (f"--keys {job.keys}", job.keys != "number"),
+        ("--forget-sentences", job.forget_sentences),
     ):
         if given:
-            raise UsageError(f"{option}: has no meaning for standard output", "`-o FILE` keeps it")
-    write = stream_writer(stream, sys.stdout.buffer, pooled=job.pool is not None)
-    embedder = embedder_of(job)
-    said.about(embedder)
+            raise _no_stdout(option)
     notes = Notes()
-    for sentence, array in embedder.stream(read_sentences(job.inputs, job.text, notes)):
-        write(sentence, array)
-    sys.stdout.buffer.flush()
+    sentences = read_sentences(job.inputs, job.text, notes)
+    check_apart("-", job.inputs)
+    with console.binary_stdout() as out:
+        write = stream_writer(stream, out, pooled=job.pool is not None)
+        embedder = embedder_of(job)
+        said.about(embedder)
+        for sentence, array in embedder.stream(sentences):
+            write(sentence, array)
     said.noticed(notes)
     _refuse_skipped([notes], [])
+
+
+def _no_stdout(option: str) -> UsageError:
+    return UsageError(f"{option}: has no meaning for standard output", "`-o FILE` writes a file")
 
 
 def _refuse_skipped(all_notes: list[Notes], summaries: list[Summary]) -> None:
@@ -249,14 +229,13 @@ def _refuse_skipped(all_notes: list[Notes], summaries: list[Summary]) -> None:
     skipped = [place for notes in all_notes for place in notes.skipped]
     if not skipped:
         return
-    listed = "in the summary of `--json`"
+    hint = "all others are done; `-o FILE` also writes a list beside the file"
     for summary in summaries:
         if summary.notes.skipped:
             listed = f"{summary.output}.skipped.tsv"
+            hint = f"all others are done; the list is {listed}"
             rows = (f"{source}\t{line}\t{why}\n" for source, line, why in summary.notes.skipped)
             Path(listed).write_text("".join(rows), encoding="utf-8")
     source, line, why = skipped[0]
-    raise SkippedError(
-        f"{len(skipped):,} lines were left out, the first {source}, line {line}: {why}",
-        f"all others are done; the list is {listed}",
-    )
+    what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
+    raise SkippedError(f"{what} left out, the first {source}, line {line}: {why}", hint)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
@@ -17,8 +18,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
-
-from elmo_cli.cli.console import err
 
 
 class _Rate(ProgressColumn):
@@ -46,8 +45,8 @@ class LiveBar:
 
 
 @contextmanager
-def live_bar(total: float | None, unit: str, done: float) -> Iterator[LiveBar]:
-    """A bar on stderr with rate, elapsed time and time left."""
+def live_bar(total: float | None, unit: str, done: float, *, console: Console) -> Iterator[LiveBar]:
+    """A bar on a console with rate, elapsed time and time left."""
     columns = (
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%" if total else "{task.completed:,.0f}"),
@@ -56,6 +55,6 @@ def live_bar(total: float | None, unit: str, done: float) -> Iterator[LiveBar]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err(), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(unit, total=total, completed=int(done))
         yield LiveBar(progress, task)

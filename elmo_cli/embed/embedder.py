@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,12 @@ import torch
 from torch import Tensor
 
 from elmo_cli.embed.blocks import cut
-from elmo_cli.embed.output import Array, Output
+from elmo_cli.embed.output import DTYPES, Array, Output
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.choose import choose_engine
 from elmo_cli.engine.device import choose_device, is_out_of_memory
-from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.errors import DeviceError, ElmoError, OutputError, UsageError, WeightFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch, Types
@@ -40,6 +41,8 @@ class Embedder:
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
         engine: "fast", or "plain" for the model as it stands.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+    Attributes:
+        start: the state of one row that every sentence starts from with state "warm", else None.
     Raises:
         UsageError, DeviceError: one of these is not to be had.
 
@@ -72,7 +75,7 @@ class Embedder:
         self.output = Output.parse(layers, n_layers=n_layers, dtype=dtype, pool=pool, bare=bare)
         self.device = choose_device(device)
         self.engine = choose_engine(engine, bilm, self.device)
-        self._start = warm_state(bilm).to(self.device) if state == "warm" else None
+        self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         self._most_tokens = BATCH_TOKENS
 
     def embed(self, tokens: Sequence[str]) -> Array:
@@ -107,8 +110,16 @@ class Embedder:
         return self._block(sentences, state, batch_size=self.batch_size)
 
     def embed_types(self, types: Sequence[str]) -> Array:
-        """Vectors of types without context, (type, projection): one copy of layer 0."""
-        array: Array = self.output.stored(self.engine.token_vectors(types).cpu()).numpy()
+        """Vectors of types without context, (type, projection): one copy of layer 0.
+
+        Raises:
+            OutputError, WeightFileError: a value that the file can't hold, or none can.
+        """
+        vectors = self.engine.token_vectors(types)
+        if not self.output.holds(vectors):
+            row = next(r for r in range(len(types)) if not self.output.holds(vectors[r]))
+            raise self._not_held(vectors[row], f"the type `{types[row]}`")
+        array: Array = self.output.stored(vectors.cpu()).numpy()
         return array
 
     def stream(
@@ -160,14 +171,17 @@ class Embedder:
         def run(batch: Batch, start: State | None) -> State:
             layers, left = self._run(batch, vectors, start, sentences)
             inner = (batch.lengths - 2).tolist()
-            pieces = torch.split(self.output.of(layers).cpu(), inner)
+            kept = self.output.of(layers)
+            if not self.output.holds(kept):
+                raise self._beyond(torch.split(kept, inner), batch, sentences)
+            pieces = torch.split(kept.cpu(), inner)
             for position, piece in zip(batch.positions.tolist(), pieces, strict=True):
                 if piece.shape[0]:
                     arrays[position] = self.output.sentence(piece)
             return left
 
         if self.state in ("zero", "warm"):
-            run_free(rows, run, start=self._start, batch_size=batch_size, batch_tokens=BATCH_TOKENS)
+            run_free(rows, run, start=self.start, batch_size=batch_size, batch_tokens=BATCH_TOKENS)
             return arrays, None
         if state is None:
             state = State.zeros(self.bilm.options, 1, device=self.device)
@@ -175,6 +189,28 @@ class Embedder:
         if self.state == "carry":
             return arrays, run_carried(rows, run, state=state, batch_size=batch_size)
         return arrays, run_documents(rows, sentences, run, state=state)
+
+    def _beyond(
+        self, pieces: Sequence[Tensor], batch: Batch, sentences: Sequence[Sentence]
+    ) -> ElmoError:
+        """The error for the first sentence of a batch with values that can't be stored."""
+        row = next(r for r, piece in enumerate(pieces) if not self.output.holds(piece))
+        sentence = sentences[int(batch.positions[row])]
+        return self._not_held(pieces[row], f"{sentence.source}, line {sentence.line}")
+
+    def _not_held(self, values: Tensor, where: str) -> ElmoError:
+        greatest = float(values.abs().amax())
+        if not math.isfinite(greatest):
+            return WeightFileError(
+                f"{where}: the model {self.bilm.name} computes {greatest}",
+                "its weights or clips are damaged: take both files from one model, and "
+                "`elmo inspect WEIGHTS.hdf5` checks them",
+            )
+        most = torch.finfo(DTYPES[self.output.dtype]).max
+        return OutputError(
+            f"{where}: a value is {greatest:.4g}, and {self.output.dtype} ends at {most:.5g}",
+            "`--dtype float32`",
+        )
 
     def _empty(self) -> Array:
         """The array of a sentence without tokens."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from elmo_cli.embed.embedder import BATCH_SIZE, Embedder
 from elmo_cli.embed.state_policy import state_bytes
-from elmo_cli.embed.warm import warm_state
 from elmo_cli.errors import UsageError
 from elmo_cli.text.settings import InputSettings
 
@@ -86,9 +85,8 @@ def header(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
     }
     if job.state == "carry":
         header["batch_size"] = job.batch_size
-    if job.state == "warm":
-        state = state_bytes(warm_state(embedder.bilm))
-        header["state_sha256"] = hashlib.sha256(state).hexdigest()
+    if embedder.start is not None:
+        header["state_sha256"] = hashlib.sha256(state_bytes(embedder.start)).hexdigest()
     if job.text.column is not None:
         header["column"] = job.text.column
     if job.shard is not None:

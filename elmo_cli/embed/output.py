@@ -114,6 +114,14 @@ class Output:
         array = self.stored(pooled).numpy()
         return array
 
+    def holds(self, values: Tensor) -> bool:
+        """Whether all values are finite and within the type they are stored in."""
+        if not values.numel():
+            return True
+        least, greatest = torch.aminmax(values)  # both are NaN if one value is
+        most = torch.finfo(DTYPES[self.dtype]).max
+        return bool((-most <= least) & (greatest <= most))
+
     def stored(self, values: Tensor) -> Tensor:
         """Values in the type they are stored in."""
         return values.to(DTYPES[self.dtype])
@@ -137,8 +145,10 @@ def _mix(name: str, n_layers: int) -> tuple[float, ...]:
     try:
         values = [float(part) for part in name[len("mix:") :].split(",")]
     except ValueError:
-        raise UsageError(f"--layers {name}: not numbers", _FORMS) from None
-    if not np.isfinite(values).all() or len(values) not in (n_layers, n_layers + 1):
+        values = [float("nan")]
+    if not np.isfinite(values).all():
+        raise UsageError(f"--layers {name}: not finite numbers", _FORMS)
+    if len(values) not in (n_layers, n_layers + 1):
         raise UsageError(
             f"--layers {name}: {len(values)} numbers, the model needs {n_layers} weights, "
             "and gamma if you like",

@@ -60,6 +60,11 @@ def recompute(
     with open_embeddings(path) as embeddings:
         embedder = _embedder(embeddings, bilm, device, engine)
         keys = list(embeddings)
+        if text is not None and len(text) != len(keys):
+            raise UsageError(
+                f"{path}: has {len(keys)} sentences, the text {len(text)}",
+                "`--text` names the text that it was made from, read with the same options",
+            )
         picked = np.unique(np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int))
         found = []
         for place in picked.tolist() if keys else []:

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import torch
 
+from elmo_cli.embed.apart import check_apart
 from elmo_cli.embed.blocks import Block, cut
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, header
@@ -22,6 +23,7 @@ from elmo_cli.errors import InputError, ResumeError
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.place import check_free, check_place
+from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
@@ -69,16 +71,20 @@ def run_job(job: EmbedJob, watcher: Watcher | None = None) -> Summary:
     Raises:
         ElmoError: of every kind; what was committed stays for `resume`.
     """
-    check_output(job)
+    check_places(job)
     return run_with(job, embedder_of(job), watcher)
 
 
-def check_output(job: EmbedJob) -> None:
-    """Refuse an output that can't be written, before a model is loaded for it.
+def check_places(job: EmbedJob) -> None:
+    """Refuse inputs that can't be read and an output that can't be written, before any work.
 
     Raises:
-        OutputError: it is there already, or its folder is not to be written to.
+        InputError: an input is not there.
+        OutputError: the output is there already, or its folder is not.
+        UsageError: the output is also read from.
     """
+    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    check_apart(job.output, job.inputs, (job.model, job.options, job.weights))
     check_place(job.output)
     if not (job.overwrite or job.resume):
         check_free(job.output)
@@ -115,7 +121,12 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
     if found is not None:
         check_space(job.output, output_bytes(job, embedder, found), held=_held(job.output))
     with _writer(job, embedder, found, blocks_of) as writer:
-        return _Run(job, embedder, writer, watcher, found, blocks_of).work()
+        try:
+            return _Run(job, embedder, writer, watcher, found, blocks_of).work()
+        except BaseException:
+            if not (writer.finished or writer.progress.blocks):
+                discard(writer, job.output)  # there is nothing in it to go on with
+            raise
 
 
 def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
@@ -187,7 +198,9 @@ class _Run:
         self.computed = 0
 
     def work(self) -> Summary:
-        if not self.writer.finished:
+        if self.writer.finished:
+            self._check_finished()
+        else:
             self._start()
             self._blocks()
             self.writer.finish(self._attributes())
@@ -196,6 +209,18 @@ class _Run:
         return Summary(
             self.job.output, progress.sentences, progress.tokens, self.computed, size, self.notes
         )
+
+    def _check_finished(self) -> None:
+        """Refuse a finished file of another text, so far as counts tell."""
+        found, done = self.found, self.writer.progress
+        if found is None or not found.exact or self.job.shard is not None:
+            return
+        if found.sentences != done.sentences:
+            raise ResumeError(
+                f"{self.job.output}: finished with {done.sentences} sentences, the input has "
+                f"{found.sentences}",
+                "give the text that the run began with, or `--overwrite` to start anew",
+            )
 
     def _start(self) -> None:
         if self.watcher is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import BinaryIO
 
@@ -13,6 +14,7 @@ from elmo_cli.errors import UsageError
 from elmo_cli.text.sentence import Sentence
 
 STREAMS = ("jsonl", "npy", "text")
+_SPACE = re.compile(r"\s")  # jsonl may have it within a token
 Write = Callable[[Sentence, Array], None]
 
 
@@ -41,8 +43,9 @@ def stream_writer(name: str, out: BinaryIO, *, pooled: bool) -> Write:
 
 
 def _jsonl(out: BinaryIO, sentence: Sentence, array: Array) -> None:
+    # UTF-8 has no half characters; as backslash escapes they are JSON all the same.
     record = {"key": sentence.key, "tokens": list(sentence.tokens), "layers": array.tolist()}
-    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+    out.write(json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
 
 
 def _text(out: BinaryIO, sentence: Sentence, array: Array, pooled: bool) -> None:
@@ -55,6 +58,6 @@ def _text(out: BinaryIO, sentence: Sentence, array: Array, pooled: bool) -> None
     for name, row in zip(names, rows, strict=True):
         # Nine digits bring a float32 back as it was.
         values = " ".join(f"{value:.9g}" for value in row.tolist())
-        out.write(f"{name.replace(' ', '_')} {values}\n".encode("utf-8", "replace"))
+        out.write(f"{_SPACE.sub('_', name)} {values}\n".encode("utf-8", "replace"))
     if not pooled:
         out.write(b"\n")

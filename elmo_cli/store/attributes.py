@@ -7,7 +7,6 @@ place for facts. An attribute in HDF5 1.8 holds less than 64 KiB, hence the piec
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -31,12 +30,18 @@ def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
 
 def read_attributes(file: h5py.File) -> dict[str, Any]:
     """What `write_attributes` wrote, in its order; attributes of foreign files as they are."""
-    raw: dict[str, Any] = {}
+    pieces: dict[str, dict[int, Any]] = {}
     for name, value in file.attrs.items():
-        whole = re.sub(r"#\d+$", "", name)
-        plain = _plain(value)
-        raw[whole] = raw[whole] + plain if whole != name and whole in raw else plain
-    return {name: _decoded(value) for name, value in raw.items()}
+        whole, _, number = name.partition("#")
+        # Old releases of h5py yield the pieces by name: 0, 1, 10, 2.
+        pieces.setdefault(whole, {})[int(number) if number.isdecimal() else 0] = _plain(value)
+    return {name: _decoded(_joined(found)) for name, found in pieces.items()}
+
+
+def _joined(pieces: dict[int, Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[min(pieces)]
+    return "".join(pieces[number] for number in sorted(pieces))
 
 
 def _encoded(value: object) -> object:

@@ -13,7 +13,7 @@ from h5py import h5f, h5fd, h5p
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.store.attributes import write_attributes
-from elmo_cli.store.interrupts import interrupts_held
+from elmo_cli.store.interrupts import Interrupts
 from elmo_cli.store.journaled_file import JournaledFile
 from elmo_cli.store.layouts.contract import Layout, OpenFile
 from elmo_cli.store.sentence_map import SentenceMap, make_dataset, write_element
@@ -50,6 +50,7 @@ class Block:
         """
         self._raw = raw
         self._file: h5py.File | None = None
+        self._interrupts = Interrupts()
         # If nobody closes it, HDF5 would at exit write through Python objects that are gone.
         atexit.register(self.abandon, SystemExit())
         try:
@@ -95,12 +96,13 @@ class Block:
     def abandon(self, error: BaseException) -> None:
         """Close without touching the disk, so that nothing is left for HDF5 to do at exit."""
         self._raw.fail(error)
-        with interrupts_held(), suppress(Exception):
+        with self._interrupts, suppress(Exception):
             self._close_file()
         self._end()
 
     def _end(self) -> None:
         self._raw.close()
+        self._interrupts.restore()
         atexit.unregister(self.abandon)
 
     def _close_file(self) -> None:
@@ -111,7 +113,7 @@ class Block:
     @contextmanager
     def _hdf5(self) -> Iterator[None]:
         """Raise what went wrong in the file under HDF5, which does not pass it on."""
-        with interrupts_held():
+        with self._interrupts:
             try:
                 yield
             except (InputError, UsageError):

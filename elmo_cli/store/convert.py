@@ -115,17 +115,19 @@ class _Conversion:
 
     def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
         """Write the new file; see `convert`."""
-        repeats = texts_of_repeats(self.embeddings) if self.layout in KNOWS_TOKENS else {}
+        needs_tokens = self.layout in KNOWS_TOKENS and not self.embeddings.is_pooled
+        repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
         header, others = run_facts(self.embeddings.attributes)
         if self.layers is not None:
             header["layers"] = self.layers
-        with_map = self.layout == "allennlp" and self._keys() == "number" and self._knows_texts()
+        may_have_map = self.layout == "allennlp" and self._keys() == "number"
+        with_map = may_have_map and self._knows_texts()
         writer = EmbeddingsWriter.create(
             out,
             layout=self.layout,
             header=header,
             keys=self._keys(),
-            forget_sentences=self.layout == "allennlp" and not with_map,
+            forget_sentences=may_have_map and not with_map,
             dtype=self.dtype,
             overwrite=overwrite,
             first_sentence=int(self.embeddings.attributes.get("first_sentence", 0)),
@@ -152,12 +154,12 @@ class _Conversion:
             return sentences.sentence_map is not None
         return self.embeddings.layout in ("allennlp", "manylangs", "flat", "named")
 
-    def _facts(self, others: dict[str, Any], duplicates: int) -> dict[str, Any]:
-        """The facts that are no settings, with the count of left out sentences where it belongs."""
-        facts = {name: value for name, value in others.items() if name != "duplicates"}
-        if self.layout == "manylangs":
-            facts["duplicates"] = int(others.get("duplicates", 0)) + duplicates
-        return facts
+    def _facts(self, others: dict[str, Any], left_out: int) -> dict[str, Any]:
+        """The facts that are no settings; manylangs tells how many equal sentences it left out."""
+        if self.layout != "manylangs":
+            return others
+        before = int(self.embeddings.attributes.get("duplicates", 0))
+        return {**others, "duplicates": before + left_out}
 
     def _summary(
         self, out: str | os.PathLike[str], writer: EmbeddingsWriter, with_map: bool

@@ -183,7 +183,7 @@ class FlatSentences:
     def _runs_of_document(self) -> dict[str, list[tuple[int, int, int]]]:
         """Document key -> runs of its sentences: first position, end, place of the first."""
         runs, names = self._documents
-        ends = [*runs[1:, 0].tolist(), self._n]
+        ends = [*runs[1:, 0].tolist(), self._n][: len(runs)]
         found: dict[str, list[tuple[int, int, int]]] = {}
         for name, (begin, place, _), end in zip(names, runs.tolist(), ends, strict=True):
             if name:

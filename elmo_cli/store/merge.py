@@ -74,12 +74,9 @@ def merge_shards(
     others = _common(shards)
     if any(real_path(shard.path) == real_path(os.fspath(out)) for shard in shards):
         raise UsageError(f"{out}: is one of the shards", "`-o` names a new file")
+    # The first shard may begin later than sentence 0, where lines were left out; a run does not.
     writer = EmbeddingsWriter.create(
-        out,
-        header=first.header,
-        overwrite=overwrite,
-        first_sentence=first.attributes["first_sentence"],
-        **first.own,
+        out, header=first.header, overwrite=overwrite, first_sentence=0, **first.own
     )
     with writer, discarded_on_error(writer, out):
         copy = Copy(writer)

@@ -38,9 +38,14 @@ def part_path(out: str | Path) -> Path:
     return Path(f"{out}.part")
 
 
+def side_files(part: Path) -> tuple[Path, ...]:
+    """Undo log and journal of a part file, whether they are there or not; the journal last."""
+    return Path(f"{part}.undo"), new_journal_path(part), journal_path(part)
+
+
 def remove_side_files(part: Path) -> None:
     """Remove journal and undo log of a part file, if they are there; the journal last."""
-    for path in (Path(f"{part}.undo"), new_journal_path(part), journal_path(part)):
+    for path in side_files(part):
         path.unlink(missing_ok=True)
 
 
@@ -57,7 +62,7 @@ def check_place(out: str) -> None:
         except FileNotFoundError:
             if not path.parent.is_dir():
                 raise
-            return
+            mode = stat.S_IFDIR if out.endswith(os.sep) else stat.S_IFREG
     if stat.S_ISDIR(mode):
         raise OutputError(f"{out}: is a folder", "name a file in it, such as `-o DIR/out.hdf5`")
     if not stat.S_ISREG(mode):

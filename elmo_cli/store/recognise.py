@@ -51,8 +51,7 @@ def open_hdf5(path: Path) -> h5py.File:
         EmbeddingsFileError: it is missing, a folder, empty, cut off, or no HDF5 file; says which.
     """
     try:
-        # Nobody writes to a finished file; a lock would only fail where none can be had (NFS).
-        return h5py.File(path, "r", locking=False)
+        return h5py.File(path, "r")
     except FileNotFoundError:
         raise _missing(path) from None
     except IsADirectoryError:
@@ -79,6 +78,8 @@ def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
             head = file.read(512)
     except OSError as reason:
         return EmbeddingsFileError(f"{path}: can't be read: {reason.strerror}", "check the file")
+    if "unable to lock file" in str(error):
+        return EmbeddingsFileError(f"{path}: locked, another program writes it", "wait for its end")
     if not size:
         return EmbeddingsFileError(f"{path}: an empty file (0 bytes)", _MADE_BY)
     stored = re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", str(error))

@@ -112,11 +112,16 @@ def discarded_on_error(writer: EmbeddingsWriter, out: str | os.PathLike[str]) ->
     try:
         yield
     except BaseException:
-        writer.abandon()
-        part = part_path(real_path(os.fspath(out)))
-        remove_side_files(part)
-        part.unlink(missing_ok=True)
+        discard(writer, out)
         raise
+
+
+def discard(writer: EmbeddingsWriter, out: str | os.PathLike[str]) -> None:
+    """Remove the unfinished file of a writer, and what lies beside it."""
+    writer.abandon()
+    part = part_path(real_path(os.fspath(out)))
+    remove_side_files(part)
+    part.unlink(missing_ok=True)
 
 
 class Copy:

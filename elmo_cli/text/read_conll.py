@@ -107,7 +107,8 @@ class ConlluColumns:
         if len(cells) == 1 or not found:
             raise RowError(
                 f"{_shown(line)} is no row of CoNLL-U, which begins with a number and a tab",
-                "for other columns use `--input-format conll`, for sentences `--input-format plain`",
+                "for other columns use `--input-format conll`, "
+                "for sentences `--input-format plain`",
             )
         if found["word"] != cells[0]:
             return None

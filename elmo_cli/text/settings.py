@@ -10,6 +10,7 @@ from elmo_cli.errors import UsageError
 FORMATS = ("auto", "plain", "conll", "conllu", "jsonl")
 BLANK = ("keep", "skip", "error")
 ON_ERROR = ("stop", "skip")
+MOST_TOKENS = 1 << 30  # of a sentence; no memory holds the vectors of more
 
 # Codecs that Python has for itself; nobody keeps a corpus in them, and some never fail.
 _NO_CORPUS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
@@ -49,8 +50,8 @@ class InputSettings:
         _check_choice("--input-format", self.format, FORMATS)
         _check_choice("--blank", self.blank, BLANK)
         _check_choice("--on-error", self.on_error, ON_ERROR)
-        _check_at_least("--max-tokens", self.max_tokens, 1)
-        _check_at_least("max_characters", self.max_characters, 3)
+        _check_between("--max-tokens", self.max_tokens, 1, MOST_TOKENS)
+        _check_between("max_characters", self.max_characters, 3, MOST_TOKENS)
         if self.column == 0:
             raise UsageError("--column: 0, columns are counted from 1", "`--column 1` or -1 (last)")
         object.__setattr__(self, "encoding", _canonical_encoding(self.encoding))
@@ -81,9 +82,11 @@ def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{option}: no {value!r}", f"choose one of {', '.join(choices)}")
 
 
-def _check_at_least(option: str, value: int, least: int) -> None:
+def _check_between(option: str, value: int, least: int, most: int) -> None:
     if value < least:
         raise UsageError(f"{option}: {value}, less than {least}", f"give {least} or more")
+    if value > most:
+        raise UsageError(f"{option}: {value}, more than {most}", f"give {most} or less")
 
 
 def _canonical_encoding(name: str) -> str:

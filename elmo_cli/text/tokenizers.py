@@ -80,7 +80,7 @@ class EnglishTokenizer:
             One list of tokens a sentence, none empty. Without white space, the tokens one after the
             other are the paragraph.
         """
-        found = []
+        found: list[list[str]] = []
         for piece in _NO_WORD.split(paragraph):
             found += [[piece]] if _NO_WORD.fullmatch(piece) else self._of_words(piece)
         return found

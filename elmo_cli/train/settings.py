@@ -22,7 +22,7 @@ class TrainSettings:
         clip: bound of the gradient's norm, counted for the loss times 20 as in the originals.
         negatives: types drawn for the sampled softmax.
         full_softmax: vocabularies of at most so many types are not sampled.
-        max_seconds: time for training, checkpoints and held-out text in it; None for no limit.
+        max_seconds: time for training, with all checkpoints but the last; None for no limit.
         max_steps: windows; None for no limit.
         seed: of all random numbers.
         log_steps: windows between two lines of the log.

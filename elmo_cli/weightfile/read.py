@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import h5py
 import numpy as np
 import torch
 
-from elmo_cli.errors import WeightFileError
+from elmo_cli.errors import ElmoError, WeightFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.weightfile.table import Row, lstm_path, rows
@@ -38,34 +40,38 @@ def read_bilm(options: str | Path | Options, weights: str | Path) -> BiLM:
         table = rows(options)
         for row in table:  # every shape before the first byte of memory is taken
             _check(file, row, str(weights))
-        # Parameters are taken over from the file, so none is initialised first.
-        with torch.device("meta"):
-            bilm = BiLM(options)
         parameters: dict[str, torch.Tensor] = {}
         for row in table:
             parameters.update(_parameters(file, row, str(weights)))
+    # Parameters are taken over from the file, so none is initialised first.
+    with torch.device("meta"):
+        bilm = BiLM(options)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.eval().requires_grad_(False)
 
 
-def open_weights(path: str | Path) -> h5py.File:
+@contextmanager
+def open_weights(path: str | Path) -> Iterator[h5py.File]:
     """Open a weight file for reading.
 
     Raises:
-        WeightFileError: not there, not HDF5, or damaged.
+        WeightFileError: not there, not HDF5, or damaged, also where reading shows it only later.
     """
     if Path(path).is_dir():
         raise WeightFileError(
             f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
         )
     try:
-        return h5py.File(path, "r")
+        with h5py.File(path, "r") as file:
+            yield file
+    except ElmoError:
+        raise
     except FileNotFoundError:
         raise WeightFileError(
             f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
         ) from None
-    except (OSError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else "unknown"
+    except (OSError, RuntimeError, KeyError, ValueError) as error:  # what h5py finds damage with
+        reason = (str(error).strip("'\"") or type(error).__name__).splitlines()[0]
         raise WeightFileError(
             f"{path}: not a readable HDF5 file ({reason})",
             "the file may be cut off; fetch it again and compare its size or sha256",

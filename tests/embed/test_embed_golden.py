@@ -132,7 +132,7 @@ def test_token_vectors_of_allennlp(engine: str, golden: Path) -> None:
     """Without it the vectors of a vocabulary could be others than those within sentences."""
     folder = golden / "allennlp"
     bilm = read_bilm(folder / "options.json", folder / "lm_weights.hdf5")
-    types = (folder / "vocab_test.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    types = (folder / "vocab_test.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     with h5py.File(folder / "elmo_token_embeddings.hdf5") as file:
         expected = file["embedding"][...]
     found = Embedder(bilm, engine=engine, device="cpu").embed_types(types)

@@ -56,6 +56,7 @@ def test_a_sentence_is_itself_in_any_order(
 ) -> None:
     """Without it the same sentence would have other vectors beside other sentences."""
     embedder = embedder_of(odd_bilm, state, engine=engine)
+    lines = lines[:24]
     arrays, _ = embedder.embed_batch(lines)
     close([embedder.embed(tokens) for tokens in lines], arrays)
     turned, _ = embedder.embed_batch(lines[::-1])
@@ -80,10 +81,10 @@ def test_the_same_block_has_the_same_bits(
     state: str, engine: str, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
     """Without it a resumed run, a shard and an undisturbed run would differ."""
-    block = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines)]
+    block = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines[:16])]
     fresh, left = embedder_of(odd_bilm, state, engine=engine).embed_block(block, None)
     used = embedder_of(odd_bilm, state, engine=engine)
-    used.embed_block(block[20:], None)  # has met half of the types, and has worked before
+    used.embed_block(block[8:], None)  # has met half of the types, and has worked before
     used.embed(["other", "types"])
     again, left_again = used.embed_block(block, None)
     same_bits(again, fresh)

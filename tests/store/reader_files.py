@@ -13,6 +13,7 @@ from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
 DIM = 6
+BLOCK = 5
 HEADER = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
 LINES = (
     "The cat sat on the mat .",
@@ -91,7 +92,7 @@ def write(
     pool: bool = False,
     **options: Any,
 ) -> Path:
-    """Write a whole file with the writer, a commit every five sentences."""
+    """Write a whole file with the writer, a commit every `BLOCK` sentences."""
     header = {**HEADER, **(header or {}), **({"pool": "mean"} if pool else {})}
     with EmbeddingsWriter.create(path, layout=layout, header=header, **options) as writer:
         for number, sentence in enumerate(sentences, start=1):
@@ -99,11 +100,36 @@ def write(
             if pool:
                 values = values.sum(-2)
             writer.append(sentence, values)
-            if number % 5 == 0:
+            if number % BLOCK == 0:
                 writer.commit("")
-        writer.commit("")
+        if len(sentences) % BLOCK:
+            writer.commit("")
         writer.finish({"sources": [["in.txt", 0]]} if attributes is None else attributes)
     return path
+
+
+def content(path: Path) -> tuple[list[tuple[str, Any]], list[tuple[str, bytes]]]:
+    """All that a file holds, in its order: attributes, and datasets with shape, type and bytes."""
+    datasets: list[tuple[str, bytes]] = []
+
+    def note(group: h5py.Group, above: str) -> None:
+        for name in group:
+            member = group[name]
+            if isinstance(member, h5py.Group):
+                note(member, f"{above}{name}/")
+            else:
+                values = member[()]
+                form = f"{above}{name} {values.shape} {member.dtype}"
+                datasets.append((form, values.tobytes() if member.dtype != "O" else values[0]))
+
+    with h5py.File(path) as file:
+        note(file, "")
+        attributes = [(name, _plain(value)) for name, value in file.attrs.items()]
+    return attributes, datasets
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def write_types(path: Path, n: int, **options: Any) -> Path:

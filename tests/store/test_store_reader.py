@@ -472,6 +472,27 @@ def test_cut_off(tmp_path: Path) -> None:
     )
 
 
+def test_another_program_is_writing(tmp_path: Path) -> None:
+    path = tmp_path / "a.hdf5"
+    program = (
+        f"import h5py; f = h5py.File({str(path)!r}, 'w'); print(flush=True); input(); f.close()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        assert refused(path)[0] == "locked, another program writes it"
+        writer.communicate("\n")
+
+
+def test_h5py_may_have_the_file_open_as_well(tmp_path: Path) -> None:
+    """Without it a user who looks at the file with h5py could not open it with us."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    with open_embeddings(path) as embeddings, h5py.File(path) as file:
+        np.testing.assert_array_equal(embeddings[0], file["0"][()])
+
+
 def test_damaged_head(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
     path.write_bytes(path.read_bytes()[:8] + b"\xff" * 100)
@@ -587,9 +608,16 @@ def test_flat_that_lacks_an_array_or_points_beyond_it(tmp_path: Path) -> None:
 # -- processes ------------------------------------------------------------------------------------
 
 
+def open_of_documents(folder: Path, layout: str) -> Embeddings:
+    return open_embeddings(
+        write(folder / f"{layout}.hdf5", documents("d", "e", n_places=8), layout=layout)
+    )
+
+
 @pytest.fixture(params=["allennlp", "flat", "e2e-coref"])
 def file_of_documents(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return write(tmp_path / "a.hdf5", documents("d", "e", n_places=8), layout=request.param)
+    with open_of_documents(tmp_path, request.param) as embeddings:
+        return embeddings.path
 
 
 class Items:
@@ -605,22 +633,37 @@ class Items:
         return float(self.embeddings[number].sum())
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_a_data_loader(file_of_documents: Path, method: str) -> None:
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_workers_of_a_data_loader(tmp_path: Path, method: str) -> None:
     """Without it workers would share the parent's handle, which HDF5 doesn't survive."""
-    from torch.utils.data import DataLoader
+    from torch.utils.data import ConcatDataset, DataLoader
 
-    with open_embeddings(file_of_documents) as embeddings:
-        expected = [float(embeddings[number].sum()) for number in range(16)]
-        loader: DataLoader[float] = DataLoader(
-            Items(embeddings),  # type: ignore[arg-type]
-            batch_size=4,
-            num_workers=2,
-            multiprocessing_context=multiprocessing.get_context(method),
-        )
-        found = [value for batch in loader for value in batch.tolist()]
-        assert found == expected
-        assert float(embeddings[3].sum()) == expected[3]  # the parent goes on reading
+    files = [open_of_documents(tmp_path, layout) for layout in ("allennlp", "flat", "e2e-coref")]
+    expected = [float(file[number].sum()) for file in files for number in range(16)]
+    loader: DataLoader[float] = DataLoader(
+        ConcatDataset([Items(file) for file in files]),  # type: ignore[list-item]
+        batch_size=4,
+        num_workers=2,
+        multiprocessing_context=multiprocessing.get_context(method),
+    )
+    assert [value for batch in loader for value in batch.tolist()] == expected
+    for file in files:
+        assert float(file[3].sum()) == expected[3]  # the parent goes on reading
+        file.close()
+
+
+def test_a_process_that_is_spawned(tmp_path: Path) -> None:
+    """The same without torch, which takes seconds to import in each worker."""
+    files = [open_of_documents(tmp_path, layout) for layout in ("allennlp", "flat", "e2e-coref")]
+    expected = [float(file[7].sum()) for file in files]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(sum_of_seventh, files) == expected
+    for file in files:
+        file.close()
+
+
+def sum_of_seventh(embeddings: Embeddings) -> float:
+    return float(embeddings[7].sum())
 
 
 def test_a_pickle_holds_no_handle(file_of_documents: Path) -> None:

@@ -43,7 +43,7 @@ def run(
     header: dict[str, object] | None = None,
     **options: Any,
 ) -> EmbeddingsWriter:
-    """Write `n` sentences in blocks, as `elmo embed` does; with `resume`, what is missing of them."""
+    """Write `n` sentences in blocks, as `elmo embed` does; with `resume` those that are missing."""
     settings = {"layout": layout, "header": HEADER if header is None else header, **options}
     make = EmbeddingsWriter.resume if resume else EmbeddingsWriter.create
     layers = None if layout == "manylangs" else 3

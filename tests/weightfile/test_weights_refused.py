@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from make_weights import MODELS, SHAPES, weight_arrays, write_arrays
 
 from elmo_cli.errors import ElmoError, WeightFileError
 from elmo_cli.model.options import Options
-from elmo_cli.weightfile.read import open_weights, read_bilm
+from elmo_cli.weightfile.read import read_bilm
 
 CELL = "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell"
 
@@ -273,10 +274,24 @@ def test_hdf5_of_something_else(tmp_path: Path) -> None:
 
 def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
     """Without it a wrong path would be h5py's own OSError."""
-    with pytest.raises(WeightFileError, match="no such weight file"):
-        open_weights(tmp_path / "none.hdf5")
-    with pytest.raises(WeightFileError, match="a folder, not a weight file"):
-        open_weights(tmp_path)
+    assert "no such weight file" in refused(tmp_path / "none.hdf5").message
+    assert "a folder, not a weight file" in refused(tmp_path).message
+
+
+def test_names_and_sizes_that_are_damaged(tiny: Path, tmp_path: Path) -> None:
+    """Without it a file with a few wrong bytes would be h5py's KeyError or RuntimeError."""
+    whole, numbers = (tiny / "weights.hdf5").read_bytes(), random.Random(1)
+    path, n_refused = tmp_path / "weights.hdf5", 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for _ in range(3):
+            damaged[numbers.randrange(2000)] = numbers.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            read_bilm(Options.from_dict(MODELS["tiny"]), path)
+        except WeightFileError:
+            n_refused += 1
+    assert n_refused > 50
 
 
 def test_array_whose_bytes_are_damaged(tmp_path: Path) -> None:

@@ -148,6 +148,8 @@ class Documents:
 
     def append(self, position: int, sentence: Sentence) -> None:
         key = sentence.document or ""
+        if key == self._last == "":
+            return  # outside of documents nothing counts on
         row = (position, sentence.place, sentence.offset)
         if self._runs.append(row, follows=(1, 1, 0), anew=key != self._last):
             self._keys.append((key,))

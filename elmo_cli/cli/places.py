@@ -1,0 +1,82 @@
+"""Where the output of `elmo embed` goes: a file, or a folder with a file for each input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from elmo_cli.embed.apart import check_apart
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import check_places
+from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.text.formats import read_sentences
+
+_SUFFIXES = (".gz", ".xz", ".txt", ".jsonl", ".jsonlines", ".conllu", ".conll")
+
+
+def is_folder(output: str) -> bool:
+    """Whether an output is a folder, or is to become one."""
+    return output.endswith(("/", os.sep)) or os.path.isdir(output)
+
+
+def jobs_of(job: EmbedJob) -> list[EmbedJob]:
+    """The jobs of a command, one for each output file, all of them checked.
+
+    Raises:
+        InputError, OutputError, UsageError: as `check_places`; or two inputs have one output.
+    """
+    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    if not is_folder(job.output):
+        check_places(job)
+        return [job]
+    jobs = _one_a_file(job)
+    for one in jobs if os.path.isdir(job.output) else ():
+        check_apart(one.output, job.inputs)
+        check_places(one)
+    return jobs
+
+
+def _one_a_file(job: EmbedJob) -> list[EmbedJob]:
+    """A job for each input, with an output in the folder that is called like the input."""
+    outputs: dict[str, str] = {}
+    for name in job.inputs:
+        if name == "-":
+            raise UsageError(
+                f"standard input has no name for a file in {job.output}", "`-o FILE` names it"
+            )
+        stem = Path(name).name
+        for suffix in _SUFFIXES:
+            stem = stem.removesuffix(suffix)
+        path = str(Path(job.output) / f"{stem or Path(name).name}.hdf5")
+        if path in outputs:
+            raise UsageError(
+                f"{outputs[path]} and {name} would both be written to {path}",
+                "embed them one by one with `-o FILE`",
+            )
+        outputs[path] = name
+    return [replace(job, inputs=(name,), output=path) for path, name in outputs.items()]
+
+
+@contextmanager
+def folder_of(output: str) -> Iterator[None]:
+    """The folder that an output is, made if need be; gone again if nothing gets into it."""
+    folder = Path(output)
+    new: list[Path] = []
+    if is_folder(output):
+        new = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        if new:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{output}: no such folder can be made ({error.strerror})", "choose another place"
+        ) from None
+    try:
+        yield
+    finally:
+        for place in new:
+            with suppress(OSError):
+                place.rmdir()  # which spares a folder that holds something

@@ -1,0 +1,132 @@
+"""Output: which layers go out, in which type, a vector a token or a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from elmo_cli.embed.output import Output
+from elmo_cli.errors import UsageError
+
+REFUSED = [
+    ({"name": "bottom"}, "--layers bottom: not a choice of layers"),
+    ({"name": ""}, "--layers : not a choice of layers"),
+    ({"name": "-1"}, "--layers -1: not a choice of layers"),
+    ({"name": "0,,2"}, "--layers 0,,2: not a choice of layers"),
+    ({"name": "1.5"}, "--layers 1.5: not a choice of layers"),
+    ({"name": "3"}, "--layers 3: the model has layers 0 to 2"),
+    ({"name": "0,9"}, "--layers 0,9: the model has layers 0 to 2"),
+    ({"name": "1,1"}, "--layers 1,1: a layer is named twice"),
+    ({"name": "mix:"}, "--layers mix:: not numbers"),
+    ({"name": "mix:a,b,c"}, "--layers mix:a,b,c: not numbers"),
+    ({"name": "mix:1,2"}, "--layers mix:1,2: 2 numbers, the model needs 3 weights"),
+    ({"name": "mix:1,2,3,4,5"}, "5 numbers, the model needs 3 weights, and gamma if you like"),
+    ({"name": "mix:1,nan,3"}, "--layers mix:1,nan,3: "),
+    ({"name": "mix:1,inf,3"}, "--layers mix:1,inf,3: "),
+    ({"name": "all", "dtype": "int8"}, "--dtype int8: not float32 or float16"),
+    ({"name": "all", "dtype": "float64"}, "--dtype float64: not float32 or float16"),
+    ({"name": "all", "pool": "sum"}, "--pool sum: not mean or max"),
+    ({"name": "all", "pool": ""}, "--pool : not mean or max"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), REFUSED)
+def test_refused(given: dict[str, str], said: str) -> None:
+    """Without it a wrong choice would be a traceback, or some other layers."""
+    with pytest.raises(UsageError) as caught:
+        Output.parse(**given, n_layers=3)
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.fixture
+def layers(seed: int) -> Tensor:
+    """(token 5, layer 3, dim 4)."""
+    return torch.randn(5, 3, 4)
+
+
+def stored(name: str, layers: Tensor, **settings: object) -> np.ndarray:
+    output = Output.parse(name, n_layers=layers.shape[1], **settings)
+    return output.sentence(output.of(layers))
+
+
+def close(found: np.ndarray, expected: Tensor) -> None:
+    assert found.dtype == np.float32
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_values_of_each_choice(layers: Tensor) -> None:
+    """Without it a layer could be taken for another, or the mix be weighted otherwise."""
+    by_layer = layers.transpose(0, 1)
+    close(stored("all", layers), by_layer)
+    close(stored("top", layers), by_layer[2])
+    close(stored("average", layers), layers.mean(1))
+    close(stored("1", layers), by_layer[1:2])
+    close(stored("2,0", layers), by_layer[[2, 0]])
+    close(stored("0, 2", layers), by_layer[[0, 2]])
+    close(stored("0,1,2", layers), by_layer)
+    mixed = 0.2 * by_layer[0] + 0.3 * by_layer[1] - 0.5 * by_layer[2]
+    close(stored("mix:0.2,0.3,-0.5", layers), mixed)
+    close(stored("mix:0.2,0.3,-0.5,2", layers), 2 * mixed)
+    close(stored("mix:0,0,0", layers), torch.zeros(5, 4))
+
+
+def test_a_single_layer_may_lose_its_axis(layers: Tensor) -> None:
+    """Without it a layout of one layer a file would get an axis that its readers do not know."""
+    close(stored("1", layers, bare=True), layers[:, 1])
+    close(stored("0,1", layers, bare=True), layers.transpose(0, 1)[:2])
+
+
+def test_two_layers_of_a_model_of_one_lstm_layer() -> None:
+    """Without it "top" could be taken for layer 2 of every model."""
+    layers = torch.randn(4, 2, 6)
+    close(stored("top", layers), layers[:, 1])
+    with pytest.raises(UsageError, match="the model has layers 0 to 1"):
+        Output.parse("2", n_layers=2)
+
+
+@pytest.mark.parametrize("name", ["all", "top", "average", "0,2", "mix:1,2,3"])
+def test_half_precision_is_the_rounded_float32(name: str, layers: Tensor) -> None:
+    """Without it the sum over layers would be taken in half precision."""
+    half = stored(name, layers, dtype="float16")
+    assert half.dtype == np.float16
+    np.testing.assert_array_equal(half, stored(name, layers).astype(np.float16))
+
+
+def test_pool(layers: Tensor) -> None:
+    """Without it layers could be pooled together with tokens."""
+    close(stored("all", layers, pool="mean"), layers.mean(0))
+    close(stored("all", layers, pool="max"), layers.amax(0))
+    close(stored("top", layers, pool="mean"), layers[:, 2].mean(0))
+    close(stored("0,2", layers, pool="max"), layers[:, [0, 2]].amax(0))
+    half = stored("average", layers, pool="mean", dtype="float16")
+    expected = layers.mean(1).mean(0).to(torch.float16)
+    np.testing.assert_array_equal(half, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "pool", "shape"),
+    [
+        ("all", None, (3, 0, 4)),
+        ("top", None, (0, 4)),
+        ("0,2", None, (2, 0, 4)),
+        ("all", "mean", (3, 4)),
+        ("all", "max", (3, 4)),
+        ("average", "mean", (4,)),
+        ("mix:1,2,3", "max", (4,)),
+    ],
+)
+def test_a_sentence_without_tokens(name: str, pool: str | None, shape: tuple[int, ...]) -> None:
+    """Without it a blank line would be NaN, or an error of torch's amax."""
+    array = stored(name, torch.empty(0, 3, 4), pool=pool)
+    assert array.shape == shape
+    assert not array.any()
+
+
+@pytest.mark.parametrize(("name", "n_kept"), [("all", 3), ("top", 1), ("0,2", 2), ("mix:1,1,1", 1)])
+def test_vectors_kept_for_a_token(name: str, n_kept: int) -> None:
+    """Without it the size estimate would be of another file."""
+    assert Output.parse(name, n_layers=3).n_kept == n_kept

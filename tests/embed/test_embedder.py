@@ -1,0 +1,209 @@
+"""Embedder: the doors of the library, and what it does when memory ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tolerance import ATOL_ORDER
+from torch import Tensor
+
+from elmo_cli.embed import blocks
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.engine.contract import Engine
+from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.state import State
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.text.batching import Batch
+from elmo_cli.text.sentence import Sentence
+
+
+def embedder_of(bilm: BiLM, **settings: object) -> Embedder:
+    return Embedder(bilm, device="cpu", **settings)
+
+
+def close(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=0, atol=ATOL_ORDER)
+
+
+def test_a_sentence_and_a_batch(tiny_bilm: BiLM) -> None:
+    """Without it the doors of the library would give other shapes than they say."""
+    embedder = embedder_of(tiny_bilm)
+    assert embedder.embed(["The", "cat", "sat"]).shape == (3, 3, 16)
+    assert embedder.embed([]).shape == (3, 0, 16)
+    arrays, state = embedder.embed_batch([["a", "b"], [], ["c"]])
+    assert [array.shape for array in arrays] == [(3, 2, 16), (3, 0, 16), (3, 1, 16)]
+    assert state is None
+    close([arrays[2]], [embedder.embed(["c"])])
+
+
+def test_generators_and_tuples_of_tokens(tiny_bilm: BiLM) -> None:
+    """Without it only lists would be embedded."""
+    embedder = embedder_of(tiny_bilm)
+    close([embedder.embed(("a", "b"))], [embedder.embed(["a", "b"])])
+
+
+def test_arrays_do_not_share_memory_with_each_other(tiny_bilm: BiLM) -> None:
+    """Without it keeping one sentence would keep its whole batch, and changing it change others."""
+    first, second = embedder_of(tiny_bilm).embed_batch([["a", "b"], ["a", "b"]])[0]
+    first[...] = 0
+    assert second.any()
+
+
+def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
+    """Without it a vocabulary with a line twice would shift the vectors after it."""
+    embedder = embedder_of(tiny_bilm, engine=engine)
+    types = ["a", "b", "a", "c", "b"]
+    vectors = embedder.embed_types(types)
+    assert vectors.shape == (5, 8)
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+    alone = embedder.embed(["c"])
+    np.testing.assert_allclose(vectors[3], alone[0, 0, :8], rtol=0, atol=ATOL_ORDER)
+    assert embedder.embed_types([]).shape == (0, 8)
+    half = embedder_of(tiny_bilm, engine=engine, dtype="float16").embed_types(types)
+    np.testing.assert_array_equal(half, vectors.astype(np.float16))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"batch_size": 0}, "--batch-size 0: at least 1 is needed"),
+        ({"engine": "onnx"}, "--engine onnx: not fast or plain"),
+        ({"layers": "7"}, "--layers 7: the model has layers 0 to 2"),
+        ({"state": "none"}, "--state none: not zero, warm, carry, document"),
+    ],
+)
+def test_refused(settings: dict[str, object], said: str, tiny_bilm: BiLM) -> None:
+    """Without it a wrong setting would be met in the middle of a run."""
+    with pytest.raises(UsageError, match=said):
+        embedder_of(tiny_bilm, **settings)
+
+
+def test_stream_gives_what_a_batch_gives(
+    tiny_bilm: BiLM, lines: list[list[str]], golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a stream could lose the sentences at the borders of blocks."""
+    monkeypatch.setattr(blocks, "SENTENCES", 7)
+    embedder = embedder_of(tiny_bilm)
+    found = list(embedder.stream(golden / "sentences.txt"))
+    assert [sentence.key for sentence, _ in found] == list(range(41))
+    assert [list(sentence.tokens) for sentence, _ in found] == lines
+    close([array for _, array in found], embedder.embed_batch(lines)[0])
+
+
+@pytest.mark.parametrize("state", ["carry", "document"])
+def test_stream_carries_over_blocks(
+    state: str, tiny_bilm: BiLM, lines: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a stream would lose the state at the border of a block."""
+    given = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines)]
+    embedder = embedder_of(tiny_bilm, state=state, batch_size=1)
+    expected, _ = embedder.embed_block(given, None)
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 2)
+    close([array for _, array in embedder.stream(given)], expected)
+
+
+def test_write_says_what_the_embedder_did(
+    tiny_bilm: BiLM, lines: list[list[str]], golden: Path, tmp_path: Path
+) -> None:
+    """Without it a file would claim the settings of EmbedJob instead of the embedder's own."""
+    embedder = embedder_of(tiny_bilm, state="carry", layers="top", dtype="float16", batch_size=3)
+    embedder.write(golden / "sentences.txt", tmp_path / "out.hdf5")
+    with open_embeddings(tmp_path / "out.hdf5") as embeddings:
+        said = embeddings.attributes
+        assert (said["state"], said["layers"], said["dtype"]) == ("carry", "top", "float16")
+        assert said["batch_size"] == 3
+        given = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines)]
+        expected, _ = embedder.embed_block(given, None)
+        for key, array in enumerate(expected):
+            assert embeddings[key].dtype == np.float16
+            np.testing.assert_array_equal(embeddings[key], array)
+
+
+class SmallMemory:
+    """An engine whose memory ends above a number of rows."""
+
+    def __init__(self, engine: Engine, n_rows: int) -> None:
+        self.options, self._engine, self._n_rows = engine.options, engine, n_rows
+        self.tried: list[int] = []
+
+    def token_vectors(self, types: Sequence[str]) -> Tensor:
+        return self._engine.token_vectors(types)
+
+    def run(self, batch: Batch, vectors: Tensor, state: State | None) -> tuple[Tensor, State]:
+        self.tried.append(len(batch.rows))
+        if len(batch.rows) > self._n_rows:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return self._engine.run(batch, vectors, state)
+
+
+@pytest.mark.parametrize("state", ["zero", "warm", "carry", "document"])
+@pytest.mark.parametrize("n_rows", [1, 3, 10])
+def test_batches_are_halved_where_memory_ends(
+    state: str, n_rows: int, odd_bilm: BiLM, lines: list[list[str]]
+) -> None:
+    """Without it a long sentence in a batch would end a run on a GPU, or change its numbers."""
+    given = [
+        Sentence(tuple(tokens), key, starts_document=key % 4 == 0)
+        for key, tokens in enumerate(lines[:30])
+    ]
+    embedder = embedder_of(odd_bilm, state=state, batch_size=16)
+    expected, expected_left = embedder.embed_block(given, None)
+    small = SmallMemory(embedder.engine, n_rows)
+    embedder.engine = small
+    arrays, left = embedder.embed_block(given, None)
+    close(arrays, expected)
+    assert max(small.tried) > n_rows or state == "document"
+    if left is not None and expected_left is not None:
+        close([left.h, left.c], [expected_left.h, expected_left.c])
+
+
+def test_on_a_gpu_the_size_that_failed_is_not_tried_again(
+    tiny_bilm: BiLM, lines: list[list[str]]
+) -> None:
+    """Without it every batch of a long run would fail once before it is halved."""
+    given = [["the", "cat", str(n)] for n in range(160)]
+    embedder = embedder_of(tiny_bilm, batch_size=16)
+    expected, _ = embedder.embed_batch(given)
+    embedder.device = torch.device("mps")  # any but the CPU; the engine stays where it is
+    small = SmallMemory(embedder.engine, 4)
+    embedder.engine = small
+    arrays, _ = embedder.embed_batch(given)
+    close(arrays, expected)
+    assert [n for n in small.tried if n > 4] == [16, 8]
+
+
+def test_a_single_sentence_that_does_not_fit_is_named(tiny_bilm: BiLM) -> None:
+    """Without it the user would not know which sentence to shorten."""
+    given = [
+        Sentence(("a",), 0, source="corpus.txt", line=1),
+        Sentence(("b", "c", "d"), 1, source="corpus.txt", line=2),
+    ]
+    embedder = embedder_of(tiny_bilm)
+    embedder.engine = SmallMemory(embedder.engine, 0)
+    with pytest.raises(DeviceError) as caught:
+        embedder.embed_block(given, None)
+    assert caught.value.message == (
+        "corpus.txt, line 2: out of memory on cpu with a sentence of 3 tokens"
+    )
+    assert "--max-tokens" in caught.value.hint
+
+
+def test_other_errors_of_torch_are_not_hidden(tiny_bilm: BiLM) -> None:
+    """Without it a mistake in the program would be told as a lack of memory."""
+    embedder = embedder_of(tiny_bilm)
+
+    class Broken(SmallMemory):
+        def run(self, batch: Batch, vectors: Tensor, state: State | None) -> tuple[Tensor, State]:
+            raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    embedder.engine = Broken(embedder.engine, 1)
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        embedder.embed(["a"])

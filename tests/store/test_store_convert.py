@@ -1,0 +1,291 @@
+"""convert: layouts and dtypes into each other, and what is refused for want of knowledge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from reader_files import DIM, array, content, documents, foreign, lines, write, write_types
+
+from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
+from elmo_cli.store.convert import convert
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.text.sentence import Sentence
+
+DOCUMENTS = documents("z", "a/b", "c", n_places=4)
+PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")
+BARE = lines(blank=False, repeats=False)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "way"),
+    [
+        (lines(), {"layout": "allennlp"}, ["flat", "allennlp"]),
+        (BARE, {"layout": "allennlp", "layers": None}, ["flat", "allennlp"]),
+        (lines(blank=False), {"layout": "allennlp"}, ["flat", "allennlp"]),
+        (DOCUMENTS, {"layout": "e2e-coref"}, ["lsgn", "e2e-coref"]),
+        (DOCUMENTS, {"layout": "e2e-coref"}, ["dygie", "e2e-coref"]),
+        (DOCUMENTS, {"layout": "lsgn"}, ["dygie", "lsgn"]),
+        (PARTS, {"layout": "e2e-coref"}, ["dygie", "e2e-coref"]),
+        (DOCUMENTS, {"layout": "e2e-coref", "pool": True}, ["dygie", "e2e-coref"]),
+        (PARTS, {"layout": "flat"}, ["flat"]),
+        (lines(), {"layout": "bilm"}, ["bilm"]),
+        (BARE, {"layout": "allennlp", "keys": "sentence"}, ["allennlp"]),
+        (PARTS, {"layout": "lsgn"}, ["lsgn"]),
+        (lines(blank=False), {"layout": "manylangs", "layers": None}, ["manylangs"]),
+    ],
+)
+def test_there_and_back_again_bit_for_bit(
+    tmp_path: Path, sentences: list[Sentence], options: dict[str, Any], way: list[str]
+) -> None:
+    """Without it a conversion could lose texts, order, axes, attributes or values on its way."""
+    first = here = write(tmp_path / "0.hdf5", sentences, **options)
+    for step, layout in enumerate(way, start=1):
+        there = tmp_path / f"{step}.hdf5"
+        done = convert(here, there, layout=layout)
+        assert done["layout"] == layout
+        assert done["sentences"] == len(open_embeddings(there))
+        here = there
+    assert content(here) == content(first)
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "e2e-coref", "lsgn", "dygie", "manylangs", "bilm"])
+def test_flat_knows_enough_for_every_layout(tmp_path: Path, layout: str) -> None:
+    """A flat file holds tokens, lines and documents, so each layout is that of the text itself."""
+    layers = None if layout == "manylangs" else 3
+    sentences = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "x")
+    sentences = [replace(s, tokens=(f"{s.key}.", *s.tokens[1:])) for s in sentences]
+    flat = write(tmp_path / "flat.hdf5", sentences, layout="flat", layers=layers)
+    convert(flat, tmp_path / "out.hdf5", layout=layout)
+    straight = write(tmp_path / "straight.hdf5", sentences, layout=layout, layers=layers)
+    assert content(tmp_path / "out.hdf5") == content(straight)
+
+
+def test_repeated_lines_get_their_tokens_back(tmp_path: Path) -> None:
+    """The map names only the last of equal lines; vectors of the token layer tell the others."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    convert(path, tmp_path / "flat.hdf5", layout="flat")
+    with open_embeddings(tmp_path / "flat.hdf5") as embeddings:
+        assert [embeddings.tokens(s.key) for s in lines()] == [s.tokens for s in lines()]
+
+
+def test_repeated_lines_that_nothing_tells_apart_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    with h5py.File(path, "a") as file:
+        file["3"][0] = 7
+    with pytest.raises(UsageError, match="the line of sentence 3 occurs again"):
+        convert(path, tmp_path / "flat.hdf5", layout="flat")
+    assert not (tmp_path / "flat.hdf5.part").exists()
+
+
+def test_dtype(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    assert convert(path, tmp_path / "b.hdf5", dtype="float16")["dtype"] == "float16"
+    half = write(tmp_path / "c.hdf5", lines(), layout="allennlp", dtype="float16")
+    assert content(tmp_path / "b.hdf5") == content(half)
+    assert convert(half, tmp_path / "d.hdf5")["dtype"] == "float16"
+
+
+def test_values_that_float16_cannot_hold(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "a.hdf5", {"0": np.ones((3, 2, DIM)), "1": np.full((3, 2, DIM), 1e6)})
+    with pytest.raises(OutputError) as caught:
+        convert(path, tmp_path / "b.hdf5", dtype="float16")
+    assert caught.value.message == f"{path}: sentence 1: a value is beyond float16"
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ("top", lambda values: values[2]),
+        ("0", lambda values: values[0]),
+        ("average", lambda values: values.mean(0, dtype=np.float32)),
+    ],
+)
+def test_one_layer_for_manylangs(tmp_path: Path, layers: str, expected: Any) -> None:
+    path = write(tmp_path / "a.hdf5", lines(blank=False), layout="allennlp")
+    done = convert(path, tmp_path / "b.hdf5", layout="manylangs", layers=layers)
+    assert done["sentences"] == len(BARE)
+    with open_embeddings(tmp_path / "b.hdf5") as embeddings:
+        assert embeddings.attributes["layers"] == layers
+        assert embeddings.attributes["duplicates"] == 3
+        for sentence in BARE:
+            np.testing.assert_array_equal(embeddings[sentence.text], expected(array(sentence)))
+
+
+def test_layers_have_the_numbers_of_the_model(tmp_path: Path) -> None:
+    """A file with layers 0 and 2: layer 2 is its second, and its last need not be the top."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="bilm", layers=2, header={"layers": "0,2"})
+    convert(path, tmp_path / "b.hdf5", layers="2")
+    with open_embeddings(tmp_path / "b.hdf5") as embeddings:
+        np.testing.assert_array_equal(embeddings[0], array(lines()[0], 2)[1])
+    for layers in ("1", "top", "average", "x"):
+        with pytest.raises(UsageError, match=f"--layers {layers}: it has layers 0, 2"):
+            convert(path, tmp_path / "c.hdf5", layers=layers)
+
+
+def test_foreign_files(tmp_path: Path) -> None:
+    """Files of other programs have no attributes; dims and axes are enough."""
+    values = {f"d/{i}": np.random.default_rng(i).standard_normal((i + 1, DIM, 3)) for i in range(3)}
+    path = foreign(tmp_path / "a.hdf5", {k: v.astype("f4") for k, v in values.items()})
+    convert(path, tmp_path / "b.hdf5", layout="dygie")
+    with h5py.File(tmp_path / "b.hdf5") as file:
+        np.testing.assert_array_equal(file["d_2"][()], values["d/2"].astype("f4"))
+    proteins = foreign(tmp_path / "p.hdf5", {"P1": np.ones((4, DIM), "f4")})
+    done = convert(proteins, tmp_path / "q.hdf5", layout="allennlp")
+    assert done["sentence_map"] is True
+    with open_embeddings(tmp_path / "q.hdf5") as embeddings:
+        assert embeddings["P1"].shape == (4, DIM)
+
+
+def test_types(tmp_path: Path) -> None:
+    path = write_types(tmp_path / "a.hdf5", 4)
+    convert(path, tmp_path / "b.hdf5", dtype="float16")
+    half = write_types(tmp_path / "c.hdf5", 4, dtype="float16")
+    assert content(tmp_path / "b.hdf5") == content(half)
+
+
+def test_without_a_map_there_is_none_afterwards(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="bilm")
+    assert convert(path, tmp_path / "b.hdf5", layout="allennlp")["sentence_map"] is False
+    plain = write(tmp_path / "c.hdf5", lines(), layout="allennlp", forget_sentences=True)
+    assert content(tmp_path / "b.hdf5") == content(plain)
+
+
+def test_a_shard_stays_that_shard(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.hdf5",
+        lines()[5:],
+        layout="allennlp",
+        first_sentence=5,
+        header={"shard": "2/3"},
+    )
+    convert(path, tmp_path / "b.hdf5", layout="bilm")
+    straight = write(
+        tmp_path / "c.hdf5", lines()[5:], layout="bilm", first_sentence=5, header={"shard": "2/3"}
+    )
+    assert content(tmp_path / "b.hdf5") == content(straight)
+
+
+def test_counted_tokens_of_pooled_files_are_kept(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", DOCUMENTS, layout="e2e-coref", pool=True)
+    assert convert(path, tmp_path / "b.hdf5", layout="bilm")["tokens"] == sum(
+        len(sentence.tokens) for sentence in DOCUMENTS
+    )
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "asked", "message"),
+    [
+        (
+            lines(),
+            {"layout": "allennlp"},
+            {"layout": "e2e-coref"},
+            "sentence 0: e2e-coref is keyed by documents, this allennlp file knows none",
+        ),
+        (
+            lines(),
+            {"layout": "bilm"},
+            {"layout": "flat"},
+            "sentence 0: flat holds tokens, this bilm file doesn't tell them",
+        ),
+        (
+            lines(),
+            {"layout": "allennlp", "pool": True, "layers": None},
+            {"layout": "flat"},
+            "sentence 0: flat holds tokens, this allennlp file doesn't tell them",
+        ),
+        (
+            DOCUMENTS,
+            {"layout": "dygie"},
+            {"layout": "manylangs", "layers": "top"},
+            "sentence 0: manylangs holds tokens, this dygie file doesn't tell them",
+        ),
+        (
+            PARTS,
+            {"layout": "lsgn"},
+            {"layout": "e2e-coref"},
+            "sentence 0: its key doesn't tell the document's part, which e2e-coref needs",
+        ),
+        (
+            PARTS,
+            {"layout": "e2e-coref"},
+            {"layout": "lsgn"},
+            "sentence 0: lsgn counts the sentences of bc/cctv/00/cctv_0000_0 from the document's "
+            "first part on, e2e-coref doesn't tell where this part begins",
+        ),
+        (
+            lines(),
+            {"layout": "allennlp"},
+            {"layout": "manylangs"},
+            "manylangs holds one layer a file, this one has 3",
+        ),
+        (
+            lines(),
+            {"layout": "allennlp", "layers": None},
+            {"layers": "top"},
+            "--layers top: it has but one layer",
+        ),
+        (lines(), {"layout": "allennlp"}, {"layers": "3"}, "--layers 3: it has layers 0, 1, 2"),
+        (
+            lines(),
+            {"layout": "allennlp"},
+            {"layout": "bilm-types"},
+            "allennlp can't become bilm-types: one holds vectors of types, the other those of "
+            "sentences",
+        ),
+        (lines(), {"layout": "allennlp"}, {"layout": "x"}, "no layout 'x' can be written"),
+    ],
+)
+def test_refused(
+    tmp_path: Path,
+    sentences: list[Sentence],
+    options: dict[str, Any],
+    asked: dict[str, str],
+    message: str,
+) -> None:
+    """Without it a file would be written that its reader can't use; nothing may be left of it."""
+    path = write(tmp_path / "a.hdf5", sentences, **options)
+    with pytest.raises(UsageError) as caught:
+        convert(path, tmp_path / "b.hdf5", **asked)
+    assert caught.value.message == f"{path}: {message}"
+    assert caught.value.hint
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_names_without_a_layout_need_one(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "p.hdf5", {"P1": np.ones((4, DIM), "f4")})
+    with pytest.raises(UsageError, match="no layout 'named' can be written"):
+        convert(path, tmp_path / "q.hdf5")
+
+
+def test_output_is_not_overwritten(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    out = tmp_path / "b.hdf5"
+    out.write_text("mine")
+    with pytest.raises(OutputError, match="exists"):
+        convert(path, out, layout="bilm")
+    assert out.read_text() == "mine"
+    convert(path, out, layout="bilm", overwrite=True)
+    assert len(open_embeddings(out)) == len(lines())
+
+
+def test_output_that_is_the_input(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    (tmp_path / "b.hdf5").symlink_to(path)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="is the file to convert"):
+        convert(path, tmp_path / "b.hdf5", overwrite=True)
+    assert path.read_bytes() == before
+
+
+def test_input_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddingsFileError, match="no such file"):
+        convert(tmp_path / "a.hdf5", tmp_path / "b.hdf5")

@@ -1,0 +1,376 @@
+"""describe, verify, against and reading_lines: what `elmo inspect` tells of a file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from reader_files import (
+    DIM,
+    array,
+    biLM_weights,
+    content,
+    documents,
+    foreign,
+    lines,
+    write,
+    write_types,
+)
+
+from elmo_cli.errors import EmbeddingsFileError, ResumeError, UsageError, WeightFileError
+from elmo_cli.store.describe import describe
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.reading_lines import reading_lines
+from elmo_cli.store.verify import MOST, against, verify
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import Sentence
+
+N_TOKENS = sum(len(sentence.tokens) for sentence in lines())
+
+
+def unfinished(folder: Path) -> Path:
+    """OUT.part as a killed run leaves it: a commit, and a block that was not committed."""
+    with EmbeddingsWriter.create(folder / "a.hdf5", layout="bilm", header={"state": "x"}) as writer:
+        for sentence in lines()[:4]:
+            writer.append(sentence, array(sentence))
+        writer.commit("hash")
+        writer.append(lines()[4], array(lines()[4]))
+    return folder / "a.hdf5.part"
+
+
+def test_facts_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    facts = describe(path)
+    attributes = facts.pop("attributes")
+    assert facts == {
+        "kind": "embeddings",
+        "path": str(path),
+        "bytes": path.stat().st_size,
+        "layout": "allennlp",
+        "complete": True,
+        "sentences": 12,
+        "tokens": N_TOKENS,
+        "n_layers": 3,
+        "dim": DIM,
+        "dtype": "float32",
+        "sentence_map": True,
+        "sources": [["in.txt", 0]],
+        "samples": [
+            {"key": 0, "shape": [3, 7, DIM]},
+            {"key": 1, "shape": [3, 2, DIM]},
+            {"key": 2, "shape": [3, 0, DIM]},
+        ],
+    }
+    assert attributes["state"] == "zero"
+
+
+def test_facts_of_a_foreign_file(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "a.hdf5", {"d/0": np.ones((2, DIM, 3), "f4")})
+    facts = describe(path)
+    assert (facts["layout"], facts["complete"], facts["tokens"]) == ("e2e-coref", None, None)
+    assert facts["samples"] == [{"key": "d:0", "shape": [3, 2, DIM]}]
+
+
+def test_facts_of_an_empty_file(tmp_path: Path) -> None:
+    facts = describe(write(tmp_path / "a.hdf5", [], layout="flat"))
+    assert (facts["sentences"], facts["dtype"], facts["samples"]) == (0, "float32", [])
+    assert verify(tmp_path / "a.hdf5") == []
+
+
+def test_facts_of_weights(tmp_path: Path) -> None:
+    """Without it a user could not tell which options.json belongs to a lone weight file."""
+    path = biLM_weights(tmp_path / "weights.hdf5")
+    facts = describe(path)
+    assert (facts["kind"], facts["weights"], facts["dtypes"]) == ("weights", "biLM", ["float32"])
+    assert facts["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert facts["options"] == {
+        "char_cnn": {
+            "n_characters": 261,
+            "embedding": {"dim": 4},
+            "filters": [[1, 4], [2, 8]],
+            "n_highway": 1,
+        },
+        "lstm": {"dim": 7, "projection_dim": 5, "n_layers": 2},
+    }
+    assert facts["shapes"]["char_embed"] == [261, 4]
+    cell = 10 * 28 + 28 + 7 * 5
+    assert facts["parameters"] == 261 * 4 + 60 + 5 + 16 + 64 + 12 + 2 * (144 + 12) + 4 * cell
+
+
+def test_weights_without_projection_and_weights_that_lack_a_part(tmp_path: Path) -> None:
+    path = biLM_weights(tmp_path / "weights.hdf5")
+    with h5py.File(path, "a") as file:
+        for direction in (0, 1):
+            for layer in (0, 1):
+                cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0"
+                del file[cell]
+    assert describe(path)["options"]["lstm"]["projection_dim"] == 7
+    with h5py.File(path, "a") as file:
+        del file["char_embed"]
+    with pytest.raises(WeightFileError, match="not whole: 'char_embed' is missing"):
+        describe(path)
+
+
+def test_softmax(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "s.hdf5", {"softmax/W": np.ones((9, 4)), "softmax/b": np.ones(9)})
+    assert (describe(path)["weights"], describe(path)["options"]) == ("softmax", {})
+
+
+def test_an_unfinished_file_is_told_by_its_journal(tmp_path: Path) -> None:
+    """Without it HDF5 would open a file in the middle of a block, and find what is not there."""
+    part = unfinished(tmp_path)
+    facts = describe(part)
+    assert facts["kind"] == "unfinished"
+    assert (facts["sentences"], facts["tokens"]) == (4, 11)
+    assert facts["settings"]["state"] == "x"
+    assert verify(part) == ["unfinished: 4 sentences are committed"]
+    part.with_name("a.hdf5.part.journal").write_text("{}")
+    with pytest.raises(ResumeError, match="damaged"):
+        describe(part)
+    part.with_name("a.hdf5.part.journal").unlink()
+    assert describe(part)["sentences"] == 0
+
+
+def test_neither(tmp_path: Path) -> None:
+    for ask in (describe, verify, reading_lines):
+        with pytest.raises(EmbeddingsFileError, match="no such file"):
+            ask(tmp_path / "a.hdf5")
+    with pytest.raises(EmbeddingsFileError, match="No such file"):
+        describe(tmp_path / "a.hdf5.part")
+
+
+# -- verify ---------------------------------------------------------------------------------------
+
+SOUND: list[tuple[list[Sentence], dict[str, Any]]] = [
+    (lines(), {"layout": "allennlp"}),
+    (lines(blank=False), {"layout": "allennlp"}),
+    (lines()[4:], {"layout": "bilm", "first_sentence": 4}),
+    (lines(), {"layout": "flat"}),
+    (lines(), {"layout": "flat", "pool": True, "layers": None}),
+    (lines(), {"layout": "allennlp", "pool": True}),
+    (lines(), {"layout": "allennlp", "dtype": "float16"}),
+    (documents("a", "b/c"), {"layout": "e2e-coref"}),
+    (documents("a", "b/c"), {"layout": "dygie", "layers": None}),
+    (documents("bc/a_0", "bc/a_1"), {"layout": "lsgn"}),
+    (lines(blank=False), {"layout": "manylangs", "layers": None}),
+]
+
+
+@pytest.mark.parametrize(("sentences", "options"), SOUND)
+def test_a_sound_file_has_no_problems(
+    tmp_path: Path, sentences: list[Sentence], options: dict[str, Any]
+) -> None:
+    assert verify(write(tmp_path / "a.hdf5", sentences, **options)) == []
+
+
+def test_sound_types_and_weights(tmp_path: Path) -> None:
+    assert verify(write_types(tmp_path / "a.hdf5", 3)) == []
+    assert verify(biLM_weights(tmp_path / "w.hdf5")) == []
+
+
+@pytest.fixture
+def allennlp(tmp_path: Path) -> Path:
+    return write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+
+
+def test_values_that_are_not_finite(allennlp: Path) -> None:
+    with h5py.File(allennlp, "a") as file:
+        file["3"][1, 0, 2] = np.nan
+        file["10"][0, 0, :2] = np.inf
+    assert verify(allennlp) == [
+        f"sentence 3: 1 of {3 * 2 * DIM} values are not finite",
+        f"sentence 10: 2 of {3 * 3 * DIM} values are not finite",
+    ]
+
+
+def test_a_sentence_that_is_gone(allennlp: Path) -> None:
+    with h5py.File(allennlp, "a") as file:
+        del file["9"]
+    assert verify(allennlp) == [
+        "sentence_to_index: 'Yes .' is sentence 9, which is not there",
+        "it has 11 sentences, its attribute says 12",
+        f"it has {N_TOKENS - 2} tokens, its attribute says {N_TOKENS}",
+    ]
+
+
+def test_other_shapes_and_types(allennlp: Path) -> None:
+    with h5py.File(allennlp, "a") as file:
+        for name in list(file):
+            if name.isdigit():
+                values = file[name][()]
+                del file[name]
+                file[name] = values.astype("f8") if name != "4" else values[:2].astype("f8")
+    assert verify(allennlp) == [
+        f"sentence 4: shape (2, 5, {DIM}), others have layer 3, dim {DIM}",
+        "its values are float64, its attribute says float32",
+    ]
+
+
+def test_a_damaged_sentence(allennlp: Path) -> None:
+    with h5py.File(allennlp) as file:
+        address = h5py.h5o.get_info(file["9"].id).addr
+    with allennlp.open("r+b") as raw:
+        raw.seek(address)
+        raw.write(b"\xff" * 40)
+    problems = verify(allennlp)
+    assert "'9' can't be read" in problems[0]
+
+
+def test_gaps_of_a_foreign_file(tmp_path: Path) -> None:
+    """fast-elmo leaves blank lines out and goes on numbering: every later look-up may be wrong."""
+    values = np.ones((3, 1, DIM), "f4")
+    path = foreign(tmp_path / "a.hdf5", {"0": values, "3": values, "5": values})
+    assert verify(path) == [
+        "no sentences 1 to 2: keys have a gap",
+        "no sentences 4 to 4: keys have a gap",
+    ]
+
+
+def test_problems_are_listed_up_to_a_limit(tmp_path: Path) -> None:
+    values = np.full((3, 1, DIM), np.nan, "f4")
+    path = foreign(tmp_path / "a.hdf5", {str(i): values for i in range(MOST + 9)})
+    problems = verify(path)
+    assert (len(problems), problems[-1]) == (MOST + 1, "and 9 more")
+
+
+def flat_with(path: Path, name: str, place: int, value: float) -> list[str]:
+    write(path, lines(), layout="flat")
+    with h5py.File(path, "a") as file:
+        file[name][place] = value
+    return verify(path)
+
+
+def test_flat(tmp_path: Path) -> None:
+    """Without it an offset that points elsewhere gives vectors of other tokens, unseen."""
+    assert flat_with(tmp_path / "1.hdf5", "offsets", 3, 2) == [
+        "offsets goes down at 3, from 9 to 2"
+    ]
+    assert flat_with(tmp_path / "2.hdf5", "offsets", 0, 1) == ["offsets begins with 1, not 0"]
+    assert flat_with(tmp_path / "3.hdf5", "vectors", 8, np.nan) == [
+        "sentence at position 1: 1 rows with values that are not finite"
+    ]
+    assert flat_with(tmp_path / "4.hdf5", "token_ends", 4, 0) == [
+        "token_ends goes down at 4, from 11 to 0"
+    ]
+    assert flat_with(tmp_path / "5.hdf5", "offsets", 12, N_TOKENS + 1) == [
+        f"vectors has {N_TOKENS} rows, offsets say {N_TOKENS + 1}",
+        f"token_ends has {N_TOKENS} rows, offsets end with {N_TOKENS + 1}",
+        f"it has {N_TOKENS + 1} tokens, its attribute says {N_TOKENS}",
+    ]
+    with h5py.File(tmp_path / "1.hdf5", "a") as file:
+        del file["vectors"]
+    assert verify(tmp_path / "1.hdf5") == [
+        "offsets goes down at 3, from 9 to 2",
+        f"{tmp_path / '1.hdf5'}: no dataset `vectors`",
+    ]
+
+
+def test_weights_that_are_not_finite(tmp_path: Path) -> None:
+    path = biLM_weights(tmp_path / "w.hdf5")
+    with h5py.File(path, "a") as file:
+        file["CNN_proj/b_proj"][2] = np.inf
+    assert verify(path) == ["CNN_proj/b_proj: 1 of 5 values are not finite"]
+
+
+def test_verifying_changes_nothing(allennlp: Path) -> None:
+    before = content(allennlp)
+    verify(allennlp)
+    assert content(allennlp) == before
+
+
+# -- against --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "flat"])
+def test_against_a_text(tmp_path: Path, layout: str) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout=layout)
+    counts = [(sentence.key, len(sentence.tokens)) for sentence in lines()]
+    assert against(path, counts) == []
+    counts[3] = (3, 4)
+    assert against(path, [*counts, (12, 1)]) == [
+        "sentence 3: 2 tokens in the file, 4 in the text",
+        "sentence 12: not in the file, 1 tokens in the text",
+        "the file has 12 sentences, the text 13",
+    ]
+    assert against(path, counts[:2]) == ["the file has 12 sentences, the text 2"]
+
+
+def test_against_by_document(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", documents("a/b"), layout="e2e-coref", layers=None)
+    counts = [(("a/b", s.place), len(s.tokens)) for s in documents("a/b")]
+    assert against(path, counts) == []
+
+
+def test_against_needs_tokens_and_numbers(tmp_path: Path) -> None:
+    pooled = write(tmp_path / "a.hdf5", lines(), layout="flat", pool=True)
+    with pytest.raises(UsageError, match="pooled, so it has no number of tokens"):
+        against(pooled, [])
+    with pytest.raises(UsageError, match="one vector a type"):
+        against(write_types(tmp_path / "b.hdf5", 2), [])
+    many = write(tmp_path / "c.hdf5", lines(blank=False), layout="manylangs", layers=None)
+    with pytest.raises(UsageError, match="3 equal sentences were left out"):
+        against(many, [])
+
+
+# -- reading_lines --------------------------------------------------------------------------------
+
+READ: list[tuple[list[Sentence], dict[str, Any], str]] = [
+    (lines(), {"layout": "allennlp"}, f"layer 3, token 7, dim {DIM}"),
+    (lines(), {"layout": "allennlp", "layers": None}, f"token 7, dim {DIM}"),
+    (lines(), {"layout": "bilm", "pool": True}, f"layer 3, dim {DIM}"),
+    (lines(), {"layout": "bilm", "pool": True, "layers": None}, f"dim {DIM}"),
+    (lines(repeats=False)[4:], {"layout": "allennlp", "keys": "sentence"}, "layer 3, token 5"),
+    (documents("a/b'\""), {"layout": "e2e-coref"}, f"token 1, dim {DIM}, layer 3"),
+    (documents("a/b"), {"layout": "e2e-coref", "pool": True}, f"dim {DIM}, layer 3"),
+    (documents("a/b"), {"layout": "dygie", "layers": None}, f"token 1, dim {DIM}, layer 1"),
+    (documents("bc/a_0"), {"layout": "lsgn"}, f"layer 3, token 1, dim {DIM}"),
+    (lines(blank=False), {"layout": "manylangs", "layers": None}, f"token 7, dim {DIM}"),
+    (lines(), {"layout": "flat"}, f"token 7, layer 3, dim {DIM}"),
+    (lines(), {"layout": "flat", "layers": None}, f"token 7, dim {DIM}"),
+    (lines(), {"layout": "flat", "pool": True}, f"layer 3, dim {DIM}"),
+]
+
+
+def run(program: str) -> dict[str, Any]:
+    """The names that a program leaves."""
+    names: dict[str, Any] = {}
+    exec(program, names)
+    return names
+
+
+@pytest.mark.parametrize(("sentences", "options", "axes"), READ)
+def test_the_lines_read_the_first_sentence(
+    tmp_path: Path, sentences: list[Sentence], options: dict[str, Any], axes: str
+) -> None:
+    """The lines are printed to be pasted, so each must run and say the right axes."""
+    path = write(tmp_path / "it's.hdf5", sentences, **options)
+    plain, ours = reading_lines(path).split("\n\n")
+    assert axes in plain
+    for program in (plain, ours):
+        assert 3 <= program.count("\n") + 1 <= 6
+        compile(program, "lines", "exec")
+    expected = array(sentences[0], options.get("layers", 3))
+    if options.get("pool"):
+        expected = expected.sum(-2)
+    found = run(ours)
+    np.testing.assert_array_equal(found["array"], expected)
+    in_file = run(plain)["array"]
+    assert sorted(in_file.ravel().tolist()) == sorted(expected.ravel().tolist())
+    shape = plain.split("array = ")[1].split("  # ")[1].split("\n")[0]
+    assert list(in_file.shape) == [int(part.split()[-1]) for part in shape.split(", ")]
+    with open_embeddings(path) as embeddings:
+        key = next(iter(embeddings))
+        assert found.get("tokens") == embeddings.tokens(key)
+
+
+def test_the_lines_for_types_weights_and_nothing(tmp_path: Path) -> None:
+    plain, ours = reading_lines(write_types(tmp_path / "t.hdf5", 2)).split("\n\n")
+    assert run(plain)["array"].tolist() == run(ours)["array"].tolist() == [0] * DIM
+    weights = reading_lines(biLM_weights(tmp_path / "w.hdf5"))
+    assert run(weights)["array"].shape == (261, 4)
+    empty = reading_lines(write(tmp_path / "e.hdf5", [], layout="bilm"))
+    assert run(empty)["names"] == []
