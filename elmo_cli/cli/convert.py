@@ -7,7 +7,7 @@ import json
 import click
 
 from elmo_cli.cli.embed import LAYOUTS
-from elmo_cli.cli.options import GroupedCommand, json_option, option, quiet_option
+from elmo_cli.cli.options import GroupedCommand, hdf5_output, json_option, option, quiet_option
 
 
 @click.command(
@@ -16,7 +16,7 @@ from elmo_cli.cli.options import GroupedCommand, json_option, option, quiet_opti
     no_args_is_help=True,
 )
 @click.argument("file", metavar="FILE")
-@option("Output", "-o", "--output", required=True, metavar="FILE", help="The file to make.")
+@hdf5_output
 @option("Output", "--layout", type=click.Choice(LAYOUTS), help="As in `elmo embed`.")
 @option("Output", "--dtype", type=click.Choice(["float32", "float16"]), help="Of the values.")
 @option(

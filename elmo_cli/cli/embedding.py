@@ -61,6 +61,11 @@ def embed_command(settings: dict[str, Any]) -> None:
 def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
     files, output, shard = settings.pop("files"), settings.pop("output"), settings.pop("shard")
     text = InputSettings(**{name: settings.pop(name) for name in _TEXT})
+    if "" in (*files, output):
+        raise UsageError(
+            "a name is empty: " + ("FILE" if "" in files else "--output"),
+            "is a variable of the shell not set?",
+        )
     if not files:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     if output is None and stream is None:

@@ -80,22 +80,33 @@ def main(args: list[str] | None = None) -> None:
     debug = "--debug" in args[:1] or bool(os.environ.get("ELMO_DEBUG"))
     try:
         cli.main(args, prog_name="elmo", standalone_mode=False)
-        sys.stdout.flush()
+        _flush()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except BaseException as error:
         if debug and not isinstance(error, (SystemExit, click.ClickException)):
             raise
-        sys.exit(_report(error))
+        sys.exit(_report(error, args))
     sys.exit(0)
 
 
-def _report(error: BaseException) -> int:
+def _flush() -> None:
+    from elmo_cli.cli.console import writing_stdout
+
+    with writing_stdout():
+        if sys.stdout is not None:  # as it is where somebody closed it
+            sys.stdout.flush()
+
+
+def _report(error: BaseException, args: list[str]) -> int:
     """Print what went wrong and what to do next; the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, OSError):
+        _drop_stdout()
     if isinstance(error, ElmoError):
-        return _say(error.message, error.hint, error.exit_code)
+        hint = "; ".join(filter(None, (error.hint, _variable_named(error.message, args))))
+        return _say(error.message, hint, error.exit_code)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 2
@@ -108,8 +119,6 @@ def _report(error: BaseException) -> int:
             _INTERRUPTED,
         )
     if isinstance(error, BrokenPipeError):
-        # Python would complain once more when it flushes the dead stream at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _say(
             "standard output: closed by its reader", "write to a file with `-o FILE` instead", 1
         )
@@ -124,6 +133,28 @@ def _report(error: BaseException) -> int:
         "this is a fault of elmo: please report it with what `elmo --debug …` prints",
         1,
     )
+
+
+def _drop_stdout() -> None:
+    """Let what is still held back for a stream that failed go nowhere.
+
+    Python would write it at its end, fail, complain once more and take another exit code.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _variable_named(message: str, args: list[str]) -> str:
+    """Which variable of the environment brought the value that a message begins with."""
+    for variable, option in (("ELMO_MODEL", ""), ("ELMO_DEVICE", "--device ")):
+        value = os.environ.get(variable)
+        given = any(value == arg or arg.endswith(f"={value}") for arg in args)
+        if value and not given and (option or "`") + value in message[: len(value) + 20]:
+            return f"${variable} says `{value}`"
+    return ""
 
 
 def _usage(error: click.ClickException) -> tuple[str, str]:

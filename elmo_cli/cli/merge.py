@@ -6,14 +6,14 @@ import json
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, json_option, option, quiet_option
+from elmo_cli.cli.options import GroupedCommand, hdf5_output, json_option, option, quiet_option
 
 
 @click.command(
     cls=GroupedCommand, short_help="Join the shards of a run into one file.", no_args_is_help=True
 )
 @click.argument("shards", nargs=-1, required=True, metavar="SHARD…")
-@option("Output", "-o", "--output", required=True, metavar="FILE", help="The file to make.")
+@hdf5_output
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
 @quiet_option
 @json_option

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
+_MOST_THREADS = 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -50,6 +52,37 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
     return decorate
 
+
+def _named(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty name, as an unset variable of the shell makes it."""
+    if value == "":
+        raise click.BadParameter("an empty name", ctx, parameter)
+    return value
+
+
+def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The model; a pair of files on the command line goes before $ELMO_MODEL."""
+    by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
+    if by_environment and (ctx.params.get("options") or ctx.params.get("weights")):
+        return None
+    return _named(ctx, parameter, value)
+
+
+def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value == "-":
+        raise click.BadParameter("HDF5 needs a file on a disk", ctx, parameter)
+    return _named(ctx, parameter, value) or value
+
+
+hdf5_output: Callable[[Any], Any] = option(
+    "Output",
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    callback=_hdf5,
+    help="The file to make.",
+)
 
 input_options: Callable[[Any], Any] = together(
     option(
@@ -105,11 +138,24 @@ model_options: Callable[[Any], Any] = together(
         "-m",
         "--model",
         envvar="ELMO_MODEL",
+        callback=_model,
         metavar="NAME|PATH",
         help="A name of `elmo models list`, a folder or a zip; the bundled model by default.",
     ),
-    option("Model", "--options", metavar="FILE", help="An options.json, with --weights."),
-    option("Model", "--weights", metavar="FILE", help="An HDF5 weight file, with --options."),
+    option(
+        "Model",
+        "--options",
+        metavar="FILE",
+        callback=_named,
+        help="An options.json, with --weights.",
+    ),
+    option(
+        "Model",
+        "--weights",
+        metavar="FILE",
+        callback=_named,
+        help="An HDF5 weight file, with --options.",
+    ),
 )
 
 device_options: Callable[[Any], Any] = together(
@@ -122,7 +168,7 @@ device_options: Callable[[Any], Any] = together(
         metavar="NAME",
         help="auto, cpu, cuda, cuda:N or mps.",
     ),
-    option("Speed", "--threads", type=click.IntRange(min=1), help="Threads on the CPU."),
+    option("Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."),
     option(
         "Speed",
         "--engine",

@@ -208,7 +208,7 @@ class Embedder:
             )
         most = torch.finfo(DTYPES[self.output.dtype]).max
         return OutputError(
-            f"{where}: a value is {greatest:.4g}, and {self.output.dtype} ends at {most:.5g}",
+            f"{where}: a value is beyond {self.output.dtype} ({greatest:.4g}, at most {most:.5g})",
             "`--dtype float32`",
         )
 
