@@ -11,7 +11,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import torch
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
@@ -324,20 +323,6 @@ def close(found: str, expected: str, key: Callable[[int], int] = lambda key: key
             one, other = ours[number], theirs[key(number)]
             assert one.shape == other.shape
             np.testing.assert_allclose(one, other, rtol=0, atol=ATOL_ORDER)
-
-
-def test_one_thread_or_two(job: EmbedJob, odd: Path, tmp_path: Path) -> None:
-    """Without it vectors would depend on the machine's cores."""
-    job = replace(job, inputs=job.inputs[1:], model=str(odd))
-    job, other = (replace(job, output=str(tmp_path / f"{n}.hdf5")) for n in (1, 2))
-    run_job(job)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        run_job(other)
-    finally:
-        torch.set_num_threads(before)
-    close(other.output, job.output)
 
 
 @pytest.mark.parametrize(("state", "n_sentences"), [("zero", 2000), ("warm", 400)])

@@ -94,6 +94,20 @@ def test_the_same_block_has_the_same_bits(
         assert torch.equal(left.c, left_again.c)
 
 
+def test_one_thread_or_two(engine: str, odd_bilm: BiLM, lines: list[list[str]]) -> None:
+    """Without it vectors would depend on the machine's cores."""
+    embedder = embedder_of(odd_bilm, "zero", engine=engine)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected, _ = embedder.embed_batch(lines[:8])
+        torch.set_num_threads(2)
+        found, _ = embedder_of(odd_bilm, "zero", engine=engine).embed_batch(lines[:8])
+    finally:
+        torch.set_num_threads(before)
+    close(found, expected)
+
+
 def test_warm_is_carried_from_the_fixed_text(engine: str, tiny_bilm: BiLM) -> None:
     """Without it "warm" could be some other state than the one that its text leaves."""
     oracle = Oracle(MODELS["tiny"], weight_arrays(MODELS["tiny"], "tiny"))

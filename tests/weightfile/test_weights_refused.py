@@ -282,7 +282,7 @@ def test_names_and_sizes_that_are_damaged(tiny: Path, tmp_path: Path) -> None:
     """Without it a file with a few wrong bytes would be h5py's KeyError or RuntimeError."""
     whole, numbers = (tiny / "weights.hdf5").read_bytes(), random.Random(1)
     path, n_refused = tmp_path / "weights.hdf5", 0
-    for _ in range(150):
+    for _ in range(60):
         damaged = bytearray(whole)
         for _ in range(3):
             damaged[numbers.randrange(2000)] = numbers.randrange(256)
@@ -291,7 +291,7 @@ def test_names_and_sizes_that_are_damaged(tiny: Path, tmp_path: Path) -> None:
             read_bilm(Options.from_dict(MODELS["tiny"]), path)
         except WeightFileError:
             n_refused += 1
-    assert n_refused > 50
+    assert n_refused > 20
 
 
 def test_array_whose_bytes_are_damaged(tmp_path: Path) -> None:
