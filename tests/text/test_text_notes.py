@@ -57,7 +57,7 @@ ADVICE = {
     "escapes": "line 11: escapes as in HTML",
     "borders": "line 11: borders or padding (<S>, </S>, <PAD>) given as tokens",
     "without white space": "line 1: a line of over 100 bytes without white space",
-    "tabs": "line 1: looks like columns, a token a line, but each line is a sentence; `--input-form",
+    "tabs": "line 1: looks like columns, a token a line, but each line is a sentence; `--input-",
     "labels": "line 1: looks like columns",
     "mark": "line 1: looks like columns",
     "comments": "line 1: looks like columns",
