@@ -38,8 +38,12 @@ class CharCNN(nn.Module):
         characters = self.embedding(ids).transpose(1, 2)  # (token, char_dim, char)
         # The maximum is over all positions: padding has a learned vector and takes part.
         maxima = [conv(characters).amax(2) for conv in self.filters]  # each (token, count)
+        return self.after_filters(torch.cat(maxima, 1))
+
+    def after_filters(self, maxima: Tensor) -> Tensor:
+        """From the filters' maxima to vectors: (token, filter) -> (token, projection)."""
         activation = torch.relu if self.options.activation == "relu" else torch.tanh
-        x = activation(torch.cat(maxima, 1))  # (token, filter)
+        x = activation(maxima)  # (token, filter)
         for highway in self.highways:
             x = highway(x)  # (token, filter)
         vectors: Tensor = self.projection(x)  # (token, projection)

@@ -79,7 +79,10 @@ class Options:
                 f"{path}: no such options file", "a model is an options.json and a weights.hdf5"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise OptionsError(f"{path}: can't be read ({error})", "give an options.json") from None
+            raise OptionsError(
+                f"{path}: can't be read ({error})",
+                "give the options.json that came with the weights",
+            ) from None
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from make_weights import SHAPES
+from oracle import Oracle
 from torch import Tensor
 
 from elmo_cli.engine import type_cache
+from elmo_cli.engine.short_cnn import ShortCNN
 from elmo_cli.engine.type_cache import HEIGHT, TypeCache
 from elmo_cli.model.bilm import BiLM
+from elmo_cli.text.characters import PADDING, CharacterIds
 
+Paired = Callable[..., tuple[BiLM, Oracle]]
 CPU = torch.device("cpu")
 
 
 class Counted:
     """A character CNN that counts its products; with `by_row` a row's place changes its bits."""
 
+    buckets = (50,)
+
     def __init__(self, bilm: BiLM, *, by_row: bool = False) -> None:
         self.bilm, self.by_row, self.n_products = bilm, by_row, 0
 
-    def __call__(self, ids: Tensor) -> Tensor:
+    def bucket(self, n_characters: int) -> int:
+        return 50
+
+    def __call__(self, ids: Tensor, bucket: int) -> Tensor:
         assert ids.shape == (HEIGHT, 50)
         self.n_products += 1
         vectors = self.bilm.char_cnn(ids)
@@ -44,7 +54,7 @@ def test_same_bits_alone_and_in_a_crowd(tiny_bilm: BiLM) -> None:
     """Without it a sentence's vectors would depend on the sentences before it."""
     crowd = some_types(1000)
     among = cache_of(Counted(tiny_bilm)).vectors(crowd)
-    for n in (0, 255, 256, 511, 999):
+    for n in (0, HEIGHT - 1, HEIGHT, 511, 999):
         alone = cache_of(Counted(tiny_bilm)).vectors([crowd[n]])
         assert torch.equal(alone[0], among[n])
 
@@ -54,11 +64,11 @@ def test_same_bits_after_eviction(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(type_cache, "_CAPACITY", 300)
     char_cnn = Counted(tiny_bilm)
     cache = cache_of(char_cnn)
-    first = cache.vectors(some_types(200))
+    first = cache.vectors(some_types(HEIGHT))
     for k in range(5):
         cache.vectors(some_types(250, f"other{k}-"))
     before = char_cnn.n_products
-    again = cache.vectors(some_types(200))
+    again = cache.vectors(some_types(HEIGHT))
     assert char_cnn.n_products == before + 1  # they had been thrown away
     assert torch.equal(again, first)
 
@@ -93,9 +103,9 @@ def test_a_type_is_computed_once(tiny_bilm: BiLM) -> None:
     cache = cache_of(char_cnn)
     cache.vectors(some_types(HEIGHT))
     before = char_cnn.n_products
-    cache.vectors(some_types(100))
+    cache.vectors(some_types(50))
     assert char_cnn.n_products == before
-    cache.vectors([*some_types(100), "new"])
+    cache.vectors([*some_types(50), "new"])
     assert char_cnn.n_products == before + 1
 
 
@@ -117,7 +127,7 @@ TYPES = st.lists(st.sampled_from(some_types(12)), max_size=20)
 @given(st.lists(TYPES, max_size=6))
 def test_any_history_gives_the_same_bits(history: Sequence[list[str]]) -> None:
     """Without it some order of calls, or a type named twice, could mix the vectors up."""
-    cache = TypeCache(_spelling, max_characters=50, projection=8, device=CPU)
+    cache = TypeCache(Spelling(), max_characters=50, projection=8, device=CPU)
     for types in history:
         vectors = cache.vectors(types)
         assert vectors.shape == (len(types), 8)
@@ -125,9 +135,56 @@ def test_any_history_gives_the_same_bits(history: Sequence[list[str]]) -> None:
             assert bytes(vector.to(torch.uint8).tolist()).startswith(t.encode())
 
 
-def _spelling(ids: Tensor) -> Tensor:
+class Spelling:
     """A character CNN whose vectors say what they are of: bytes 1 to 8."""
-    return ids[:, 1:9].float()
+
+    buckets = (6, 7, 50)
+
+    def bucket(self, n_characters: int) -> int:
+        return next(n for n in self.buckets if n_characters <= n)
+
+    def __call__(self, ids: Tensor, bucket: int) -> Tensor:
+        assert (ids[:, bucket:] == PADDING).all()
+        return ids[:, 1:9].float()
+
+
+class OneBucketByRow(Spelling):
+    """As above; in one of its buckets a row's place changes its bits."""
+
+    def __init__(self) -> None:
+        self.n_products = dict.fromkeys(self.buckets, 0)
+
+    def __call__(self, ids: Tensor, bucket: int) -> Tensor:
+        self.n_products[bucket] += 1
+        vectors = super().__call__(ids, bucket)
+        return vectors + torch.arange(HEIGHT).unsqueeze(1) if bucket == 7 else vectors
+
+
+def test_only_lengths_whose_place_matters_are_computed_anew() -> None:
+    """Without it one awkward length would cost all others their place in the cache, or a type of
+    that length would have a vector that depends on the block in which it was met."""
+    char_cnn = OneBucketByRow()
+    cache = TypeCache(char_cnn, max_characters=50, projection=8, device=CPU)
+    block = ["type1", "four", "type2", "longer word"]
+    first = cache.vectors(block)
+    cache.vectors(["type9", *block])
+    before = dict(char_cnn.n_products)
+    assert torch.equal(cache.vectors(block), first)
+    assert char_cnn.n_products == {**before, 7: before[7] + 1}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.usefixtures("seed")
+def test_the_short_cnn_is_the_character_cnn(shape: str, paired: Paired) -> None:
+    """Without it a length at the edge of a bucket could lose a window, or win one."""
+    bilm, _ = paired(SHAPES[shape])
+    spelled = CharacterIds(50).tokens(["a" * n for n in range(60)] + ["<S>", "</S>", "é" * 9])
+    short, ids = ShortCNN(bilm.char_cnn), torch.from_numpy(spelled)
+    expected = bilm.char_cnn(ids)
+    for row, n_characters in enumerate((spelled != PADDING).sum(1)):
+        for bucket in (n for n in short.buckets if n_characters <= n):
+            found = short(ids[row : row + 1], bucket)
+            torch.testing.assert_close(found, expected[row : row + 1], rtol=0, atol=2e-6)
 
 
 def test_what_comes_out_is_not_what_is_kept(tiny_bilm: BiLM) -> None:

@@ -1,0 +1,70 @@
+"""ShortCNN: the character CNN without the padding that its maximum can't see twice."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from elmo_cli.model.char_cnn import CharCNN
+
+_BUCKETS = (8, 11, 14, 18, 26)  # characters with the borders of the word
+
+
+class ShortCNN:
+    """What `CharCNN` computes, for types of like length.
+
+    A type of n characters has the same windows from its end on: nothing but padding. One of them is
+    enough for the maximum, so a type of 10 characters has 11 windows in place of 44 to 50. Filters
+    are products of windows laid side by side, which the processor computes at full rate; on types
+    as short as these torch's convolution reaches a third of it.
+
+    Args:
+        char_cnn: the specification.
+    Attributes:
+        buckets: the numbers of characters that types are padded to, from few to many. The last one
+            is `max_characters`, where every window of the specification is there.
+    """
+
+    def __init__(self, char_cnn: CharCNN) -> None:
+        options = char_cnn.options
+        self._char_cnn, self._full = char_cnn, options.max_characters
+        self._widest = max(width for width, _ in options.filters)
+        fitting = (n for n in _BUCKETS if n + self._widest < self._full)
+        self.buckets = (*fitting, self._full)
+        self._filters = [
+            (
+                width,
+                conv.weight.permute(2, 1, 0).flatten(0, 1).contiguous(),
+                conv.get_parameter("bias"),
+            )
+            for (width, _), conv in zip(
+                options.filters, cast("list[nn.Conv1d]", list(char_cnn.filters)), strict=True
+            )
+        ]  # each (width * char_dim, count), (count,)
+
+    def bucket(self, n_characters: int) -> int:
+        """The bucket of a type with so many characters, borders of the word counted."""
+        return next(n for n in self.buckets if n_characters <= n)
+
+    def __call__(self, ids: Tensor, bucket: int) -> Tensor:
+        """Vectors of types of one bucket.
+
+        Args:
+            ids: (type, max_characters) int64, padding from place `bucket` on.
+        Returns:
+            (type, projection).
+        """
+        places = min(bucket + self._widest, self._full)
+        x = self._char_cnn.embedding(ids[:, :places])  # (type, place, char_dim)
+        n_types, _, char_dim = x.shape
+        maxima = []
+        for width, weight, bias in self._filters:
+            n_windows = (places if bucket == self._full else bucket + width) - width + 1
+            windows = x.as_strided(
+                (n_types, n_windows, width * char_dim), (x.stride(0), char_dim, 1)
+            ).reshape(-1, width * char_dim)  # (type * window, width * char_dim)
+            products = (windows @ weight).view(n_types, n_windows, -1)
+            maxima.append(products.amax(1) + bias)  # (type, count)
+        return self._char_cnn.after_filters(torch.cat(maxima, 1))
