@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 from elmo_cli.errors import ElmoError, WeightFileError
 from elmo_cli.model.bilm import BiLM
@@ -43,11 +46,29 @@ def read_bilm(options: str | Path | Options, weights: str | Path) -> BiLM:
         parameters: dict[str, torch.Tensor] = {}
         for row in table:
             parameters.update(_parameters(file, row, str(weights)))
-    # Parameters are taken over from the file, so none is initialised first.
-    with torch.device("meta"):
+    with torch.device("meta"), _NoFirstValues():
         bilm = BiLM(options)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.eval().requires_grad_(False)
+
+
+class _NoFirstValues(TorchFunctionMode):
+    """Modules leave their parameters without values, since all are taken over from a file.
+
+    Drawing them costs seconds even for parameters without memory: for those torch loads its
+    compiler.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager
@@ -71,11 +92,18 @@ def open_weights(path: str | Path) -> Iterator[h5py.File]:
             f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
         ) from None
     except (OSError, RuntimeError, KeyError, ValueError) as error:  # what h5py finds damage with
-        reason = (str(error).strip("'\"") or type(error).__name__).splitlines()[0]
         raise WeightFileError(
-            f"{path}: not a readable HDF5 file ({reason})",
+            f"{path}: not a readable HDF5 file ({_damage(error)})",
             "the file may be cut off; fetch it again and compare its size or sha256",
         ) from None
+
+
+def _damage(error: Exception) -> str:
+    """What h5py found damage with, in short."""
+    reason = (str(error).strip("'\"") or type(error).__name__).splitlines()[0]
+    if stored := re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", reason):
+        return f"{stored[1]} bytes of {stored[2]} are there"
+    return "it does not begin like one" if "signature not found" in reason else reason
 
 
 def read_array(item: h5py.Dataset, where: str) -> Array:

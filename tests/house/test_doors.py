@@ -126,3 +126,18 @@ def test_commands_in_the_readme_exist():
         options = {name for p in by_words[key].params for name in p.opts}
         used = {word for word in words if word.startswith("-") and word != "-"}
         assert used <= options, line
+
+
+def test_embedding_does_not_load_torchs_compiler(tmp_path):
+    """Nothing of ours compiles; to load the compiler all the same doubled the time of a start."""
+    program = (
+        "import sys; from elmo_cli.cli.main import main\n"
+        "try: main()\n"
+        "finally: print(sorted({'sympy', 'torch._dynamo'} & set(sys.modules)))"
+    )
+    text = ROOT / "docs" / "sample.txt"
+    words = ["embed", "-q", str(text), "-o", str(tmp_path / "out.hdf5")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout
