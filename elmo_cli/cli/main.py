@@ -20,7 +20,12 @@ COMMANDS = {
     "merge": ("merge:merge", "Join the shards of a run into one file."),
     "convert": ("convert:convert", "Turn an embeddings file into another layout or dtype."),
     "models": ("models:models", "List, show and fetch pretrained models."),
+    "vocab": ("vocab:vocab", "Count the types of a text and write a vocabulary file."),
     "pretrain": ("pretrain:pretrain", "Train a biLM from the beginning."),
+    "perplexity": (
+        "perplexity:perplexity",
+        "Measure how well a biLM predicts a text, in each direction.",
+    ),
 }
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -111,7 +116,7 @@ def _report(error: BaseException, args: list[str]) -> int:
         click.echo(error.format_message(), err=True)
         return 2
     if isinstance(error, click.ClickException):
-        return _say(*_usage(error), 2)
+        return _say(*_usage(error, args), 2)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return _say(
             "interrupted",
@@ -157,11 +162,18 @@ def _variable_named(message: str, args: list[str]) -> str:
     return ""
 
 
-def _usage(error: click.ClickException) -> tuple[str, str]:
+def _usage(error: click.ClickException, args: list[str]) -> tuple[str, str]:
     context = getattr(error, "ctx", None)
-    name = context.command_path if context is not None else "elmo"
-    message = error.format_message().rstrip(".").replace("\n", " ")
-    return message[:1].lower() + message[1:], f"`{name} --help` shows all options and examples"
+    name = "elmo"
+    if context is not None:
+        name = context.command_path
+    elif args and args[0] in COMMANDS:
+        name += f" {args[0]}"
+    of = "commands" if name in ("elmo", "elmo models") else "options and examples"
+    message = error.format_message().rstrip(".").replace("\n", " ").replace(". (", " (")
+    for types, word in (("integer range", "whole number"), ("float range", "number")):
+        message = message.replace(f"a valid {types}", f"a {word}")
+    return message[:1].lower() + message[1:], f"`{name} --help` shows all {of}"
 
 
 def _near(name: str) -> str:

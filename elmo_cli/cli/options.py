@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from elmo_cli.errors import UsageError
+
 _MOST_THREADS = 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,10 +55,18 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def _named(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty name, as an unset variable of the shell makes it."""
-    if value == "":
-        raise click.BadParameter("an empty name", ctx, parameter)
+def named(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse an empty name, as an unset variable of the shell makes it; a callback of click.
+
+    Raises:
+        UsageError: the name is empty, or one of several is.
+    """
+    if value == "" or (isinstance(value, tuple) and "" in value):
+        name = parameter.metavar if isinstance(parameter, click.Argument) else parameter.opts[-1]
+        raise UsageError(
+            f"a name is empty: {(name or 'FILE').rstrip('…')}",
+            "is a variable of the shell not set?",
+        )
     return value
 
 
@@ -65,13 +75,15 @@ def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
     if by_environment and (ctx.params.get("options") or ctx.params.get("weights")):
         return None
-    return _named(ctx, parameter, value)
+    found: str | None = named(ctx, parameter, value)
+    return found
 
 
 def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if value == "-":
-        raise click.BadParameter("HDF5 needs a file on a disk", ctx, parameter)
-    return _named(ctx, parameter, value) or value
+        raise UsageError("--output -: HDF5 needs a file on a disk", "`-o FILE` names one")
+    found: str = named(ctx, parameter, value)
+    return found
 
 
 hdf5_output: Callable[[Any], Any] = option(
@@ -146,14 +158,14 @@ model_options: Callable[[Any], Any] = together(
         "Model",
         "--options",
         metavar="FILE",
-        callback=_named,
+        callback=named,
         help="An options.json, with --weights.",
     ),
     option(
         "Model",
         "--weights",
         metavar="FILE",
-        callback=_named,
+        callback=named,
         help="An HDF5 weight file, with --options.",
     ),
 )

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, input_options, json_option, option, quiet_option
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    input_options,
+    json_option,
+    named,
+    option,
+    quiet_option,
+)
 
 if TYPE_CHECKING:
     from elmo_cli.model.options import Options
@@ -22,13 +29,14 @@ _LINE_EVERY_S = 15.0
     short_help="Train a biLM from the beginning.",
     no_args_is_help=True,
 )
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@click.argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named)
 @option(
     "Output",
     "-o",
     "--output",
     required=True,
     metavar="DIR",
+    callback=named,
     help="Folder of the model: weights, options, softmax, vocabulary, log, checkpoint.",
 )
 @option("Output", "--resume", is_flag=True, help="Go on with the run in DIR.")

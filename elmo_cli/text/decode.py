@@ -23,6 +23,7 @@ _WIDE_BOMS = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+_NO_TEXT = "give a text file; if it is UTF-16 without a mark, `--encoding utf-16-le`"
 # A carriage return at the very end is none yet: a line feed may follow in the next piece.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
@@ -117,7 +118,7 @@ class Source:
             self.refuse(
                 number,
                 f"0x{line[error.start]:02X} is not {encoding.upper()}",
-                _encoding_hint(encoding),
+                _NO_TEXT if b"\0" in line else _encoding_hint(encoding),
                 f", byte {offset + error.start}",
             )
             return None
@@ -125,7 +126,7 @@ class Source:
             self.refuse(
                 number,
                 f"a NUL at character {text.index(chr(0)) + 1}; this is not a text",
-                "give a text file; if it is UTF-16 without a mark, `--encoding utf-16-le`",
+                _NO_TEXT,
             )
             return None
         return text

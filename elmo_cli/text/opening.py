@@ -56,6 +56,9 @@ def _size(path: str) -> int | None:
 
 def _unreadable(path: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError):
+        if os.path.islink(path):
+            to = os.readlink(path)
+            return InputError(f"{path}: a link to {to}, which is not there", f"`ls -l {path}`")
         hint = f"check the name; the working directory is {_working_directory()}"
         return InputError(f"{path}: no such file", hint)
     reason = getattr(error, "strerror", None) or error

@@ -157,7 +157,9 @@ def _read_document(members: dict[str, Any]) -> _Object:
     for place, given in enumerate(members["sentences"]):
         tokens = _checked_tokens(given, f"sentences[{place}]")
         sentences.append((tokens, " ".join(tokens)))
-    key = _checked_string(members.get("doc_key"), "doc_key")
+    if "doc_key" not in members:
+        raise ObjectError('"sentences" without a "doc_key"')
+    key = _checked_string(members["doc_key"], "doc_key")
     if not key:
         raise ObjectError('"doc_key" is empty')
     offset = members.get("sent_offset")

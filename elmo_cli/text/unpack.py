@@ -24,7 +24,11 @@ _NO_TEXT: tuple[tuple[bytes, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "Zstandard data", "decompress it: `zstd -dc {name} | elmo embed -`"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it and name the files inside"),
     (b"Rar!\x1a\x07", "a RAR archive", "unpack it and name the files inside"),
-    (b"PK\x03\x04", "a zip archive (or docx, odt, xlsx)", "unpack it and name the files inside"),
+    (
+        b"PK\x03\x04",
+        "a zip archive (or docx, odt, xlsx)",
+        "unpack it and name the files inside; save a document as plain text",
+    ),
     (b"%PDF-", "a PDF document", "take the text out first: `pdftotext FILE.pdf - | elmo embed -`"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", "save it as plain text"),
     (b"{\\rtf", "an RTF document", "save it as plain text"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -58,7 +60,8 @@ class Vocabulary:
 
         Args:
             tokens: the whole text, borders not among it; or how often each type stands in it.
-            min_count: types seen less often are left out.
+            min_count: types seen less often are left out, and so are those that can't stand on a
+                line of a vocabulary file (see `fits_a_line`).
             max_types: size of the vocabulary at most, the specials counted.
         """
         counts = Counter(tokens)
@@ -66,7 +69,7 @@ class Vocabulary:
             del counts[special]
         # Equal counts in the order of the alphabet, so that the order of the text does not matter.
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        types = [token for token, count in ranked if count >= min_count]
+        types = [token for token, count in ranked if count >= min_count and fits_a_line(token)]
         if max_types is not None:
             types = types[: max(0, max_types - len(SPECIALS))]
         return cls([*SPECIALS, *types])
@@ -75,13 +78,16 @@ class Vocabulary:
     def read(cls, path: str | Path) -> Vocabulary:
         """Read a vocabulary: one type a line, the id of each is its line from 0.
 
-        Lines `!!!MAXTERMID` hold no type and no id.
+        Lines `!!!MAXTERMID` hold no type and no id. A file called .gz is decompressed.
 
         Raises:
             InputError: not there, not UTF-8, or a special type is missing.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
+            content = Path(path).read_bytes()
+            if Path(path).suffix == ".gz":
+                content = gzip.decompress(content)
+            text = content.decode("utf-8-sig")
         except FileNotFoundError:
             raise InputError(f"{path}: no such vocabulary", "`elmo vocab` makes one") from None
         except UnicodeDecodeError as error:
@@ -90,7 +96,7 @@ class Vocabulary:
                 f"{path}, line {line}: 0x{error.object[error.start]:02X} is not UTF-8",
                 "save the vocabulary as UTF-8, one type a line",
             ) from None
-        except OSError as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path}: can't be read ({error})", "give a vocabulary file") from None
         types = [line.strip() for line in text.removesuffix("\n").split("\n")]
         return cls([token for token in types if token != _FILLER], where=str(path))
@@ -107,3 +113,9 @@ class Vocabulary:
             raise OutputError(
                 f"{path}: can't be written ({error})", "give a place that can be written to"
             ) from None
+
+
+def fits_a_line(token: str) -> bool:
+    """Whether a vocabulary file can hold a type: it has no line end in it nor white space at its
+    edges, and is not the filler."""
+    return token == token.strip() != _FILLER and "\n" not in token

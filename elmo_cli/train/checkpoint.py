@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import pickle
-from dataclasses import dataclass
+import zipfile
+import zlib
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.settings import FREE, TrainSettings
 
 FILE_NAME = "checkpoint.pt"
+# What zipfile and torch find a file damaged with.
+_DAMAGED = (
+    OSError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    KeyError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    pickle.UnpicklingError,
+)
+_FORM = 2  # of the file; raised when an older program's checkpoints can't be read any more
 
 
 @dataclass
@@ -21,11 +42,19 @@ class Progress:
     """How far a run is.
 
     Attributes:
-        step: windows trained on.
+        state: that the last window left.
+        step: steps done.
         seconds: spent on them, over all parts of the run.
         tokens: trained on in each direction.
         epoch, place: of the window that comes next.
-        state: that the last window left.
+        n_places: windows in that epoch; 0 before the first one.
+        losses: of the steps since the last line of the log.
+        best_loss: the lowest loss of a line of the log.
+        log_size: bytes of the log when the checkpoint was made.
+        looked_at: step of the last look; -1 for none.
+        best: the best held-out perplexity of all looks.
+        best_step: when that was.
+        looks_since_best: looks that were no better.
     """
 
     state: State
@@ -34,6 +63,19 @@ class Progress:
     tokens: int = 0
     epoch: int = 0
     place: int = 0
+    n_places: int = 0
+    losses: list[float] = field(default_factory=list)
+    best_loss: float = math.inf
+    log_size: int = 0
+    looked_at: int = -1
+    best: float = math.inf
+    best_step: int = -1
+    looks_since_best: int = 0
+
+    @property
+    def epochs(self) -> float:
+        """How often the text was read, in parts too."""
+        return self.epoch + (self.place / self.n_places if self.n_places else 0.0)
 
 
 @dataclass(frozen=True)
@@ -43,29 +85,117 @@ class Parts:
     Attributes:
         model: biLM and softmax in one module.
         optimizer: with its accumulators.
-        generator: random numbers of dropout and of the negatives.
+        negatives: random numbers of the sampled softmax.
     """
 
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer
-    generator: torch.Generator
+    negatives: torch.Generator
 
 
-def save(path: Path, parts: Parts, progress: Progress, run: dict[str, Any]) -> None:
+def facts_of_run(
+    settings: TrainSettings, *, n_rows: int, options: Options, vocabulary: Vocabulary, text: Corpus
+) -> dict[str, Any]:
+    """What must be the same in all parts of a run, as plain values.
+
+    Args:
+        n_rows: of all processes and windows of a step; how they are dealt does not matter.
+    """
+    same = {name: value for name, value in asdict(settings).items() if name not in FREE}
+    del same["accumulate"]
+    types = "\n".join(vocabulary.types).encode("utf-8", "surrogatepass")
+    return {
+        **same,
+        "rows": n_rows,
+        "options": json.dumps(options.to_dict()),
+        "vocabulary": f"{len(vocabulary)} types, crc {zlib.crc32(types):08x}",
+        "text": f"{text.n_tokens} tokens, crc {zlib.crc32(text.tokens.data):08x}",
+    }
+
+
+def save(
+    path: Path, parts: Parts, progress: Progress, dropped: list[Tensor], run: dict[str, Any]
+) -> None:
     """Write a checkpoint; `path` is replaced when the new one is whole.
 
     Args:
-        run: what must be the same for the run to go on (settings, text), plain values.
+        progress: with the state of all rows of all processes.
+        dropped: where the random numbers of dropout stand in each process.
+        run: of `facts_of_run`.
     Raises:
         OutputError: the file can't be written.
     """
     content = {
+        "form": _FORM,
         "run": run,
         "model": parts.model.state_dict(),
         "optimizer": parts.optimizer.state_dict(),
-        "generator": parts.generator.get_state(),
+        "negatives": parts.negatives.get_state(),
+        "dropped": dropped,
         "progress": {**vars(progress), "state": (progress.state.h, progress.state.c)},
     }
+    _write(path, content)
+
+
+def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[Tensor]]:
+    """Put everything back as it was saved; progress and dropout's random numbers are returned.
+
+    Raises:
+        ResumeError: no checkpoint, a damaged one, or one of another run.
+    """
+    content = _read(path)
+    if content.get("form") != _FORM:
+        raise ResumeError(
+            f"{path}: a checkpoint of form {content.get('form', 1)}, not {_FORM}",
+            "go on with the version of elmo that made it, or start anew with `--overwrite`",
+        )
+    for name, now in run.items():
+        if content["run"].get(name) != now:
+            raise ResumeError(
+                f"{path}: made with {name} {content['run'].get(name)}, now {now}",
+                "give the settings and the text of the first run, or start anew with `--overwrite`",
+            )
+    parts.model.load_state_dict(content["model"])
+    parts.optimizer.load_state_dict(content["optimizer"])
+    parts.negatives.set_state(content["negatives"])
+    progress = content["progress"]
+    return Progress(**{**progress, "state": State(*progress["state"])}), content["dropped"]
+
+
+def best_path(folder: Path, step: int) -> Path:
+    """Where the weights of a best look are kept."""
+    return folder / f"best-{step}.pt"
+
+
+def save_best(folder: Path, model: torch.nn.Module, step: int) -> None:
+    """Keep the weights of a best look beside the checkpoint.
+
+    The file of the look before it stays until `drop_other_bests`, because the checkpoint that is
+    there still names that one.
+
+    Raises:
+        OutputError: the file can't be written.
+    """
+    _write(best_path(folder, step), model.state_dict())
+
+
+def load_best(folder: Path, model: torch.nn.Module, step: int) -> None:
+    """Take the weights of a best look.
+
+    Raises:
+        ResumeError: the file is gone or damaged.
+    """
+    model.load_state_dict(_read(best_path(folder, step)))
+
+
+def drop_other_bests(folder: Path, step: int) -> None:
+    """Remove the weights of all best looks but the one of `step`."""
+    for path in folder.glob("best-*.pt"):
+        if path != best_path(folder, step):
+            path.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
@@ -79,28 +209,22 @@ def save(path: Path, parts: Parts, progress: Progress, run: dict[str, Any]) -> N
         ) from None
 
 
-def load(path: Path, parts: Parts, run: dict[str, Any]) -> Progress:
-    """Put everything back as it was saved.
-
-    Raises:
-        ResumeError: no checkpoint, a damaged one, or one of another run.
-    """
+def _read(path: Path) -> dict[str, Any]:
+    anew = "start anew with `--overwrite`; a copy of the file from before would do too"
     try:
-        content = torch.load(path, weights_only=True)
+        # torch itself does not look at the checksums that it writes.
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise ResumeError(f"{path}: damaged at {damaged}", anew)
+        content = torch.load(path, weights_only=True, map_location="cpu")
+    except ResumeError:
+        raise
     except FileNotFoundError:
         raise ResumeError(f"{path}: no such checkpoint", "start without `--resume`") from None
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        raise ResumeError(
-            f"{path}: not a checkpoint ({error})", "start without `--resume`"
-        ) from None
-    for name, now in run.items():
-        if content["run"].get(name) != now:
-            raise ResumeError(
-                f"{path}: made with {name} {content['run'].get(name)}, now {now}",
-                "give the settings and the text of the first run, or start without `--resume`",
-            )
-    parts.model.load_state_dict(content["model"])
-    parts.optimizer.load_state_dict(content["optimizer"])
-    parts.generator.set_state(content["generator"])
-    state = State(*content["progress"].pop("state"))
-    return Progress(state=state, **content["progress"])
+    except _DAMAGED as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ResumeError(f"{path}: not a checkpoint ({reason})", anew) from None
+    if not isinstance(content, dict):
+        raise ResumeError(f"{path}: not a checkpoint", anew)
+    return content

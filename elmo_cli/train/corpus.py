@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +45,17 @@ class Corpus:
         return len(self.tokens) - 2 * self.n_sentences
 
     @classmethod
-    def read(cls, sentences: Iterable[Sequence[str]], *, max_characters: int = 50) -> Corpus:
+    def read(
+        cls,
+        sentences: Iterable[Sequence[str]],
+        *,
+        max_characters: int = 50,
+        name: str = "the text",
+    ) -> Corpus:
         """Turn sentences into numbers; sentences without tokens are left out.
 
+        Args:
+            name: of the text, for messages.
         Raises:
             TrainingError: there is no sentence.
         """
@@ -61,7 +69,7 @@ class Corpus:
             tokens.append(1)
             starts.append(len(tokens))
         if len(starts) == 1:
-            raise TrainingError("the text: no sentence in it", "give a text with tokens in it")
+            raise TrainingError(f"{name}: no sentence in it", "give a text with tokens in it")
         return cls(
             np.asarray(tokens, np.int32),
             np.asarray(starts, np.int64),
@@ -124,12 +132,18 @@ class Window:
         read: numbers of types, (token, direction, row) int32.
         predicted: what comes next at each place, the same shape.
         epoch, place: of the stream, from 0; `place` counts windows within the epoch.
+        n_places: windows in this epoch.
     """
 
     read: Numbers
     predicted: Numbers
     epoch: int
     place: int
+    n_places: int
+
+    def rows(self, rows: slice) -> Window:
+        """Some rows of the window."""
+        return replace(self, read=self.read[..., rows], predicted=self.predicted[..., rows])
 
 
 def windows(
@@ -165,7 +179,7 @@ def windows(
             read, predicted = (
                 np.stack([pair[side][:, steps].T for pair in pairs], 1) for side in (0, 1)
             )
-            yield Window(read, predicted, epoch, k)
+            yield Window(read, predicted, epoch, k, n_windows)
         epoch, place = epoch + 1, 0
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.softmax_file import write_softmax
 from elmo_cli.weightfile.write import write_bilm
 
-VOCABULARY_NAME = "vocab.txt"
+VOCABULARY_NAME, OPTIONS_NAME = "vocab.txt", "options.json"
 
 
 def new_folder(folder: Path) -> None:
@@ -25,7 +26,8 @@ def new_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"{folder}: can't be made ({error})", "give a place that can be written to with `-o`"
+            f"{folder}: can't be made ({error.strerror})",
+            "give a place that can be written to with `-o`",
         ) from None
 
 
@@ -40,14 +42,23 @@ def export_model(
         OutputError: the folder or a file in it can't be written.
     """
     new_folder(folder)
-    options = json.dumps(bilm.options.to_dict(), indent=2) + "\n"
-    try:
-        (folder / "options.json").write_text(options, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(
-            f"{folder / 'options.json'}: can't be written ({error})",
-            "give a place that can be written to with `-o`",
-        ) from None
+    write_options(folder, bilm.options)
     vocabulary.write(folder / VOCABULARY_NAME)
     write_softmax(head, folder / "softmax.hdf5", dtype=dtype)
     write_bilm(bilm, folder / "weights.hdf5", dtype=dtype)
+
+
+def write_options(folder: Path, options: Options) -> None:
+    """Write options.json into `folder`.
+
+    Raises:
+        OutputError: it can't be written.
+    """
+    path = folder / OPTIONS_NAME
+    try:
+        path.write_text(json.dumps(options.to_dict(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(
+            f"{path}: can't be written ({error.strerror})",
+            "give a place that can be written to with `-o`",
+        ) from None

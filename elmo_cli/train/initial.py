@@ -42,10 +42,28 @@ def new_model(
                 for layer in lm.layers:
                     if isinstance(layer, ProjectedLSTM):
                         _begin_lstm(layer)
-            nn.init.normal_(head.weight, std=_SOFTMAX_STD)
-            shares = (counts + 1) / (counts + 1).sum()
-            head.bias.copy_(torch.from_numpy(np.log(shares)))
+            _begin_head(head, counts)
     return bilm, head
+
+
+def new_head(counts: npt.NDArray[np.float64], projection: int, *, seed: int) -> NextToken:
+    """A softmax layer for a biLM that is there: small weights, and biases as `new_model` has them.
+
+    Args:
+        counts: how often each type of the vocabulary is predicted, (type,).
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = NextToken(len(counts), projection)
+        with torch.no_grad():
+            _begin_head(head, counts)
+    return head
+
+
+def _begin_head(head: NextToken, counts: npt.NDArray[np.float64]) -> None:
+    nn.init.normal_(head.weight, std=_SOFTMAX_STD)
+    shares = (counts + 1) / (counts + 1).sum()
+    head.bias.copy_(torch.from_numpy(np.log(shares)))
 
 
 def _begin_cnn(cnn: CharCNN) -> None:

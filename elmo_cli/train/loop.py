@@ -1,44 +1,49 @@
-"""The training loop: one process, window after window, until the time or the steps are used up."""
+"""The training loop: step after step, until a limit is reached or nothing gets better."""
 
 from __future__ import annotations
 
-import json
 import math
-import time
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from elmo_cli.errors import OutputError, TrainingError
+from elmo_cli.errors import StoppedError, TrainingError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
+from elmo_cli.train.budget import Budget
 from elmo_cli.train.checkpoint import Parts, Progress
 from elmo_cli.train.corpus import Corpus, Window, windows
 from elmo_cli.train.export import export_model, new_folder
+from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.log import Log
 from elmo_cli.train.perplexity import perplexity
-from elmo_cli.train.predictions import LogUniformSampler, sampled_loss
-from elmo_cli.train.schedule import make_optimizer, set_rate
+from elmo_cli.train.schedule import set_rate
 from elmo_cli.train.settings import TrainSettings
-from elmo_cli.train.unroll import Dropout, token_vectors, unroll
+from elmo_cli.train.signals import StopSignals
+from elmo_cli.train.step import Learner
+from elmo_cli.train.team import Team
 
-_SCALE_OF_CLIP = 20  # the originals clip the gradient of the loss times 20 steps
-LOG_NAME = "log.jsonl"
+_FAR_WORSE = 10  # times the best perplexity: what gets there does not come back
 
 
 class Trainer:
     """One training run: its model, its place in the text, its log.
 
+    Parameters that need no gradient (`requires_grad_(False)`) stay as they are.
+
     Args:
+        bilm, head: on the device of `team`.
         folder: of the model that is made; checkpoints and the log stand there too.
         report: called with each line of the log.
+        team: the processes that train together; None for this one alone, on the CPU.
+    Raises:
+        UsageError: settings that need a held-out text, without one.
     """
 
     def __init__(
@@ -51,124 +56,203 @@ class Trainer:
         settings: TrainSettings,
         folder: Path,
         report: Callable[[dict[str, Any]], None] = lambda line: None,
+        team: Team | None = None,
     ) -> None:
+        if heldout is None and (settings.patience or settings.keep_best):
+            name = "--patience" if settings.patience else "--keep-best"
+            raise UsageError(f"{name}: there is no held-out text", "`--heldout FILE` gives one")
         self.bilm, self.head, self.vocabulary = bilm, head, vocabulary
         self.corpus, self.heldout, self.settings = corpus, heldout, settings
-        self.folder, self._report = folder, report
-        self._model = nn.ModuleDict({"bilm": bilm, "head": head})
-        self._ids = corpus.ids(vocabulary)
-        optimizer = make_optimizer(settings, self._model.parameters())
-        generator = torch.Generator().manual_seed(settings.seed)
-        self._parts = Parts(self._model, optimizer, generator)
-        self._dropout = Dropout(settings.dropout, generator)
-        self._sampler = None
-        if len(vocabulary) > settings.full_softmax:
-            self._sampler = LogUniformSampler(len(vocabulary), settings.negatives)
-        self.progress = Progress(State.zeros(bilm.options, settings.rows))
+        self.folder, self._report, self._team = folder, report, team or Team()
+        self._lines = Log(folder / LOG_NAME)
+        self._learner = Learner(bilm, head, corpus, vocabulary, settings, self._team)
+        self._parts = Parts(self._learner.model, self._learner.optimizer, self._learner.negatives)
+        self.progress = Progress(self._learner.new_state())
+        self._share_done = 0.0  # as all processes have agreed
 
     def resume(self) -> None:
-        """Go on where the last checkpoint in the folder was made.
+        """Go on where the last checkpoint in the folder was made; later lines of the log are
+        dropped, since they come again.
 
         Raises:
             ResumeError: there is none, or it is of another run.
         """
-        self.progress = checkpoint.load(self._checkpoint, self._parts, self._run())
+        self.progress, dropped = checkpoint.load(self._checkpoint, self._parts, self._run())
+        rows, team = self._learner.own_rows, self._team
+        self.progress.state = self.progress.state.rows(rows).to(team.device)
+        if len(dropped) == team.size:
+            self._learner.dropped.set_state(dropped[team.rank])
+        else:  # other processes share the rows now
+            self._learner.seed_dropout(self.progress.step)
+        if team.is_first:
+            self._lines.cut(self.progress.log_size)
 
     def train(self) -> Progress:
-        """Train until the time or the steps are used up, then export the model.
+        """Train until a limit is reached, then export the model.
+
+        With `keep_best`, biLM and head end as the weights that were exported.
 
         Raises:
-            TrainingError: the loss is no number any more; the last checkpoint is kept.
+            TrainingError: the model has got far worse, or the loss is no number any more; the last
+                checkpoint is kept.
+            StoppedError: SIGINT or SIGTERM came; checkpoint and model are written.
             OutputError: the folder can't be written to.
         """
         new_folder(self.folder)
         settings, progress = self.settings, self.progress
         stream = windows(
             self.corpus,
-            n_rows=settings.rows,
+            n_rows=self._n_rows,
             n_steps=settings.steps,
             seed=settings.seed,
             epoch=progress.epoch,
             place=progress.place,
         )
-        clock = _Clock(progress.seconds)
-        saved_at = progress.seconds
-        losses: list[float] = []
-        while not self._is_over(clock.seconds):
-            losses.append(self.step(next(stream), clock.seconds))
-            progress.seconds = clock.seconds
-            if progress.step % settings.log_steps == 0:
-                self._log_steps(losses)
-                losses.clear()
-            if progress.seconds - saved_at >= settings.checkpoint_s:
-                self._stop_by(clock)
-                saved_at = progress.seconds
-        self._stop_by(clock)
+        budget = Budget(settings, progress, self.heldout)
+        with StopSignals() as signals:
+            if progress.step == 0:
+                self._save()  # a full disk is met now rather than after hours
+                budget.save_s = budget.seconds - progress.seconds
+            if settings.keep_best or settings.patience:
+                self._look(budget)  # fine-tuned weights may be no better than those it began with
+            stop = self._agree(budget, signals.received)
+            looked_s = progress.seconds
+            while not stop and self._share_done < 1:
+                self._step(next(stream))
+                stop = self._agree(budget, signals.received)
+                if progress.step % settings.log_steps == 0:
+                    self._log_steps()
+                if self._is_look_due(progress.seconds - looked_s):
+                    self._look(budget)
+                    stop = self._agree(budget, signals.received)
+                    looked_s = progress.seconds
+            if stop:
+                self._stop()
+            self._look(budget)
+        self._team.first_does(self._export_last)
+        self._agree(budget, False)
         return progress
 
-    def step(self, window: Window, seconds: float) -> float:
-        """Learn from one window; returns its loss, the mean of both directions.
-
-        Raises:
-            TrainingError: the loss is no number.
-        """
-        optimizer, progress = self._parts.optimizer, self.progress
-        done = self._share_done(seconds)
-        set_rate(optimizer, self.settings, step=progress.step, share_done=done)
-        optimizer.zero_grad(set_to_none=True)
-        loss, state = self._loss(window)
-        value = loss.item()
-        if not math.isfinite(value):
-            rate = self.settings.peak_rate
-            raise TrainingError(
-                f"step {progress.step + 1}: the loss is {value} at a rate of {rate:g}",
-                f"`--resume --rate {rate / 4:g}` goes on from the last checkpoint",
-            )
-        (loss * _SCALE_OF_CLIP).backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self._model.parameters(), self.settings.clip)
-        optimizer.step()
-        progress.state = state
+    def _step(self, window: Window) -> None:
+        progress, learner = self.progress, self._learner
+        set_rate(learner.optimizer, self.settings, step=progress.step, share_done=self._share_done)
+        loss, progress.state = learner.learn(window, progress.state)
+        if not math.isfinite(loss):
+            raise self._diverged(progress.step + 1, "the loss or its gradient is no number")
+        progress.losses.append(loss)
         progress.step += 1
         progress.tokens += window.read[:, 0].size
         progress.epoch, progress.place = window.epoch, window.place + 1
-        return value
+        progress.n_places = window.n_places
 
-    def _loss(self, window: Window) -> tuple[Tensor, State]:
-        vectors = token_vectors(self.bilm.char_cnn, self.corpus.characters, window.read)
-        top, state = unroll(self.bilm, vectors, self.progress.state, self._dropout)
-        h = top.flatten(0, 2)
-        targets = torch.from_numpy(self._ids[window.predicted.reshape(-1)])
-        if self._sampler is None:
-            return -self.head(h, targets).mean(), state
-        negatives, expected = self._sampler.draw(self._parts.generator)
-        return sampled_loss(self.head, h, targets, negatives, expected), state
+    def _agree(self, budget: Budget, stop: bool) -> bool:
+        """Take over the first process's clock and its view of what is done; whether to stop."""
+        seconds = budget.seconds
+        said = seconds, budget.share_done(seconds)
+        (self.progress.seconds, self._share_done), stop = self._team.agree(said, stop)
+        return stop
 
-    def _share_done(self, seconds: float) -> float:
-        steps, limit = self.settings.max_steps, self.settings.max_seconds
-        return max(
-            self.progress.step / steps if steps else 0.0,
-            seconds / limit if limit else 0.0,
+    def _is_look_due(self, seconds: float) -> bool:
+        every = self.settings.look_steps
+        due = every is not None and self.progress.step % every == 0
+        return due or seconds >= self.settings.checkpoint_s
+
+    def _look(self, budget: Budget) -> None:
+        """Measure, save, export; nothing where this step was looked at before."""
+        progress, begun = self.progress, budget.seconds
+        if progress.looked_at == progress.step:
+            return
+        progress.looked_at = progress.step
+        everything = self._everything()
+
+        def alone() -> None:
+            is_best = self._measure()
+            if is_best and self.settings.keep_best:
+                checkpoint.save_best(self.folder, self._learner.model, progress.step)
+            self._save(everything)
+            if self.settings.keep_best:
+                checkpoint.drop_other_bests(self.folder, progress.best_step)
+            if is_best or not self.settings.keep_best:
+                self._export()
+
+        self._team.first_does(alone)
+        budget.look_s = budget.seconds - begun
+
+    def _measure(self) -> bool:
+        """Look at the held-out text; True if it was never predicted better."""
+        progress = self.progress
+        if self.heldout is None:
+            return False
+        measured = perplexity(self.bilm, self.head, self.vocabulary, self.heldout)
+        self._log({"heldout": asdict(measured)})
+        if not measured.average <= _FAR_WORSE * progress.best:
+            raise self._diverged(
+                progress.step,
+                f"held-out perplexity {measured.average:.4g}, which was {progress.best:.4g} before",
+            )
+        if measured.average >= progress.best:
+            progress.looks_since_best += 1
+            return False
+        progress.best, progress.best_step = measured.average, progress.step
+        progress.looks_since_best = 0
+        return True
+
+    def _stop(self) -> None:
+        everything = self._everything()
+
+        def alone() -> None:
+            self._save(everything)
+            if not self.settings.keep_best:
+                self._export()
+
+        self._team.first_does(alone)
+        raise StoppedError(
+            f"{self.folder}: stopped at step {self.progress.step:,}, all is saved",
+            "the same command with `--resume` goes on from there",
         )
 
-    def _is_over(self, seconds: float) -> bool:
-        return self._share_done(seconds) >= 1
+    def _everything(self) -> tuple[State, list[Tensor]]:
+        """What the processes hold each for itself: states of rows, random numbers of dropout."""
+        dropped = self._team.all_bytes(self._learner.dropped.get_state())
+        return self._team.all_rows(self.progress.state), dropped
 
-    def _stop_by(self, clock: _Clock) -> None:
-        """Save, measure, export."""
-        self.progress.seconds = clock.seconds
-        checkpoint.save(self._checkpoint, self._parts, self.progress, self._run())
-        if self.heldout is not None:
-            measured = perplexity(self.bilm, self.head, self.vocabulary, self.heldout)
-            self._log({"heldout": asdict(measured)})
+    def _save(self, everything: tuple[State, list[Tensor]] | None = None) -> None:
+        state, dropped = everything or self._everything()
+        if self._team.is_first:
+            self.progress.log_size = self._lines.safe_size()
+            saved = replace(self.progress, state=state)
+            checkpoint.save(self._checkpoint, self._parts, saved, dropped, self._run())
+
+    def _export(self) -> None:
         export_model(self.folder, self.bilm, self.head, self.vocabulary)
-        self.progress.seconds = clock.seconds
 
-    def _log_steps(self, losses: list[float]) -> None:
-        loss = sum(losses) / len(losses)
-        rate = self._parts.optimizer.param_groups[0]["lr"]
-        self._log({"loss": loss, "rate": rate, "sampled": self._sampler is not None})
+    def _export_last(self) -> None:
+        if self.settings.keep_best:
+            checkpoint.load_best(self.folder, self._learner.model, self.progress.best_step)
+        self._export()
+
+    def _log_steps(self) -> None:
+        progress = self.progress
+        loss = sum(progress.losses) / len(progress.losses)
+        progress.losses.clear()
+        rate = self._learner.optimizer.param_groups[0]["lr"]
+        self._log({"loss": loss, "rate": rate, "sampled": self._learner.is_sampled})
+        if loss > progress.best_loss + math.log(_FAR_WORSE):
+            raise self._diverged(
+                progress.step, f"the loss is {loss:.4g}, which was {progress.best_loss:.4g} before"
+            )
+        progress.best_loss = min(loss, progress.best_loss)
+
+    def _diverged(self, step: int, what: str) -> TrainingError:
+        rate = self.settings.peak_rate
+        return TrainingError(
+            f"step {step}: {what}, at a rate of {rate:g}",
+            f"`--resume --rate {rate / 4:g}` goes on from the last checkpoint",
+        )
 
     def _log(self, facts: dict[str, Any]) -> None:
+        if not self._team.is_first:
+            return
         progress = self.progress
         line = {
             "step": progress.step,
@@ -177,42 +261,22 @@ class Trainer:
             "seconds": round(progress.seconds, 1),
             **facts,
         }
-        path = self.folder / LOG_NAME
-        try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            raise OutputError(
-                f"{path}: can't be written ({error})", "free some space and `--resume`"
-            ) from None
+        self._lines.add(line)
         self._report(line)
+
+    @property
+    def _n_rows(self) -> int:
+        return self._team.size * self._learner.n_rows
 
     @property
     def _checkpoint(self) -> Path:
         return self.folder / checkpoint.FILE_NAME
 
     def _run(self) -> dict[str, Any]:
-        settings = asdict(self.settings)
-        for free in ("max_seconds", "max_steps", "rate", "log_steps", "checkpoint_s"):
-            del settings[free]
-        return {
-            **settings,
-            "options": json.dumps(self.bilm.options.to_dict()),
-            "vocabulary": f"{len(self.vocabulary)} types, crc {_crc(self.vocabulary.types):08x}",
-            "text": f"{self.corpus.n_tokens} tokens, crc {zlib.crc32(self.corpus.tokens.data):08x}",
-        }
-
-
-def _crc(types: Sequence[str]) -> int:
-    return zlib.crc32("\n".join(types).encode("utf-8", "surrogatepass"))
-
-
-class _Clock:
-    """Seconds since a start that lies `before` seconds back."""
-
-    def __init__(self, before: float) -> None:
-        self._start = time.monotonic() - before
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._start
+        return checkpoint.facts_of_run(
+            self.settings,
+            n_rows=self._n_rows,
+            options=self.bilm.options,
+            vocabulary=self.vocabulary,
+            text=self.corpus,
+        )

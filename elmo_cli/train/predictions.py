@@ -11,7 +11,8 @@ from torch.autograd.function import once_differentiable
 
 from elmo_cli.model.softmax import NextToken
 
-_PREDICTIONS_AT_ONCE = 256
+_PREDICTIONS_AT_ONCE = {"cpu": 256}  # the scores then stay in the processor's cache
+_ELSEWHERE = 4096
 
 
 class LogUniformSampler:
@@ -51,7 +52,13 @@ def _first_places(ids: Tensor, n_types: int) -> Tensor:
 
 
 def sampled_loss(
-    head: NextToken, h: Tensor, targets: Tensor, negatives: Tensor, expected: Tensor
+    head: NextToken,
+    h: Tensor,
+    targets: Tensor,
+    negatives: Tensor,
+    expected: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Mean negative log-likelihood of each target among itself and some negatives.
 
@@ -63,20 +70,33 @@ def sampled_loss(
             target itself takes no part in that prediction.
         expected: expected count of each type in a draw, (type,); its logarithm is subtracted from
             the scores, so that common types are not punished for being drawn often.
+        dtype: of the large products, such as bfloat16; None for that of the weights.
     Returns:
         A scalar.
+
+    What its mean over draws is: let q be the chance of a type to be drawn, s its score, t the
+    target and R the sum of exp(s_k) / q_k over the drawn types but t. The loss is
+    log(1 + q_t R / exp(s_t)).
+
+    - R is unbiased: its mean is the sum of exp(s_k) over all types but t, whatever the scores. That
+      is exact where `expected` is; `LogUniformSampler`'s is off by hundredths for few negatives.
+    - For a target that is drawn for certain the loss is the full softmax's but for the bias of the
+      logarithm: lower by about half the variance of R over the square of the whole sum.
+    - For a rarer target it is lower still, by up to -log q_t. It is no estimate of the perplexity
+      then; but its gradient's mean is zero where the full softmax's is, at the model whose
+      distribution is that of the targets.
 
     Source: Jean et al. 2015; TensorFlow's `sampled_softmax_loss`.
     """
     correction = expected.log()
     # Where a type stands among the negatives, -1 for those that were not drawn.
-    column = torch.full((len(expected),), -1, dtype=torch.int64)
-    column[negatives] = torch.arange(len(negatives))
+    column = torch.full_like(expected, -1, dtype=torch.int64)
+    column[negatives] = torch.arange(len(negatives), device=negatives.device)
     loss: Tensor = _SampledLoss.apply(  # type: ignore[no-untyped-call]
-        h,
-        head.weight[targets],
+        h.to(dtype),
+        head.weight[targets].to(dtype),
         head.bias[targets] - correction[targets],
-        head.weight[negatives],
+        head.weight[negatives].to(dtype),
         head.bias[negatives] - correction[negatives],
         column[targets],
     )
@@ -84,8 +104,8 @@ def sampled_loss(
 
 
 class _SampledLoss(torch.autograd.Function):
-    """Loss and gradient in one walk, a few predictions at a time: the scores, which would be the
-    largest array of training, stay in the processor's cache and are never kept."""
+    """Loss and gradient in one walk, some predictions at a time: the scores, which would be the
+    largest array of training, are never kept."""
 
     @staticmethod
     def forward(
@@ -97,15 +117,17 @@ class _SampledLoss(torch.autograd.Function):
         bias: Tensor,
         hit: Tensor,
     ) -> Tensor:
-        d_h, d_weight = torch.empty_like(h), torch.zeros_like(weight)
+        d_h, d_weight = torch.empty_like(h), torch.zeros_like(weight, dtype=bias.dtype)
         d_bias, d_true = torch.zeros_like(bias), torch.empty_like(true_bias)
-        true = (h * true_weight).sum(1) + true_bias
-        total = h.new_zeros(())
-        for begin in range(0, len(h), _PREDICTIONS_AT_ONCE):
-            part = slice(begin, begin + _PREDICTIONS_AT_ONCE)
-            scores = torch.addmm(bias, h[part], weight.t())  # (prediction, negative)
-            rows = (hit[part] >= 0).nonzero().squeeze(1)
-            scores[rows, hit[part][rows]] = -math.inf
+        true = (h * true_weight).sum(1, dtype=bias.dtype) + true_bias
+        total = bias.new_zeros(())
+        is_hit, place = (hit >= 0).unsqueeze(1), hit.clamp_min(0).unsqueeze(1)
+        at_once = _PREDICTIONS_AT_ONCE.get(h.device.type, _ELSEWHERE)
+        for begin in range(0, len(h), at_once):
+            part = slice(begin, begin + at_once)
+            scores = _scores(h[part], weight, bias)  # (prediction, negative)
+            kept = scores.gather(1, place[part]).masked_fill_(is_hit[part], -math.inf)
+            scores.scatter_(1, place[part], kept)
             highest = torch.maximum(scores.amax(1), true[part])
             scores.sub_(highest.unsqueeze(1)).exp_()
             own = (true[part] - highest).exp()
@@ -113,10 +135,14 @@ class _SampledLoss(torch.autograd.Function):
             total += (whole.log() + highest - true[part]).sum()
             d_true[part] = own / whole - 1
             d_scores = scores.div_(whole.unsqueeze(1))
-            torch.mm(d_scores, weight, out=d_h[part])
-            d_weight.addmm_(d_scores.t(), h[part])
             d_bias += d_scores.sum(0)
-        d_h.addcmul_(d_true.unsqueeze(1), true_weight)
+            d_scores = d_scores.to(h.dtype)
+            torch.mm(d_scores, weight, out=d_h[part])
+            if d_weight.dtype == h.dtype:
+                d_weight.addmm_(d_scores.t(), h[part])
+            else:
+                d_weight += d_scores.t() @ h[part]
+        d_h += (d_true.unsqueeze(1) * true_weight).to(h.dtype)
         ctx.save_for_backward(d_h, d_true.unsqueeze(1) * h, d_true, d_weight, d_bias)
         return total / len(h)
 
@@ -125,3 +151,9 @@ class _SampledLoss(torch.autograd.Function):
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor | None, ...]:
         share = d_loss / len(ctx.saved_tensors[0])
         return *(gradient * share for gradient in ctx.saved_tensors), None
+
+
+def _scores(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if h.dtype == bias.dtype:
+        return torch.addmm(bias, h, weight.t())
+    return torch.mm(h, weight.t()).to(bias.dtype).add_(bias)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import OutputError, ResumeError, UsageError
+from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.pretrained.folder import STATE_FILE
+from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import InputSettings, Notes, read_sentences
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import Corpus
-from elmo_cli.train.export import VOCABULARY_NAME, new_folder
+from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder, write_options
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.loop import LOG_NAME, Trainer
+from elmo_cli.train.language_model import load_language_model
+from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.loop import Trainer
+from elmo_cli.train.recipe import Recipe
 from elmo_cli.train.settings import TrainSettings
+from elmo_cli.train.team import Team
 
 FILTERS = {
     "lean": ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)),
@@ -24,60 +33,125 @@ FILTERS = {
 }
 
 
+@dataclass(frozen=True)
+class Start:
+    """What a run begins with.
+
+    Attributes:
+        options: sizes of a new biLM; None for those of `model`, or of the run that goes on.
+        model: a name or a folder of a model, whose weights, softmax and vocabulary are taken.
+        vocabulary: a vocabulary file for a new softmax; None to count the types of the text.
+        max_types, min_count: of a vocabulary that is counted.
+    """
+
+    options: Options | None = None
+    model: str | None = None
+    vocabulary: Path | None = None
+    max_types: int | None = None
+    min_count: int = 1
+
+
 def pretrain(
     texts: Sequence[str],
     folder: Path,
-    options: Options,
+    start: Start,
     settings: TrainSettings,
     *,
     heldout: Sequence[str] = (),
     reading: InputSettings | None = None,
-    max_types: int | None = None,
-    min_count: int = 1,
-    vocabulary: Path | None = None,
     overwrite: bool = False,
     resume: bool = False,
     notes: Notes | None = None,
     report: Callable[[dict[str, Any]], None] = lambda line: None,
+    recipe: Recipe | None = None,
+    team: Team | None = None,
 ) -> Progress:
-    """Train a biLM from the beginning, and write it as a model folder.
+    """Train a biLM, and write it as a model folder.
 
     Args:
         texts, heldout: names of text files; held-out text is only measured.
-        folder: of the model; its checkpoint and log stand there too.
+        folder: of the model; its checkpoint, log and recipe stand there too.
         reading: how both are read.
-        max_types, min_count: of the vocabulary that is counted in `texts`.
-        vocabulary: a vocabulary file to take instead.
         overwrite: begin anew where the folder holds a run already.
         resume: go on with the run in `folder`.
         report: called with each line of the log.
+        recipe: what is written into the folder, so that the run can be repeated.
+        team: the processes that train together; None for this one alone, on the CPU.
     Raises:
         OutputError: the folder holds a run already, or can't be written to.
-        InputError, TrainingError, ResumeError: as their places say.
+        InputError, TrainingError, ResumeError, ModelError: as their places say.
     """
-    if not resume and not overwrite:
-        _refuse_old_run(folder)
+    team = team or Team()
+    if resume:
+        _refuse_no_run(folder)
+    else:
+        _refuse_own_source(folder, start)
+        if not overwrite:
+            _refuse_old_run(folder)
+    options = _options(folder, start, resume=resume)
     corpus = Corpus.read(_tokens(texts, reading, notes), max_characters=options.max_characters)
     measured = None
     if heldout:
         found = _tokens(heldout, reading, Notes())
         measured = Corpus.read(found, max_characters=options.max_characters)
-    if resume and vocabulary is None:
-        vocabulary = folder / VOCABULARY_NAME
+    bilm, head, types = _first_weights(folder, start, options, corpus, settings, resume=resume)
+    bilm, head = bilm.to(team.device), head.to(team.device)
+    trainer = Trainer(bilm, head, types, corpus, measured, settings, folder, report, team)
+    team.wait()  # until every process has looked at the folder
+    if resume:
+        trainer.resume()
+        team.wait()
+    team.first_does(lambda: _prepare(folder, options, types, recipe, resume=resume))
+    return trainer.train()
+
+
+def _first_weights(
+    folder: Path,
+    start: Start,
+    options: Options,
+    corpus: Corpus,
+    settings: TrainSettings,
+    *,
+    resume: bool,
+) -> tuple[BiLM, NextToken, Vocabulary]:
+    if start.model is not None and not resume:
+        model = load_language_model(start.model)
+        bilm, head = model.bilm.train().requires_grad_(), model.head.requires_grad_()
+        return bilm, head, model.vocabulary
+    vocabulary = folder / VOCABULARY_NAME if resume else start.vocabulary
     types = (
         Vocabulary.read(vocabulary)
         if vocabulary is not None
-        else corpus.vocabulary(min_count=min_count, max_types=max_types)
+        else corpus.vocabulary(min_count=start.min_count, max_types=start.max_types)
     )
-    bilm, head = new_model(options, corpus.predicted_counts(types), seed=settings.seed)
-    trainer = Trainer(bilm, head, types, corpus, measured, settings, folder, report)
+    return *new_model(options, corpus.predicted_counts(types), seed=settings.seed), types
+
+
+def _options(folder: Path, start: Start, *, resume: bool) -> Options:
+    if start.options is not None:
+        return start.options
     if resume:
-        trainer.resume()
-    else:
+        return Options.from_file(folder / OPTIONS_NAME)
+    return Options.from_file(locate(start.model).options)
+
+
+def _prepare(
+    folder: Path, options: Options, types: Vocabulary, recipe: Recipe | None, *, resume: bool
+) -> None:
+    """Write what a resumed run needs before the first model is exported, and the recipe."""
+    if not resume:
         new_folder(folder)
+        try:
+            for old in (folder / LOG_NAME, folder / STATE_FILE, *folder.glob("best-*.pt")):
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"{folder}: can't be written to ({error.strerror})", "name another with `-o`"
+            ) from None
         types.write(folder / VOCABULARY_NAME)
-        (folder / LOG_NAME).unlink(missing_ok=True)
-    return trainer.train()
+        write_options(folder, options)
+    if recipe is not None:
+        recipe.write(folder)
 
 
 def _tokens(
@@ -92,4 +166,22 @@ def _refuse_old_run(folder: Path) -> None:
             raise OutputError(
                 f"{folder}: holds {name} of an earlier run",
                 "`--resume` goes on with it, `--overwrite` begins anew",
+            )
+
+
+def _refuse_no_run(folder: Path) -> None:
+    """Say what there is before a text is read for nothing."""
+    if not (folder / checkpoint.FILE_NAME).exists():
+        raise ResumeError(
+            f"{folder / checkpoint.FILE_NAME}: no such checkpoint", "start without `--resume`"
+        )
+
+
+def _refuse_own_source(folder: Path, start: Start) -> None:
+    if start.model is not None and folder.exists():
+        source = locate(start.model).weights.parent
+        if folder.resolve() == source.resolve():
+            raise UsageError(
+                f"{folder}: holds the model that training is to begin with",
+                "`-o DIR` names another folder; the model stays as it is",
             )

@@ -18,9 +18,11 @@ from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 Weights = tuple[Tensor, Tensor, Tensor | None]
 
 
-def stacked_weights(layers: list[ProjectedLSTM]) -> Weights:
+def stacked_weights(layers: list[ProjectedLSTM], dtype: torch.dtype | None = None) -> Weights:
     """The weights of one layer in each direction, side by side.
 
+    Args:
+        dtype: what they are turned into; None for as they are.
     Returns:
         Gates over [x ; h], (direction, 2 * projection, 4 * cell); their bias with the forget bias
         in it, (direction, 1, 4 * cell); projection (direction, cell, projection), or None.
@@ -31,16 +33,20 @@ def stacked_weights(layers: list[ProjectedLSTM]) -> Weights:
     forget = torch.zeros_like(layers[0].input.bias)
     forget[2 * cell : 3 * cell] = FORGET_BIAS
     bias = torch.stack([k.input.bias + forget for k in layers]).unsqueeze(1)
+    stacked = torch.stack(gates).to(dtype), bias.to(dtype)
     if not layers[0].options.lstm_projection:
-        return torch.stack(gates), bias, None
+        return *stacked, None
     projection = torch.stack([k.projection.get_parameter("weight").t() for k in layers])
-    return torch.stack(gates), bias, projection
+    return *stacked, projection.to(dtype)
 
 
 def scan(
     x: Tensor, h: Tensor, c: Tensor, weights: Weights, clips: tuple[float | None, float | None]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Read a window.
+
+    Products and gates are computed in the type of `x` and of the weights, cells in the type of `c`:
+    of bfloat16's eight digits a cell would lose one in every few steps.
 
     Args:
         x: (token, direction, row, projection).
@@ -74,7 +80,7 @@ class _Scan(torch.autograd.Function):
         n_tokens, n_directions, n_rows, size = x.shape
         n_cells = c.shape[2]
         acts = x.new_empty(n_tokens, n_directions, n_rows, 4 * n_cells)
-        cells = x.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
+        cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
         squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
         read = x.new_empty(n_tokens + 1, n_directions, n_rows, 2 * size)  # [x ; h]
         read[:-1, ..., :size] = x

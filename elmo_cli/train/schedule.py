@@ -10,7 +10,6 @@ from torch import nn
 
 from elmo_cli.train.settings import TrainSettings
 
-_WARM_UP_STEPS = 200
 _LAST_FACTOR = 0.05
 
 
@@ -36,14 +35,15 @@ def set_rate(
         step: from 0.
         share_done: of the whole run, 0 to 1.
     """
-    rate = settings.peak_rate * _factor(settings.optimizer, step, share_done)
+    rate = settings.peak_rate * _factor(settings, step, share_done)
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
-def _factor(name: str, step: int, share_done: float) -> float:
+def _factor(settings: TrainSettings, step: int, share_done: float) -> float:
     """Adagrad's rate stays; AdamW's goes up in a line, then down half a cosine."""
-    if name == "adagrad":
+    if settings.optimizer == "adagrad":
         return 1.0
+    rise = min(1.0, (step + 1) / max(1, settings.warm_up_steps))
     fall = 0.5 * (1 + math.cos(math.pi * min(share_done, 1.0)))
-    return min(1.0, (step + 1) / _WARM_UP_STEPS) * (_LAST_FACTOR + (1 - _LAST_FACTOR) * fall)
+    return rise * (_LAST_FACTOR + (1 - _LAST_FACTOR) * fall)

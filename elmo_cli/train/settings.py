@@ -2,66 +2,140 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from elmo_cli.errors import UsageError
 
 RATES = {"adagrad": 0.2, "adamw": 2.5e-3}  # of the original; from short runs
 
+# What may change when a run is resumed, and leaves what was trained so far as it is.
+FREE = frozenset(
+    (
+        "max_seconds",
+        "max_steps",
+        "max_tokens",
+        "max_epochs",
+        "rate",
+        "log_steps",
+        "checkpoint_s",
+        "look_steps",
+        "patience",
+        "keep_best",
+        "precision",
+    )
+)
+PRECISIONS = ("float32", "bf16")
+LIMITS = ("max_seconds", "max_steps", "max_tokens", "max_epochs")
+
 
 @dataclass(frozen=True)
 class TrainSettings:
     """How to train; checked when it is made.
 
+    A *step* is one change of the weights; a run ends at the first of its limits. A *look* is a
+    checkpoint with a measurement on the held-out text.
+
     Attributes:
-        rows: rows of the stream in each direction.
+        rows: rows of the stream that are read side by side, in each direction and by each process.
+        accumulate: windows in a step. Each has `rows` rows of its own, so that a step is that of
+            `accumulate` times as many rows, computed in parts: it takes the memory of one.
         steps: tokens of a row in one window.
         optimizer: "adamw", with warm-up and decay, or "adagrad", as bilm-tf has it.
         rate: learning rate; None for the usual one of the optimizer.
+        warm_up_steps: steps in which AdamW's rate rises from zero.
         dropout: share of values dropped, where the originals do.
         clip: bound of the gradient's norm, counted for the loss times 20 as in the originals.
         negatives: types drawn for the sampled softmax.
         full_softmax: vocabularies of at most so many types are not sampled.
-        max_seconds: time for training, with all checkpoints but the last; None for no limit.
-        max_steps: windows; None for no limit.
+        max_seconds: time for training, the last look and the export among it.
+        max_steps: steps.
+        max_tokens: tokens trained on in each direction.
+        max_epochs: times that the text is read, 1.5 being one and a half.
+        patience: stop after so many looks in a row without a better held-out perplexity.
+        keep_best: what is exported are the weights of the look with the best held-out perplexity,
+            the one before the first window among them.
+        precision: "float32", or "bf16": products in bfloat16; weights, cells and sums in float32.
         seed: of all random numbers.
-        log_steps: windows between two lines of the log.
-        checkpoint_s: seconds between two checkpoints, each with a look at the held-out text.
+        log_steps: steps between two lines of the log.
+        checkpoint_s: seconds between two looks.
+        look_steps: steps between two looks, besides; None for none.
     Raises:
-        UsageError: a value that makes no sense, or neither limit.
+        UsageError: a value that makes no sense, or no limit.
     """
 
     rows: int = 32
+    accumulate: int = 1
     steps: int = 20
     optimizer: str = "adamw"
     rate: float | None = None
+    warm_up_steps: int = 200
     dropout: float = 0.1
     clip: float = 10.0
     negatives: int = 2048
     full_softmax: int = 8192
     max_seconds: float | None = None
     max_steps: int | None = None
+    max_tokens: int | None = None
+    max_epochs: float | None = None
+    patience: int | None = None
+    keep_best: bool = False
+    precision: str = "float32"
     seed: int = 0
     log_steps: int = 100
     checkpoint_s: float = 600.0
+    look_steps: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_seconds is None and self.max_steps is None:
+        if all(getattr(self, name) is None for name in LIMITS):
             raise UsageError(
-                "pretrain: neither --max-seconds nor --max-steps is given",
+                "neither --max-seconds nor --max-steps, --max-tokens or --max-epochs is given",
                 "`--max-seconds 3600` trains for an hour",
             )
         if self.optimizer not in RATES:
             raise UsageError(
                 f"--optimizer: no {self.optimizer!r}", f"choose one of {', '.join(RATES)}"
             )
-        if self.rate is not None and not 0 < self.rate < float("inf"):
+        if self.precision not in PRECISIONS:
             raise UsageError(
-                f"--rate: {self.rate}, not a positive number",
-                f"leave it out for {RATES[self.optimizer]:g}",
+                f"--precision: no {self.precision!r}", f"choose one of {', '.join(PRECISIONS)}"
+            )
+        for name in ("rate", "clip", "checkpoint_s", *LIMITS):
+            _check_positive(name, getattr(self, name))
+        for name in (
+            "rows",
+            "accumulate",
+            "steps",
+            "negatives",
+            "log_steps",
+            "look_steps",
+            "patience",
+        ):
+            _check_at_least(name, getattr(self, name), 1)
+        _check_at_least("warm_up_steps", self.warm_up_steps, 0)
+        if not 0 <= self.dropout < 1:
+            raise UsageError(
+                f"--dropout: {self.dropout:g}, not a share from 0 to less than 1",
+                "the originals have 0.1",
             )
 
     @property
     def peak_rate(self) -> float:
         """The learning rate before any schedule."""
         return RATES[self.optimizer] if self.rate is None else self.rate
+
+
+def _check_positive(name: str, value: float | None) -> None:
+    if value is not None and not 0 < value < math.inf:
+        raise UsageError(
+            f"{_option(name)}: {value}, not a positive number", "give one, or leave it out"
+        )
+
+
+def _check_at_least(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise UsageError(f"{_option(name)}: {value}, less than {least}", f"give {least} or more")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

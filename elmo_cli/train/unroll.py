@@ -25,7 +25,7 @@ _TYPES_AT_ONCE = 256
 
 
 def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor:
-    """Vectors of types: (type, char) -> (type, projection).
+    """Vectors of types, on the device of `char_cnn`: (type, char) -> (type, projection).
 
     Types go by length, and the padding after the longest of a group is cut off but for one window
     of the widest filter. All windows further right hold nothing but padding, as that one does, so
@@ -39,8 +39,8 @@ def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor
         group = order[begin : begin + _TYPES_AT_ONCE]
         n_places = int(lengths[group[-1]]) + widest
         ids = torch.from_numpy(characters[group, :n_places].astype(np.int64))
-        vectors.append(char_cnn(ids))
-    back = torch.from_numpy(np.argsort(order, kind="stable"))
+        vectors.append(char_cnn(ids.to(char_cnn.embedding.weight.device)))
+    back = torch.from_numpy(np.argsort(order, kind="stable")).to(vectors[0].device)
     return torch.cat(vectors).index_select(0, back)
 
 
@@ -48,7 +48,7 @@ def token_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16], numbers:
     """Vectors of tokens that are given as numbers of types: any shape -> shape + (projection,)."""
     distinct, place = np.unique(numbers, return_inverse=True)
     vectors = type_vectors(char_cnn, characters[distinct])
-    index = torch.from_numpy(place.reshape(-1).astype(np.int64))
+    index = torch.from_numpy(place.reshape(-1).astype(np.int64)).to(vectors.device)
     return vectors.index_select(0, index).view(*numbers.shape, -1)
 
 
@@ -72,7 +72,12 @@ class Dropout:
 
 
 def unroll(
-    bilm: BiLM, vectors: Tensor, state: State, dropout: Dropout | None = None
+    bilm: BiLM,
+    vectors: Tensor,
+    state: State,
+    dropout: Dropout | None = None,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, State]:
     """The top layer's outputs in a window.
 
@@ -82,19 +87,21 @@ def unroll(
         state: that the window before left.
         dropout: on the input of each LSTM layer and on the output of the top one, and nowhere else
             (bilm-tf `bilm/training.py`); None for none.
+        dtype: of the products, such as bfloat16; None for that of the vectors.
     Returns:
-        Outputs (token, direction, row, projection); the state after the window, detached.
+        Outputs (token, direction, row, projection) in `dtype`; the state after the window,
+        detached, in the type it came in.
     """
     options = bilm.options
-    x, h_after, c_after = vectors, [], []
+    x, h_after, c_after = vectors.to(dtype), [], []
     for k in range(options.n_layers):
         layers = [cast(ProjectedLSTM, lm.layers[k]) for lm in (bilm.forward_lm, bilm.backward_lm)]
         read = dropout(x) if dropout else x
         clips = options.cell_clip, options.proj_clip
-        y, h, c = scan(read, state.h[k], state.c[k], stacked_weights(layers), clips)
+        y, h, c = scan(read, state.h[k], state.c[k], stacked_weights(layers, dtype), clips)
         # The residual adds what the layer has read, dropout in it.
         x = y + read if options.skip and k > 0 else y
-        h_after.append(h)
+        h_after.append(h.to(state.h.dtype))
         c_after.append(c)
     top = dropout(x) if dropout else x
     return top, State(torch.stack(h_after), torch.stack(c_after))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,40 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiny_run import OPTIONS, SETTINGS, log, trainer, weights
 
 from elmo_cli.errors import ResumeError, TrainingError, UsageError
-from elmo_cli.model.options import Options
 from elmo_cli.train.checkpoint import FILE_NAME
-from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.loop import LOG_NAME, Trainer
 from elmo_cli.train.perplexity import perplexity
 from elmo_cli.train.settings import TrainSettings
-
-OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection=16, cell=32, char_dim=8)
-NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes", "fears"]
-SENTENCES = [
-    ["the", NOUNS[i % 4], VERBS[(i + j) % 4], "a", NOUNS[(i + 2 * j) % 4], "."]
-    for i in range(4)
-    for j in range(10)
-]
-SETTINGS = TrainSettings(rows=4, steps=10, max_steps=12, rate=0.01, log_steps=4)
-
-
-def trainer(folder: Path, settings: TrainSettings = SETTINGS, **options: Any) -> Trainer:
-    corpus = Corpus.read(SENTENCES)
-    vocabulary = corpus.vocabulary()
-    counts = corpus.predicted_counts(vocabulary)
-    bilm, head = new_model(replace(OPTIONS, **options), counts, seed=3)
-    return Trainer(bilm, head, vocabulary, corpus, corpus, settings, folder)
-
-
-def weights(trained: Trainer) -> list[torch.Tensor]:
-    return [*trained.bilm.parameters(), *trained.head.parameters()]
-
-
-def log(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / LOG_NAME).read_text().splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +98,8 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
     with torch.no_grad():
         again.head.bias.fill_(float("nan"))
     with pytest.raises(
-        TrainingError, match=r"step 5: the loss is nan at a rate of 0\.01"
+        TrainingError,
+        match=r"step 5: the loss or its gradient is no number, at a rate of 0\.01",
     ) as caught:
         again.train()
     assert "--rate 0.0025" in caught.value.hint

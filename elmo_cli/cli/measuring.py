@@ -1,0 +1,187 @@
+"""What `elmo perplexity` does between its options and the library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+import torch
+
+from elmo_cli.cli import console
+from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+from elmo_cli.embed.apart import check_apart
+from elmo_cli.embed.warm import warm_state
+from elmo_cli.engine.device import choose_device, set_threads
+from elmo_cli.errors import UsageError
+from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.new_text import check_new, write_text
+from elmo_cli.text.notes import Notes
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.language_model import LanguageModel, load_language_model
+from elmo_cli.train.perplexity import Perplexity, perplexity_of
+from elmo_cli.train.scores import Scores, score
+from elmo_cli.train.source_lines import SourceLines
+
+_MUCH_UNKNOWN = 0.5
+_COLUMNS = (
+    "source",
+    "line",
+    "tokens",
+    "unknown",
+    "predictions",
+    "forward",
+    "backward",
+    "perplexity",
+)
+
+
+def perplexity_command(given: dict[str, Any]) -> None:
+    """Run `elmo perplexity` with the values of its options."""
+    table, quiet, notes = given["sentences"], given["quiet"], Notes()
+    _check(given)
+    set_threads(given["threads"])
+    device = choose_device(given["device"])
+    read_sentences(given["texts"], reading_of(given))  # looks at the names, and reads nothing yet
+    model = load_language_model(
+        given["model"],
+        options=given["options"],
+        weights=given["weights"],
+        softmax=given["softmax"],
+        vocabulary=given["vocabulary"],
+    )
+    if table:
+        _check_apart(table, given, model.where)
+    lines = SourceLines()
+    scores = _scores(model, device, lines, notes, given)
+    measured = perplexity_of(scores)
+    if table == "-":
+        with console.binary_stdout() as out:
+            out.writelines(line.encode() for line in _table(scores, lines))
+    elif table:
+        write_text(table, _table(scores, lines))
+    say_noticed(notes, quiet=quiet)
+    if measured.unknown > _MUCH_UNKNOWN:
+        console.note(
+            f"warning: the vocabulary lacks {measured.unknown:.0%} of the tokens; is it in the "
+            "language of the text, and does raw text need `--tokenize`?",
+            quiet=quiet,
+        )
+    if given["as_json"]:
+        facts = _as_object(measured, model.bilm.name, given["state"], notes)
+        click.echo(json.dumps(facts))
+    else:
+        for line in _summary(measured, model.bilm.name, given["state"]):
+            if table == "-":
+                console.note(line, quiet=quiet)
+            else:
+                click.echo(line)
+    refuse_skipped(notes)
+
+
+def _scores(
+    model: LanguageModel,
+    device: torch.device,
+    lines: SourceLines,
+    notes: Notes,
+    given: dict[str, Any],
+) -> Scores:
+    bilm, head = model.bilm.to(device), model.head.to(device)
+    max_characters = bilm.options.max_characters
+    reading = reading_of(given, max_characters=max_characters)
+    sentences = lines.noted(read_sentences(given["texts"], reading, notes))
+    corpus = Corpus.read(sentences, max_characters=max_characters)
+    total = corpus.n_tokens + corpus.n_sentences
+    with console.bar(total, "predictions", quiet=given["quiet"]) as bar:
+        return score(
+            bilm,
+            head,
+            model.vocabulary,
+            corpus,
+            start=warm_state(bilm) if given["state"] == "warm" else None,
+            carry=given["state"] == "carry",
+            n_rows=given["rows"] or 1,
+            warm_up=given["warm_up"] or 0,
+            advance=bar.advance,
+        )
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Refuse options that contradict each other, and a place where no table can be written."""
+    if given["state"] != "carry":
+        for name, option in (("rows", "--rows"), ("warm_up", "--warm-up")):
+            if given[name] is not None:
+                raise UsageError(
+                    f"{option} {given[name]}: has no meaning for --state {given['state']}",
+                    "`--state carry` reads a text in rows",
+                )
+    table = given["sentences"]
+    if table is None:
+        if given["overwrite"]:
+            raise UsageError("--overwrite: no file is written", "`--sentences FILE` names one")
+        return
+    if table == "-" and given["as_json"]:
+        raise UsageError(
+            "--json: standard output takes the table of sentences", "`--sentences FILE` writes it"
+        )
+    if table != "-":
+        check_new(table, overwrite=given["overwrite"])
+
+
+def _check_apart(table: str, given: dict[str, Any], model: str) -> None:
+    try:
+        check_apart(table, given["texts"], [model, given["softmax"], given["vocabulary"]])
+    except UsageError as error:
+        raise UsageError(error.message, "`--sentences` names another file") from None
+
+
+def _table(scores: Scores, lines: SourceLines) -> Iterator[str]:
+    yield "\t".join(_COLUMNS) + "\n"
+    for one in scores.sentences():
+        source, line = lines[one.number]
+        numbers = f"{line}\t{one.tokens}\t{one.unknown}\t{one.predictions}"
+        likelihoods = f"{one.forward:.6f}\t{one.backward:.6f}\t{one.perplexity:.6f}"
+        yield f"{source}\t{numbers}\t{likelihoods}\n"
+
+
+def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
+    bits = measured.bits_per_byte
+    yield f"{'':<14}{'forward':>10}{'backward':>10}{'average':>10}"
+    for name, row, digits in (("perplexity", measured, 2), ("bits per byte", bits, 4)):
+        yield f"{name:<14}" + "".join(
+            f"{value:>10.{digits}f}" for value in (row.forward, row.backward, row.average)
+        )
+    yield (
+        f"{measured.predictions:,} predictions in each direction; {measured.tokens:,} tokens in "
+        f"{measured.sentences:,} sentences; {measured.unknown:.2%} unknown, whose spelling takes "
+        f"{bits.spelling:.4f} bits per byte"
+    )
+    if measured.left_out:
+        yield (
+            f"{measured.left_out:,} more predictions were not counted: sentences of the warm-up, "
+            "and what the rows held when one had run dry"
+        )
+    yield f"model {model}, state {state}"
+
+
+def _as_object(measured: Perplexity, model: str, state: str, notes: Notes) -> dict[str, Any]:
+    return {
+        "model": model,
+        "state": state,
+        "tokens": measured.tokens,
+        "predictions": measured.predictions,
+        "left_out": measured.left_out,
+        "sentences": measured.sentences,
+        "unknown": measured.unknown,
+        "perplexity": {
+            "forward": measured.forward,
+            "backward": measured.backward,
+            "average": measured.average,
+        },
+        "bits_per_byte": asdict(measured.bits_per_byte),
+        "truncated_tokens": notes.truncated_tokens,
+        "skipped": [list(place) for place in notes.skipped],
+        "warnings": notes.warnings,
+    }

@@ -1,0 +1,58 @@
+"""What commands that read text do alike: their settings, their warnings, what was left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elmo_cli.cli import console
+from elmo_cli.errors import SkippedError, UsageError
+from elmo_cli.text.notes import Notes
+from elmo_cli.text.settings import InputSettings
+
+_FIELDS = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
+
+
+def reading_of(given: dict[str, Any], *, max_characters: int = 50) -> InputSettings:
+    """How the text is to be read, from the values of `input_options`.
+
+    Raises:
+        UsageError: options that contradict each other, or an empty name of a text.
+    """
+    if "" in given["texts"]:
+        raise UsageError("a name is empty: TEXT", "is a variable of the shell not set?")
+    fields = {name: given[name] for name in _FIELDS}
+    return InputSettings(**fields, max_characters=max_characters)
+
+
+def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:
+    """Print what the readers noticed.
+
+    Args:
+        is_cut: whether a model reads the tokens, which cuts long ones.
+    """
+    for warning in notes.warnings:
+        console.note(f"warning: {warning}", quiet=quiet)
+    if is_cut and notes.truncated_tokens and notes.first_truncated is not None:
+        token, source, line = notes.first_truncated
+        console.note(
+            f"warning: {notes.truncated_tokens:,} tokens are longer than the model reads and were "
+            f"cut; the first is `{token}` ({source}, line {line})",
+            quiet=quiet,
+        )
+
+
+def refuse_skipped(notes: Notes) -> None:
+    """Exit code 3 when input was left out.
+
+    Raises:
+        SkippedError: there are such places.
+    """
+    if not notes.skipped:
+        return
+    source, line, why = notes.skipped[0]
+    n_skipped = len(notes.skipped)
+    what = "1 line was" if n_skipped == 1 else f"{n_skipped:,} lines were"
+    raise SkippedError(
+        f"{what} left out, the first {source}, line {line}: {why}",
+        "all others are done; `--on-error stop` ends at the first",
+    )

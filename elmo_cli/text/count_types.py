@@ -1,0 +1,70 @@
+"""The types of a text and how often each stands in it; memory grows with the types alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.text.vocabulary import SPECIALS, Vocabulary, fits_a_line
+
+
+@dataclass(frozen=True)
+class TypeCounts:
+    """What a vocabulary is made from.
+
+    Attributes:
+        counts: how often each type is a token of the text.
+        n_sentences: those without tokens left out.
+    """
+
+    counts: Counter[str]
+    n_sentences: int
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sequence[str]]) -> TypeCounts:
+        """Count sentences as they come.
+
+        Raises:
+            InputError: there is no token.
+        """
+        counts: Counter[str] = Counter()
+        n_sentences = 0
+        for sentence in sentences:
+            counts.update(sentence)
+            n_sentences += len(sentence) > 0
+        if not counts:
+            raise InputError("the text: no sentence in it", "give a text with tokens in it")
+        return cls(counts, n_sentences)
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of the text."""
+        return self.counts.total()
+
+    @property
+    def misfits(self) -> list[str]:
+        """Types that no vocabulary file can hold."""
+        return [token for token in self.counts if not fits_a_line(token)]
+
+    def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
+        """The types, as `Vocabulary.count` chooses and orders them.
+
+        Raises:
+            UsageError: none is seen `min_count` times.
+        """
+        vocabulary = Vocabulary.count(self.counts, min_count=min_count, max_types=max_types)
+        if len(vocabulary) == len(SPECIALS):
+            raise UsageError(
+                f"--min-count {min_count}: the commonest type of the text is seen "
+                f"{max(self.counts.values())} times",
+                "give a smaller number, or more text",
+            )
+        return vocabulary
+
+    def coverage(self, vocabulary: Vocabulary) -> float:
+        """The share of the tokens that a vocabulary has, 0 to 1."""
+        unknown = vocabulary.unknown
+        known = sum(n for token, n in self.counts.items() if vocabulary.id(token) != unknown)
+        return known / self.n_tokens

@@ -1,0 +1,206 @@
+"""The text of a domain: what is trained on and what is held out, never a sentence of both."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.errors import TrainingError
+from elmo_cli.text.formats import InputSettings, Notes, read_sentences
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.domain_files import DomainFiles
+
+SHARE = 0.05  # of the text, set apart where no held-out text is named
+_FEWEST_SENTENCES = 20  # that can be split
+_ENOUGH_PARTS = 20  # documents, or the text is cut into pieces
+_PIECE = 20  # sentences
+_MANY_SHARED = 0.1
+
+Sentences = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The text of a domain.
+
+    Attributes:
+        corpus: to train on.
+        heldout: never trained on.
+        how: where the held-out text comes from, in words.
+        shared: share of the held-out sentences that stand in the training text too.
+    """
+
+    corpus: Corpus
+    heldout: Corpus
+    how: str
+    shared: float
+
+    @property
+    def text(self) -> str:
+        """What the two texts are known by when a run is resumed."""
+        return f"{known_by(self.corpus)}; held-out {known_by(self.heldout)}"
+
+
+def known_by(corpus: Corpus) -> str:
+    """Length and checksum of a text."""
+    return f"{corpus.n_tokens} tokens, crc {zlib.crc32(corpus.tokens.data):08x}"
+
+
+def read_domain(
+    files: DomainFiles,
+    reading: InputSettings | None = None,
+    *,
+    max_characters: int = 50,
+    notes: Notes | None = None,
+) -> Domain:
+    """Read the texts of a domain.
+
+    Where no held-out text is named, a twentieth is set apart: whole documents where there are
+    enough of them, else pieces of 20 sentences. Which ones depends on their content alone, so that
+    equal parts go to one side, and the same text is split in the same way in every run.
+
+    Args:
+        reading: how the texts are read.
+        notes: of the readers; warns where many held-out sentences are trained on too.
+    Raises:
+        TrainingError: no sentence, or too few to set some apart.
+        InputError, UsageError: as `text.read_sentences`.
+    """
+    notes = notes if notes is not None else Notes()
+    begins: list[int] = []
+    whole = _read(files.train, reading, max_characters, notes, begins)
+    if files.heldout:
+        corpus, heldout = whole, _read(files.heldout, reading, max_characters, notes, [])
+        how = ", ".join(files.heldout)
+    else:
+        apart, what = _set_apart(whole, np.asarray(begins, np.int64))
+        corpus, heldout = _only(whole, ~apart), _only(whole, apart)
+        how = f"{heldout.n_tokens / whole.n_tokens:.1%} of the domain, {what} set apart"
+    shared = _share_of(heldout, corpus)
+    if shared > _MANY_SHARED:
+        notes.warn(
+            "shared",
+            f"{shared:.0%} of the held-out sentences stand in the training text too; "
+            "figures on them say little about new text",
+        )
+    return Domain(corpus, heldout, how, shared)
+
+
+def evenly(corpus: Corpus, n_tokens: int) -> Corpus:
+    """Sentences from all over a text, of about `n_tokens` tokens together; all if it has fewer."""
+    every = max(1, round(corpus.n_tokens / n_tokens))
+    return _only(corpus, np.arange(corpus.n_sentences) % every == 0)
+
+
+def _read(
+    paths: Sequence[str],
+    reading: InputSettings | None,
+    max_characters: int,
+    notes: Notes,
+    begins: list[int],
+) -> Corpus:
+    """The sentences of some files; `begins` gets the numbers at which documents begin."""
+
+    def tokens() -> Iterator[tuple[str, ...]]:
+        number = 0
+        for sentence in read_sentences(paths, reading, notes):
+            if sentence.starts_document and (not begins or begins[-1] != number):
+                begins.append(number)
+            if sentence.tokens:
+                yield sentence.tokens
+                number += 1
+
+    try:
+        return Corpus.read(tokens(), max_characters=max_characters)
+    except TrainingError as error:
+        message = error.message.removeprefix("the text: ")
+        raise TrainingError(f"{', '.join(paths)}: {message}", error.hint) from None
+
+
+def _set_apart(corpus: Corpus, begins: Sentences) -> tuple[npt.NDArray[np.bool_], str]:
+    """Which sentences are held out, and in what parts.
+
+    Args:
+        begins: the first sentence of each document.
+    Raises:
+        TrainingError: there are too few sentences, or they are too much alike.
+    """
+    n_sentences = corpus.n_sentences
+    begins = np.append(begins[begins < n_sentences], n_sentences)
+    size = max(1, min(_PIECE, n_sentences // _FEWEST_SENTENCES))
+    # A piece ends with its document, lest it hold the end of one and the beginning of the next.
+    pieces = [np.arange(*ends, size) for ends in pairwise(begins)]
+    ways = [(np.append(np.concatenate(pieces), n_sentences), f"pieces of {size} sentences")]
+    if len(begins) > _ENOUGH_PARTS:
+        ways.insert(0, (begins, "whole documents"))
+    if n_sentences >= _FEWEST_SENTENCES:
+        for parts, what in ways:
+            apart = _some_of(corpus, parts)
+            if apart.any():
+                return apart, what
+    raise TrainingError(
+        f"the domain: {n_sentences} sentence{'s' * (n_sentences > 1)}, "
+        "too few or too much alike to set some apart as held-out text",
+        f"give {_FEWEST_SENTENCES} different sentences or more, or `--heldout FILE`",
+    )
+
+
+def _some_of(corpus: Corpus, parts: Sentences) -> npt.NDArray[np.bool_]:
+    """The sentences of some parts, a share of all tokens together; none where parts are too large.
+
+    Args:
+        parts: the first sentence of each, with the end of the text at last.
+    """
+    places = corpus.starts[parts]
+    known = [_hash(corpus, *ends) for ends in pairwise(places)]
+    lengths: Counter[bytes] = Counter()
+    for content, length in zip(known, np.diff(places).tolist(), strict=True):
+        lengths[content] += length
+    wanted, taken = SHARE * float(places[-1]), 0
+    held: set[bytes] = set()
+    for content in sorted(lengths):
+        if taken + lengths[content] <= 2 * wanted:
+            held.add(content)
+            taken += lengths[content]
+        if taken >= wanted:
+            break
+    is_apart = np.asarray([content in held for content in known])
+    return np.repeat(is_apart, np.diff(parts))
+
+
+def _hash(corpus: Corpus, begin: int, end: int) -> bytes:
+    """Of the tokens themselves: the numbers of types depend on what stands before."""
+    text = "\n".join(corpus.types[k] for k in corpus.tokens[begin:end])
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _only(corpus: Corpus, wanted: npt.NDArray[np.bool_]) -> Corpus:
+    """Some sentences of a text as a text of its own."""
+    lengths = np.diff(corpus.starts)
+    tokens = corpus.tokens[np.repeat(wanted, lengths)]
+    types, numbers = np.unique(tokens, return_inverse=True)  # the borders stay the first two
+    return Corpus(
+        numbers.astype(np.int32),
+        np.concatenate([[0], np.cumsum(lengths[wanted])]).astype(np.int64),
+        tuple(corpus.types[k] for k in types),
+        corpus.characters[types],
+    )
+
+
+def _share_of(heldout: Corpus, corpus: Corpus) -> float:
+    there = set(_hashes(corpus))
+    return sum(content in there for content in _hashes(heldout)) / heldout.n_sentences
+
+
+def _hashes(corpus: Corpus) -> Iterator[int]:
+    table = np.asarray([hash(token) for token in corpus.types], np.int64)
+    content = table[corpus.tokens]
+    starts = corpus.starts.tolist()
+    return (hash(content[begin:end].tobytes()) for begin, end in pairwise(starts))

@@ -1,0 +1,114 @@
+"""The files of a domain: which of a folder's are read, and which of them are held out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo_cli.errors import InputError, UsageError
+
+_PACKED = (".gz", ".xz")
+_TEXTS = (".txt", ".conllu", ".conll", ".jsonl", ".jsonlines", "")
+# What people call the part of a text that is not trained on.
+_HELD_OUT = re.compile(r"(?:held[-_]?out|valid(?:ation)?|val|dev|test)(?![a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class DomainFiles:
+    """What is read of a domain.
+
+    Attributes:
+        train: texts to train on, in the order in which they are read.
+        heldout: texts that are only measured; empty where nobody named one.
+        left_out: files of the folders that are no texts by their names.
+    """
+
+    train: tuple[str, ...]
+    heldout: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def domain_files(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainFiles:
+    """The texts of folders and files.
+
+    A folder gives its .txt, .conllu, .conll and .jsonl files, packed as .gz or .xz or not, in order
+    of name; folders in it are not looked into. A file of a folder that is called like a held-out
+    text (heldout, dev, valid, test at the beginning of its name) is never trained on; it is the
+    held-out text if no other is named.
+
+    Args:
+        domain: folders and files, "-" for standard input.
+        heldout: files to measure on; taken out of the domain where they are among its files.
+    Raises:
+        UsageError: nothing is left to train on, or a folder is named as held-out text.
+        InputError: a folder without texts, or one that can't be read.
+    """
+    train: list[str] = []
+    found: list[str] = []
+    left_out: list[str] = []
+    for place in domain:
+        if not os.path.isdir(place):
+            train.append(place)
+            continue
+        texts, others = _in_folder(Path(place))
+        named = [path for path in texts if _HELD_OUT.match(Path(path).name)]
+        train += [path for path in texts if path not in named]
+        found += named
+        left_out += others
+    for path in heldout:
+        if os.path.isdir(path):
+            raise UsageError(
+                f"--heldout {path}: a folder, not a file", "name the files, `--heldout` before each"
+            )
+    measured = list(heldout) or found
+    unused = [path for path in found if not _among(path, measured)]
+    train = [path for path in train if not _among(path, measured)]
+    if not train:
+        raise UsageError(
+            f"{', '.join(domain)}: nothing is left to train on but held-out text "
+            f"({', '.join(measured)})",
+            "name texts to train on with `--domain`, other ones with `--heldout`",
+        )
+    return DomainFiles(tuple(train), tuple(measured), tuple(left_out + unused))
+
+
+def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
+    """Its texts, and its other files."""
+    try:
+        files = sorted(str(path) for path in folder.iterdir() if path.is_file())
+    except OSError as error:
+        raise InputError(
+            f"{folder}: can't be read ({error.strerror or error})", "check the folder's rights"
+        ) from None
+    texts = [path for path in files if _is_text(path)]
+    if not texts:
+        there = "the folder is empty" if not files else f"{len(files)} files of other kinds"
+        raise InputError(
+            f"{folder}: no text in it ({there})",
+            "a domain is a folder of .txt, .conllu or .jsonl files, .gz and .xz too, or the files",
+        )
+    return texts, [path for path in files if path not in texts]
+
+
+def _is_text(path: str) -> bool:
+    name = Path(path).name.lower()
+    if name.startswith("."):
+        return False
+    stem = name
+    for suffix in _PACKED:
+        stem = stem.removesuffix(suffix)
+    suffix = Path(stem).suffix
+    return suffix in _TEXTS and (suffix != "" or stem != name)
+
+
+def _among(path: str, others: Iterable[str]) -> bool:
+    def same(one: str, other: str) -> bool:
+        try:
+            return os.path.samefile(one, other)
+        except OSError:
+            return one == other
+
+    return any(same(path, other) for other in others)

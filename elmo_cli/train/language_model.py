@@ -1,0 +1,94 @@
+"""A whole language model: a biLM with the softmax and the vocabulary that it predicts with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+
+from elmo_cli.errors import ModelError
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
+from elmo_cli.pretrained.load import Place, load, locate
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.weightfile.read import open_weights
+from elmo_cli.weightfile.softmax_file import read_softmax
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """What is needed to predict a text.
+
+    Attributes:
+        bilm: with its name, its sha256 and its warm state if one is stored with it.
+        head: the softmax, shared by both directions.
+        vocabulary: of `head`; the id of a type is its row there.
+        where: the folder that the weights of the biLM lie in.
+    """
+
+    bilm: BiLM
+    head: NextToken
+    vocabulary: Vocabulary
+    where: str
+
+
+def load_language_model(
+    model: Place | None = None,
+    *,
+    options: Place | None = None,
+    weights: Place | None = None,
+    softmax: Place | None = None,
+    vocabulary: Place | None = None,
+) -> LanguageModel:
+    """A biLM with its softmax and its vocabulary, all in float32 on the CPU.
+
+    Args:
+        model: a name of `elmo models list`, a folder, a weight file, a zip or tar file; None for
+            the bundled model.
+        options, weights: the two files of a biLM, without `model`.
+        softmax: a file with softmax/W and softmax/b; if not given, the one beside the weights or
+            the one inside them.
+        vocabulary: the types that the softmax predicts, one a line; if not given, the one beside
+            the weights.
+    Raises:
+        ModelError: no such model, or it has no softmax or no vocabulary.
+        OptionsError, WeightFileError: files that are damaged or do not go together.
+        InputError: a vocabulary without one of the specials, or that can't be read.
+        UsageError, OutputError: as `pretrained.load`.
+    """
+    files = locate(model, options=options, weights=weights)
+    softmax = softmax if softmax is not None else softmax_of(files)
+    vocabulary = vocabulary if vocabulary is not None else files.vocabulary
+    # What is missing is said before the weights are read, which may take a while.
+    if softmax is None:
+        raise ModelError(
+            f"{files.weights.parent}: this model has no softmax: no {SOFTMAX_FILE} beside "
+            f"{files.weights.name}, nor softmax/W in it",
+            "`--softmax FILE` names one, `elmo finetune` fits one to a text",
+        )
+    if vocabulary is None:
+        raise ModelError(
+            f"{files.weights.parent}: no {VOCABULARY_FILE} beside {files.weights.name}",
+            "`--vocabulary FILE` names the types that the softmax predicts, one a line",
+        )
+    bilm = load(model, options=options, weights=weights)
+    types = Vocabulary.read(Path(vocabulary))
+    head = read_softmax(
+        Path(softmax), n_types=len(types), projection=bilm.options.projection
+    ).requires_grad_(False)
+    return LanguageModel(bilm, head, types, str(files.weights.parent))
+
+
+def softmax_of(files: ModelFiles) -> Path | None:
+    """The file that holds the softmax of a model: beside the weights or inside them, None if there
+    is none.
+
+    Raises:
+        WeightFileError: the weight file is no readable HDF5 file.
+    """
+    if files.softmax is not None:
+        return files.softmax
+    with open_weights(files.weights) as file:
+        return files.weights if isinstance(file.get("softmax/W"), h5py.Dataset) else None

@@ -1,0 +1,97 @@
+"""The log of a run: JSON lines that a resumed run goes on with as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import InputError, OutputError
+
+FILE_NAME = "log.jsonl"
+
+
+class Log:
+    """Lines of JSON, added one by one.
+
+    Args:
+        path: of the file; made with the first line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write one line at the end.
+
+        Raises:
+            OutputError: the file can't be written.
+        """
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def safe_size(self) -> int:
+        """Bytes of the file, 0 if there is none; they are on the disk when this returns.
+
+        Raises:
+            OutputError: they can't be brought there.
+        """
+        try:
+            if not self.path.exists():
+                return 0
+            with self.path.open("rb+") as file:
+                os.fsync(file.fileno())
+                return file.seek(0, os.SEEK_END)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def cut(self, size: int) -> None:
+        """Drop what was written after the file had `size` bytes; a shorter file stays as it is.
+
+        Raises:
+            OutputError: the file can't be written.
+        """
+        try:
+            if self.path.exists() and self.path.stat().st_size > size:
+                os.truncate(self.path, size)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"{self.path}: can't be written ({error.strerror or error})",
+            "free some space and `--resume`",
+        )
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log, in order.
+
+    Raises:
+        InputError: no such file, or a line that is not of a log.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"{path}: can't be read as a log ({reason})",
+            f"`elmo pretrain` writes {FILE_NAME} into the folder of its model",
+        ) from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            content = json.loads(line)
+        except ValueError:
+            content = None
+        if not isinstance(content, dict) or "step" not in content:
+            raise InputError(
+                f"{path}, line {number}: not a line of a training log",
+                f"give the {FILE_NAME} of a run",
+            )
+        found.append(content)
+    return found

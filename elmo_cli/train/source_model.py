@@ -1,0 +1,80 @@
+"""The model that fine-tuning begins with: a biLM, and its softmax and vocabulary if they exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.pretrained.folder import ModelFiles
+from elmo_cli.pretrained.load import load, locate
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.language_model import load_language_model, softmax_of
+
+
+@dataclass(frozen=True)
+class SourceNames:
+    """What a user may name of a model; None for what is not named.
+
+    Attributes:
+        model: a name, a folder, a weight file, an archive.
+        options, weights: the two files of a biLM, without `model`.
+        softmax: the file of its softmax.
+        vocabulary: the types that the softmax predicts, or that a new one is to predict.
+    """
+
+    model: str | None = None
+    options: str | None = None
+    weights: str | None = None
+    softmax: str | None = None
+    vocabulary: str | None = None
+
+
+@dataclass(frozen=True)
+class SourceModel:
+    """What fine-tuning begins with.
+
+    Attributes:
+        bilm: its parameters take gradients.
+        files: where it was found.
+        head: its own softmax; None where there is none, or the vocabulary is another one.
+        vocabulary: of `head`, or for a softmax that is to be fitted; None if nobody gives one.
+    """
+
+    bilm: BiLM
+    files: ModelFiles
+    head: NextToken | None
+    vocabulary: Vocabulary | None
+
+
+def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
+    """The model that is to be fine-tuned.
+
+    A softmax without a vocabulary is an error unless one is to be fitted; so is a vocabulary of
+    another size than the softmax.
+
+    Args:
+        fit_head: a softmax is fitted in any case, so that a vocabulary that is named need not be
+            that of the model's own.
+    Raises:
+        ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
+    """
+    place = {"options": names.options, "weights": names.weights}
+    files = locate(names.model, **place)
+    softmax = names.softmax or softmax_of(files)
+    vocabulary = names.vocabulary or files.vocabulary
+    is_other = fit_head and names.softmax is None and (names.vocabulary or not vocabulary)
+    head = None
+    if softmax is not None and not is_other:
+        found = load_language_model(
+            names.model, **place, softmax=softmax, vocabulary=names.vocabulary
+        )
+        bilm, head, types = found.bilm, found.head, found.vocabulary
+    else:
+        types = Vocabulary.read(Path(vocabulary)) if vocabulary is not None else None
+        bilm = load(names.model, **place)
+    bilm.requires_grad_(True)
+    if head is not None:
+        head.requires_grad_(True)
+    return SourceModel(bilm, files, head, types)

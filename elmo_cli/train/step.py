@@ -1,0 +1,150 @@
+"""One step of training: from a window to changed weights."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.state import State
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.corpus import Corpus, Window
+from elmo_cli.train.predictions import LogUniformSampler, sampled_loss
+from elmo_cli.train.schedule import make_optimizer
+from elmo_cli.train.settings import TrainSettings
+from elmo_cli.train.team import Team
+from elmo_cli.train.unroll import Dropout, token_vectors, unroll
+
+_SCALE_OF_CLIP = 20  # the originals clip the gradient of the loss times 20 steps
+Negatives = tuple[Tensor, Tensor]
+
+
+class Learner:
+    """A model with what changes its weights.
+
+    A step of R processes that accumulate N windows of B rows is the step of one process with
+    R·N·B rows: the same windows, the same negatives, the mean gradient, clipped once.
+
+    Args:
+        bilm, head: on the device of `team`; what needs no gradient stays as it is.
+        corpus: the text whose windows are learned from.
+        vocabulary: of `head`.
+    Attributes:
+        model: biLM and softmax in one module.
+        optimizer: with its accumulators.
+        negatives: random numbers of the sampled softmax, the same in all processes.
+        dropped: random numbers of dropout, each process's own.
+        is_sampled: whether the softmax is.
+    """
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        head: NextToken,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        settings: TrainSettings,
+        team: Team,
+    ) -> None:
+        self._bilm, self._head, self._corpus = bilm, head, corpus
+        self._settings, self._team = settings, team
+        self._ids = torch.from_numpy(corpus.ids(vocabulary))
+        self.model = nn.ModuleDict({"bilm": bilm, "head": head})
+        self._learned = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = make_optimizer(settings, self._learned)
+        self.negatives = torch.Generator().manual_seed(settings.seed)
+        self.dropped = torch.Generator(team.device)
+        self.seed_dropout(0)
+        self._dropout = Dropout(settings.dropout, self.dropped)
+        self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
+        self.is_sampled = len(vocabulary) > settings.full_softmax
+        self._sampler = LogUniformSampler(len(vocabulary), settings.negatives)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of this process, over all windows of a step."""
+        return self._settings.rows * self._settings.accumulate
+
+    @property
+    def own_rows(self) -> slice:
+        """Which of the stream's rows are this process's."""
+        return slice(self._team.rank * self.n_rows, (self._team.rank + 1) * self.n_rows)
+
+    def seed_dropout(self, step: int) -> None:
+        """Random numbers of dropout from a beginning that no other process or step has."""
+        numbers = (self._settings.seed, self._team.rank + 1, step)
+        mixed = sum(number * prime for number, prime in zip(numbers, _PRIMES, strict=True))
+        self.dropped.manual_seed(mixed % (1 << 63))
+
+    def new_state(self) -> State:
+        """The state of this process's rows before anything was read."""
+        weight = self._head.weight
+        return State.zeros(
+            self._bilm.options, self.n_rows, device=weight.device, dtype=weight.dtype
+        )
+
+    def learn(self, window: Window, state: State) -> tuple[float, State]:
+        """Change the weights by what a window teaches.
+
+        Args:
+            window: all rows of all processes.
+            state: of this process's rows, as the window before left it.
+        Returns:
+            The loss before the change, the mean over directions and rows of all processes; the
+            state after the window. Where loss or gradient is no number nothing is changed, and the
+            loss is NaN or infinite.
+        """
+        window = window.rows(self.own_rows)
+        negatives = self._draw()
+        self.optimizer.zero_grad(set_to_none=True)
+        share = 1 / self._settings.accumulate
+        value, states = 0.0, []
+        for k in range(self._settings.accumulate):
+            rows = slice(k * self._settings.rows, (k + 1) * self._settings.rows)
+            loss, left = self.loss(window.rows(rows), state.rows(rows), negatives)
+            (loss * (_SCALE_OF_CLIP * share)).backward()  # type: ignore[no-untyped-call]
+            value += loss.item() * share
+            states.append(left)
+        value = self._team.mean(value)
+        gradients = [p.grad for p in self._learned if p.grad is not None]
+        self._team.average(gradients)
+        norm = nn.utils.clip_grad_norm_(self._learned, self._settings.clip)
+        if not math.isfinite(value + norm.item()):
+            return math.nan, state
+        self.optimizer.step()
+        return value, State(
+            torch.cat([left.h for left in states], 2), torch.cat([left.c for left in states], 2)
+        )
+
+    def loss(
+        self, window: Window, state: State, negatives: Negatives | None
+    ) -> tuple[Tensor, State]:
+        """The loss on a window, a scalar that gradients flow from, and the state after it.
+
+        Args:
+            negatives: of `LogUniformSampler.draw`; None for the full softmax.
+        """
+        device = self._team.device
+        with torch.autocast(device.type, self._dtype, enabled=self._dtype is not None):
+            vectors = token_vectors(self._bilm.char_cnn, self._corpus.characters, window.read)
+        top, left = unroll(self._bilm, vectors, state, self._dropout, dtype=self._dtype)
+        h = top.flatten(0, 2)
+        predicted = torch.from_numpy(window.predicted.reshape(-1)).long()
+        targets = self._ids[predicted].to(device)
+        if negatives is not None:
+            return sampled_loss(self._head, h, targets, *negatives, dtype=self._dtype), left
+        with torch.autocast(device.type, self._dtype, enabled=self._dtype is not None):
+            return -self._head(h, targets).mean(), left
+
+    def _draw(self) -> Negatives | None:
+        if not self.is_sampled:
+            return None
+        negatives, expected = self._sampler.draw(self.negatives)
+        weight = self._head.weight
+        return negatives.to(weight.device), expected.to(weight)
+
+
+_PRIMES = (1, 1_000_000_007, 998_244_353)

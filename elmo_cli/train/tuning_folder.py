@@ -1,0 +1,162 @@
+"""The folder of a fine-tuned model: what may lie there already, and the record of its run."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import OutputError, ResumeError, UsageError
+from elmo_cli.pretrained.folder import CARD_FILE, STATE_FILE, ModelFiles
+from elmo_cli.train import checkpoint
+from elmo_cli.train.export import VOCABULARY_NAME, new_folder
+from elmo_cli.train.log import FILE_NAME as LOG_NAME
+
+RECORD_NAME = "finetune.json"
+FITTED_NAME = "fitted_softmax.hdf5"
+_MODEL_NAMES = ("options.json", "weights.hdf5", "softmax.hdf5", VOCABULARY_NAME)
+
+
+class TuningFolder:
+    """The folder that a fine-tuned model is made in.
+
+    Attributes:
+        path: of the folder.
+        record: what is known of the run so far: `run`, which a run that goes on must agree with,
+            and what was measured.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record: dict[str, Any] = {}
+
+    def check(self, source: ModelFiles, *, resume: bool, overwrite: bool) -> None:
+        """Refuse a place whose files would be lost, before any work.
+
+        Raises:
+            UsageError: it is the folder of the source model.
+            OutputError: it is no folder, or holds something else than an earlier run.
+            ResumeError: there is no run to go on with.
+        """
+        path = self.path
+        for file in (source.weights, source.options, source.softmax, source.vocabulary):
+            if file is not None and _is_same(file.parent, path):
+                raise UsageError(
+                    f"{path}: holds {file.name} of the model that is fine-tuned",
+                    "`-o DIR` names another folder; the model stays as it is",
+                )
+        if path.exists() and not path.is_dir():
+            raise OutputError(f"{path}: a file, not a folder", "name a folder with `-o`")
+        there = sorted(file.name for file in path.iterdir()) if path.exists() else []
+        is_run = RECORD_NAME in there
+        if there and not is_run:
+            raise OutputError(
+                f"{path}: holds {there[0]} and no fine-tuned model of an earlier run",
+                "`-o DIR` names a new folder or an empty one",
+            )
+        if resume and not is_run:
+            raise ResumeError(f"{path}: no run to go on with", "start without `--resume`")
+        if is_run and not (resume or overwrite):
+            raise OutputError(
+                f"{path}: holds {RECORD_NAME} of an earlier run",
+                "`--resume` goes on with it, `--overwrite` begins anew",
+            )
+
+    def begin(self, run: dict[str, Any]) -> None:
+        """Make the folder, and remove what an earlier run left there.
+
+        Raises:
+            OutputError: it can't be written to.
+        """
+        new_folder(self.path)
+        try:
+            for name in (*_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME):
+                (self.path / name).unlink(missing_ok=True)
+            for best in self.path.glob("best-*.pt"):
+                best.unlink()
+        except OSError as error:
+            raise self._unwritable(self.path, error) from None
+        self.record = {"run": run}
+        self.forget_end()
+        self.save()
+
+    def go_on(self, run: dict[str, Any]) -> None:
+        """Take up the run of the folder.
+
+        Raises:
+            ResumeError: it was made of another model or another text, or its record is damaged.
+        """
+        path = self.path / RECORD_NAME
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            before = dict(record["run"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ResumeError(
+                f"{path}: can't be read ({error})", "`--overwrite` begins anew"
+            ) from None
+        for name, now in run.items():
+            if before.get(name) != now:
+                raise ResumeError(
+                    f"{path}: made with {name} {before.get(name)}, now {now}",
+                    "give the model, the text and the settings of the first run, or `--overwrite`",
+                )
+        self.record = record
+        self.forget_end()
+
+    def forget_end(self) -> None:
+        """Remove what is true of finished weights alone: the warm state and the card."""
+        for name in (STATE_FILE, CARD_FILE):
+            with suppress(OSError):
+                (self.path / name).unlink(missing_ok=True)
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to the record and save it.
+
+        Raises:
+            OutputError: it can't be written.
+        """
+        self.record.update(facts)
+        self.save()
+
+    def save(self) -> None:
+        """Write the record, whole or not at all.
+
+        Raises:
+            OutputError: it can't be written.
+        """
+        self.write(RECORD_NAME, json.dumps(self.record, indent=2, ensure_ascii=False) + "\n")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a small file of the folder, whole or not at all.
+
+        Raises:
+            OutputError: it can't be written.
+        """
+        path = self.path / name
+        part = path.with_name(name + ".part")
+        try:
+            part.write_text(text, encoding="utf-8", errors="surrogateescape")
+            os.replace(part, path)
+        except OSError as error:
+            raise self._unwritable(path, error) from None
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether training has begun."""
+        return (self.path / checkpoint.FILE_NAME).exists()
+
+    @staticmethod
+    def _unwritable(path: Path, error: OSError) -> OutputError:
+        return OutputError(
+            f"{path}: can't be written ({error.strerror or error})",
+            "give a place that can be written to with `-o`, with space left",
+        )
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False

@@ -1,0 +1,148 @@
+"""Looks at the held-out text: when they come, what they keep, when they end a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_run import OPTIONS, SENTENCES, SETTINGS, log, trainer, weights
+
+from elmo_cli.errors import UsageError
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.initial import new_model
+from elmo_cli.train.loop import Trainer
+from elmo_cli.train.perplexity import perplexity
+from elmo_cli.weightfile.read import read_bilm
+from elmo_cli.weightfile.softmax_file import read_softmax
+
+
+def looks(folder: Path) -> list[tuple[int, float]]:
+    """Step and average held-out perplexity of each look."""
+    return [(line["step"], line["heldout"]["average"]) for line in log(folder) if "heldout" in line]
+
+
+def exported(folder: Path, trained: Trainer) -> list[torch.Tensor]:
+    bilm = read_bilm(folder / "options.json", folder / "weights.hdf5")
+    head = read_softmax(folder / "softmax.hdf5", n_types=len(trained.vocabulary), projection=16)
+    return [*bilm.parameters(), *head.parameters()]
+
+
+def test_looks_come_every_so_many_windows(tmp_path: Path) -> None:
+    """Without it a short fine-tuning would never be measured on its way; none may come twice."""
+    trainer(tmp_path, replace(SETTINGS, look_steps=4)).train()
+    assert [step for step, _ in looks(tmp_path)] == [4, 8, 12]
+
+
+# A rate so high that the perplexity rises after some steps.
+WILD = replace(SETTINGS, max_steps=24, look_steps=3, rate=0.2, warm_up_steps=12, dropout=0.0)
+
+
+def test_the_best_look_is_what_is_exported(tmp_path: Path) -> None:
+    """Without it early stopping would hand over the weights it stopped because of."""
+    trained = trainer(tmp_path, replace(WILD, keep_best=True))
+    trained.train()
+    measured = looks(tmp_path)
+    best_step, best = min(measured, key=lambda look: look[1])
+    assert best_step not in (0, 24)  # or the test shows nothing
+    for one, other in zip(exported(tmp_path, trained), weights(trained), strict=True):
+        assert torch.equal(one, other)
+    model = trained.bilm, trained.head, trained.vocabulary, trained.corpus
+    assert perplexity(*model).average == pytest.approx(best, rel=1e-6)
+    assert [path.name for path in tmp_path.glob("best-*")] == [f"best-{best_step}.pt"]
+
+
+class KilledError(Exception):
+    """Stands for the end of the process: nothing is saved after it."""
+
+
+def test_a_resumed_run_keeps_the_best_look_of_its_first_part(tmp_path: Path) -> None:
+    """Without it a resumed run would forget weights that were better than what follows."""
+    settings = replace(WILD, keep_best=True)
+    whole = trainer(tmp_path / "whole", settings)
+    whole.train()
+    killed = trainer(tmp_path / "parts", settings)
+
+    def kill(line: dict[str, Any]) -> None:
+        if line["step"] == 20:
+            raise KilledError
+
+    killed._report = kill
+    with pytest.raises(KilledError):
+        killed.train()
+    rest = trainer(tmp_path / "parts", settings)
+    rest.resume()
+    assert 0 < rest.progress.best_step < rest.progress.step < 20
+    rest.train()
+    assert rest.progress.best_step == whole.progress.best_step
+    assert looks(tmp_path / "parts") == looks(tmp_path / "whole")
+    for one, other in zip(exported(tmp_path / "parts", rest), weights(whole), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_patience_ends_a_run(tmp_path: Path) -> None:
+    """Without it a run goes on over-fitting until its time is used up."""
+    trained = trainer(tmp_path, replace(WILD, max_steps=60, patience=2))
+    trained.train()
+    measured = [average for _, average in looks(tmp_path)]
+    assert trained.progress.step < 60
+    assert min(measured) == measured[-3]
+    assert min(measured[-2:]) >= measured[-3]
+
+
+def test_the_start_is_looked_at_too(tmp_path: Path) -> None:
+    """Fine-tuning may make a model worse: then the weights it began with are the best."""
+    trained = trainer(
+        tmp_path, replace(WILD, rate=0.1, warm_up_steps=0, max_steps=1, keep_best=True)
+    )
+    before = [weight.detach().clone() for weight in weights(trained)]
+    trained.train()
+    measured = looks(tmp_path)
+    assert measured[0][0] == 0
+    assert measured[1][1] > measured[0][1]
+    for one, other in zip(exported(tmp_path, trained), before, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [({"max_tokens": 130}, 160), ({"max_epochs": 2}, 560), ({"max_epochs": 0.5}, 160)],
+)
+def test_tokens_and_epochs_end_a_run(limit: dict[str, Any], expected: int, tmp_path: Path) -> None:
+    """An epoch has seven windows of 4 rows and 10 steps here."""
+    trained = trainer(tmp_path, replace(SETTINGS, max_steps=None, **limit))
+    trained.train()
+    assert trained.progress.tokens == expected
+
+
+def test_patience_and_best_need_a_heldout_text(tmp_path: Path) -> None:
+    """Without it `--patience` would be taken and do nothing."""
+    corpus = Corpus.read(SENTENCES)
+    vocabulary = corpus.vocabulary()
+    model = new_model(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
+    for wanted, name in (({"patience": 2}, "--patience"), ({"keep_best": True}, "--keep-best")):
+        with pytest.raises(UsageError, match=f"{name}: there is no held-out text"):
+            Trainer(*model, vocabulary, corpus, None, replace(SETTINGS, **wanted), tmp_path)
+
+
+def test_what_is_frozen_stays(tmp_path: Path) -> None:
+    """A softmax is fitted to a biLM that must not move."""
+    trained = trainer(tmp_path, replace(SETTINGS, optimizer="adagrad"))
+    trained.bilm.requires_grad_(False)
+    again = Trainer(
+        trained.bilm,
+        trained.head,
+        trained.vocabulary,
+        trained.corpus,
+        trained.heldout,
+        trained.settings,
+        tmp_path,
+    )
+    before = [parameter.clone() for parameter in again.bilm.parameters()]
+    softmax = again.head.weight.detach().clone()
+    again.train()
+    for one, other in zip(again.bilm.parameters(), before, strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(again.head.weight, softmax)
