@@ -12,6 +12,7 @@
       ResumeError               an unfinished run that the present settings can't go on with
       DeviceError               a device that is not there or has no memory left
       TrainingError             training that can't start or has diverged
+      StoppedError              training that Ctrl-C or SIGTERM has ended, all saved; exit 130
       SkippedError              done, but input was left out as `--on-error skip` asked; exit 3
 
 Each is also the built-in that older code would catch. An error holds two things: the message (where
@@ -88,6 +89,12 @@ class DeviceError(ElmoError, RuntimeError):
 
 class TrainingError(ElmoError, RuntimeError):
     """Training that can't start, or has diverged."""
+
+
+class StoppedError(ElmoError):
+    """Training that Ctrl-C or SIGTERM has ended; what was learned is saved."""
+
+    exit_code = 130
 
 
 class SkippedError(ElmoError):

@@ -7,7 +7,14 @@ import json
 import click
 
 from elmo_cli.cli.embed import LAYOUTS
-from elmo_cli.cli.options import GroupedCommand, hdf5_output, json_option, option, quiet_option
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    hdf5_output,
+    json_option,
+    named,
+    option,
+    quiet_option,
+)
 
 
 @click.command(
@@ -15,7 +22,7 @@ from elmo_cli.cli.options import GroupedCommand, hdf5_output, json_option, optio
     short_help="Turn an embeddings file into another layout or dtype.",
     no_args_is_help=True,
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", callback=named)
 @hdf5_output
 @option("Output", "--layout", type=click.Choice(LAYOUTS), help="As in `elmo embed`.")
 @option("Output", "--dtype", type=click.Choice(["float32", "float16"]), help="Of the values.")
@@ -52,6 +59,8 @@ def convert(
     done = convert_file(
         file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
     )
+    for warning in done["warnings"]:
+        console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
         click.echo(json.dumps(done))
     console.note(

@@ -12,6 +12,7 @@ from elmo_cli.cli.options import (
     input_options,
     json_option,
     model_options,
+    named,
     option,
     quiet_option,
 )
@@ -33,12 +34,13 @@ LAYOUTS = (
     short_help="Compute embeddings of the sentences in text files.",
     no_args_is_help=True,
 )
-@click.argument("files", nargs=-1, metavar="FILE…")
+@click.argument("files", nargs=-1, metavar="FILE…", callback=named)
 @option(
     "Output",
     "-o",
     "--output",
     metavar="FILE|DIR/|-",
+    callback=named,
     help="The HDF5 file; a folder for one file per input; - for standard output.",
 )
 @option(

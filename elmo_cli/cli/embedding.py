@@ -13,7 +13,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.places import folder_of, jobs_of
-from elmo_cli.embed.apart import check_apart
+from elmo_cli.embed.apart import check_apart, skipped_list
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import Summary, embedder_of, output_bytes, run_with
@@ -61,11 +61,6 @@ def embed_command(settings: dict[str, Any]) -> None:
 def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
     files, output, shard = settings.pop("files"), settings.pop("output"), settings.pop("shard")
     text = InputSettings(**{name: settings.pop(name) for name in _TEXT})
-    if "" in (*files, output):
-        raise UsageError(
-            "a name is empty: " + ("FILE" if "" in files else "--output"),
-            "is a variable of the shell not set?",
-        )
     if not files:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     if output is None and stream is None:
@@ -146,6 +141,9 @@ def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
         summary = run_with(job, embedder, _Watcher(stack, said))
     seconds = time.monotonic() - begun
     said.noticed(summary.notes)
+    _list_skipped(summary)
+    if summary.duplicates:
+        said.say(f"{summary.duplicates:,} sentences equal others; --layout {job.layout} holds one")
     said.say(
         f"{summary.output}: {summary.sentences:,} sentences, {summary.tokens:,} tokens, "
         f"{gib(summary.bytes)}; {summary.computed:,} tokens in {seconds:.1f} s"
@@ -159,6 +157,7 @@ def _as_object(summary: Summary) -> dict[str, Any]:
         "output": summary.output,
         "sentences": summary.sentences,
         "tokens": summary.tokens,
+        "duplicates": summary.duplicates,
         "computed_tokens": summary.computed,
         "bytes": summary.bytes,
         "blank_lines": summary.notes.blank_lines,
@@ -229,18 +228,26 @@ def _no_stdout(option: str) -> UsageError:
     return UsageError(f"{option}: has no meaning for standard output", "`-o FILE` writes a file")
 
 
+def _list_skipped(summary: Summary) -> None:
+    """Write what was left out beside the output; a list of a run before is no longer true."""
+    path = Path(skipped_list(summary.output))
+    rows = (f"{source}\t{line}\t{why}\n" for source, line, why in summary.notes.skipped)
+    if summary.notes.skipped:
+        path.write_text("".join(rows), encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _refuse_skipped(all_notes: list[Notes], summaries: list[Summary]) -> None:
     """Exit code 3 when input was left out; the list lies beside the output."""
     skipped = [place for notes in all_notes for place in notes.skipped]
     if not skipped:
         return
+    lists = [skipped_list(summary.output) for summary in summaries if summary.notes.skipped]
     hint = "all others are done; `-o FILE` also writes a list beside the file"
-    for summary in summaries:
-        if summary.notes.skipped:
-            listed = f"{summary.output}.skipped.tsv"
-            hint = f"all others are done; the list is {listed}"
-            rows = (f"{source}\t{line}\t{why}\n" for source, line, why in summary.notes.skipped)
-            Path(listed).write_text("".join(rows), encoding="utf-8")
+    if lists:
+        word = "list is" if len(lists) == 1 else "lists are"
+        hint = f"all others are done; the {word} {', '.join(lists)}"
     source, line, why = skipped[0]
     what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
     raise SkippedError(f"{what} left out, the first {source}, line {line}: {why}", hint)

@@ -12,6 +12,7 @@ from elmo_cli.cli.options import (
     input_options,
     json_option,
     model_options,
+    named,
     option,
     quiet_option,
 )
@@ -22,7 +23,7 @@ from elmo_cli.cli.options import (
     short_help="Tell what an embeddings or weight file holds, and check it.",
     no_args_is_help=True,
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", callback=named)
 @option(
     "Checks",
     "--sample",

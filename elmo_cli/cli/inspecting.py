@@ -13,6 +13,7 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.describe import describe
 from elmo_cli.store.reading_lines import reading_lines
 from elmo_cli.store.verify import against, verify
+from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
 _TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
@@ -34,7 +35,7 @@ def inspect_command(settings: dict[str, Any]) -> None:
         )
     problems = [] if settings["no_check"] else verify(path)
     if settings["against"]:
-        problems += against(path, _token_counts(settings["against"], text))
+        problems += against(path, _read(settings["against"], text))
     if settings["sample"]:
         facts["sample"] = _sample(settings, text)
         problems += [
@@ -56,14 +57,15 @@ def inspect_command(settings: dict[str, Any]) -> None:
 def _mend(facts: dict[str, Any]) -> str:
     if facts["kind"] == "unfinished":
         return "the command that made it goes on with `--resume`"
+    if facts["kind"] == "weights":
+        return "`elmo inspect --json` lists every problem; take the weights from their source again"
     return "`elmo inspect --json` lists every problem; embed the text anew"
 
 
-def _token_counts(path: str, text: InputSettings) -> Iterator[tuple[int, int]]:
+def _read(path: str, text: InputSettings) -> Iterator[Sentence]:
     from elmo_cli.text.formats import read_sentences
 
-    for sentence in read_sentences(path, text):
-        yield sentence.key, len(sentence.tokens)
+    return read_sentences(path, text)
 
 
 def _sample(settings: dict[str, Any], text: InputSettings) -> list[dict[str, Any]]:
@@ -72,18 +74,14 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> list[dict[str, Any
     from elmo_cli.embed.recompute import recompute
     from elmo_cli.engine.device import set_threads
     from elmo_cli.pretrained.load import load
-    from elmo_cli.text.formats import read_sentences
 
     set_threads(settings["threads"])
     bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
-    tokens = None
-    if settings["text"]:
-        tokens = [sentence.tokens for sentence in read_sentences(settings["text"], text)]
     found = recompute(
         settings["file"],
         bilm,
         n=settings["sample"],
-        text=tokens,
+        text=list(_read(settings["text"], text)) if settings["text"] else None,
         device=settings["device"],
         engine=settings["engine"],
     )

@@ -6,13 +6,20 @@ import json
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, hdf5_output, json_option, option, quiet_option
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    hdf5_output,
+    json_option,
+    named,
+    option,
+    quiet_option,
+)
 
 
 @click.command(
     cls=GroupedCommand, short_help="Join the shards of a run into one file.", no_args_is_help=True
 )
-@click.argument("shards", nargs=-1, required=True, metavar="SHARD…")
+@click.argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=named)
 @hdf5_output
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
 @quiet_option

@@ -43,8 +43,18 @@ def _check(written: dict[_Identity, str], output: str, name: str, what: str) -> 
         raise UsageError(
             f"{name}: {what}, and standard output goes there too", "send it to another file"
         )
+    if place != output:
+        beside = os.path.basename(place)
+        raise UsageError(
+            f"{output}: made by way of {beside}, which is {what}", "`-o` names another file"
+        )
     also = "" if name == place else f", there called {name if name != '-' else 'standard input'}"
     raise UsageError(f"{place}: is {what}{also}", "`-o` names another file")
+
+
+def skipped_list(output: str) -> str:
+    """Where a run lists the input that `--on-error skip` left out."""
+    return f"{output}.skipped.tsv"
 
 
 def _written(output: str) -> list[str | int]:
@@ -52,7 +62,7 @@ def _written(output: str) -> list[str | int]:
     if output == "-":
         return [_STDOUT]
     part = part_path(real_path(output))
-    return [output, *map(str, (part, *side_files(part)))]
+    return [output, skipped_list(output), *map(str, (part, *side_files(part)))]
 
 
 def _identified(name: str | int) -> tuple[_Identity, str] | None:

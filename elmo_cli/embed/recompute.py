@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,16 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output import Array
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.model.bilm import BiLM
+from elmo_cli.store.lookup import key_of
+from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
+from elmo_cli.text.sentence import Sentence
 
 # Other batches, threads or machines sum in another order; the published sizes differ by 5e-5 at
 # most. A value in float16 is off by half a unit in its 11th bit.
 ATOL = 5e-5
 RTOL_FLOAT16 = 2.0**-11
+_LOOK_AHEAD = 10_000  # sentences; so many in a row whose tokens are not told, and none will be
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Recomputed:
         agrees: whether every value is as near as rounding allows.
     """
 
-    key: int | str
+    key: Key
     tokens: int
     difference: float
     agrees: bool
@@ -43,7 +48,7 @@ def recompute(
     bilm: BiLM,
     *,
     n: int,
-    text: Sequence[Sequence[str]] | None = None,
+    text: Sequence[Sentence] | None = None,
     device: str = "auto",
     engine: str = "fast",
 ) -> list[Recomputed]:
@@ -52,30 +57,52 @@ def recompute(
     Args:
         path: an embeddings file whose sentences start from the zero or the warm state.
         bilm: the model it is said to be made with.
-        text: tokens of every sentence in order, for layouts that do not hold them.
+        text: every sentence in order, for layouts that do not hold the tokens.
     Raises:
-        EmbeddingsFileError: another model's file, or of sizes that the model can't give.
+        EmbeddingsFileError: another model's file, another text's, or of sizes that the model
+            can't give.
         UsageError: the tokens are not known, or each vector depends on the text before it.
     """
     with open_embeddings(path) as embeddings:
         embedder = _embedder(embeddings, bilm, device, engine)
         keys = list(embeddings)
         if text is not None and len(text) != len(keys):
-            raise UsageError(
+            raise EmbeddingsFileError(
                 f"{path}: has {len(keys)} sentences, the text {len(text)}",
                 "`--text` names the text that it was made from, read with the same options",
             )
         picked = np.unique(np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int))
-        found = []
+        found: dict[Key, Recomputed] = {}
         for place in picked.tolist() if keys else []:
-            tokens = embeddings.tokens(keys[place]) if text is None else text[place]
-            if tokens is None:
-                raise UsageError(
-                    f"{path}: the layout {embeddings.layout} does not hold the sentences",
-                    "`--text FILE` gives the text that it was made from",
-                )
-            found.append(_compare(keys[place], embeddings[keys[place]], embedder.embed(tokens)))
-        return found
+            if text is None:
+                key, tokens = _told(embeddings, keys, place)
+            else:
+                key, tokens = key_of(embeddings, text[place]), text[place].tokens
+            if key not in found:
+                found[key] = _compare(key, _held(embeddings, key), embedder.embed(tokens))
+        return list(found.values())
+
+
+def _told(embeddings: Embeddings, keys: list[int | str], place: int) -> tuple[Key, Sequence[str]]:
+    """The first sentence from a place on whose tokens the file tells: of equal lines only one."""
+    for key in islice(chain(keys[place:], keys[:place]), _LOOK_AHEAD):
+        tokens = embeddings.tokens(key)
+        if tokens is not None:
+            return key, tokens
+    raise UsageError(
+        f"{embeddings.path}: the layout {embeddings.layout} does not hold the sentences",
+        "`--text FILE` gives the text that it was made from",
+    )
+
+
+def _held(embeddings: Embeddings, key: Key) -> Array:
+    try:
+        return embeddings.sentences.array(key)
+    except KeyError:
+        raise EmbeddingsFileError(
+            f"{embeddings.path}: has no sentence {key!r}, the text has it",
+            "`--text` names the text that it was made from, read with the same options",
+        ) from None
 
 
 def _embedder(embeddings: Embeddings, bilm: BiLM, device: str, engine: str) -> Embedder:
@@ -111,7 +138,7 @@ def _embedder(embeddings: Embeddings, bilm: BiLM, device: str, engine: str) -> E
     )
 
 
-def _compare(key: int | str, held: Array, computed: Array) -> Recomputed:
+def _compare(key: Key, held: Array, computed: Array) -> Recomputed:
     n_tokens = computed.shape[-2] if computed.ndim > 1 else 1
     if held.shape != computed.shape:
         return Recomputed(key, n_tokens, float("inf"), False)

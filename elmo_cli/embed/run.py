@@ -52,6 +52,7 @@ class Summary:
     Attributes:
         output: the file.
         sentences, tokens: in the file.
+        duplicates: sentences that the file leaves out because it holds an equal one (manylangs).
         computed: tokens computed by this run; less than `tokens` after `--resume`.
         bytes: size of the file.
         notes: what the reader noticed.
@@ -60,6 +61,7 @@ class Summary:
     output: str
     sentences: int
     tokens: int
+    duplicates: int
     computed: int
     bytes: int
     notes: Notes
@@ -196,6 +198,7 @@ class _Run:
         self.found, self.blocks_of = found, blocks_of
         self.notes = Notes()
         self.computed = 0
+        self.text_sha256 = ""
 
     def work(self) -> Summary:
         if self.writer.finished:
@@ -204,23 +207,28 @@ class _Run:
             self._start()
             self._blocks()
             self.writer.finish(self._attributes())
-        progress = self.writer.progress
+        progress, duplicates = self.writer.progress, self.writer.duplicates
+        n_sentences, n_tokens = progress.sentences - duplicates, progress.tokens
         size = Path(self.job.output).stat().st_size
         return Summary(
-            self.job.output, progress.sentences, progress.tokens, self.computed, size, self.notes
+            self.job.output, n_sentences, n_tokens, duplicates, self.computed, size, self.notes
         )
 
     def _check_finished(self) -> None:
-        """Refuse a finished file of another text, so far as counts tell."""
-        found, done = self.found, self.writer.progress
-        if found is None or not found.exact or self.job.shard is not None:
+        """Refuse a finished file of another text."""
+        done, n_sentences = self.writer.progress, 0
+        for block in _cut(self.job, self.notes):
+            self.text_sha256 = block.text_sha256
+            n_sentences += len(block.sentences)
+        if self.text_sha256 == done.text_sha256:
             return
-        if found.sentences != done.sentences:
-            raise ResumeError(
-                f"{self.job.output}: finished with {done.sentences} sentences, the input has "
-                f"{found.sentences}",
-                "give the text that the run began with, or `--overwrite` to start anew",
-            )
+        what = "is not the one that it was made from"
+        if self.job.shard is None and n_sentences != done.sentences:
+            what = f"has {n_sentences}"
+        raise ResumeError(
+            f"{self.job.output}: finished with {done.sentences} sentences, the input {what}",
+            "give the text that the run began with, or `--overwrite` to start anew",
+        )
 
     def _start(self) -> None:
         if self.watcher is None:
@@ -237,6 +245,7 @@ class _Run:
             state = state_from_bytes(done.state, self.embedder.bilm.options)
         committed = 0
         for block in _cut(self.job, self.notes):
+            self.text_sha256 = block.text_sha256
             if block.number not in self.blocks_of:
                 if block.number >= self.blocks_of.stop:
                     break
@@ -287,11 +296,12 @@ class _Run:
         return list(vectors), None
 
     def _attributes(self) -> dict[str, Any]:
-        sources = self.notes.sources
-        if self.found is not None and self.found.sources:
-            sources = list(self.found.sources)
+        sources, text_sha256 = self.notes.sources, self.text_sha256
+        if self.found is not None and self.job.shard is not None:  # which read all of the text
+            sources, text_sha256 = list(self.found.sources), self.found.text_sha256
         return {
             "sources": [[name, first] for name, first in sources],
+            "text_sha256": text_sha256,
             "elmo_version": __version__,
             "torch_version": str(torch.__version__),
             "numpy_version": np.__version__,

@@ -29,6 +29,7 @@ class Survey:
         block_tokens: tokens of each block, in order; none where only sizes were asked for.
         starts: for each block whether it begins a document.
         sources: name and first key of each file, known with the blocks.
+        text_sha256: of all sentences, known with the blocks.
     """
 
     sentences: int
@@ -37,6 +38,7 @@ class Survey:
     block_tokens: tuple[int, ...] = ()
     starts: tuple[bool, ...] = ()
     sources: tuple[tuple[str, int], ...] = ()
+    text_sha256: str = ""
 
     def bytes(self, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
         """Size of the embeddings file, about."""
@@ -70,11 +72,12 @@ def survey(
         return _sampled(inputs, settings) if settings.tokenize else _counted(inputs, settings)
     notes = Notes()
     sentences = read_sentences(inputs, settings, notes)
-    n_sentences, block_tokens, starts = 0, [], []
+    n_sentences, block_tokens, starts, text_sha256 = 0, [], [], ""
     for block in cut(sentences, state=state, batch_size=batch_size):
         n_sentences += len(block.sentences)
         block_tokens.append(block.n_tokens)
         starts.append(block.starts_document)
+        text_sha256 = block.text_sha256
     return Survey(
         n_sentences,
         sum(block_tokens),
@@ -82,6 +85,7 @@ def survey(
         tuple(block_tokens),
         tuple(starts),
         tuple(notes.sources),
+        text_sha256,
     )
 
 

@@ -122,7 +122,7 @@ def find(name: str) -> Model:
     """
     model = look_up(name)
     if model is None:
-        raise no_such_model(name)
+        raise no_such_model(name, "`elmo models list` shows all names")
     return model
 
 
@@ -131,10 +131,9 @@ def look_up(name: str) -> Model | None:
     return _BY_NAME.get(name.lower())
 
 
-def no_such_model(name: str) -> ModelError:
-    """The error for a name that nothing answers to."""
+def no_such_model(name: str, hint: str) -> ModelError:
+    """The error for a name that nothing answers to; `hint` where there is no name like it."""
     near = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
-    hint = "`elmo models list` shows all names; a path to a folder, a zip or a tar.gz works too"
     if near:
         hint = f"did you mean `{_BY_NAME[near[0]].name}`? `elmo models list` shows all names"
     return ModelError(f"no model named `{name}`", hint)

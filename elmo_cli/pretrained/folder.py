@@ -83,8 +83,9 @@ def files_of_weights(weights: Path, name: str) -> ModelFiles:
     """The model of a weight file, with what lies beside it.
 
     Raises:
-        ModelError: there are no options beside it, or two.
+        ModelError: it is of another family, or there are no options beside it, or two.
     """
+    refuse_foreign(weights)
     return with_what_lies_beside(
         ModelFiles(name=name, options=_options_of(weights), weights=weights)
     )

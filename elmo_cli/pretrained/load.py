@@ -113,7 +113,9 @@ def _named(name: str) -> ModelFiles:
             f"{path}: no such file or folder",
             "check the path; `elmo models list` shows the models that have a name",
         )
-    raise no_such_model(name)
+    raise no_such_model(
+        name, "`elmo models list` shows all names; a path to a folder, a zip or a tar.gz works too"
+    )
 
 
 def _at_path(path: Path) -> ModelFiles:

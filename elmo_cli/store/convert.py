@@ -31,6 +31,7 @@ from elmo_cli.store.stream import (
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
+_NUMBERED = ("allennlp", "bilm", "flat")
 _DOCUMENTS = ("e2e-coref", "lsgn", "dygie")
 _ANEW = "make it from the text with `elmo embed --layout {}`"
 
@@ -54,7 +55,7 @@ def convert(
         layers: "top", "average" or the number of a layer; None keeps all.
         overwrite: replace `out`.
     Returns:
-        what was done: output, layout, dtype, sentences, tokens, bytes, sentence_map.
+        what was done: output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
     Raises:
         UsageError: the file doesn't know what the layout needs; says what.
         EmbeddingsFileError: the file can't be read.
@@ -115,6 +116,7 @@ class _Conversion:
 
     def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
         """Write the new file; see `convert`."""
+        warnings = self._warnings()
         needs_tokens = self.layout in KNOWS_TOKENS and not self.embeddings.is_pooled
         repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
         header, others = run_facts(self.embeddings.attributes)
@@ -137,7 +139,32 @@ class _Conversion:
             copy.append_all(str(self.embeddings.path), self._sentences(repeats))
             copy.commit()
             writer.finish(self._facts(others, writer.duplicates))
-        return self._summary(out, writer, with_map)
+        return {**self._summary(out, writer, with_map), "warnings": warnings}
+
+    def _warnings(self) -> list[str]:
+        """What numbers as keys would not tell of a file that names its sentences.
+
+        Raises:
+            UsageError: the order of the sentences is lost.
+        """
+        embeddings = self.embeddings
+        sentences = embeddings.sentences
+        numbered = self.layout in _NUMBERED and self._keys() == "number"
+        if not isinstance(sentences, NamedSentences) or not numbered:
+            return []
+        if not sentences.keeps_order:
+            raise UsageError(
+                f"{embeddings.path}: {self.layout} numbers sentences, and a `/` in the keys of "
+                "this file has lost their order",
+                _ANEW.format(self.layout),
+            )
+        why = ""
+        if embeddings.attributes.get("duplicates"):
+            why = f"made without {embeddings.attributes['duplicates']} equal sentences"
+        elif embeddings.attributes.get("blank") == "skip":
+            why = "made with `--blank skip`"
+        keys = "keys count the sentences of this file, not lines of the text"
+        return [f"{embeddings.path}: {why}, so {keys}"] if why else []
 
     def _keys(self) -> str:
         """Lines stay keys where they are; all others are numbers or the layout's own names."""

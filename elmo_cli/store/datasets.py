@@ -183,8 +183,13 @@ class NamedSentences(_Datasets):
                 return path
         raise self._no_sentence(key)
 
+    @cached_property
+    def keeps_order(self) -> bool:
+        """Whether the file tells the order of its sentences; groups that a `/` nests do not."""
+        return self._layout not in _NESTS_BY_CHANCE or not any("/" in path for path in self._paths)
+
     def _numbered(self, number: int) -> str:
-        if self._layout in _NESTS_BY_CHANCE and any("/" in path for path in self._paths):
+        if not self.keeps_order:
             raise self._no_sentence(number, ": a `/` in its keys nests and loses the order")
         if not 0 <= number - self._first < len(self._paths):
             raise self._no_sentence(number, f": it has {len(self._paths)}")

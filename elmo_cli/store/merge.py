@@ -169,7 +169,8 @@ def _check_follow(ordered: list[_Shard]) -> None:
     for before, after in pairwise(ordered):
         begins = before.attributes["first_sentence"]
         end = begins + before.attributes["sentences"] + before.attributes.get("duplicates", 0)
-        if after.attributes["first_sentence"] < end:
+        # A shard without sentences has no place in the text.
+        if after.attributes["sentences"] and after.attributes["first_sentence"] < end:
             raise EmbeddingsFileError(
                 f"{after.path}: begins with sentence {after.attributes['first_sentence']}, but "
                 f"{before.path} goes on to {end - 1}",

@@ -15,7 +15,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     Raises:
         UsageError: not two numbers with 1 <= i <= n <= 99,999.
     """
-    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text.strip())
+    match = re.fullmatch(r"([0-9]{1,18})/([0-9]{1,18})", text.strip())
     if match is None:
         raise UsageError(f"--shard {text}: not of the form i/n", "for example `--shard 3/16`")
     i, n = int(match[1]), int(match[2])

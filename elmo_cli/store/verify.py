@@ -13,10 +13,11 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.describe import describe, is_part
 from elmo_cli.store.flat_sentences import FlatSentences
-from elmo_cli.store.naming import Key
+from elmo_cli.store.lookup import key_of
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.recognise import kind_of_weights, open_hdf5
 from elmo_cli.store.verify_flat import flat_problems, not_finite
+from elmo_cli.text.sentence import Sentence
 
 MOST = 50
 
@@ -73,12 +74,12 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
     return problems.listed()
 
 
-def against(path: str | os.PathLike[str], token_counts: Iterable[tuple[Key, int]]) -> list[str]:
+def against(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> list[str]:
     """Compare a file with the numbers of tokens of a text.
 
     Args:
         path: an embeddings file that was not pooled.
-        token_counts: key and number of tokens of each sentence.
+        sentences: of the text, read as they were for the file.
     Returns:
         a line for each difference, as `verify`.
     Raises:
@@ -88,12 +89,28 @@ def against(path: str | os.PathLike[str], token_counts: Iterable[tuple[Key, int]
     with Embeddings(path) as embeddings:
         _check_comparable(embeddings)
         n_sentences = 0
-        for key, n_tokens in token_counts:
-            n_sentences += 1
-            problems.add_all(_difference(embeddings, key, n_tokens))
+        once = _Once(embeddings)
+        for sentence in sentences:
+            n_sentences += once.counts(sentence)
+            problems.add_all(_difference(embeddings, sentence))
         if n_sentences != len(embeddings):
             problems.add(f"the file has {len(embeddings)} sentences, the text {n_sentences}")
     return problems.listed()
+
+
+class _Once:
+    """Counts sentences as a file does: ELMoForManyLangs holds equal ones once."""
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._seen: set[int] | None = set() if embeddings.layout == "manylangs" else None
+
+    def counts(self, sentence: Sentence) -> bool:
+        """Whether the sentence is another one than those before."""
+        if self._seen is None:
+            return True
+        n_before = len(self._seen)
+        self._seen.add(hash(sentence.tokens))  # the tokens of a big corpus would not fit
+        return len(self._seen) > n_before
 
 
 def _check_comparable(embeddings: Embeddings) -> None:
@@ -103,24 +120,18 @@ def _check_comparable(embeddings: Embeddings) -> None:
             f"{embeddings.path}: {what}, so it has no number of tokens",
             "`--against` compares files with a vector a token",
         )
-    duplicates = embeddings.attributes.get("duplicates", 0)
-    if duplicates:
-        raise UsageError(
-            f"{embeddings.path}: {duplicates} equal sentences were left out, so its sentences have "
-            "other numbers than those of the text",
-            "`--layout allennlp` or `flat` keep them all",
-        )
 
 
-def _difference(embeddings: Embeddings, key: Key, n_tokens: int) -> Iterator[str]:
+def _difference(embeddings: Embeddings, sentence: Sentence) -> Iterator[str]:
+    n_tokens = len(sentence.tokens)
     try:
-        shape = embeddings.shape(key)
+        shape = embeddings.shape(key_of(embeddings, sentence))
     except KeyError:
-        yield f"sentence {key}: not in the file, {n_tokens} tokens in the text"
+        yield f"sentence {sentence.key}: not in the file, {n_tokens} tokens in the text"
         return
     if len(shape) < 2 or shape[-2] != n_tokens:
         held = shape[-2] if len(shape) >= 2 else "no"
-        yield f"sentence {key}: {held} tokens in the file, {n_tokens} in the text"
+        yield f"sentence {sentence.key}: {held} tokens in the file, {n_tokens} in the text"
 
 
 def _weight_problems(file: h5py.File) -> Iterator[str]:

@@ -275,7 +275,7 @@ class EmbeddingsWriter:
         remove_leftovers(self._out)
         duplicates = facts.get("duplicates", 0)
         self._counts = _Counts(facts["sentences"] + duplicates, facts["tokens"], duplicates)
-        self._journal = self._next_journal(0, "", b"")
+        self._journal = self._next_journal(0, facts.get("text_sha256", ""), b"")
         self._end()
 
     @contextmanager

@@ -1,216 +1,453 @@
-"""Each program that reads such files, played on a file of ours in its own manner of reading."""
+"""Each program that reads such files, played in its own manner of reading on files of `elmo embed`.
+
+Every file is made by the command with a small model; every value is compared with what the embedder
+gives for the sentence alone.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from reader_files import DIM, array, documents, lines, write, write_types
+from command_line import made
+from reader_files import content
+from tolerance import ATOL_ORDER
 
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.embed import blocks
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.store.journal import read_journal
 
-# Consumers that look sentences up by their text can't tell equal lines apart.
-DISTINCT = lines(blank=False, repeats=False)
-NUMBERED = [Sentence(s.tokens, key, s.text, s.source, key + 1) for key, s in enumerate(DISTINCT)]
+DIM, PROJECTION = 16, 8  # of `tiny`
+LINES = (
+    "The cat sat on the mat .",
+    "A dog",
+    "",
+    "Yes .",
+    "He said / she said",
+    "  indented, with a\ttab and  two spaces  ",
+    "Yes .",
+    'naïve 日本語 "quoted" \\ tokens 😀',
+    "7",
+    "A dog",
+    "Yes .",
+    "eleven , so that ten sorts after nine",
+)
+DISTINCT = tuple(dict.fromkeys(filter(None, LINES)))
+
+Vectors = np.ndarray
+Alone = Callable[..., Vectors]
+Embed = Callable[..., Path]
 
 
-def test_a1_allennlp_all_layers_by_line_number(tmp_path: Path) -> None:
-    """AllenNLP's own tutorial: the file has the lines' numbers, three layers of each."""
-    with h5py.File(write(tmp_path / "a.hdf5", lines(), layout="allennlp"), "r") as file:
-        assert len(file.keys()) == len(lines()) + 1
-        for number, sentence in enumerate(lines()):
-            embedding = file.get(str(number))
+@pytest.fixture
+def alone(tiny_bilm: BiLM) -> Alone:
+    """The array of a line or of tokens by itself, (layer, token, dim) unless `layers` is given."""
+
+    def computed(text: str | Iterable[str], **settings: Any) -> Vectors:
+        tokens = text.split() if isinstance(text, str) else list(text)
+        return Embedder(tiny_bilm, device="cpu", **settings).embed(tokens)
+
+    return computed
+
+
+@pytest.fixture
+def embed(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Embed:
+    """`elmo embed` of lines or documents with some options; blocks are small, so there are many."""
+    monkeypatch.setattr(blocks, "SENTENCES", 4)
+
+    def command(text: Iterable[str | dict[str, Any]], *options: str, name: str = "") -> Path:
+        rows = [row if isinstance(row, str) else json.dumps(row) for row in text]
+        suffix = "txt" if rows == list(text) else "jsonlines"
+        source = tmp_path / f"in.{suffix}"
+        source.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        out = tmp_path / (name or "out.hdf5")
+        made("embed", source, "-o", out, "-m", tiny, "--device", "cpu", "-q", *options)
+        return out
+
+    return command
+
+
+def near(found: Vectors, expected: Vectors, dtype: str = "<f4") -> None:
+    """The same shape, the type of the file, and values to rounding."""
+    assert found.dtype == np.dtype(dtype)
+    assert found.shape == expected.shape
+    atol = ATOL_ORDER if dtype == "<f4" else 2e-3
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+def check_form(file: h5py.File, lines: Iterable[Iterable[str]], **facts: object) -> None:
+    """Facts stand in attributes of the root and nowhere else; values are plain and whole."""
+    tokens = [list(line) for line in lines]
+    said = {
+        "dtype": "float32",
+        "layers": "all",
+        "state": "zero",
+        "sentences": len(tokens),
+        "tokens": sum(map(len, tokens)),
+        "complete": True,
+        **facts,
+    }
+    assert {name: file.attrs[name] for name in said} == said
+    assert len(file.attrs["model_sha256"]) == len(file.attrs["text_sha256"]) == 64
+
+    def check(name: str, item: h5py.Dataset | h5py.Group) -> None:
+        assert not item.attrs
+        if isinstance(item, h5py.Dataset) and name != "sentence_to_index":
+            assert item.dtype == np.dtype("<f2" if said["dtype"] == "float16" else "<f4")
+            assert (item.chunks, item.compression) == (None, None)
+
+    file.visititems(check)
+
+
+def split(lines: Iterable[str]) -> list[list[str]]:
+    return [line.split() for line in lines]
+
+
+# -- AllenNLP, bilm-tf ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a1_allennlp_all_layers_by_line_number(embed: Embed, alone: Alone, dtype: str) -> None:
+    """AllenNLP's tutorial: `get` a line's number, three layers, then one entry a word."""
+    with h5py.File(embed(LINES, "--dtype", dtype), "r") as h5py_file:
+        names = [*map(str, range(len(LINES))), "sentence_to_index"]
+        assert list(h5py_file) == names  # in the order of the lines, not 0, 1, 10, 11, 2
+        check_form(h5py_file, split(LINES), layout="allennlp", keys="number", dtype=dtype)
+        for number, line in enumerate(LINES):
+            embedding = h5py_file.get(str(number))
             assert len(embedding) == 3
-            assert len(embedding[0]) == len(sentence.tokens)
-            assert embedding.dtype == np.dtype("<f4")
-            np.testing.assert_array_equal(embedding[...], array(sentence))
+            assert len(embedding[0]) == len(line.split())
+            near(embedding[...], alone(line), "<f4" if dtype == "float32" else "<f2")
 
 
-def test_a2_allennlp_top_and_average_are_known_by_rank_two(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp", layers=None)
-    with h5py.File(path, "r") as file:
-        for sentence in lines():
-            embedding = file[str(sentence.key)]
+@pytest.mark.parametrize("layers", ["top", "average"])
+def test_a2_allennlp_top_and_average_are_known_by_rank_two(
+    embed: Embed, alone: Alone, layers: str
+) -> None:
+    with h5py.File(embed(LINES, "--layers", layers), "r") as file:
+        assert set(file) == {*map(str, range(len(LINES))), "sentence_to_index"}
+        check_form(file, split(LINES), layout="allennlp", layers=layers)
+        for number, line in enumerate(LINES):
+            embedding, whole = file[str(number)], alone(line)
             assert embedding.ndim == 2
-            np.testing.assert_array_equal(embedding[()], array(sentence, None))
+            near(embedding[()], whole[2] if layers == "top" else whole.mean(0))
 
 
-def test_a3_allennlp_by_the_line_itself(tmp_path: Path) -> None:
+def test_a3_allennlp_by_the_line_itself(embed: Embed, alone: Alone) -> None:
     """The reader takes the stripped line for the key, a slash in it as well."""
-    path = write(tmp_path / "a.hdf5", DISTINCT, layout="allennlp", keys="sentence")
-    with h5py.File(path, "r") as file:
+    with h5py.File(embed(DISTINCT, "--keys", "sentence"), "r") as file:
         assert "sentence_to_index" not in file
-        for sentence in DISTINCT:
-            np.testing.assert_array_equal(file[f"{sentence.text}\n".strip()][()], array(sentence))
+        check_form(file, split(DISTINCT), layout="allennlp", keys="sentence")
+        for line in DISTINCT:
+            near(file[f"{line}\n".strip()][()], alone(line))
+        assert len(file) == len(DISTINCT)
 
 
-def test_a4_sentence_to_index_leads_from_a_line_to_its_last_occurrence(tmp_path: Path) -> None:
-    with h5py.File(write(tmp_path / "a.hdf5", lines(), layout="allennlp"), "r") as file:
+def test_a4_sentence_to_index_leads_from_a_line_to_its_last_occurrence(
+    embed: Embed, alone: Alone
+) -> None:
+    with h5py.File(embed(LINES), "r") as file:
         stored = file["sentence_to_index"]
-        assert stored.shape == (1,)
+        assert (stored.shape, h5py.check_string_dtype(stored.dtype).encoding) == ((1,), "utf-8")
         index = json.loads(stored[0])
-        expected = {sentence.text: str(sentence.key) for sentence in lines()}
+        expected = {line.strip(): str(number) for number, line in enumerate(LINES)}
         assert list(index.items()) == list(expected.items())
         assert stored[0] == json.dumps(expected).encode()
-        np.testing.assert_array_equal(file[index["Yes ."]][()], array(lines()[9]))
+        assert index["Yes ."] == "10"
+        for line in LINES:
+            near(file[index[line.strip()]][()], alone(line))
 
 
-def test_b1_bilm_tf_dump_by_line_number_with_blank_lines(tmp_path: Path) -> None:
+def test_a4_forget_sentences_leaves_the_numbers_alone(embed: Embed, alone: Alone) -> None:
+    with h5py.File(embed(LINES, "--forget-sentences"), "r") as file:
+        assert list(file) == [str(number) for number in range(len(LINES))]
+        check_form(file, split(LINES), layout="allennlp", forget_sentences=True)
+        for number, line in enumerate(LINES):
+            near(file[str(number)][()], alone(line))
+
+
+def test_b1_bilm_tf_dump_by_line_number_with_blank_lines(embed: Embed, alone: Alone) -> None:
     """The usage example reads the second line; a blank line is there with no tokens."""
-    with h5py.File(write(tmp_path / "b.hdf5", lines(), layout="bilm"), "r") as fin:
-        np.testing.assert_array_equal(fin["1"][...], array(lines()[1]))
+    with h5py.File(embed(LINES, "--layout", "bilm"), "r") as fin:
+        second_sentence_embeddings = fin["1"][...]
+        near(second_sentence_embeddings, alone(LINES[1]))
         assert fin["2"][...].shape == (3, 0, DIM)
-        assert len(fin) == len(lines())
+        assert list(fin) == [str(number) for number in range(len(LINES))]
+        check_form(fin, split(LINES), layout="bilm")
+        for number, line in enumerate(LINES):
+            near(fin[str(number)][...], alone(line))
 
 
-def test_b2_bilm_tf_token_cache_gets_a_row_of_zeros_in_front(tmp_path: Path) -> None:
-    with h5py.File(write_types(tmp_path / "b.hdf5", 7), "r") as fin:
+def test_b2_bilm_tf_token_cache_gets_a_row_of_zeros_in_front(embed: Embed, alone: Alone) -> None:
+    """Row i + 1 of its weights is line i of the vocabulary, the borders of sentences as well."""
+    types = ["<S>", "</S>", "<UNK>", "the", "cat", "日本語", ".", "/", "Cat", "the" * 30]
+    with h5py.File(embed(types, "--layout", "bilm-types"), "r") as fin:
         assert list(fin) == ["embedding"]
-        embeddings = fin["embedding"]
-        weights = np.zeros((embeddings.shape[0] + 1, embeddings.shape[1]), dtype=np.float32)
-        weights[1:, :] = embeddings[...]
-    assert weights.shape == (8, DIM)
-    np.testing.assert_array_equal(weights[:, 0], [0, 0, 1, 2, 3, 4, 5, 6])
+        assert fin.attrs["layout"] == "bilm-types"
+        assert (fin.attrs["sentences"], fin.attrs["layers"]) == (len(types), "0")
+        n_tokens_vocab = fin["embedding"].shape[0] + 1
+        embed_weights = fin["embedding"][...]
+    weights = np.zeros((n_tokens_vocab, embed_weights.shape[1]), dtype=np.float32)
+    weights[1:, :] = embed_weights
+    assert embed_weights.dtype == np.dtype("<f4")
+    assert weights.shape == (len(types) + 1, PROJECTION)
+    assert not weights[0].any()
+    for row, one in enumerate(types, start=1):
+        token_layer = alone([one])[0, 0]
+        for half in (token_layer[:PROJECTION], token_layer[PROJECTION:]):
+            near(weights[row], half)
 
 
-CONLL = ("bc/cctv/00/cctv_0000_0", "nw/wsj/24/wsj_2400_3")
+# -- coreference, SRL, IE -------------------------------------------------------------------------
+
+CONLL_2012 = (
+    {
+        "doc_key": "bc/cctv/00/cctv_0000_0",
+        "sentences": [
+            ["What", "kind", "?"],
+            ["Yes", "."],
+            *([["again", str(i)] for i in range(9)]),
+        ],
+        "speakers": [],
+        "clusters": [],
+    },
+    {"doc_key": "bc/cctv/00/cctv_0000_1", "sentences": [["The", "next", "part"], ["ends", "."]]},
+    {"doc_key": "nw/wsj/24/wsj_2400_3", "sentences": [["One", "sentence", "of", "five", "/"]]},
+)
+ABSTRACTS = (
+    {"doc_key": "J87-1003", "sentences": [["We", "parse", "."], ["It", "works", "."]]},
+    {"doc_key": "X_in_1/a_2", "sentences": [["A", "slash"], ["in", "the", "key"]]},
+    {"doc_key": "C02-1", "sentences": [["between"]]},
+    {"doc_key": "X_in_1/b", "sentences": [["once", "more"]]},
+)
 
 
-def test_c1_e2e_coref_counts_the_group_and_pads(tmp_path: Path) -> None:
+def sentences_of(documents: Iterable[dict[str, Any]]) -> list[list[str]]:
+    return [tokens for document in documents for tokens in document["sentences"]]
+
+
+def test_c1_e2e_coref_counts_the_group_and_pads(embed: Embed, alone: Alone) -> None:
     """It counts a group's members, so anything else in it would be taken for a sentence."""
-    sentences = documents(*CONLL, n_places=11)
-    with h5py.File(write(tmp_path / "c.hdf5", sentences, layout="e2e-coref"), "r") as lm_file:
-        for doc_key in CONLL:
-            mine = [s for s in sentences if s.document == doc_key]
-            group = lm_file[doc_key.replace("/", ":")]
-            n_sentences = len(list(group.keys()))
-            assert n_sentences == len(mine)
-            cached = [group[str(i)][...] for i in range(n_sentences)]
-            padded = np.zeros((n_sentences, max(len(c) for c in cached), DIM, 3), np.float32)
-            for i, c in enumerate(cached):
-                padded[i, : c.shape[0], :, :] = c
-            for i, sentence in enumerate(mine):
-                expected = array(sentence).transpose(1, 2, 0)  # token, dim, layer
-                np.testing.assert_array_equal(padded[i, : len(sentence.tokens)], expected)
-                assert not padded[i, len(sentence.tokens) :].any()
+    with h5py.File(embed(CONLL_2012, "--layout", "e2e-coref"), "r") as lm_file:
+        check_form(lm_file, sentences_of(CONLL_2012), layout="e2e-coref")
+        assert len(lm_file) == len(CONLL_2012)
+        for document in CONLL_2012:
+            group = lm_file[document["doc_key"].replace("/", ":")]
+            num_sentences = len(list(group.keys()))
+            assert num_sentences == len(document["sentences"])
+            cached = [group[str(i)][...] for i in range(num_sentences)]
+            lm_emb = np.zeros([num_sentences, max(s.shape[0] for s in cached), DIM, 3])
+            for i, s in enumerate(cached):
+                lm_emb[i, : s.shape[0], :, :] = s
+            for i, tokens in enumerate(document["sentences"]):
+                near(cached[i], alone(tokens).transpose(1, 2, 0))  # token, dim, layer
+                np.testing.assert_array_equal(lm_emb[i, : len(tokens)], cached[i])
+                assert not lm_emb[i, len(tokens) :].any()
 
 
-def lsgn_key_of_ontonotes(doc_key: str, sentence: int) -> str:
-    """Document without its part and number over all parts, slashes as colons."""
-    stem = "_".join(doc_key.split("_")[:-1])
-    return (stem + "/" + str(sentence)).replace("/", ":")
+def test_c2_lsgn_ontonotes_flat_names_over_parts(embed: Embed, alone: Alone) -> None:
+    """Parts of a document have no number in its names: sentences count on; it turns the axes."""
+    with h5py.File(embed(CONLL_2012, "--layout", "lsgn"), "r") as lm_file:
+        check_form(lm_file, sentences_of(CONLL_2012), layout="lsgn")
+        seen: dict[str, int] = {}
+        names = []
+        for document in CONLL_2012:
+            doc_key = "_".join(document["doc_key"].split("_")[:-1])
+            for tokens in document["sentences"]:
+                sentence = seen.get(doc_key, 0)
+                seen[doc_key] = sentence + 1
+                names.append((doc_key + "/" + str(sentence)).replace("/", ":"))
+                near(lm_file[names[-1]][...].transpose((1, 2, 0)), alone(tokens).transpose(1, 2, 0))
+        assert list(lm_file) == names  # flat: no group
 
 
-def test_c2_lsgn_ontonotes_flat_names_over_parts(tmp_path: Path) -> None:
-    """Parts of one document follow each other by their offset; it turns the axes itself."""
-    parts = ("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1")
-    sentences = documents(*parts)
-    with h5py.File(write(tmp_path / "c.hdf5", sentences, layout="lsgn"), "r") as lm_file:
-        for sentence in sentences:
-            assert sentence.document is not None
-            key = lsgn_key_of_ontonotes(sentence.document, sentence.offset + sentence.place)
-            np.testing.assert_array_equal(
-                lm_file[key][...].transpose((1, 2, 0)), array(sentence).transpose(1, 2, 0)
-            )
+@pytest.mark.parametrize("layout", ["allennlp", "bilm"])
+def test_c3_lsgn_conll05_by_number_without_the_letter(
+    embed: Embed, alone: Alone, layout: str
+) -> None:
+    with h5py.File(embed(LINES, "--layout", layout), "r") as lm_file:
+        for number, line in enumerate(LINES):
+            doc_key = f"S{number}"
+            found = lm_file[doc_key[1:]][...].transpose((1, 2, 0))
+            near(found, alone(line).transpose(1, 2, 0))
 
 
-def test_c3_lsgn_conll05_by_number_without_the_letter(tmp_path: Path) -> None:
-    for layout in ("allennlp", "bilm"):
-        with h5py.File(write(tmp_path / layout, NUMBERED, layout=layout), "r") as lm_file:
-            for sentence in NUMBERED:
-                doc_key = f"S{sentence.key}"
-                found = lm_file[doc_key[1:]][...].transpose((1, 2, 0))
-                np.testing.assert_array_equal(found, array(sentence).transpose(1, 2, 0))
-
-
-def test_c4_lsgn_otherwise_a_group_a_document(tmp_path: Path) -> None:
-    sentences = documents("J87-1003", "a/b")
-    with h5py.File(write(tmp_path / "c.hdf5", sentences, layout="lsgn"), "r") as lm_file:
-        for doc_key in ("J87-1003", "a/b"):
-            group = lm_file[doc_key.replace("/", ":")]
-            for i, sentence in enumerate(s for s in sentences if s.document == doc_key):
+def test_c4_lsgn_otherwise_a_group_a_document(embed: Embed, alone: Alone) -> None:
+    """It differs from e2e-coref's in the order of axes alone."""
+    documents = [document for document in ABSTRACTS if document["doc_key"] != "X_in_1/a_2"]
+    with h5py.File(embed(documents, "--layout", "lsgn"), "r") as lm_file:
+        check_form(lm_file, sentences_of(documents), layout="lsgn")
+        assert list(lm_file) == ["J87-1003", "C02-1", "X_in_1:b"]
+        for document in documents:
+            group = lm_file[document["doc_key"].replace("/", ":")]
+            assert list(group) == [str(i) for i in range(len(document["sentences"]))]
+            for i, tokens in enumerate(document["sentences"]):
                 found = group[str(i)][...].transpose((1, 2, 0))
-                np.testing.assert_array_equal(found, array(sentence).transpose(1, 2, 0))
-            assert len(group) == 3
+                near(found, alone(tokens).transpose(1, 2, 0))
 
 
-def test_c5_dygie_by_document_and_number_without_turning_axes(tmp_path: Path) -> None:
-    sentences = documents("J87-1003", "X_in_1/a_2")
-    with h5py.File(write(tmp_path / "c.hdf5", sentences, layout="dygie"), "r") as lm_file:
-        for sentence in sentences:
-            found = lm_file[f"{sentence.document}_{sentence.place}"][...]
-            assert found.shape == (len(sentence.tokens), DIM, 3)
-            np.testing.assert_array_equal(found, array(sentence).transpose(1, 2, 0))
+def test_c5_dygie_by_document_and_number_without_turning_axes(embed: Embed, alone: Alone) -> None:
+    with h5py.File(embed(ABSTRACTS, "--layout", "dygie"), "r") as lm_file:
+        check_form(lm_file, sentences_of(ABSTRACTS), layout="dygie")
+        assert list(lm_file) == ["J87-1003_0", "J87-1003_1", "X_in_1", "C02-1_0"]  # `/` nests
+        for document in ABSTRACTS:
+            for j, tokens in enumerate(document["sentences"]):
+                found = lm_file[document["doc_key"] + "_" + str(j)][...]
+                assert found.shape == (len(tokens), DIM, 3)
+                near(found, alone(tokens).transpose(1, 2, 0))
 
 
-def test_d1_manylangs_by_tab_joined_tokens(tmp_path: Path) -> None:
-    path = write(tmp_path / "d.ly-1.hdf5", lines(blank=False), layout="manylangs", layers=None)
-    with h5py.File(path, "r") as file:
+# -- ELMoForManyLangs, flat -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("layers", "layer"), [("0", "0"), ("1", "1"), ("2", "2"), ("average", -1)])
+def test_d1_manylangs_by_tab_joined_tokens(
+    embed: Embed, alone: Alone, layers: str, layer: str | int
+) -> None:
+    """One layer a file, -1 for the mean of all; `.` and `/` are spelled out in its keys."""
+    options = ("--layout", "manylangs", "--layers", layers, "--blank", "skip")
+    with h5py.File(embed(LINES, *options, name=f"out.ly{layer}.hdf5"), "r") as file:
+        check_form(file, split(DISTINCT), layout="manylangs", layers=layers, duplicates=3)
         assert len(file) == len(DISTINCT)
-        for sentence in DISTINCT:
-            key = "\t".join(sentence.tokens)
-            key = key.replace(".", "$period$").replace("/", "$backslash$")
-            found = file[key][...]
-            assert found.shape == (len(sentence.tokens), DIM)
-            np.testing.assert_array_equal(found, array(sentence, None))
+        for line in DISTINCT:
+            sent = "\t".join(line.split()).replace(".", "$period$").replace("/", "$backslash$")
+            whole = alone(line)
+            near(file[sent][...], whole.mean(0) if layers == "average" else whole[int(layers)])
+
+
+def test_flat_is_read_by_offsets(embed: Embed, alone: Alone) -> None:
+    """As SCHEMA.md tells: rows of `vectors` between two `offsets`, tokens beside them."""
+    out = embed(LINES, "--layout", "flat")
+    with h5py.File(out, "r") as file:
+        assert set(file) == {
+            *("vectors", "offsets", "numbers", "token_bytes", "token_ends"),
+            *("texts", "text_bytes", "text_ends"),  # of the line with two spaces in a row
+        }
+        assert file["vectors"].shape == (sum(len(line.split()) for line in LINES), 3, DIM)
+        assert file["vectors"].dtype == np.dtype("<f4")
+        assert file["numbers"][...].tolist() == [[0, 0]]
+        offsets, ends = file["offsets"][...], [0, *file["token_ends"][...].tolist()]
+        spelled = file["token_bytes"][...].tobytes()
+        for number, line in enumerate(LINES):
+            begin, end = offsets[number : number + 2]
+            near(file["vectors"][begin:end].swapaxes(0, 1), alone(line))
+            tokens = [spelled[ends[i] : ends[i + 1]].decode() for i in range(begin, end)]
+            assert tokens == line.split()
+        assert file.attrs["layout"] == "flat"
+        assert file.attrs["complete"]
+        vectors = file["vectors"]
+        chunk = vectors.id.get_chunk_info(0)
+        n_rows = vectors.shape[0]
+        assert (chunk.filter_mask, vectors.chunks[1:]) == (0, (3, DIM))
+    mapped = np.memmap(out, "<f4", "r", chunk.byte_offset, (n_rows, 3, DIM))
+    near(np.asarray(mapped[: offsets[1]]).swapaxes(0, 1), alone(LINES[0]))
+
+
+# -- probes and taggers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2])
-@pytest.mark.parametrize("options", [{}, {"forget_sentences": True}])
+@pytest.mark.parametrize("options", [(), ("--forget-sentences",)])
 def test_e1_structural_probes_makes_a_number_of_every_name(
-    tmp_path: Path, layer: int, options: dict[str, bool]
+    embed: Embed, alone: Alone, layer: int, options: tuple[str, ...]
 ) -> None:
     """It calls int() on each name but one: any other dataset of ours would end it."""
-    with h5py.File(write(tmp_path / "e.hdf5", lines(), layout="allennlp", **options), "r") as file:
+    with h5py.File(embed(LINES, *options), "r") as file:
         indices = [int(name) for name in file if name != "sentence_to_index"]
-        assert sorted(indices) == list(range(len(lines())))
+        assert sorted(indices) == list(range(len(LINES)))
         for index in sorted(indices):
             single_layer = file[str(index)][layer]
-            assert single_layer.shape[0] == len(lines()[index].tokens)
-            np.testing.assert_array_equal(single_layer, array(lines()[index])[layer])
+            assert single_layer.shape[0] == len(LINES[index].split())
+            near(single_layer, alone(LINES[index])[layer])
 
 
-def test_e2_contextual_repr_analysis_through_the_map(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layers", ["all", "top"])
+def test_e2_contextual_repr_analysis_through_the_map(
+    embed: Embed, alone: Alone, layers: str
+) -> None:
     """It joins its tokens by a space and asks the map; it may take half of the dim."""
-    for layers in (3, None):
-        path = write(tmp_path / f"{layers}", NUMBERED, layout="allennlp", layers=layers)
-        with h5py.File(path, "r") as file:
-            index = json.loads(file["sentence_to_index"][0])
-            for sentence in NUMBERED:
-                found = file[index[" ".join(sentence.tokens)]][()]
-                chosen = found[2] if found.ndim == 3 else found
-                half = np.split(chosen, 2, axis=-1)[1]
-                expected = array(sentence, layers)
-                expected = expected[2] if expected.ndim == 3 else expected
-                np.testing.assert_array_equal(half, expected[:, DIM // 2 :])
+    spaced = [" ".join(line.split()) for line in DISTINCT]
+    with h5py.File(embed(spaced, "--layers", layers), "r") as file:
+        index = json.loads(file["sentence_to_index"][0])
+        for tokens in split(spaced):
+            found = file[index[" ".join(tokens)]][()]
+            chosen = found[2] if found.ndim == 3 else found
+            near(np.split(chosen, 2, axis=-1)[1], alone(tokens)[2][:, DIM // 2 :])
 
 
-def test_e3_span_based_srl_by_index_tokens_first(tmp_path: Path) -> None:
-    with h5py.File(write(tmp_path / "e.hdf5", lines(), layout="allennlp"), "r") as elmo_emb:
-        for index, sentence in enumerate(lines()):
+def test_e3_span_based_srl_by_index_tokens_first(embed: Embed, alone: Alone) -> None:
+    with h5py.File(embed(LINES), "r") as elmo_emb:
+        for index, line in enumerate(LINES):
             found = np.transpose(elmo_emb[str(index)][...], (1, 0, 2))
-            assert len(found) == len(sentence.tokens)
-            np.testing.assert_array_equal(found, array(sentence).transpose(1, 0, 2))
+            assert len(found) == len(line.split())
+            near(found, alone(line).transpose(1, 0, 2))
 
 
-@pytest.mark.parametrize("options", [{"keys": "sentence"}, {"forget_sentences": True}])
+@pytest.mark.parametrize("options", [("--keys", "sentence"), ("--forget-sentences",)])
 def test_e4_sent_bias_takes_every_name_for_a_sentence_of_rank_three(
-    tmp_path: Path, options: dict[str, str | bool]
+    embed: Embed, alone: Alone, options: tuple[str, ...]
 ) -> None:
     """It iterates all names, so nothing but sentences may be there. A / would nest, as with A3."""
-    sentences = [s for s in NUMBERED if "/" not in s.text]
-    path = write(tmp_path / "e.hdf5", sentences, layout="allennlp", **options)
+    texts = [line for line in DISTINCT if "/" not in line]
     encodings = {}
-    with h5py.File(path, "r") as file:
+    with h5py.File(embed(texts, *options), "r") as file:
         for name in file:
             vectors = file[name][...]
             assert vectors.ndim == 3
             encodings[name] = vectors.mean(axis=1).flatten()
-    assert len(encodings) == len(sentences)
-    for sentence in sentences:
-        name = sentence.text if options.get("keys") else str(sentence.key)
-        expected = array(sentence).mean(axis=1).flatten()
-        np.testing.assert_array_equal(encodings[name], expected)
+    assert len(encodings) == len(texts)
+    for number, line in enumerate(texts):
+        name = line.strip() if "sentence" in options else str(number)
+        near(encodings[name], alone(line).mean(axis=1).flatten())
+
+
+# -- all of them ----------------------------------------------------------------------------------
+
+EVERY: dict[str, tuple[Iterable[str | dict[str, Any]], tuple[str, ...]]] = {
+    "allennlp": (LINES, ()),
+    "allennlp, sentences": (DISTINCT, ("--keys", "sentence")),
+    "bilm": (LINES, ("--layout", "bilm")),
+    "bilm-types": ([f"type{i}" for i in range(10)], ("--layout", "bilm-types")),
+    "e2e-coref": (CONLL_2012, ("--layout", "e2e-coref")),
+    "lsgn": (CONLL_2012, ("--layout", "lsgn")),
+    "dygie": (ABSTRACTS, ("--layout", "dygie")),
+    "manylangs": (LINES, ("--layout", "manylangs", "--layers", "top", "--blank", "skip")),
+    "flat": (CONLL_2012, ("--layout", "flat", "--dtype", "float16")),
+}
+
+
+@pytest.mark.parametrize("layout", EVERY)
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
+    layout: str, embed: Embed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every layout: keys, groups and columns of the blocks before are found again."""
+    text, options = EVERY[layout]
+    out = embed(text, *options)
+    whole = out.read_bytes()
+    out.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_cli.cli.embedding._Watcher.advance", stop)
+        with pytest.raises(AssertionError, match="--resume"):
+            embed(text, *options)
+    assert read_journal(f"{out}.part").blocks == 1
+    assert embed(text, *options, "--resume").read_bytes() == whole
+
+
+def stop(watcher: object, sentences: int, tokens: int) -> None:
+    """What Ctrl-C does after the first block."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("layout", EVERY)
+def test_three_shards_become_the_whole(layout: str, embed: Embed, tmp_path: Path) -> None:
+    text, options = EVERY[layout]
+    whole = content(embed(text, *options))
+    parts = [embed(text, *options, "--shard", f"{i}/3", name=f"{i}.hdf5") for i in (1, 2, 3)]
+    made("merge", *reversed(parts), "-o", tmp_path / "merged.hdf5", "-q")
+    assert content(tmp_path / "merged.hdf5") == whole

@@ -156,6 +156,33 @@ def test_without_a_map_there_is_none_afterwards(tmp_path: Path) -> None:
     assert content(tmp_path / "b.hdf5") == content(plain)
 
 
+SPOKEN = [s for s in lines(blank=False) if "/" not in s.text]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "layout", "why"),
+    [
+        (SPOKEN, {"layout": "manylangs", "layers": None}, "bilm", "without 3 equal sentences"),
+        (
+            [s for s in BARE if "/" not in s.text],
+            {"layout": "allennlp", "keys": "sentence", "header": {"blank": "skip"}},
+            "flat",
+            "with `--blank skip`",
+        ),
+    ],
+)
+def test_numbers_that_are_not_those_of_the_lines_are_told(
+    tmp_path: Path, sentences: list[Sentence], options: dict[str, Any], layout: str, why: str
+) -> None:
+    """Sentences were left out, so from there on keys are others than those of the text."""
+    path = write(tmp_path / "a.hdf5", sentences, **options)
+    assert convert(path, tmp_path / "b.hdf5", layout=layout)["warnings"] == [
+        f"{path}: made {why}, so keys count the sentences of this file, not lines of the text"
+    ]
+    assert list(open_embeddings(tmp_path / "b.hdf5")) == list(range(len(open_embeddings(path))))
+    assert convert(path, tmp_path / "c.hdf5")["warnings"] == []
+
+
 def test_a_shard_stays_that_shard(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.hdf5",
@@ -242,6 +269,18 @@ def test_counted_tokens_of_pooled_files_are_kept(tmp_path: Path) -> None:
             "sentences",
         ),
         (lines(), {"layout": "allennlp"}, {"layout": "x"}, "no layout 'x' can be written"),
+        (
+            documents("a/b", "c", "a/d"),
+            {"layout": "dygie"},
+            {"layout": "bilm"},
+            "bilm numbers sentences, and a `/` in the keys of this file has lost their order",
+        ),
+        (
+            BARE,
+            {"layout": "allennlp", "keys": "sentence"},
+            {"layout": "flat"},
+            "flat numbers sentences, and a `/` in the keys of this file has lost their order",
+        ),
     ],
 )
 def test_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,32 +289,57 @@ def test_verifying_changes_nothing(allennlp: Path) -> None:
 @pytest.mark.parametrize("layout", ["allennlp", "flat"])
 def test_against_a_text(tmp_path: Path, layout: str) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout=layout)
-    counts = [(sentence.key, len(sentence.tokens)) for sentence in lines()]
-    assert against(path, counts) == []
-    counts[3] = (3, 4)
-    assert against(path, [*counts, (12, 1)]) == [
+    text = lines()
+    assert against(path, text) == []
+    text[3] = replace(text[3], tokens=("Yes", ",", "yes", "."))
+    assert against(path, [*text, Sentence(("more",), 12)]) == [
         "sentence 3: 2 tokens in the file, 4 in the text",
         "sentence 12: not in the file, 1 tokens in the text",
         "the file has 12 sentences, the text 13",
     ]
-    assert against(path, counts[:2]) == ["the file has 12 sentences, the text 2"]
+    assert against(path, text[:2]) == ["the file has 12 sentences, the text 2"]
 
 
-def test_against_by_document(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.hdf5", documents("a/b"), layout="e2e-coref", layers=None)
-    counts = [(("a/b", s.place), len(s.tokens)) for s in documents("a/b")]
-    assert against(path, counts) == []
+NESTED = documents("a/b", "c", "a/d")
+PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")
+BY_NAME: list[tuple[list[Sentence], dict[str, Any]]] = [
+    (NESTED, {"layout": "e2e-coref"}),
+    (NESTED, {"layout": "lsgn"}),
+    (NESTED, {"layout": "dygie"}),  # whose order is lost, as `/` nests
+    (PARTS, {"layout": "lsgn"}),
+    (lines(blank=False, repeats=False), {"layout": "allennlp", "keys": "sentence"}),
+    (lines(blank=False), {"layout": "manylangs", "layers": None}),  # repeats are left out
+]
 
 
-def test_against_needs_tokens_and_numbers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sentences", "options"), BY_NAME)
+def test_against_asks_by_name_where_sentences_have_names(
+    tmp_path: Path, sentences: list[Sentence], options: dict[str, Any]
+) -> None:
+    """By number a sentence after one that was left out, or that `/` nests, would be another's."""
+    path = write(tmp_path / "a.hdf5", sentences, **options)
+    assert against(path, sentences) == []
+    first = len(dict.fromkeys(sentence.tokens for sentence in sentences))
+    held = first if options["layout"] == "manylangs" else len(sentences)
+    assert against(path, sentences[1:])[-1] == f"the file has {held} sentences, the text {held - 1}"
+    other = replace(sentences[0], tokens=("other",) * 9, text="other", document="other")
+    said = against(path, [other, *sentences[1:]])
+    assert said == ["sentence 0: not in the file, 9 tokens in the text"]
+
+
+def test_against_the_lengths_of_a_document(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", NESTED, layout="dygie")
+    text = [*NESTED[:-1], replace(NESTED[-1], tokens=("one",) * 9)]
+    held = len(NESTED[-1].tokens)
+    assert against(path, text) == [f"sentence 8: {held} tokens in the file, 9 in the text"]
+
+
+def test_against_needs_tokens(tmp_path: Path) -> None:
     pooled = write(tmp_path / "a.hdf5", lines(), layout="flat", pool=True)
     with pytest.raises(UsageError, match="pooled, so it has no number of tokens"):
         against(pooled, [])
     with pytest.raises(UsageError, match="one vector a type"):
         against(write_types(tmp_path / "b.hdf5", 2), [])
-    many = write(tmp_path / "c.hdf5", lines(blank=False), layout="manylangs", layers=None)
-    with pytest.raises(UsageError, match="3 equal sentences were left out"):
-        against(many, [])
 
 
 # -- reading_lines --------------------------------------------------------------------------------

@@ -248,7 +248,6 @@ def test_sentence_keys_nest_and_are_found_by_the_line(tmp_path: Path) -> None:
         (["x", "a/./b"], "the key 'a/./b' has a part that is only `.`"),
         (["x", "a//b"], "the key 'a//b' has an empty part beside a `/`"),
         (["x", "/b"], "the key '/b' has an empty part beside a `/`"),
-        (["x", ""], "the key '' is empty"),
         (["x", "a\0b"], "the key 'a\\x00b' has a NUL in it"),
         (["x", "a\ud800"], "the key 'a\\ud800' has half a surrogate pair in it"),
         (
@@ -272,6 +271,18 @@ def test_sentence_keys_that_hdf5_cannot_have(tmp_path: Path, lines: list[str], w
     assert list(datasets(out)) == [lines[0], "after"]
     with h5py.File(out, "r") as file:
         assert file.attrs["sentences"] == 2
+
+
+def test_a_blank_line_among_sentence_keys(tmp_path: Path) -> None:
+    """AllenNLP refuses blank lines; the hint must name what leaves them out."""
+    with EmbeddingsWriter.create(
+        tmp_path / "out.hdf5", layout="allennlp", keys="sentence", header={}
+    ) as writer:
+        writer.append(sentence(0, "x"), array(sentence(0, "x")))
+        with pytest.raises(InputError) as caught:
+            writer.append(sentence(1, ""), np.zeros((3, 0, 4), np.float32))
+    assert str(caught.value) == "in.txt, line 2: a blank line can't be a key"
+    assert "`--blank skip`" in caught.value.hint
 
 
 @pytest.mark.parametrize("layout", ["e2e-coref", "lsgn", "dygie"])
@@ -311,6 +322,20 @@ def test_manylangs_keeps_the_first(tmp_path: Path) -> None:
         facts = read_attributes(file)
         np.testing.assert_array_equal(file["a\tb"][...], array(given[0], None))
     assert (facts["sentences"], facts["tokens"], facts["duplicates"]) == (2, 3, 2)
+
+
+@pytest.mark.parametrize(("pool", "shape"), [("none", (1, 2, 4)), ("mean", (1, 4))])
+def test_manylangs_of_a_single_layer_with_its_axis(
+    tmp_path: Path, pool: str, shape: tuple[int, ...]
+) -> None:
+    """`Embedder(layers="1")` gives such arrays, and they are one layer a file."""
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    out = tmp_path / "out.hdf5"
+    with EmbeddingsWriter.create(out, layout="manylangs", header={"pool": pool}) as writer:
+        writer.append(sentence(0, "a b"), values)
+        writer.finish({})
+    with h5py.File(out, "r") as file:
+        np.testing.assert_array_equal(file["a\tb"][...], values[0])
 
 
 def test_manylangs_of_all_layers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,18 @@ def test_shards_of_different_cuts(tmp_path: Path, three: list[Path]) -> None:
     write(three[0], lines()[:7], layout="allennlp", header={"shard": "1/3"})
     message = refused(three, tmp_path / "m.hdf5")
     assert message == f"{three[1]}: begins with sentence 5, but {three[0]} goes on to 6"
+
+
+def test_a_shard_without_sentences_has_no_place(tmp_path: Path) -> None:
+    """It counts sentences, the one before it lines: skipped blank lines must not part them."""
+    late = [replace(sentence, key=sentence.key + 20) for sentence in lines(blank=False)]
+    whole = write(tmp_path / "w.hdf5", late, layout="allennlp")
+    paths = [tmp_path / "1.hdf5", tmp_path / "2.hdf5"]
+    for i, (path, part, first) in enumerate(zip(paths, (late, []), (20, 11), strict=True)):
+        header = {"shard": f"{i + 1}/2"}
+        write(path, part, layout="allennlp", header=header, first_sentence=first)
+    merge_shards(paths, tmp_path / "m.hdf5")
+    assert content(tmp_path / "m.hdf5") == content(whole)
 
 
 def test_output_that_is_there_is_kept(tmp_path: Path, three: list[Path]) -> None:

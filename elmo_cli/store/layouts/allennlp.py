@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from elmo_cli.store.layouts import keys
+from elmo_cli.store.layouts.contract import refused
 from elmo_cli.store.layouts.datasets import DatasetLayout
 from elmo_cli.text.sentence import Sentence
+
+_BLANK = "`--blank skip` leaves blank lines out; without `--keys sentence` they are numbered"
 
 
 class AllenNlp(DatasetLayout):
@@ -22,4 +25,6 @@ class AllenNlpLines(DatasetLayout):
     hint = "leave out `--keys sentence`; then keys are line numbers"
 
     def path(self, sentence: Sentence) -> str:
+        if not sentence.text:
+            raise refused(sentence, "a blank line can't be a key", _BLANK)
         return keys.line(sentence)

@@ -20,6 +20,8 @@ class ManyLangs(DatasetLayout):
 
     def arrange(self, array: np.ndarray) -> np.ndarray:
         rank = 1 if self.target.pooled else 2
+        if array.ndim == rank + 1 and array.shape[0] == 1:
+            array = array.reshape(array.shape[1:])
         if array.ndim != rank:
             raise UsageError(
                 f"`--layout manylangs` holds one layer a file, not {array.shape[0]}",

@@ -1,0 +1,32 @@
+"""key_of: where a file holds a sentence of the text that it was made from."""
+
+from __future__ import annotations
+
+from elmo_cli.store.datasets import NamedSentences
+from elmo_cli.store.layouts import keys
+from elmo_cli.store.naming import Key
+from elmo_cli.store.reader import Embeddings
+from elmo_cli.text.sentence import Sentence
+
+
+def key_of(embeddings: Embeddings, sentence: Sentence) -> Key:
+    """The key of a sentence in a file, whether it is there or not.
+
+    A file that names its sentences is asked by name, as its own readers do: numbers would count in
+    the order of the file, in which sentences may be missing, or which a `/` in their names lost.
+
+    Args:
+        embeddings: an open file.
+        sentence: as the text was read for the file.
+    """
+    if not isinstance(embeddings.sentences, NamedSentences):
+        return sentence.key
+    if embeddings.layout == "manylangs":
+        return sentence.tokens
+    if embeddings.layout == "allennlp":
+        return sentence.text
+    if embeddings.layout not in ("e2e-coref", "lsgn", "dygie") or sentence.document is None:
+        return sentence.key
+    if embeddings.layout == "lsgn" and keys.is_ontonotes(sentence):
+        return keys.ontonotes(sentence, "lsgn")
+    return sentence.document, sentence.place
