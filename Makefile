@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check format dist clean
+.PHONY: help install demo test test-all bench check format dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,6 +26,10 @@ test: install  ## the quick suite
 
 test-all: install  ## the whole suite, with what takes longer
 	$(BIN)/python -m pytest
+
+TEXT ?= docs/sample.txt
+bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes
+	$(BIN)/python tests/bench/embed_speed.py --size small --size original $(TEXT)
 
 check: install  ## format, lint, types
 	$(BIN)/ruff format --check elmo_cli tests

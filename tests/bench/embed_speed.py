@@ -1,0 +1,258 @@
+"""How fast `elmo embed` is on this machine, where the time goes, and how near the limit it comes.
+
+    python tests/bench/embed_speed.py TEXT… [--size small] [--size original] [--tokens N]
+
+TEXT is a tokenised text, a sentence a line, .xz or .gz as well. The models have random weights of
+the published sizes: speed does not depend on their values. Machine figures are taken in the same
+run, before and after, since only ratios to them can be compared between machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_cli.embed.blocks import cut
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.options import Options
+from elmo_cli.text.characters import CharacterIds
+from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.settings import InputSettings
+from elmo_cli.train.initial import new_model
+from elmo_cli.weightfile.read import read_bilm
+from elmo_cli.weightfile.write import write_bilm
+
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+SIZES = {
+    "small": Options(filters=FILTERS, cell=1024, projection=128, n_highway=1),
+    "medium": Options(filters=FILTERS, cell=2048, projection=256, n_highway=1),
+    "original": Options(filters=FILTERS, cell=4096, projection=512, n_highway=2),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("texts", nargs="+")
+    parser.add_argument("--size", action="append", choices=SIZES)
+    parser.add_argument("--tokens", type=int, help="stop reading after so many")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    results = []
+    for size, text in itertools.product(given.size or ["small"], given.texts):
+        with tempfile.TemporaryDirectory() as folder:
+            facts = measured(size, text, given.tokens, Path(folder))
+        results.append(facts)
+        if given.json:
+            continue
+        print(f"\n{size}, {text}: {facts['tokens']:,} tokens, {facts['threads']} threads")
+        for name, value in facts.items():
+            if name not in ("size", "text", "tokens", "threads"):
+                shown = f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+                print(f"  {name:44}{shown:>14}")
+    if given.json:
+        print(json.dumps(results))
+
+
+def measured(size: str, text: str, n_tokens: int | None, folder: Path) -> dict[str, Any]:
+    """All figures of one model on one text."""
+    options = SIZES[size]
+    make_model(options, folder / "model")
+    corpus = folder / "corpus.txt"
+    total = write_text(text, n_tokens, corpus)
+    facts: dict[str, Any] = {
+        "size": size,
+        "text": text,
+        "tokens": total,
+        "threads": torch.get_num_threads(),
+        "float32 products before, GFLOP/s": product_rate(torch.float32),
+        "bfloat16 products, GFLOP/s": product_rate(torch.bfloat16),
+        "writing to this disk, MB/s": disk_rate(folder),
+    }
+    seconds, peak = whole_command(corpus, folder)
+    facts["end to end, tokens/s"] = total / seconds
+    facts["end to end, peak MB"] = peak
+    steady, shares, n_types = stages(corpus, folder / "model")
+    facts["steady, tokens/s"] = total / steady
+    facts |= {f"  share of {name}": share for name, share in shares.items()}
+    after = product_rate(torch.float32)
+    facts["float32 products after, GFLOP/s"] = after
+    rate = (facts["float32 products before, GFLOP/s"] + after) / 2
+    naive = cnn_flop(options, 50) + lstm_flop(options)
+    facts["end to end, tokens/s per GFLOP/s"] = total / seconds / rate
+    facts["steady, tokens/s per GFLOP/s"] = total / steady / rate
+    facts["naive MFLOP a token"] = naive / 1e6
+    facts["steady, naive products / product rate"] = naive * total / steady / rate / 1e9
+    facts["distinct types"] = n_types
+    facts |= apart(corpus, folder / "model")
+    return facts
+
+
+def cnn_flop(options: Options, n_places: int) -> int:
+    """Operations of the character CNN for a token with so many places."""
+    width = sum(count for _, count in options.filters)
+    filters = sum(2 * w * options.char_dim * n * (n_places - w + 1) for w, n in options.filters)
+    return filters + options.n_highway * 4 * width**2 + 2 * width * options.projection
+
+
+def lstm_flop(options: Options) -> int:
+    """Operations of the LSTMs for a token, both directions."""
+    gates = 2 * 2 * options.projection * 4 * options.cell
+    return 2 * options.n_layers * (gates + 2 * options.cell * options.projection)
+
+
+def make_model(options: Options, folder: Path) -> None:
+    """A model folder with random weights."""
+    bilm, _ = new_model(options, np.ones(3), seed=1)
+    folder.mkdir()
+    (folder / "options.json").write_text(json.dumps(options.to_dict()))
+    write_bilm(bilm, folder / "weights.hdf5")
+
+
+def write_text(source: str, n_tokens: int | None, path: Path) -> int:
+    """The first sentences of a text, a line each; how many tokens they have."""
+    total = 0
+    with path.open("w", encoding="utf-8") as file:
+        for sentence in read_sentences([source], InputSettings()):
+            if n_tokens is not None and total >= n_tokens:
+                break
+            total += len(sentence.tokens)
+            file.write(" ".join(sentence.tokens) + "\n")
+    return total
+
+
+def product_rate(dtype: torch.dtype) -> float:
+    """GFLOP/s of a product of two 2048 x 2048 matrices, best of some."""
+    matrix = torch.randn(2048, 2048).to(dtype)
+    seconds = min(timed(lambda: torch.mm(matrix, matrix)) for _ in range(6))
+    return 2 * 2048**3 / seconds / 1e9
+
+
+def disk_rate(folder: Path) -> float:
+    """MB/s of writing 256 MB and of having them on the disk."""
+    content = os.urandom(1 << 20) * 256
+
+    def write() -> None:
+        with (folder / "disk").open("wb") as file:
+            file.write(content)
+            os.fsync(file.fileno())
+
+    return len(content) / timed(write) / 1e6
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def whole_command(corpus: Path, folder: Path) -> tuple[float, float]:
+    """Seconds and peak MB of the command, from the start of the process to its end."""
+    words = [sys.executable, "-m", "elmo_cli", "embed", "-q", str(corpus)]
+    words += ["-m", str(folder / "model"), "-o", str(folder / "out.hdf5")]
+    seconds = timed(lambda: subprocess.run(words, check=True))
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return seconds, peak
+
+
+def sentences_of(corpus: Path) -> Iterator[Sentence]:
+    return read_sentences([str(corpus)], InputSettings())
+
+
+class Timed:
+    """An engine that adds up the time of its two halves."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine, self.options = engine, engine.options
+        self.types_s = self.lstm_s = 0.0
+
+    def token_vectors(self, types: Any) -> Any:
+        start = time.perf_counter()
+        vectors = self.engine.token_vectors(types)
+        self.types_s += time.perf_counter() - start
+        return vectors
+
+    def run(self, *given: Any) -> Any:
+        start = time.perf_counter()
+        result = self.engine.run(*given)
+        self.lstm_s += time.perf_counter() - start
+        return result
+
+
+def stages(corpus: Path, model: Path) -> tuple[float, dict[str, float], int]:
+    """Seconds of computing all blocks once the model is there, shares of the stages, types."""
+    embedder = Embedder(read_bilm(model / "options.json", model / "weights.hdf5"), device="cpu")
+    embedder.embed(["warm", "up"])
+    timer = Timed(embedder.engine)
+    embedder.engine = timer  # type: ignore[assignment]
+    types: set[str] = set()
+    reading = 0.0
+    start = time.perf_counter()
+    blocks = iter(cut(sentences_of(corpus), state="zero", batch_size=64))
+    while True:
+        begun = time.perf_counter()
+        block = next(blocks, None)
+        reading += time.perf_counter() - begun
+        if block is None:
+            break
+        embedder.embed_block(block.sentences, None)
+    seconds = time.perf_counter() - start
+    for sentence in sentences_of(corpus):
+        types.update(sentence.tokens)
+    shares = {
+        "token vectors": timer.types_s / seconds,
+        "LSTMs": timer.lstm_s / seconds,
+        "reading": reading / seconds,
+        "batches and output": 1 - (timer.types_s + timer.lstm_s + reading) / seconds,
+    }
+    return seconds, shares, len(types)
+
+
+def apart(corpus: Path, model: Path) -> dict[str, float]:
+    """What sharing the character CNN between equal tokens and sorting by length bring, each alone,
+    on the first block."""
+    bilm = read_bilm(model / "options.json", model / "weights.hdf5")
+    block = next(iter(cut(sentences_of(corpus), state="zero", batch_size=64)))
+    tokens = [token for sentence in block.sentences for token in sentence.tokens]
+    few = tokens[: len(tokens) // 8]
+    every = timed(lambda: every_token(bilm, few)) / len(few) * len(tokens)
+    engine = Embedder(bilm, device="cpu").engine
+    engine.token_vectors(["warm-up"])
+    once = timed(lambda: engine.token_vectors(list(dict.fromkeys(tokens))))
+    seconds = {}
+    for state in ("zero", "carry"):  # carry keeps the order of the text
+        embedder = Embedder(bilm, device="cpu", state=state)
+        embedder.engine.token_vectors(list(dict.fromkeys(tokens)))
+        seconds[state] = min(
+            timed(lambda e=embedder: e.embed_block(block.sentences, None)) for _ in range(2)
+        )
+    return {
+        "token vectors once a type, times as fast": every / once,
+        "LSTMs sorted by length, times as fast": seconds["carry"] / seconds["zero"],
+    }
+
+
+@torch.inference_mode()
+def every_token(bilm: BiLM, tokens: list[str]) -> None:
+    """The character CNN as it stands, for every token."""
+    ids = torch.from_numpy(CharacterIds(50).tokens(tokens))
+    for part in ids.split(1024):
+        bilm.char_cnn(part)
+
+
+if __name__ == "__main__":
+    main()
