@@ -76,6 +76,8 @@ class Embedder:
         self.device = choose_device(device)
         self.engine = choose_engine(engine, bilm, self.device)
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
+        # A carried state needs all layers, whatever goes out.
+        self._highest = self.output.highest if state in ("zero", "warm") else None
         self._most_tokens = BATCH_TOKENS
 
     def embed(self, tokens: Sequence[str]) -> Array:
@@ -224,7 +226,7 @@ class Embedder:
         n_rows = len(batch.rows)
         if n_rows == 1 or self._fits(batch):
             try:
-                return self.engine.run(batch, vectors, state)
+                return self.engine.run(batch, vectors, state, highest=self._highest)
             except RuntimeError as error:
                 if not is_out_of_memory(error) or n_rows == 1:
                     raise self._out_of_memory(error, sentences[int(batch.positions[0])]) from error

@@ -72,6 +72,11 @@ class Output:
         return cls(name, keep=_numbers(name, n_layers), dtype=dtype, pool=pool, bare=bare)
 
     @property
+    def highest(self) -> int | None:
+        """The highest layer that goes out; None for the top one."""
+        return max(self.keep) if self.keep else None
+
+    @property
     def n_kept(self) -> int:
         """Vectors that are stored for a token."""
         return len(self.keep) or 1

@@ -22,14 +22,18 @@ class Engine(Protocol):
     def token_vectors(self, types: Sequence[str]) -> Tensor:
         """Vectors of types without context, (type, projection), on the engine's device."""
 
-    def run(self, batch: Batch, vectors: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """All layers of a batch.
+    def run(
+        self, batch: Batch, vectors: Tensor, state: State | None, *, highest: int | None = None
+    ) -> tuple[Tensor, State]:
+        """The layers of a batch.
 
         Args:
             batch: rows whose numbers index `vectors`.
             vectors: (type, projection), from `token_vectors`.
             state: one row for each row of the batch; zeros when None.
+            highest: the highest layer that is wanted, 0 for token vectors alone; None for all.
         Returns:
-            Layers (token, layer, dim), row after row in the order of the batch and without the
-            borders; and the state that each row left.
+            Layers (token, layer, dim) up to the highest, row after row in the order of the batch
+            and without the borders; and the state that each row left, that of layers beyond the
+            highest being anything.
         """

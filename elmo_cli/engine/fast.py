@@ -52,7 +52,9 @@ class FastEngine:
         return self._cache.vectors(types)
 
     @torch.inference_mode()
-    def run(self, batch: Batch, vectors: Tensor, state: State | None) -> tuple[Tensor, State]:
+    def run(
+        self, batch: Batch, vectors: Tensor, state: State | None, *, highest: int | None = None
+    ) -> tuple[Tensor, State]:
         """See `Engine.run`."""
         packing = _Packing.of(batch, self._device)
         order = packing.order  # (batch,)
@@ -62,7 +64,8 @@ class FastEngine:
         sorted_state = state.rows(order)
         n_tokens = int(packing.inner.shape[0])
         dim, projection = options.dim, options.projection
-        layers = vectors.new_empty(n_tokens, 1 + options.n_layers, dim)  # (token, layer, dim)
+        n_lstms = options.n_layers if highest is None else highest
+        layers = vectors.new_empty(n_tokens, 1 + n_lstms, dim)  # (token, layer, dim)
         of_types = vectors.index_select(0, packing.types)  # (type, projection)
         inner = of_types.index_select(0, packing.numbers[packing.inner])  # (token, projection)
         layers[:, 0, :projection], layers[:, 0, projection:] = inner, inner
@@ -73,7 +76,7 @@ class FastEngine:
             half = slice(0, projection) if direction == 0 else slice(projection, dim)
             numbers = packing.numbers if direction == 0 else packing.numbers[packing.turned]
             inputs = of_types
-            for k, layer in enumerate(self._directions[direction]):
+            for k, layer in enumerate(self._directions[direction][:n_lstms]):
                 h = sorted_state.h[k, direction].clone()  # (batch, projection)
                 c = sorted_state.c[k, direction].clone()  # (batch, cell)
                 chosen = numbers if k == 0 else None

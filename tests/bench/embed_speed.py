@@ -186,9 +186,9 @@ class Timed:
         self.types_s += time.perf_counter() - start
         return vectors
 
-    def run(self, *given: Any) -> Any:
+    def run(self, *given: Any, **named: Any) -> Any:
         start = time.perf_counter()
-        result = self.engine.run(*given)
+        result = self.engine.run(*given, **named)
         self.lstm_s += time.perf_counter() - start
         return result
 

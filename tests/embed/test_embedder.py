@@ -137,11 +137,13 @@ class SmallMemory:
     def token_vectors(self, types: Sequence[str]) -> Tensor:
         return self._engine.token_vectors(types)
 
-    def run(self, batch: Batch, vectors: Tensor, state: State | None) -> tuple[Tensor, State]:
+    def run(
+        self, batch: Batch, vectors: Tensor, state: State | None, *, highest: int | None = None
+    ) -> tuple[Tensor, State]:
         self.tried.append(len(batch.rows))
         if len(batch.rows) > self._n_rows:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-        return self._engine.run(batch, vectors, state)
+        return self._engine.run(batch, vectors, state, highest=highest)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry", "document"])
@@ -201,7 +203,7 @@ def test_other_errors_of_torch_are_not_hidden(tiny_bilm: BiLM) -> None:
     embedder = embedder_of(tiny_bilm)
 
     class Broken(SmallMemory):
-        def run(self, batch: Batch, vectors: Tensor, state: State | None) -> tuple[Tensor, State]:
+        def run(self, *given: object, **named: object) -> tuple[Tensor, State]:
             raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     embedder.engine = Broken(embedder.engine, 1)

@@ -114,6 +114,22 @@ def test_fast_is_plain(
     close(left.c, expected_left.c)
 
 
+@pytest.mark.parametrize("highest", [0, 1, 2, 3])
+@pytest.mark.usefixtures("seed")
+def test_layers_beyond_the_wanted_ones_change_nothing(
+    highest: int, engine: str, odd_bilm: BiLM
+) -> None:
+    """Without it `--layers 1` could be other numbers than layer 1 of `--layers all`."""
+    chosen = choose_engine(engine, odd_bilm, CPU)
+    state = random_state(odd_bilm, len(SENTENCES))
+    batch, types = batch_of(SENTENCES)
+    vectors = chosen.token_vectors(types)
+    layers, _ = chosen.run(batch, vectors, state)
+    some, _ = chosen.run(batch, vectors, state, highest=highest)
+    assert some.shape[1] == highest + 1
+    np.testing.assert_array_equal(some, layers[:, : highest + 1])
+
+
 @pytest.mark.usefixtures("seed")
 def test_rows_may_stand_in_any_order(engine: str, tiny_bilm: BiLM) -> None:
     """Without it the state or the layers of one row could come back as another's."""
