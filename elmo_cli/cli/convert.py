@@ -47,6 +47,9 @@ def convert(
     FILE may be of any layout that `elmo embed` writes, made by elmo or by the original programs.
     What a layout needs and the file does not hold (document keys, say) is named.
 
+    --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
+    warnings.
+
     \b
     Examples:
       elmo convert corpus.hdf5 -o corpus.flat.hdf5 --layout flat

@@ -118,6 +118,10 @@ def embed(**settings: Any) -> None:
     FILE is a text file, plain or .gz or .xz; - is standard input. A run that was stopped goes on
     with --resume, and ends in the very file that an undisturbed run gives.
 
+    --json prints one object, with DIR/ and several inputs a list of them: output, sentences,
+    tokens, duplicates, computed_tokens, bytes, blank_lines, truncated_tokens, skipped, warnings;
+    with --dry-run output, sentences, tokens, exact, bytes.
+
     \b
     Examples:
       elmo embed corpus.txt -o corpus.hdf5

@@ -179,6 +179,8 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
         )
         if found is None:
             raise UsageError("--dry-run: standard input can be read only once", "name a file")
+        if job.shard is not None:
+            found = found.of_blocks(found.shard(*job.shard, state=job.state))
         size = output_bytes(job, embedder, found)
         objects.append(
             {
@@ -233,7 +235,7 @@ def _list_skipped(summary: Summary) -> None:
     path = Path(skipped_list(summary.output))
     rows = (f"{source}\t{line}\t{why}\n" for source, line, why in summary.notes.skipped)
     if summary.notes.skipped:
-        path.write_text("".join(rows), encoding="utf-8")
+        path.write_text("".join(rows), encoding="utf-8", errors="surrogateescape")
     else:
         path.unlink(missing_ok=True)
 

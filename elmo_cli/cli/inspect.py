@@ -56,6 +56,9 @@ def inspect(**settings: Any) -> None:
     weights. The whole file is read: ends, counts, keys, shapes, and whether all values are finite.
     The lines of Python that read it come last. Exit code 1 if something is wrong with it.
 
+    --json prints one object: kind (embeddings, unfinished, weights), path, bytes, what such a file
+    holds, sample (with --sample), and problems, which is empty for a sound file.
+
     \b
     Examples:
       elmo inspect corpus.hdf5

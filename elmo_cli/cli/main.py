@@ -22,6 +22,7 @@ COMMANDS = {
     "models": ("models:models", "List, show and fetch pretrained models."),
     "vocab": ("vocab:vocab", "Count the types of a text and write a vocabulary file."),
     "pretrain": ("pretrain:pretrain", "Train a biLM from the beginning."),
+    "finetune": ("finetune:finetune", "Go on training a biLM on your own text."),
     "perplexity": (
         "perplexity:perplexity",
         "Measure how well a biLM predicts a text, in each direction.",
@@ -124,9 +125,7 @@ def _report(error: BaseException, args: list[str]) -> int:
             _INTERRUPTED,
         )
     if isinstance(error, BrokenPipeError):
-        return _say(
-            "standard output: closed by its reader", "write to a file with `-o FILE` instead", 1
-        )
+        return 1  # `| head` has seen enough: not a word, as click does where it sees it first
     if isinstance(error, MemoryError):
         return _say("out of memory", "a smaller `--batch-size`, or `--max-tokens`", 1)
     if isinstance(error, OSError) and error.filename is not None:

@@ -32,6 +32,8 @@ def merge(
     The arrays and attributes are those of the run without --shard. Shards may be named in any
     order; one that is missing, there twice or of another run is refused.
 
+    --json prints one object: output, layout, shards, sentences, tokens, bytes.
+
     \b
     Examples:
       elmo embed corpus.txt --shard 1/2 -o part-1.hdf5

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from elmo_cli.cli.options import (
@@ -16,12 +11,262 @@ from elmo_cli.cli.options import (
     named,
     option,
     quiet_option,
+    together,
 )
 
-if TYPE_CHECKING:
-    from elmo_cli.model.options import Options
+_run_options = together(
+    option(
+        "Output",
+        "-o",
+        "--output",
+        required=True,
+        metavar="DIR",
+        callback=named,
+        help="Folder of the model: weights, options, softmax, vocabulary, recipe, log, checkpoint.",
+    ),
+    option(
+        "Output",
+        "--resume",
+        is_flag=True,
+        help="Go on with the run in DIR; what is not given is taken from its recipe.",
+    ),
+    option("Output", "-f", "--overwrite", is_flag=True, help="Begin anew where DIR holds a run."),
+    option(
+        "Output",
+        "--dtype",
+        type=click.Choice(["float32", "float16"]),
+        default="float32",
+        show_default=True,
+        help="Of the weights that are written; float16 halves the files.",
+    ),
+    option(
+        "Output",
+        "--recipe",
+        metavar="FILE",
+        callback=named,
+        help="JSON with the options that are not given here, by their long names, and `texts`.",
+    ),
+    option(
+        "Output",
+        "--data",
+        metavar="DIR",
+        callback=named,
+        help="Folder of the texts that the recipe names.  [default: the recipe's own]",
+    ),
+)
 
-_LINE_EVERY_S = 15.0
+_limit_options = together(
+    option(
+        "Length",
+        "--max-seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Time to train, with the last look at held-out text and the export in it.",
+    ),
+    option("Length", "--max-steps", type=click.IntRange(min=1), help="Changes of the weights."),
+    option(
+        "Length",
+        "--max-epochs",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Times to read the text; 0.5 is half of it.",
+    ),
+    option(
+        "Length",
+        "--patience",
+        type=click.IntRange(min=1),
+        help="Stop after so many looks without a better held-out perplexity.",
+    ),
+)
+
+_look_options = together(
+    option(
+        "Looks",
+        "--heldout",
+        multiple=True,
+        metavar="FILE",
+        callback=named,
+        help="Text to measure the perplexity on, never trained on; may be given several times.",
+    ),
+    option(
+        "Looks",
+        "--look-seconds",
+        "checkpoint_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=600.0,
+        show_default=True,
+        help="Time between two looks: held-out perplexity, checkpoint, export.",
+    ),
+    option("Looks", "--look-steps", type=click.IntRange(min=1), help="Look every so many steps."),
+    option("Looks", "--keep-best", is_flag=True, help="Export the weights of the best look."),
+    option(
+        "Looks",
+        "--log-steps",
+        type=click.IntRange(min=1),
+        default=100,
+        show_default=True,
+        help="Steps between two lines of the log.",
+    ),
+)
+
+_training_options = together(
+    option(
+        "Training",
+        "--optimizer",
+        type=click.Choice(["adamw", "adagrad"]),
+        default="adamw",
+        show_default=True,
+        help="adagrad is what the originals were trained with.",
+    ),
+    option("Training", "--rate", type=float, help="Learning rate.  [default: of the optimizer]"),
+    option(
+        "Training",
+        "--warm-up-steps",
+        type=click.IntRange(min=0),
+        default=200,
+        show_default=True,
+        help="Steps in which the rate of adamw rises; then it falls to the end of the run.",
+    ),
+    option(
+        "Training",
+        "--rows",
+        type=click.IntRange(min=1),
+        default=32,
+        show_default=True,
+        help="Rows of text read side by side, by each process.",
+    ),
+    option(
+        "Training",
+        "--accumulate",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="So many times --rows in a step, one after the other: less memory, the same step.",
+    ),
+    option(
+        "Training",
+        "--steps",
+        type=click.IntRange(min=1),
+        default=20,
+        show_default=True,
+        help="Tokens of a row that gradients flow back through.",
+    ),
+    option("Training", "--dropout", type=float, default=0.1, show_default=True, help="Share."),
+    option(
+        "Training",
+        "--clip",
+        type=float,
+        default=10.0,
+        show_default=True,
+        help="Bound of the gradient's norm, as the originals count it (20 times the mean loss).",
+    ),
+    option(
+        "Training",
+        "--negatives",
+        type=click.IntRange(min=1),
+        default=2048,
+        show_default=True,
+        help="Types drawn for the sampled softmax.",
+    ),
+    option(
+        "Training",
+        "--full-softmax",
+        type=click.IntRange(min=0),
+        default=8192,
+        show_default=True,
+        help="Up to so many types in the vocabulary none are drawn: the softmax is full.",
+    ),
+    option(
+        "Training", "--seed", type=int, default=0, show_default=True, help="Of all random numbers."
+    ),
+)
+
+_model_options = together(
+    option(
+        "Model",
+        "--from",
+        "source",
+        metavar="NAME|PATH",
+        callback=named,
+        help="Begin with the weights, the softmax and the vocabulary of this model.",
+    ),
+    option(
+        "Model",
+        "--options",
+        metavar="FILE",
+        callback=named,
+        help="An options.json with all sizes, in place of the next three.",
+    ),
+    option(
+        "Model",
+        "--cell",
+        type=click.IntRange(min=1),
+        default=512,
+        show_default=True,
+        help="Inner size of an LSTM layer (lstm.dim of an options.json).",
+    ),
+    option(
+        "Model",
+        "--projection",
+        type=click.IntRange(min=1),
+        default=128,
+        show_default=True,
+        help="Output size of an LSTM layer; stored vectors have twice as much.",
+    ),
+    option(
+        "Model",
+        "--filters",
+        type=click.Choice(["lean", "small"]),
+        default="lean",
+        show_default=True,
+        help="Of the character CNN: 512, or the 2048 of the published models.",
+    ),
+)
+
+_vocabulary_options = together(
+    option(
+        "Vocabulary",
+        "--vocabulary-size",
+        type=click.IntRange(min=4),
+        default=25_000,
+        show_default=True,
+        help="Types that can be predicted, the commonest ones.",
+    ),
+    option(
+        "Vocabulary",
+        "--min-count",
+        type=click.IntRange(min=1),
+        default=2,
+        show_default=True,
+        help="Leave out types that are seen less often.",
+    ),
+    option(
+        "Vocabulary",
+        "--vocabulary",
+        metavar="FILE",
+        callback=named,
+        help="Take this vocabulary instead.",
+    ),
+)
+
+_speed_options = together(
+    option(
+        "Speed",
+        "--device",
+        envvar="ELMO_DEVICE",
+        default="auto",
+        show_default=True,
+        metavar="NAME",
+        help="auto, cpu, cuda, cuda:N or mps.",
+    ),
+    option("Speed", "--threads", type=click.IntRange(1, 1024), help="Threads on the CPU."),
+    option(
+        "Speed",
+        "--precision",
+        type=click.Choice(["float32", "bf16"]),
+        default="float32",
+        show_default=True,
+        help="bf16 computes products in bfloat16, which GPUs do several times as fast.",
+    ),
+)
 
 
 @click.command(
@@ -29,212 +274,33 @@ _LINE_EVERY_S = 15.0
     short_help="Train a biLM from the beginning.",
     no_args_is_help=True,
 )
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named)
-@option(
-    "Output",
-    "-o",
-    "--output",
-    required=True,
-    metavar="DIR",
-    callback=named,
-    help="Folder of the model: weights, options, softmax, vocabulary, log, checkpoint.",
-)
-@option("Output", "--resume", is_flag=True, help="Go on with the run in DIR.")
-@option("Output", "-f", "--overwrite", is_flag=True, help="Begin anew where DIR holds a run.")
-@option(
-    "Training",
-    "--heldout",
-    multiple=True,
-    metavar="FILE",
-    help="Text to measure the perplexity on, never trained on; may be given several times.",
-)
-@option("Training", "--max-seconds", type=click.FloatRange(min=0), help="Time to train.")
-@option("Training", "--max-steps", type=click.IntRange(min=1), help="Windows to train on.")
-@option("Training", "--seed", type=int, default=0, show_default=True, help="Of all random numbers.")
-@option(
-    "Training",
-    "--optimizer",
-    type=click.Choice(["adamw", "adagrad"]),
-    default="adamw",
-    show_default=True,
-    help="adagrad is what the originals were trained with.",
-)
-@option("Training", "--rate", type=float, help="Learning rate.  [default: of the optimizer]")
-@option(
-    "Training",
-    "--rows",
-    type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    help="Rows of text read side by side, 20 tokens at a time.",
-)
-@option(
-    "Training",
-    "--negatives",
-    type=click.IntRange(min=1),
-    default=2048,
-    show_default=True,
-    help="Types drawn for the sampled softmax; up to 8192 types the softmax is full.",
-)
-@option(
-    "Model",
-    "--options",
-    metavar="FILE",
-    help="An options.json with all sizes, in place of the next three.",
-)
-@option(
-    "Model",
-    "--cell",
-    type=click.IntRange(min=1),
-    default=512,
-    show_default=True,
-    help="Inner size of an LSTM layer (lstm.dim of an options.json).",
-)
-@option(
-    "Model",
-    "--projection",
-    type=click.IntRange(min=1),
-    default=128,
-    show_default=True,
-    help="Output size of an LSTM layer; stored vectors have twice as much.",
-)
-@option(
-    "Model",
-    "--filters",
-    type=click.Choice(["lean", "small"]),
-    default="lean",
-    show_default=True,
-    help="Of the character CNN: 512, or the 2048 of the published models.",
-)
-@option(
-    "Vocabulary",
-    "--vocabulary-size",
-    type=click.IntRange(min=4),
-    default=25_000,
-    show_default=True,
-    help="Types that can be predicted, the commonest ones.",
-)
-@option(
-    "Vocabulary",
-    "--min-count",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Leave out types that are seen less often.",
-)
-@option("Vocabulary", "--vocabulary", metavar="FILE", help="Take this vocabulary instead.")
-@option("Speed", "--threads", type=click.IntRange(min=1), help="Threads on the CPU.")
+@click.argument("texts", nargs=-1, metavar="TEXT…")
+@_run_options
+@_limit_options
+@_look_options
+@_training_options
+@_model_options
+@_vocabulary_options
+@_speed_options
 @input_options
 @quiet_option
 @json_option
-def pretrain(**given: Any) -> None:
+@click.pass_context
+def pretrain(ctx: click.Context, /, **given: object) -> None:
     """Train a biLM from the beginning, and write it as a model folder.
 
-    TEXT is a text file, plain or .gz or .xz. Training stops when --max-seconds or --max-steps are
-    used up; the folder then holds the model, and does so from the first checkpoint on.
+    TEXT is a text file, plain or .gz or .xz. Training stops at the first limit of those given; the
+    folder holds the model from the first look on. Ctrl-C saves all. Several processes train one
+    model where torchrun starts them: each reads --rows rows of its own.
 
     \b
     Examples:
       elmo pretrain news.txt -o model/ --heldout dev.txt --max-seconds 3600
-      elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600
-      elmo pretrain news.txt -o model/ --max-seconds 7200 --resume
-      elmo embed corpus.txt -o corpus.hdf5 --model model/
+      elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-epochs 10
+      elmo pretrain -o model/ --resume --max-seconds 7200
+      elmo pretrain --recipe model/recipe.json -o again/
+      torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
-    from pathlib import Path
+    from elmo_cli.cli.pretraining import pretrain_command
 
-    from elmo_cli.cli import console
-    from elmo_cli.engine.device import set_threads
-    from elmo_cli.text.formats import InputSettings, Notes
-    from elmo_cli.train.run import pretrain as train
-    from elmo_cli.train.settings import TrainSettings
-
-    reading = {name: given[name] for name in _READING}
-    training = {name: given[name] for name in _TRAINING}
-    set_threads(given["threads"])
-    notes, quiet = Notes(), given["quiet"]
-    last: list[dict[str, Any]] = []
-    progress = train(
-        given["texts"],
-        Path(given["output"]),
-        _options(given),
-        TrainSettings(**training),
-        heldout=given["heldout"],
-        reading=InputSettings(**reading),
-        max_types=given["vocabulary_size"],
-        min_count=given["min_count"],
-        vocabulary=Path(given["vocabulary"]) if given["vocabulary"] else None,
-        overwrite=given["overwrite"],
-        resume=given["resume"],
-        notes=notes,
-        report=_reporter(last, quiet),
-    )
-    for warning in notes.warnings:
-        console.note(f"warning: {warning}", quiet=quiet)
-    measured = last[-1]["heldout"] if last else None
-    if given["as_json"]:
-        facts = {"tokens": progress.tokens, "seconds": round(progress.seconds, 1)}
-        click.echo(json.dumps({"model": given["output"], **facts, "heldout": measured}))
-    console.note(
-        f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s",
-        quiet=quiet,
-    )
-
-
-_READING = (
-    "format",
-    "tokenize",
-    "encoding",
-    "column",
-    "blank",
-    "max_tokens",
-    "on_error",
-)
-_TRAINING = (
-    "rows",
-    "optimizer",
-    "rate",
-    "negatives",
-    "max_seconds",
-    "max_steps",
-    "seed",
-)
-
-
-def _options(given: dict[str, Any]) -> Options:
-    from elmo_cli.model.options import Options
-    from elmo_cli.train.run import FILTERS
-
-    if given["options"]:
-        return Options.from_file(given["options"])
-    filters, projection = FILTERS[given["filters"]], given["projection"]
-    return Options(
-        filters=filters,
-        projection=projection,
-        cell=given["cell"],
-        cnn_projection=sum(count for _, count in filters) != projection,
-        lstm_projection=given["cell"] != projection,
-    )
-
-
-def _reporter(last: list[dict[str, Any]], quiet: bool) -> Callable[[dict[str, Any]], None]:
-    """Says how far training is; keeps the lines with held-out figures in `last`."""
-    from elmo_cli.cli import console
-
-    said = -_LINE_EVERY_S
-
-    def report(line: dict[str, Any]) -> None:
-        nonlocal said
-        at = f"step {line['step']:,}, {line['tokens']:,} tokens, {line['seconds']:,.0f} s"
-        measured = line.get("heldout")
-        if measured:
-            last.append(line)
-            console.note(
-                f"{at}: held-out perplexity {measured['average']:.1f} "
-                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})",
-                quiet=quiet,
-            )
-        elif time.monotonic() - said >= _LINE_EVERY_S:
-            said = time.monotonic()
-            console.note(f"{at}: loss {line['loss']:.3f}", quiet=quiet)
-
-    return report
+    pretrain_command(ctx)

@@ -117,11 +117,12 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
         batch_size=job.batch_size,
         whole=job.shard is not None,
     )
-    blocks_of = range(2**62)
+    blocks_of, share = range(2**62), found
     if job.shard is not None and found is not None:
         blocks_of = found.shard(*job.shard, state=job.state)
-    if found is not None:
-        check_space(job.output, output_bytes(job, embedder, found), held=_held(job.output))
+        share = found.of_blocks(blocks_of)
+    if share is not None:
+        check_space(job.output, output_bytes(job, embedder, share), held=_held(job.output))
     with _writer(job, embedder, found, blocks_of) as writer:
         try:
             return _Run(job, embedder, writer, watcher, found, blocks_of).work()
@@ -132,16 +133,15 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
 
 
 def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
-    """Size of the output, about; a shard's is its share."""
+    """Size of a file with what was found, about."""
     output, options = embedder.output, embedder.bilm.options
     types_only = job.layout == "bilm-types"
-    whole = found.bytes(
+    return found.bytes(
         n_kept=1 if types_only else output.n_kept,
         dim=options.projection if types_only else options.dim,
         itemsize=ITEMSIZE[job.dtype],
         pooled=job.pool is not None,
     )
-    return whole if job.shard is None else whole // job.shard[1]
 
 
 def _held(path: str) -> int:

@@ -27,6 +27,7 @@ class Survey:
         tokens: of the whole input, without borders.
         exact: false where the two were reckoned from a sample.
         block_tokens: tokens of each block, in order; none where only sizes were asked for.
+        block_sentences: the same of sentences.
         starts: for each block whether it begins a document.
         sources: name and first key of each file, known with the blocks.
         text_sha256: of all sentences, known with the blocks.
@@ -39,6 +40,7 @@ class Survey:
     starts: tuple[bool, ...] = ()
     sources: tuple[tuple[str, int], ...] = ()
     text_sha256: str = ""
+    block_sentences: tuple[int, ...] = ()
 
     def bytes(self, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
         """Size of the embeddings file, about."""
@@ -51,6 +53,14 @@ class Survey:
         n_blocks = len(self.block_tokens)
         cuts = [n_blocks * i // n_shards for i in (number - 1, number)]
         return range(*(self._moved(place) if state == "document" else place for place in cuts))
+
+    def of_blocks(self, blocks: range) -> Survey:
+        """The same for some of the blocks alone."""
+        return Survey(
+            sum(self.block_sentences[k] for k in blocks),
+            sum(self.block_tokens[k] for k in blocks),
+            self.exact,
+        )
 
     def _moved(self, place: int) -> int:
         while 0 < place < len(self.starts) and not self.starts[place]:
@@ -72,20 +82,21 @@ def survey(
         return _sampled(inputs, settings) if settings.tokenize else _counted(inputs, settings)
     notes = Notes()
     sentences = read_sentences(inputs, settings, notes)
-    n_sentences, block_tokens, starts, text_sha256 = 0, [], [], ""
+    block_sentences, block_tokens, starts, text_sha256 = [], [], [], ""
     for block in cut(sentences, state=state, batch_size=batch_size):
-        n_sentences += len(block.sentences)
+        block_sentences.append(len(block.sentences))
         block_tokens.append(block.n_tokens)
         starts.append(block.starts_document)
         text_sha256 = block.text_sha256
     return Survey(
-        n_sentences,
+        sum(block_sentences),
         sum(block_tokens),
         True,
         tuple(block_tokens),
         tuple(starts),
         tuple(notes.sources),
         text_sha256,
+        tuple(block_sentences),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.naming import NAMINGS, Facts, Key, in_order
+from elmo_cli.store.naming import NAMINGS, Facts, Key, in_order, is_number
 from elmo_cli.store.recognise import MAP, some_datasets
 
 Array = NDArray[np.floating[Any]]
@@ -215,7 +215,7 @@ def has_number_keys(file: h5py.File, layout: str, attributes: dict[str, Any]) ->
 
 
 def _is_number(name: object) -> bool:
-    return isinstance(name, str) and name.isascii() and name.isdigit()
+    return isinstance(name, str) and is_number(name)
 
 
 def numbers(group: h5py.Group) -> list[int]:

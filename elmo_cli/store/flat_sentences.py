@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.datasets import Array, Form
-from elmo_cli.store.naming import Facts, Key, document_and_place
+from elmo_cli.store.naming import Facts, Key, document_and_place, is_number
 from elmo_cli.store.rows import PlainRows, rows_of
 
 _DAMAGED = "the file is damaged: copy it again, or make it anew with `elmo embed`"
@@ -73,7 +73,7 @@ class FlatSentences:
         Raises:
             KeyError: no such sentence; the message says what numbers there are.
         """
-        if isinstance(key, str) and key.isascii() and key.isdigit():
+        if isinstance(key, str) and is_number(key):
             key = int(key)
         found = self._numbered(key) if isinstance(key, int) else self._in_document(key)
         if found is None:
@@ -221,7 +221,7 @@ class TypeRows:
         yield from range(len(self))
 
     def _row(self, key: Key) -> int:
-        if isinstance(key, str) and key.isascii() and key.isdigit():
+        if isinstance(key, str) and is_number(key):
             key = int(key)
         if not isinstance(key, int) or not 0 <= key < len(self):
             what = f"no row {key!r}; it has {len(self)}, numbered as its vocabulary is, from 0"

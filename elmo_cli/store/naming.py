@@ -14,6 +14,7 @@ from typing import Protocol
 
 from elmo_cli.text.sentence import Sentence
 
+_MOST_DIGITS = 18
 Key = int | str | tuple[str, int] | tuple[str, ...]
 
 
@@ -71,15 +72,16 @@ def document_and_place(key: str | tuple[object, ...]) -> tuple[str, int] | None:
     """What ("doc", 3) or "doc:3" names, None for another key."""
     if isinstance(key, str):
         document, colon, place = key.rpartition(":")
-        return (document, int(place)) if colon and _is_number(place) else None
+        return (document, int(place)) if colon and is_number(place) else None
     match key:
         case (str(document), int(number)) if number >= 0:
             return document, number
     return None
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+def is_number(text: str) -> bool:
+    """Whether a string is the number of a sentence; Python refuses to read thousands of digits."""
+    return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit()
 
 
 def _words(key: tuple[object, ...]) -> tuple[str, ...] | None:

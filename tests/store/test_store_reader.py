@@ -235,6 +235,31 @@ def test_a_key_of_another_type_is_a_type_error(tmp_path: Path) -> None:
             embeddings[True]
 
 
+ABSENT = (
+    *(-1, 99, 10**30, np.int64(-1), "-1", "99", "9" * 5_000, "²", "٣", "1.0", "no such line"),
+    *(".", "..", "/", "0/", "/0", "./0", "a//b", "a\0b", "\ud800", "x" * 70_000),
+    *(("d", 99), ("d", -1), ("d", "e"), "d:99", "d:-1", "d:" + "9" * 5_000, ("no", "such")),
+)
+
+
+@pytest.mark.parametrize(
+    "layout", ["allennlp", "bilm", "bilm-types", "e2e-coref", "lsgn", "dygie", "manylangs", "flat"]
+)
+def test_a_key_that_is_not_there_is_a_key_error(tmp_path: Path, layout: str) -> None:
+    """Without it `get` and `in` would fail, or answer with another sentence."""
+    path = tmp_path / "a.hdf5"
+    if layout == "bilm-types":
+        write_types(path, 4)
+    else:
+        layers = None if layout == "manylangs" else 3
+        write(path, documents("d", "e/f"), layout=layout, layers=layers)
+    with open_embeddings(path) as embeddings:
+        for key in ABSENT:
+            assert key not in embeddings
+            assert embeddings.get(key) is None  # type: ignore[call-overload]
+        assert embeddings.get(np.int64(1)) is not None or layout == "dygie"
+
+
 # -- files of other programs ----------------------------------------------------------------------
 
 

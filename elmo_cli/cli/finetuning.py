@@ -1,0 +1,144 @@
+"""What `elmo finetune` does between its options and the library."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+from elmo_cli.embed.warm import TEXT, state_after
+from elmo_cli.engine.device import choose_device, set_threads
+from elmo_cli.errors import UsageError
+from elmo_cli.pretrained.folder import STATE_FILE
+from elmo_cli.pretrained.load import load
+from elmo_cli.text.notes import Notes
+from elmo_cli.train.card import table
+from elmo_cli.train.finetune import finetune
+from elmo_cli.train.memory import keep_freed_memory
+from elmo_cli.train.settings import TrainSettings
+from elmo_cli.train.source_model import SourceNames
+from elmo_cli.train.tuning_job import FineTuned, FinetuneJob
+from elmo_cli.weightfile.state_file import write_state
+
+_LINE_EVERY_S = 15.0
+_MUCH_UNKNOWN = 0.5
+_CELL = 15
+_SETTINGS = (
+    "rows",
+    "optimizer",
+    "rate",
+    "dropout",
+    "negatives",
+    "max_seconds",
+    "max_steps",
+    "max_epochs",
+    "patience",
+    "precision",
+    "dtype",
+    "seed",
+)
+
+
+def finetune_command(given: dict[str, Any]) -> None:
+    """Run `elmo finetune` with the values of its options."""
+    quiet = given["quiet"]
+    job = _job(given)
+    noticed: list[Notes] = []
+
+    def say(line: str) -> None:
+        console.note(line, quiet=quiet)
+
+    def notice(notes: Notes) -> None:
+        noticed.append(notes)
+        say_noticed(notes, quiet=quiet)
+
+    set_threads(given["threads"])
+    keep_freed_memory()
+    done = finetune(job, report=_reporter(quiet), say=say, noticed=notice)
+    bilm = load(job.output)
+    write_state(state_after(bilm, [line.split() for line in TEXT]), job.output / STATE_FILE)
+    if done.unknown > _MUCH_UNKNOWN:
+        say(
+            f"warning: the vocabulary lacks {done.unknown:.0%} of the held-out tokens; is it in "
+            "the language of the text, and does raw text need `--tokenize`?"
+        )
+    if given["as_json"]:
+        click.echo(json.dumps(done.as_object()))
+    else:
+        _print(done)
+    if not done.is_better:
+        say(
+            f"fine-tuning did not help: {done.output} holds {done.model} as it was; "
+            f"try `--overwrite --rate {(job.settings.rate or 1e-3) / 4:g}`, or more text"
+        )
+    refuse_skipped(noticed[0])
+
+
+def _job(given: dict[str, Any]) -> FinetuneJob:
+    domain = (*given["domain"], *given["more"])
+    if not given["domain"]:
+        raise UsageError(
+            "no --domain is given", "`elmo finetune --domain DIR -o OUT` takes the texts in DIR"
+        )
+    return FinetuneJob(
+        domain=domain,
+        output=Path(given["output"]),
+        settings=TrainSettings(**{name: given[name] for name in _SETTINGS}),
+        heldout=given["heldout"],
+        source=SourceNames(
+            **{name: given[name] for name in ("model", "options", "weights", "softmax")},
+            vocabulary=given["vocabulary"],
+        ),
+        fit_head=given["fit_head"],
+        head_tokens=given["head_tokens"],
+        max_types=given["max_types"],
+        min_count=given["min_count"],
+        reading=reading_of({**given, "texts": domain}),
+        device=choose_device(given["device"]),
+        resume=given["resume"],
+        overwrite=given["overwrite"],
+    )
+
+
+def _print(done: FineTuned) -> None:
+    names = ("", "forward", "backward", "average", "bits per byte")
+    for name, *cells in (names, *table(done)):
+        click.echo(f"{name:<30}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
+    heldout = done.heldout
+    click.echo(
+        f"held-out perplexity {done.ratio:.3f} times what it was; {heldout['tokens']:,} tokens in "
+        f"{heldout['sentences']:,} sentences, {done.unknown:.2%} not among the "
+        f"{done.vocabulary['types']:,} types of the vocabulary ({done.vocabulary['from']})"
+    )
+    click.echo(
+        f"{done.output}: trained on {done.tokens:,} tokens, {done.epochs:.2f} epochs, in "
+        f"{done.seconds:,.0f} s"
+    )
+
+
+def _reporter(quiet: bool) -> Callable[[dict[str, Any]], None]:
+    """Says how far fitting and training are."""
+    said = -_LINE_EVERY_S
+
+    def report(line: dict[str, Any]) -> None:
+        nonlocal said
+        at = f"{line['tokens']:,} tokens, {line['seconds']:,.0f} s"
+        at = f"fit, pass {line['pass']}, {at}" if "pass" in line else f"step {line['step']:,}, {at}"
+        measured = line.get("heldout")
+        if measured:
+            console.note(
+                f"{at}: perplexity {measured['average']:.1f} on a part of the held-out text "
+                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})",
+                quiet=quiet,
+            )
+        elif time.monotonic() - said >= _LINE_EVERY_S:
+            said = time.monotonic()
+            console.note(f"{at}: loss {line['loss']:.3f}", quiet=quiet)
+
+    return report

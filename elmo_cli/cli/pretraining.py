@@ -1,0 +1,163 @@
+"""What `elmo pretrain` does between its options and the library."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.cli.recipes import effective_settings, is_given, long_name, take_recipe
+from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+from elmo_cli.engine.device import set_threads
+from elmo_cli.errors import UsageError
+from elmo_cli.model.options import Options
+from elmo_cli.text.notes import Notes
+from elmo_cli.train.memory import keep_freed_memory
+from elmo_cli.train.recipe import FILE_NAME, Recipe
+from elmo_cli.train.run import FILTERS, Start, pretrain
+from elmo_cli.train.settings import TrainSettings
+from elmo_cli.train.team import Team, joined_team
+
+_LINE_EVERY_S = 15.0
+_SIZES = frozenset(("options", "cell", "projection", "filters"))
+_TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
+
+
+def pretrain_command(ctx: click.Context) -> None:
+    """Run `elmo pretrain` with the values of its options."""
+    given = ctx.params
+    named = _with_recipe(ctx)
+    start = _start(ctx, named)
+    if not given["texts"]:
+        raise UsageError("no TEXT is given", "`elmo pretrain TEXT… -o DIR`, or `texts` in a recipe")
+    names = {field.name for field in fields(TrainSettings)}
+    settings = TrainSettings(**{name: value for name, value in given.items() if name in names})
+    set_threads(given["threads"])
+    keep_freed_memory()
+    with joined_team(given["device"]) as team:
+        _train(ctx, start, settings, team)
+
+
+def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team) -> None:
+    given, notes = ctx.params, Notes()
+    quiet = given["quiet"] or not team.is_first
+    last: list[dict[str, Any]] = []
+    progress = pretrain(
+        given["texts"],
+        Path(given["output"]),
+        start,
+        settings,
+        heldout=given["heldout"],
+        reading=reading_of(given),
+        overwrite=given["overwrite"],
+        resume=given["resume"],
+        notes=notes,
+        report=_reporter(last, quiet),
+        recipe=_recipe(ctx),
+        team=team,
+    )
+    say_noticed(notes, quiet=quiet)
+    if given["as_json"] and team.is_first:
+        facts = {
+            "model": given["output"],
+            "steps": progress.step,
+            "epochs": round(progress.epochs, 3),
+            "tokens": progress.tokens,
+            "seconds": round(progress.seconds, 1),
+            "heldout": last[-1]["heldout"] if last else None,
+        }
+        click.echo(json.dumps(facts))
+    console.note(
+        f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s",
+        quiet=quiet,
+    )
+    refuse_skipped(notes)
+
+
+def _with_recipe(ctx: click.Context) -> set[str]:
+    """Fill up the options from a recipe; the names of all that are given somewhere."""
+    given = ctx.params
+    named = {name for name in given if is_given(ctx, name)}
+    data = Path(given["data"]) if given["data"] else None
+    own = Path(given["output"]) / FILE_NAME
+    if given["recipe"]:
+        named |= take_recipe(ctx, Path(given["recipe"]), data)
+    elif given["resume"] and own.exists():
+        named |= take_recipe(ctx, own, data)
+    elif data is not None:
+        raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
+    return named
+
+
+def _recipe(ctx: click.Context) -> Recipe:
+    given, without = ctx.params, set()
+    if given["source"]:
+        without = {*_SIZES, *_TYPES}
+    elif given["options"]:
+        without = {*_SIZES} - {"options"}
+    if given["vocabulary"]:
+        without |= {*_TYPES} - {"vocabulary"}
+    data = Path(given["data"]) if given["data"] else None
+    return Recipe(effective_settings(ctx, without=without), data)
+
+
+def _start(ctx: click.Context, named: set[str]) -> Start:
+    given = ctx.params
+    if given["source"]:
+        for parameter in ctx.command.params:
+            if parameter.name in _SIZES | _TYPES and parameter.name in named:
+                raise UsageError(
+                    f"--{long_name(parameter)}: has no meaning with `--from {given['source']}`",
+                    "sizes and vocabulary are those of that model",
+                )
+    return Start(
+        options=_options(given, named),
+        model=given["source"],
+        vocabulary=Path(given["vocabulary"]) if given["vocabulary"] else None,
+        max_types=given["vocabulary_size"],
+        min_count=given["min_count"],
+    )
+
+
+def _options(given: dict[str, Any], named: set[str]) -> Options | None:
+    """The sizes; None where those of another model or of the run itself are to be taken."""
+    if given["source"] or (given["resume"] and not named & _SIZES):
+        return None
+    if given["options"]:
+        return Options.from_file(given["options"])
+    filters, projection = FILTERS[given["filters"]], given["projection"]
+    return Options(
+        filters=filters,
+        projection=projection,
+        cell=given["cell"],
+        cnn_projection=sum(count for _, count in filters) != projection,
+        lstm_projection=given["cell"] != projection,
+    )
+
+
+def _reporter(last: list[dict[str, Any]], quiet: bool) -> Callable[[dict[str, Any]], None]:
+    """Says how far training is; keeps the lines with held-out figures in `last`."""
+    said = -_LINE_EVERY_S
+
+    def report(line: dict[str, Any]) -> None:
+        nonlocal said
+        at = f"step {line['step']:,}, {line['tokens']:,} tokens, {line['seconds']:,.0f} s"
+        measured = line.get("heldout")
+        if measured:
+            last.append(line)
+            console.note(
+                f"{at}: held-out perplexity {measured['average']:.1f} "
+                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})",
+                quiet=quiet,
+            )
+        elif time.monotonic() - said >= _LINE_EVERY_S:
+            said = time.monotonic()
+            console.note(f"{at}: loss {line['loss']:.3f}", quiet=quiet)
+
+    return report

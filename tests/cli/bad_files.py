@@ -1,0 +1,92 @@
+"""Bad input: files that are not there, or are no text."""
+
+from __future__ import annotations
+
+from situations import bad, cut, file, folder, gz, link, stocked
+
+FILES = [
+    bad(
+        "missing file",
+        "EMBED nosuch.txt",
+        "nosuch.txt: no such file",
+        "check the name; the working directory is /…/here",
+    ),
+    bad(
+        "empty name",
+        "EMBED ''",
+        "a name is empty: FILE",
+        "is a variable of the shell not set?",
+        code=2,
+    ),
+    bad(
+        "folder",
+        "EMBED texts",
+        "texts: a folder, not a file",
+        "name the files in it: `texts/*`",
+        folder("texts"),
+    ),
+    bad(
+        "dangling link",
+        "EMBED b.txt",
+        "b.txt: a link to gone.txt, which is not there",
+        "`ls -l b.txt`",
+        link("b.txt", "gone.txt"),
+    ),
+    bad(
+        "link to itself",
+        "EMBED b.txt",
+        "b.txt: can't be read (Too many levels of symbolic links)",
+        "check the name and the disk",
+        link("b.txt", "b.txt"),
+    ),
+    bad(
+        "HDF5",
+        "EMBED ok.hdf5",
+        "ok.hdf5: an HDF5 file, not a text",
+        "`elmo inspect ok.hdf5` tells what it holds",
+        stocked("ok.hdf5"),
+    ),
+    bad(
+        "PDF",
+        "EMBED a.pdf",
+        "a.pdf: a PDF document, not a text",
+        "take the text out first: `pdftotext FILE.pdf - | elmo embed -`",
+        file("a.pdf", b"%PDF-1.7\n%\xe2\xe3"),
+    ),
+    bad(
+        "Word",
+        "EMBED a.docx",
+        "a.docx: a zip archive (or docx, odt, xlsx), not a text",
+        "unpack it and name the files inside; save a document as plain text",
+        file("a.docx", b"PK\x03\x04" + bytes(40)),
+    ),
+    bad(
+        "gz in gz",
+        "EMBED a.gz",
+        "a.gz: compressed twice (gzip), not a text",
+        "decompress it once: `gzip -dc a.gz > FILE`",
+        gz("a.gz", b"\x1f\x8b\x08\x00" + bytes(30)),
+    ),
+    bad(
+        "gz cut off",
+        "EMBED a.gz",
+        "a.gz: the gzip data ends too early after 990 bytes of text",
+        "`gzip -t a.gz` checks it; fetch or compress the file again",
+        gz("a.gz", b"The cat .\n" * 99),
+        cut("a.gz", -9),
+    ),
+    bad(
+        "gz damaged",
+        "EMBED a.gz",
+        "a.gz: the gzip data is damaged (…) after 0 bytes of text",
+        "`gzip -t a.gz` checks it; fetch or compress the file again",
+        file("a.gz", b"\x1f\x8b\x08\x00" + b"\xff" * 40),
+    ),
+    bad(
+        "random bytes",
+        "EMBED a.bin",
+        "a.bin, line 1, byte 0: 0xFF is not UTF-8",
+        "give a text file; if it is UTF-16 without a mark, `--encoding utf-16-le`",
+        file("a.bin", b"\xff\xfa\x00" * 99),
+    ),
+]

@@ -1,0 +1,157 @@
+"""Bad input: places that can't be written to, or are read from as well."""
+
+from __future__ import annotations
+
+from situations import bad, file, folder, hard_link, link, stocked
+
+SHARDS = stocked("part-1.hdf5", "part-2.hdf5")
+MERGE = "merge part-1.hdf5 part-2.hdf5"
+ANOTHER = "`-o` names another file"
+
+PLACES = [
+    bad(
+        "output is there",
+        "embed -q a.txt -o out.hdf5",
+        "out.hdf5: exists",
+        "`--overwrite` replaces it, `-o` names another file",
+    ),
+    bad(
+        "output a folder",
+        f"{MERGE} -o texts",
+        "texts: is a folder",
+        "name a file in it, such as `-o DIR/out.hdf5`",
+        SHARDS,
+        folder("texts"),
+    ),
+    bad(
+        "output ends in a slash",
+        f"{MERGE} -o texts/",
+        "texts/: is a folder",
+        "name a file in it, such as `-o DIR/out.hdf5`",
+        SHARDS,
+    ),
+    bad(
+        "merge to stdout",
+        f"{MERGE} -o -",
+        "--output -: HDF5 needs a file on a disk",
+        "`-o FILE` names one",
+        SHARDS,
+        code=2,
+    ),
+    bad(
+        "no such folder",
+        "embed -q a.txt -o far/away.hdf5",
+        "far/away.hdf5: there is no folder far",
+        "`mkdir -p far`",
+    ),
+    bad(
+        "a file in the place of the folder",
+        "embed -q a.txt -o a.txt/b.hdf5",
+        "a.txt/b.hdf5: a.txt is not a folder",
+        "choose another place with `-o`",
+    ),
+    bad(
+        "a folder that can't be made",
+        "embed -q a.txt -o a.txt/b/",
+        "a.txt/b/: no such folder can be made (Not a directory)",
+        "choose another place",
+    ),
+    bad(
+        "a device",
+        "embed -q a.txt -o /dev/null --overwrite",
+        "/dev/null: not a regular file",
+        "HDF5 needs a file on a disk, `-o out.hdf5`",
+    ),
+    bad(
+        "one name for two inputs",
+        "embed -q a.txt b/a.txt -o vectors/",
+        "a.txt and b/a.txt would both be written to vectors/a.hdf5",
+        "embed them one by one with `-o FILE`",
+        file("b/a.txt"),
+        code=2,
+    ),
+    bad(
+        "one output of the folder is there",
+        "embed -q a.txt b.txt -o vectors/",
+        "vectors/b.hdf5: exists",
+        "`--overwrite` replaces it, `-o` names another file",
+        file("b.txt"),
+        file("vectors/b.hdf5", "precious"),
+    ),
+    bad(
+        "no model for a new folder",
+        "embed -q a.txt -m nosuch -o vectors/",
+        "no model named `nosuch`",
+        "`elmo models list` shows all names; a path to a folder, a zip or a tar.gz works too",
+    ),
+]
+
+INPUTS = [
+    bad(
+        "output is the input",
+        "embed -q a.txt -o a.txt --overwrite",
+        "a.txt: is one of the inputs",
+        ANOTHER,
+        code=2,
+    ),
+    bad(
+        "output links to the input",
+        "embed -q a.txt -o l.hdf5 --overwrite",
+        "l.hdf5: is one of the inputs, there called a.txt",
+        ANOTHER,
+        link("l.hdf5", "a.txt"),
+        code=2,
+    ),
+    bad(
+        "one file with two names",
+        "embed -q b.txt a.txt -o b.hdf5 --overwrite",
+        "b.hdf5: is one of the inputs, there called a.txt",
+        ANOTHER,
+        file("b.txt"),
+        hard_link("b.hdf5", "a.txt"),
+        code=2,
+    ),
+    bad(
+        "output in a folder is an input",
+        "embed -q a.txt v/a.hdf5 -o v/ --overwrite",
+        "v/a.hdf5: is one of the inputs",
+        ANOTHER,
+        file("v/a.hdf5"),
+        code=2,
+    ),
+    bad(
+        "input is the unfinished output",
+        "embed -q a.hdf5.part -o a.hdf5 --overwrite",
+        "a.hdf5: made by way of a.hdf5.part, which is one of the inputs",
+        ANOTHER,
+        file("a.hdf5.part"),
+        code=2,
+    ),
+    bad(
+        "output is the model",
+        "embed -q a.txt -m tiny -o tiny/weights.hdf5 --overwrite",
+        "tiny/weights.hdf5: is a file of the model",
+        ANOTHER,
+        stocked("tiny"),
+        code=2,
+    ),
+    bad(
+        "merged into a shard",
+        f"{MERGE} -o l.hdf5 --overwrite",
+        "l.hdf5: is one of the shards",
+        "`-o` names a new file",
+        SHARDS,
+        link("l.hdf5", "part-2.hdf5"),
+        code=2,
+    ),
+    bad(
+        "converted into itself",
+        "convert ok.hdf5 -o l.hdf5 --overwrite --dtype float16",
+        "l.hdf5: is the file to convert",
+        "`-o` names a new file",
+        stocked("ok.hdf5"),
+        link("l.hdf5", "ok.hdf5"),
+        code=2,
+    ),
+]
+OUTPUT = PLACES + INPUTS

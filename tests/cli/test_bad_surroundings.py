@@ -1,0 +1,134 @@
+"""Bad surroundings: a full disk, a closed stream, Ctrl-C, no text at all; two lines here too.
+
+The exit code and what Python adds at its own end show only in a process of one's own.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from situations import Scene, file, stocked
+
+from elmo_cli.cli.main import main
+from elmo_cli.store.journal import read_journal
+
+LONG = ("embed", "-q", "long.txt", "-o", "long.hdf5")
+COMMAND = "from elmo_cli.cli.main import main; main()"
+NO_SPACE = (
+    "error: long.hdf5.part: no space left (File too large)\n"
+    "hint: free some, then `--resume` (what is committed is kept), or `--dtype float16`\n"
+)
+
+
+def elmo(*args: str, before: str = "", **kwargs) -> subprocess.Popen[str]:
+    """The command in a process of its own, after some lines of Python."""
+    code = f"import sys\n{before}\nsys.argv[0] = 'elmo'\n{COMMAND}"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *args], stderr=subprocess.PIPE, text=True, **kwargs
+    )
+
+
+def in_process(*args: str) -> int:
+    with pytest.raises(SystemExit) as done:
+        main(list(args))
+    return done.value.code
+
+
+def files(scene: Scene) -> set[str]:
+    return {path.name for path in scene.folder.iterdir()}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_standard_output_on_a_full_disk(scene: Scene) -> None:
+    """Without it a cut file would pass for a whole one."""
+    with open("/dev/full", "w") as full:
+        run = elmo("embed", "-q", "a.txt", "-o", "-", stdout=full)
+        said = run.communicate()[1]
+    assert said == (
+        "error: standard output: can't be written (No space left on device)\n"
+        "hint: `-o FILE` writes a file\n"
+    )
+    assert run.returncode == 1
+
+
+def test_standard_output_that_is_closed(scene: Scene, monkeypatch, capsys) -> None:
+    """Without it `elmo … >&-` would be an AttributeError."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert in_process("embed", "-q", "a.txt", "-o", "-") == 1
+    assert capsys.readouterr().err == (
+        "error: standard output: is closed\nhint: `-o FILE` writes a file\n"
+    )
+
+
+def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
+    """Without it a full disk would cost the work before it, or leave a cut file."""
+    stocked("long.txt")(scene)
+    limit = (stock / "long.hdf5.part").stat().st_size + 40_000
+    before = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+    run = elmo(*LONG, before=before)
+    assert (run.communicate()[1], run.returncode) == (NO_SPACE, 1)
+    assert files(scene) >= {"long.hdf5.part", "long.hdf5.part.journal"}
+    assert in_process(*LONG, "--resume") == 0
+    assert in_process("embed", "-q", "long.txt", "-o", "whole.hdf5") == 0
+    assert (scene.folder / "long.hdf5").read_bytes() == (scene.folder / "whole.hdf5").read_bytes()
+
+
+def test_no_space_for_the_first_block(scene: Scene, capsys) -> None:
+    """What holds nothing to go on with is not left behind."""
+    stocked("long.txt")(scene)
+    before = files(scene)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    try:
+        code = in_process(*LONG)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (capsys.readouterr().err, code) == (NO_SPACE, 1)
+    assert files(scene) == before
+
+
+def test_interrupted(scene: Scene, stock: Path, monkeypatch) -> None:
+    """Without it Ctrl-C would cost what was done, or say how to go on and not be able to."""
+    stocked("long.txt")(scene)
+    text = (stock / "long.txt").read_text()
+    run = elmo("embed", "-q", "-", "-o", "long.hdf5", stdin=subprocess.PIPE)
+    run.stdin.write(text)
+    run.stdin.flush()  # and not closed, so that the run waits for more
+    until = time.monotonic() + 60
+    while not (journal := read_journal("long.hdf5.part")) or not journal.sentences:
+        assert time.monotonic() < until, "no block was committed"
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    said = run.stderr.read()
+    assert said == (
+        "\nerror: interrupted\n"  # after the ^C that a terminal shows
+        "hint: what was done is kept: the same command goes on (`elmo embed` with `--resume`)\n"
+    )
+    assert run.wait() == 130
+    run.stdin.close()
+    run.stderr.close()
+    kept = read_journal("long.hdf5.part")
+    assert kept is not None
+    assert kept.sentences == journal.sentences
+    assert "long.hdf5" not in files(scene)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert in_process("embed", "-q", "-", "-o", "long.hdf5", "--resume") == 0
+    assert "long.hdf5" in files(scene)
+
+
+@pytest.mark.parametrize("name", ["e.txt", "-"])
+def test_empty_text_is_warned_of(name: str, scene: Scene, monkeypatch, capsys) -> None:
+    """A text without a line makes a file without a sentence, and not in silence."""
+    file("e.txt", "")(scene)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    assert in_process("embed", name, "-o", "e.hdf5") == 0
+    assert f"warning: {name}: empty, without any line\n" in capsys.readouterr().err

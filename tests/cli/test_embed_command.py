@@ -1,0 +1,645 @@
+"""`elmo embed` as a person runs it: what it writes, what it says, and what it leaves alone."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from command_line import Done, elmo, made
+from tolerance import ATOL_ORDER
+
+from elmo_cli.cli import console
+from elmo_cli.cli.main import COMMANDS
+from elmo_cli.embed import blocks
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.store.reader import open_embeddings
+
+LINES = ("The cat sat on the mat .", "A dog", "", "naïve 日本語 /", "A dog", "It slept .")
+TEXT = "".join(f"{line}\n" for line in LINES)
+N_TOKENS = sum(len(line.split()) for line in LINES)
+DOCUMENTS = (
+    '{"doc_key": "a_0", "sentences": [["The", "cat"], ["It", "sat"]]}\n'
+    '{"doc_key": "b_0", "sentences": [["It", "sat"]]}\n'
+)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with `corpus.txt`, where $ELMO_MODEL is the small model."""
+    for name in [name for name in os.environ if name.startswith("ELMO_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ELMO_MODEL", str(tiny))
+    monkeypatch.setenv("ELMO_DEVICE", "cpu")
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    Path("corpus.txt").write_text(TEXT, encoding="utf-8")
+    return tmp_path
+
+
+def alone(bilm: BiLM, text: str, **settings: Any) -> np.ndarray:
+    return Embedder(bilm, device="cpu", **settings).embed(text.split())
+
+
+def check_lines(path: str, bilm: BiLM, lines: tuple[str, ...] = LINES) -> None:
+    """The file holds each line under its number."""
+    with h5py.File(path) as file:
+        assert list(file) == [*map(str, range(len(lines))), "sentence_to_index"]
+        for number, line in enumerate(lines):
+            expected = alone(bilm, line)
+            np.testing.assert_allclose(file[str(number)][()], expected, rtol=0, atol=ATOL_ORDER)
+
+
+def said(done: Done) -> list[str]:
+    return done.err.splitlines()
+
+
+def refused(done: Done, code: int, message: str, hint: str) -> None:
+    """Two lines, as every error of the command is, and nothing on standard output."""
+    error, advice = said(done)[-2:]
+    assert (done.code, done.out, error) == (code, b"", f"error: {message}")
+    assert advice.startswith("hint: ")
+    assert hint in advice
+
+
+# -- text in, file out ----------------------------------------------------------------------------
+
+
+def test_a_text_into_a_file(here: Path, tiny_bilm: BiLM) -> None:
+    done = made("embed", "corpus.txt", "-o", "out.hdf5")
+    assert done.out == b""
+    about, summary = said(done)
+    assert re.fullmatch(r"model tiny, 16 dimensions, on cpu, \d+ threads", about)
+    assert re.fullmatch(
+        rf"out\.hdf5: 6 sentences, {N_TOKENS} tokens, [\d.]+ KiB; {N_TOKENS} tokens in [\d.]+ s "
+        r"\([\d,]+ tokens/s\)",
+        summary,
+    )
+    check_lines("out.hdf5", tiny_bilm)
+    assert sorted(os.listdir()) == ["corpus.txt", "out.hdf5"]
+
+
+def test_standard_input(tiny_bilm: BiLM) -> None:
+    made("embed", "-", "-o", "out.hdf5", stdin=TEXT.encode())
+    check_lines("out.hdf5", tiny_bilm)
+    with open_embeddings("out.hdf5") as embeddings:
+        assert embeddings.attributes["sources"] == [["-", 0]]
+
+
+def test_several_inputs_are_numbered_on(tiny_bilm: BiLM) -> None:
+    Path("a.txt").write_text("one\n\n")
+    Path("b.txt").write_bytes(b"two words")
+    with gzip.open("c.txt.gz", "wt") as file:
+        file.write("three\n")
+    made("embed", "a.txt", "b.txt", "c.txt.gz", "-o", "out.hdf5")
+    check_lines("out.hdf5", tiny_bilm, ("one", "", "two words", "three"))
+    with open_embeddings("out.hdf5") as embeddings:
+        sources = [["a.txt", 0], ["b.txt", 2], ["c.txt.gz", 3]]
+        assert embeddings.attributes["sources"] == sources
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_gets_a_file_for_each_input(exists: bool, tiny_bilm: BiLM) -> None:
+    Path("b.conllu").write_text("1\tIt\n2\tslept\n\n")
+    if exists:
+        Path("vectors").mkdir()
+    done = made("embed", "corpus.txt", "b.conllu", "-o", "vectors" if exists else "new/deep/")
+    folder = "vectors" if exists else "new/deep"
+    assert sorted(os.listdir(folder)) == ["b.hdf5", "corpus.hdf5"]
+    check_lines(f"{folder}/corpus.hdf5", tiny_bilm)
+    check_lines(f"{folder}/b.hdf5", tiny_bilm, ("It slept",))
+    assert [line.split(":")[0] for line in said(done)[1:]] == [
+        f"{folder}/corpus.hdf5",
+        f"{folder}/b.hdf5",
+    ]
+
+
+def test_a_folder_where_two_inputs_would_meet() -> None:
+    Path("d").mkdir()
+    shutil.copy("corpus.txt", "d/corpus.txt")
+    done = elmo("embed", "corpus.txt", "d/corpus.txt", "-o", "v/")
+    message = "corpus.txt and d/corpus.txt would both be written to v/corpus.hdf5"
+    refused(done, 2, message, "`-o FILE`")
+    refused(
+        elmo("embed", "-", "-o", "v/", stdin=b"a\n"),
+        2,
+        "standard input has no name for a file in v/",
+        "`-o FILE`",
+    )
+    assert not Path("v").exists()
+
+
+# -- standard output ------------------------------------------------------------------------------
+
+
+def to_stdout(*options: str) -> bytes:
+    return made("embed", "-", "-o", "-", *options, stdin=TEXT.encode()).out
+
+
+def test_jsonl_is_the_default_form(tiny_bilm: BiLM) -> None:
+    assert to_stdout() == to_stdout("--format", "jsonl")
+    records = [json.loads(line) for line in to_stdout().splitlines()]
+    assert [record["key"] for record in records] == list(range(len(LINES)))
+    assert [record["tokens"] for record in records] == [line.split() for line in LINES]
+    for record, line in zip(records, LINES, strict=True):
+        expected = alone(tiny_bilm, line)
+        found = np.array(record["layers"]).reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER)
+
+
+def test_npy_is_one_record_a_sentence(tiny_bilm: BiLM) -> None:
+    stream = io.BytesIO(to_stdout("--format", "npy"))
+    for line in LINES:
+        found = np.load(stream)
+        np.testing.assert_allclose(found, alone(tiny_bilm, line), rtol=0, atol=ATOL_ORDER)
+    assert stream.read() == b""
+
+
+def test_text_is_a_line_a_token(tiny_bilm: BiLM) -> None:
+    sentences = to_stdout("--format", "text", "--layers", "top").decode().split("\n\n")
+    rows = sentences[0].splitlines()
+    assert [row.split(" ")[0] for row in rows] == LINES[0].split()
+    found = np.array([row.split(" ")[1:] for row in rows], float)
+    np.testing.assert_allclose(found, alone(tiny_bilm, LINES[0])[2], rtol=0, atol=ATOL_ORDER)
+    pooled = to_stdout("--format", "text", "--pool", "mean").decode().splitlines()
+    assert [row.split(" ")[0] for row in pooled] == [str(number) for number in range(len(LINES))]
+    found = np.array(pooled[1].split(" ")[1:], float)
+    expected = alone(tiny_bilm, LINES[1]).mean(1).reshape(-1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER)
+
+
+def test_format_alone_means_standard_output() -> None:
+    assert made("embed", "corpus.txt", "--format", "npy").out == to_stdout("--format", "npy")
+
+
+def test_a_form_for_a_file_or_none_that_is_known() -> None:
+    done = elmo("embed", "corpus.txt", "-o", "out.hdf5", "--format", "npy")
+    refused(done, 2, "--format npy: out.hdf5 is a file, and files are HDF5", "`-o -`")
+    done = elmo("embed", "corpus.txt", "-o", "-", "--format", "csv")
+    refused(
+        done, 2, "--format csv: standard output is written as jsonl, npy, text", "--input-format"
+    )
+
+
+# -- options that decide about the file -----------------------------------------------------------
+
+
+def first(*options: str, corpus: str = "corpus.txt") -> tuple[np.ndarray, dict[str, Any]]:
+    """The first sentence and the attributes of a file made with these options."""
+    made("embed", corpus, "-o", "out.hdf5", "--overwrite", *options)
+    with open_embeddings("out.hdf5") as embeddings:
+        return embeddings[0], embeddings.attributes
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ("all", lambda whole: whole),
+        ("top", lambda whole: whole[2]),
+        ("average", lambda whole: whole.mean(0)),
+        ("1", lambda whole: whole[1:2]),
+        ("2,0", lambda whole: whole[[2, 0]]),
+        ("mix:0.5,0.25,0.25,2", lambda whole: whole[0] + whole[1] / 2 + whole[2] / 2),
+    ],
+)
+def test_layers(layers: str, expected: Any, tiny_bilm: BiLM) -> None:
+    found, facts = first("--layers", layers)
+    assert facts["layers"] == layers
+    whole = alone(tiny_bilm, LINES[0])
+    np.testing.assert_allclose(found, expected(whole), rtol=0, atol=ATOL_ORDER, strict=True)
+
+
+def test_dtype() -> None:
+    exact, _ = first()
+    half, facts = first("--dtype", "float16")
+    assert facts["dtype"] == half.dtype == "float16"
+    np.testing.assert_array_equal(half, exact.astype(np.float16))
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_pool(pool: str, tiny_bilm: BiLM) -> None:
+    found, facts = first("--pool", pool)
+    assert facts["pool"] == pool
+    assert facts["tokens"] == N_TOKENS
+    whole = alone(tiny_bilm, LINES[0])
+    expected = whole.mean(1) if pool == "mean" else whole.max(1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER, strict=True)
+
+
+@pytest.mark.parametrize("layout", ["bilm", "flat", "e2e-coref"])
+def test_layout(layout: str) -> None:
+    Path("d.jsonl").write_text(DOCUMENTS)
+    assert first("--layout", layout, corpus="d.jsonl")[1]["layout"] == layout
+    names = {"e2e-coref": ["a_0", "b_0"], "bilm": ["0", "1", "2"]}
+    with h5py.File("out.hdf5") as file:
+        assert list(file)[:2] == names.get(layout, ["offsets", "token_bytes"])[:2]
+
+
+def test_keys_and_forget_sentences() -> None:
+    Path("two.txt").write_text("A dog\nIt slept .\n")
+    assert first("--keys", "sentence", corpus="two.txt")[1]["keys"] == "sentence"
+    with h5py.File("out.hdf5") as file:
+        assert list(file) == ["A dog", "It slept ."]
+    assert first("--forget-sentences", corpus="two.txt")[1]["forget_sentences"] is True
+    with h5py.File("out.hdf5") as file:
+        assert list(file) == ["0", "1"]
+
+
+def test_state() -> None:
+    """The last sentence of each file is "It sat": what it starts from shows in its vectors."""
+    Path("d.jsonl").write_text(DOCUMENTS)
+    last: dict[str, np.ndarray] = {}
+    within: dict[str, np.ndarray] = {}
+    for state in ("zero", "warm", "carry", "document"):
+        _, facts = first("--state", state, "--batch-size", "1", corpus="d.jsonl")
+        assert facts["state"] == state
+        assert facts.get("batch_size") == (1 if state == "carry" else None)
+        assert ("state_sha256" in facts) == (state == "warm")
+        with open_embeddings("out.hdf5") as embeddings:
+            within[state], last[state] = embeddings[1], embeddings[2]
+
+    def differ(one: np.ndarray, other: np.ndarray) -> bool:
+        np.testing.assert_array_equal(one[0], other[0])  # no state reaches the token layer
+        return not np.allclose(one, other, rtol=0, atol=1e-3)
+
+    assert not differ(last["zero"], within["zero"])
+    assert not differ(last["document"], last["zero"])  # it begins a document
+    assert differ(within["document"], within["zero"])
+    assert not differ(within["document"], within["carry"])
+    assert differ(last["carry"], last["zero"])
+    assert differ(last["carry"], within["carry"])
+    assert differ(last["warm"], last["zero"])
+    assert not differ(last["warm"], within["warm"])
+
+
+# -- what it says ---------------------------------------------------------------------------------
+
+KEYS = (
+    *("output", "sentences", "tokens", "duplicates", "computed_tokens", "bytes", "blank_lines"),
+    *("truncated_tokens", "skipped", "warnings"),
+)
+
+
+def test_json() -> None:
+    Path("long.txt").write_text(f"{'a' * 49} b\n")
+    done = made("embed", "corpus.txt", "long.txt", "-o", "out.hdf5", "--json")
+    assert json.loads(done.out) == {
+        "output": "out.hdf5",
+        "sentences": 7,
+        "tokens": N_TOKENS + 2,
+        "duplicates": 0,
+        "computed_tokens": N_TOKENS + 2,
+        "bytes": os.path.getsize("out.hdf5"),
+        "blank_lines": 1,
+        "truncated_tokens": 1,
+        "skipped": [],
+        "warnings": [],
+    }
+    assert done.out.count(b"\n") == 1
+    assert f"the first is `{'a' * 49}` (long.txt, line 1)" in done.err
+    several = json.loads(made("embed", "corpus.txt", "long.txt", "-o", "v/", "--json").out)
+    assert [one["output"] for one in several] == ["v/corpus.hdf5", "v/long.hdf5"]
+    for name in KEYS:
+        assert name in made("embed", "--help").out.decode()
+
+
+def test_quiet_says_nothing() -> None:
+    Path("long.txt").write_text("a" * 49)
+    done = made("embed", "corpus.txt", "long.txt", "-o", "out.hdf5", "--quiet")
+    assert (done.out, done.err) == (b"", "")
+    assert made("embed", "-", "-o", "-", "-q", stdin=b"a\n").err == ""
+
+
+def test_dry_run_writes_nothing_and_tells_sizes() -> None:
+    Path("big.txt").write_text(TEXT * 200, encoding="utf-8")
+    before = sorted(os.listdir())
+    options = ("embed", "big.txt", "--layers", "0,2", "--dtype", "float16", "-o")
+    done = made(*options, "out.hdf5", "--dry-run")
+    assert sorted(os.listdir()) == before
+    found = re.fullmatch(
+        r"out\.hdf5: 1,200 sentences, ([\d,]+) tokens, about ([\d.]+) KiB; nothing was written\n",
+        done.out.decode(),
+    )
+    assert found is not None
+    assert found[1] == f"{200 * N_TOKENS:,}"
+    told = json.loads(made(*options, "out.hdf5", "--dry-run", "--json").out)
+    made(*options, "out.hdf5")
+    assert told["bytes"] == pytest.approx(os.path.getsize("out.hdf5"), rel=0.3)
+    assert told == {
+        "output": "out.hdf5",
+        "sentences": 1200,
+        "tokens": 200 * N_TOKENS,
+        "exact": True,
+        "bytes": told["bytes"],
+    }
+    made(*options, "far/away/", "--dry-run")
+    assert not Path("far").exists()
+
+
+def test_dry_run_of_a_shard_tells_its_share() -> None:
+    """Two blocks, of 1,000 and 200 lines; the whole text is not what shard 2 will hold."""
+    Path("big.txt").write_text(TEXT * 200, encoding="utf-8")
+    options = ("embed", "big.txt", "-o", "out.hdf5", "--shard", "2/2")
+    told = json.loads(made(*options, "--dry-run", "--json").out)
+    made(*options)
+    with open_embeddings("out.hdf5") as embeddings:
+        counts = (embeddings.attributes["sentences"], embeddings.attributes["tokens"])
+    assert (told["sentences"], told["tokens"]) == counts
+    assert counts[0] == 200
+    assert told["bytes"] == pytest.approx(os.path.getsize("out.hdf5"), rel=0.5)
+
+
+def test_dry_run_of_standard_input() -> None:
+    done = elmo("embed", "-", "-o", "out.hdf5", "--dry-run", stdin=b"a\n")
+    refused(done, 2, "--dry-run: standard input can be read only once", "name a file")
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(console, "_LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    about, *lines, _ = said(made("embed", "corpus.txt", "-o", "out.hdf5"))
+    assert about.startswith("model tiny")
+    line = r"(\d+) tokens of 17 \((\d+)%\), [\d,]+ s left, [\d,]+ tokens/s"
+    assert [re.fullmatch(line, one).groups() for one in lines] == [("9", "53"), ("17", "100")]
+    of_stdin = said(made("embed", "-", "-o", "o.hdf5", stdin=TEXT.encode()))
+    assert re.fullmatch(r"9 tokens, [\d,]+ tokens/s", of_stdin[1])
+    assert "\r" not in "".join(lines)
+    assert "\x1b" not in "".join(lines)
+
+
+@pytest.fixture
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Run the command with a terminal as standard error; what the terminal got."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "CI"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words: str) -> str:
+        from elmo_cli.cli.main import main
+
+        ours, theirs = os.openpty()
+        got: list[bytes] = []
+        reader = threading.Thread(target=read_all, args=(ours, got))
+        with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
+            reader.start()
+            patch.setattr(sys, "stderr", terminal)
+            with pytest.raises(SystemExit) as ended:
+                main(list(words))
+        reader.join()
+        os.close(ours)
+        assert ended.value.code == 0
+        return b"".join(got).decode()
+
+    return run
+
+
+def read_all(descriptor: int, got: list[bytes]) -> None:
+    """Everything that comes until the other end is closed, which Linux calls an error."""
+    try:
+        while piece := os.read(descriptor, 4096):
+            got.append(piece)
+    except OSError:
+        return
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*\b(3[0-7]|38|9[0-7])\b[0-9;]*m")
+
+
+def test_a_bar_on_a_terminal_and_no_colour_with_no_color(
+    on_a_terminal: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = on_a_terminal("embed", "corpus.txt", "-o", "a.hdf5")
+    assert "tokens/s" in shown
+    assert COLOUR.search(shown)
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = on_a_terminal("embed", "corpus.txt", "-o", "b.hdf5")
+    assert "━" in plain
+    assert not COLOUR.search(plain)
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in on_a_terminal("embed", "corpus.txt", "-o", "c.hdf5")
+    assert on_a_terminal("embed", "corpus.txt", "-o", "d.hdf5", "-q") == ""
+
+
+# -- environment ----------------------------------------------------------------------------------
+
+
+def test_model_and_device_of_the_environment(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first()[1]["model"] == "tiny"
+    assert first("-m", str(odd))[1]["model"] == "odd"  # the command line goes first
+    monkeypatch.setenv("ELMO_MODEL", str(odd))
+    assert first()[1]["model"] == "odd"
+    monkeypatch.setenv("ELMO_MODEL", "nosuch")
+    done = elmo("embed", "corpus.txt", "-o", "new.hdf5")
+    assert done.code == 1
+    assert "$ELMO_MODEL says `nosuch`" in done.err
+    monkeypatch.setenv("ELMO_MODEL", str(odd))
+    monkeypatch.setenv("ELMO_DEVICE", "abacus")
+    done = elmo("embed", "corpus.txt", "-o", "new.hdf5")
+    assert done.code != 0
+    assert "$ELMO_DEVICE says `abacus`" in done.err
+    assert first("--device", "cpu")[1]["model"] == "odd"
+    assert not Path("new.hdf5").exists()
+
+
+# -- outputs that are there, runs that were stopped -----------------------------------------------
+
+
+def test_an_output_that_is_there_is_kept(tiny_bilm: BiLM) -> None:
+    Path("out.hdf5").write_bytes(b"precious")
+    done = elmo("embed", "corpus.txt", "-o", "out.hdf5")
+    refused(done, 1, "out.hdf5: exists", "`--overwrite`")
+    assert Path("out.hdf5").read_bytes() == b"precious"
+    done = elmo("embed", "corpus.txt", "-o", "out.hdf5", "--overwrite", "--resume")
+    refused(done, 2, "--overwrite and --resume: one starts anew, the other goes on", "--overwrite")
+    made("embed", "corpus.txt", "-o", "out.hdf5", "-f")
+    check_lines("out.hdf5", tiny_bilm)
+
+
+def test_resume_with_nothing_to_resume_begins(tiny_bilm: BiLM) -> None:
+    made("embed", "corpus.txt", "-o", "out.hdf5", "--resume")
+    check_lines("out.hdf5", tiny_bilm)
+
+
+def stopped(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    """Run a command to its first block, of three lines, as if Ctrl-C came there."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_cli.cli.embedding._Watcher.advance", stop)
+        done = elmo(*words)
+    refused(done, 130, "interrupted", "`--resume`")
+
+
+def test_resume_goes_on_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("embed", "corpus.txt", "-o", "out.hdf5")
+    stopped(monkeypatch, *command)
+    assert sorted(os.listdir())[1:3] == ["out.hdf5.part", "out.hdf5.part.journal"]
+    refused(elmo(*command), 1, "out.hdf5.part: unfinished, 3 sentences", "`--resume`")
+    done = made(*command, "--resume", "--json")
+    assert "going on after 9 tokens" in said(done)
+    counts = json.loads(done.out)
+    assert (counts["tokens"], counts["computed_tokens"]) == (N_TOKENS, N_TOKENS - 9)
+    made("embed", "corpus.txt", "-o", "whole.hdf5")
+    assert Path("out.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
+    assert sorted(os.listdir()) == ["corpus.txt", "out.hdf5", "whole.hdf5"]
+
+
+def test_resume_in_a_folder_does_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy("corpus.txt", "second.txt")
+    command = ("embed", "corpus.txt", "second.txt", "-o", "v/")
+    stopped(monkeypatch, *command)
+    done = made(*command, "--resume", "--json")
+    assert [one["computed_tokens"] for one in json.loads(done.out)] == [N_TOKENS - 9, N_TOKENS]
+    done = made(*command, "--resume", "--json")
+    assert [one["computed_tokens"] for one in json.loads(done.out)] == [0, 0]
+
+
+@pytest.mark.parametrize("stdin", [False, True])
+def test_a_finished_file_is_that_of_its_text_alone(stdin: bool) -> None:
+    """A text edited since, with as many sentences, must not pass for the one that was embedded."""
+    source, text = ("-", TEXT.encode()) if stdin else ("corpus.txt", b"")
+    command = ("embed", source, "-o", "out.hdf5", "--resume")
+    made(*command, stdin=text)
+    before = Path("out.hdf5").read_bytes()
+    assert json.loads(made(*command, "--json", stdin=text).out)["computed_tokens"] == 0
+    Path("corpus.txt").write_text(TEXT.replace("dog", "cow"), encoding="utf-8")
+    done = elmo(*command, stdin=text.replace(b"dog", b"cow"))
+    what = "the input is not the one that it was made from"
+    refused(done, 1, f"out.hdf5: finished with 6 sentences, {what}", "`--overwrite`")
+    assert Path("out.hdf5").read_bytes() == before
+
+
+def test_shards_of_a_text_that_was_edited_between_them() -> None:
+    """Their names, settings and counts agree; only the text tells that they do not fit."""
+    made("embed", "corpus.txt", "-o", "1.hdf5", "--shard", "1/2")
+    Path("corpus.txt").write_text(TEXT.replace("dog", "cow"), encoding="utf-8")
+    made("embed", "corpus.txt", "-o", "2.hdf5", "--shard", "2/2")
+    done = elmo("merge", "1.hdf5", "2.hdf5", "-o", "out.hdf5")
+    assert done.code == 1
+    assert said(done)[0].startswith("error: 2.hdf5: text_sha256 is ")
+    assert not Path("out.hdf5").exists()
+
+
+# -- input that is left out -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged() -> bytes:
+    """`bad.txt`, whose second line is no UTF-8; what the list of it says."""
+    Path("bad.txt").write_bytes(b"one\n\xff\nthree\n")
+    return b"bad.txt\t2\t0xFF is not UTF-8\n"
+
+
+def test_lines_left_out_are_listed(damaged: bytes, tiny_bilm: BiLM) -> None:
+    done = elmo("embed", "bad.txt", "-o", "out.hdf5", "--on-error", "skip", "--json")
+    assert done.code == 3
+    assert json.loads(done.out)["skipped"] == [["bad.txt", 2, "0xFF is not UTF-8"]]
+    assert "the list is out.hdf5.skipped.tsv" in said(done)[-1]
+    assert Path("out.hdf5.skipped.tsv").read_bytes() == damaged
+    with open_embeddings("out.hdf5") as embeddings:
+        assert list(embeddings) == [0, 2]
+        found = embeddings[2]
+    np.testing.assert_allclose(found, alone(tiny_bilm, "three"), rtol=0, atol=ATOL_ORDER)
+
+
+def test_lines_left_out_are_listed_though_a_later_file_fails(damaged: bytes) -> None:
+    Path("two.txt").write_text("two words\n")
+    command = ("embed", "bad.txt", "two.txt", "-o", "v/", "--on-error", "skip")
+    done = elmo(*command, "--layout", "bilm-types")
+    assert done.code == 1
+    assert Path("v/bad.hdf5.skipped.tsv").read_bytes() == damaged
+    Path("two.txt").write_text("words\n")
+    done = elmo(*command, "--layout", "bilm-types", "--resume")  # the first is finished
+    refused(
+        done,
+        3,
+        "1 line was left out, the first bad.txt, line 2: 0xFF is not UTF-8",
+        "v/bad.hdf5.skipped.tsv",
+    )
+
+
+def test_a_list_that_is_no_longer_true_goes(damaged: bytes) -> None:
+    assert elmo("embed", "bad.txt", "-o", "out.hdf5", "--on-error", "skip").code == 3
+    Path("bad.txt").write_text("one\ntwo\nthree\n")
+    made("embed", "bad.txt", "-o", "out.hdf5", "--overwrite")
+    assert sorted(os.listdir()) == ["bad.txt", "corpus.txt", "out.hdf5"]
+
+
+def test_a_list_names_files_as_the_system_does() -> None:
+    """A name of a file is bytes, and need not be UTF-8."""
+    Path(os.fsdecode(b"\xfe.txt")).write_bytes(b"\xff\n")
+    done = elmo("embed", os.fsdecode(b"\xfe.txt"), "-o", "out.hdf5", "--on-error", "skip")
+    assert done.code == 3
+    assert Path("out.hdf5.skipped.tsv").read_bytes() == b"\xfe.txt\t1\t0xFF is not UTF-8\n"
+
+
+def test_a_list_is_not_written_over_an_input() -> None:
+    shutil.copy("corpus.txt", "out.hdf5.skipped.tsv")
+    done = elmo("embed", "out.hdf5.skipped.tsv", "-o", "out.hdf5")
+    assert (done.code, done.out) == (2, b"")
+    assert "one of the inputs" in done.err
+    assert Path("out.hdf5.skipped.tsv").read_text(encoding="utf-8") == TEXT
+
+
+def test_equal_sentences_that_manylangs_holds_once_are_counted() -> None:
+    command = ("embed", "corpus.txt", "--layout", "manylangs", "--layers", "top", "--blank", "skip")
+    done = made(*command, "-o", "out.hdf5", "--json")
+    counts = json.loads(done.out)
+    assert (counts["sentences"], counts["duplicates"], counts["tokens"]) == (4, 1, N_TOKENS - 2)
+    assert "1 sentences equal others; --layout manylangs holds one" in said(done)
+    again = json.loads(made(*command, "-o", "out.hdf5", "--resume", "--json").out)
+    assert (again["sentences"], again["duplicates"]) == (4, 1)
+    with h5py.File("out.hdf5") as file:
+        assert len(file) == 4
+
+
+# -- a process of its own -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_quietly() -> None:
+    """`| head -1` is how one looks at the first sentence of many; Python would complain twice."""
+    Path("big.txt").write_text(TEXT * 100, encoding="utf-8")
+    command = f"{sys.executable} -m elmo_cli embed big.txt -q -o - 2>err"
+    script = command + ' | head -1; echo "${PIPESTATUS[0]}"'
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, env=environment, check=True)
+    record, status = done.stdout.splitlines()
+    assert json.loads(record)["tokens"] == LINES[0].split()
+    assert (status, Path("err").read_text()) == (b"1", "")
+
+
+def test_help_of_each_command_shows_examples_and_needs_no_torch() -> None:
+    code = (
+        "import sys\n"
+        "from elmo_cli.cli.main import COMMANDS, main\n"
+        "for name in COMMANDS:\n"
+        "    try:\n        main([name, '-h'])\n"
+        "    except SystemExit as ended:\n        assert ended.code == 0\n"
+        "sys.exit(str({'torch', 'h5py', 'numpy', 'nltk'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "set()\n"
+    for name in COMMANDS:
+        assert f"Usage: elmo {name}" in done.stdout
+    assert done.stdout.count("Examples:") == len(COMMANDS)
+    assert "elmo embed corpus.txt -o corpus.hdf5\n" in done.stdout

@@ -1,0 +1,534 @@
+"""`elmo inspect`, `elmo merge`, `elmo convert` as a person runs them, on files of `elmo embed`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from command_line import Done, elmo, made
+from tolerance import ATOL_ORDER
+
+from elmo_cli.embed import blocks
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.store import stream
+from elmo_cli.store.reader import open_embeddings
+
+# Different sentences of documents, without a slash, so that every layout takes them.
+DOCUMENTS = {
+    "d_1": [["The", "cat", "sat", "."], ["It", "slept"], ["naïve", "日本語", "😀"]],
+    "e_2": [["Yes"], ["No", ",", "not", "yet", "."]],
+    "f_3": [["One"], ["One", "more"]],
+}
+SENTENCES = [tokens for document in DOCUMENTS.values() for tokens in document]
+N_TOKENS = sum(map(len, SENTENCES))
+ONE_LAYER = ("--layers", "top")
+EVERY: dict[str, tuple[str, tuple[str, ...]]] = {
+    "allennlp": ("d.jsonl", ()),
+    "sentence": ("d.jsonl", ("--keys", "sentence")),
+    "bilm": ("d.jsonl", ("--layout", "bilm")),
+    "bilm-types": ("types.txt", ("--layout", "bilm-types")),
+    "e2e-coref": ("d.jsonl", ("--layout", "e2e-coref")),
+    "lsgn": ("d.jsonl", ("--layout", "lsgn")),
+    "dygie": ("d.jsonl", ("--layout", "dygie")),
+    "manylangs": ("d.jsonl", ("--layout", "manylangs", *ONE_LAYER)),
+    "flat": ("d.jsonl", ("--layout", "flat")),
+}
+OF_SENTENCES = [name for name in EVERY if name != "bilm-types"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with texts, where $ELMO_MODEL is the small model."""
+    for name in [name for name in os.environ if name.startswith("ELMO_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ELMO_MODEL", str(tiny))
+    monkeypatch.setenv("ELMO_DEVICE", "cpu")
+    monkeypatch.chdir(tmp_path)
+    rows = [{"doc_key": key, "sentences": text} for key, text in DOCUMENTS.items()]
+    Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("types.txt").write_text("the\ncat\n日本語\n", encoding="utf-8")
+    return tmp_path
+
+
+def embedded(name: str, *options: str, out: str = "a.hdf5") -> str:
+    """A file of one of the layouts."""
+    source, layout = EVERY[name]
+    made("embed", source, "-o", out, "-q", *layout, *options)
+    return out
+
+
+def said(done: Done) -> list[str]:
+    return done.err.splitlines()
+
+
+def refused(done: Done, code: int, message: str, hint: str) -> None:
+    """Two lines, as every error of the command is."""
+    error, advice = said(done)[-2:]
+    assert (done.code, error) == (code, f"error: {message}")
+    assert advice.startswith("hint: ")
+    assert hint in advice
+
+
+# -- inspect --------------------------------------------------------------------------------------
+
+
+def rows_of(done: Done) -> dict[str, str]:
+    """The facts that `inspect` prints, by their names."""
+    facts = done.out.decode().split("\nread it:\n")[0].splitlines()[1:]
+    return dict(re.split(r"\s{2,}", row.strip(), maxsplit=1) for row in facts if row)
+
+
+@pytest.mark.parametrize("name", OF_SENTENCES)
+def test_facts_of_every_layout(name: str) -> None:
+    done = made("inspect", embedded(name))
+    assert done.err == ""
+    assert done.out.startswith(b"a.hdf5\n")
+    rows = rows_of(done)
+    assert rows["layout"] == ("allennlp" if name == "sentence" else name)
+    assert (rows["sentences"], rows["tokens"], rows["dim"]) == ("7", str(N_TOKENS), "16")
+    assert rows["layers"] == ("top" if name == "manylangs" else "all")
+    assert rows["values"].startswith("float32, ")
+    assert (rows["model"], rows["state"]) == ("tiny", "zero")
+    assert rows["text"] == "d.jsonl from 0"
+    assert rows["checked"] == "nothing wrong"
+
+
+def test_facts_as_json() -> None:
+    done = made("inspect", embedded("allennlp"), "--json", "--sample", "2")
+    facts = json.loads(done.out)
+    assert done.out.count(b"\n") == 1
+    assert {"kind", "path", "bytes", "layout", "complete", "sentences", "tokens", "n_layers", "dim",
+            "dtype", "sentence_map", "sources", "attributes", "samples", "sample", "problems",
+            } == set(facts)  # fmt: skip
+    assert (facts["kind"], facts["problems"], facts["sentence_map"]) == ("embeddings", [], True)
+    assert (facts["sentences"], facts["n_layers"], facts["dim"]) == (7, 3, 16)
+    assert facts["bytes"] == os.path.getsize("a.hdf5")
+    assert facts["samples"][0] == {"key": 0, "shape": [3, 4, 16]}
+    assert [one["key"] for one in facts["sample"]] == [0, 6]
+    assert all(one["agrees"] for one in facts["sample"])
+
+
+def printed_python(done: Done) -> list[str]:
+    """The pieces of Python at the end of what `inspect` prints."""
+    lines = textwrap.dedent(done.out.decode().split("\nread it:\n\n")[1])
+    return lines.strip().split("\n\n")
+
+
+def expected(name: str, bilm: BiLM, options: tuple[str, ...]) -> np.ndarray:
+    """The array of the first sentence, layers first."""
+    if name == "bilm-types":
+        return Embedder(bilm, device="cpu").embed_types(["the"])[0]
+    settings = {option.lstrip("-"): value for option, value in zip(options[::2], options[1::2])}  # noqa: B905
+    if name == "manylangs":
+        settings["layers"] = "top"
+    return Embedder(bilm, device="cpu", **settings).embed(SENTENCES[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, ()) for name in EVERY),
+        *((name, ONE_LAYER) for name in OF_SENTENCES),
+        *((name, ("--pool", "mean")) for name in OF_SENTENCES),
+        ("flat", ("--pool", "max", *ONE_LAYER)),
+    ],
+)
+def test_the_printed_python_reads_the_file(
+    name: str, options: tuple[str, ...], tiny_bilm: BiLM
+) -> None:
+    """What `inspect` prints is copied into programs: both pieces give the first sentence."""
+    path = embedded(name, *options, out="it's a file.hdf5")
+    alone, ours = printed_python(made("inspect", path))
+    whole = expected(name, tiny_bilm, options)
+    read: dict[str, Any] = {}
+    exec(ours, read)
+    np.testing.assert_allclose(read["array"], whole, rtol=0, atol=ATOL_ORDER, strict=True)
+    if "tokens" in read:
+        assert list(read["tokens"]) == SENTENCES[0]
+    told_tokens = name in ("manylangs", "flat") or (
+        name in ("allennlp", "sentence") and "--pool" not in options
+    )
+    assert told_tokens <= ("tokens" in read)
+    shape = "".join(rf".*{size}" for size in whole.shape)
+    assert re.search(rf"array = .*# {shape}\n", f"{ours}\n")
+
+    read = {}
+    exec(alone, read)
+    array, n_axes = read["array"], whole.ndim
+    if name in ("e2e-coref", "dygie"):  # layers are the last axis, also where there is one
+        array = np.moveaxis(array, -1, 0)
+        array = array[0] if n_axes < array.ndim else array
+    elif name == "flat" and n_axes == 3:
+        array = array.swapaxes(0, 1)
+    np.testing.assert_allclose(array, whole, rtol=0, atol=ATOL_ORDER, strict=True)
+    if name == "allennlp":
+        assert read["names"][" ".join(SENTENCES[0])] == "0"
+
+
+def damage(path: str, key: str = "1") -> None:
+    """Make a value of a sentence NaN."""
+    with h5py.File(path, "r+") as file:
+        file[key][0, 0, 0] = np.nan
+
+
+def test_what_is_wrong_is_told() -> None:
+    damage(embedded("bilm"))
+    done = elmo("inspect", "a.hdf5")
+    refused(done, 1, "a.hdf5: sentence 1: 1 of 96 values are not finite", "--json")
+    assert rows_of(done)["checked"] == "sentence 1: 1 of 96 values are not finite"
+    done = elmo("inspect", "a.hdf5", "--json")
+    assert json.loads(done.out)["problems"] == ["sentence 1: 1 of 96 values are not finite"]
+    assert done.code == 1
+    assert elmo("inspect", "a.hdf5", "-q").out == b""
+    assert "checked" not in rows_of(made("inspect", "a.hdf5", "--no-check"))
+
+
+def test_quiet_says_nothing_of_a_sound_file() -> None:
+    done = made("inspect", embedded("allennlp"), "--quiet")
+    assert (done.out, done.err) == (b"", "")
+
+
+def test_weights(tiny: Path) -> None:
+    done = made("inspect", tiny / "weights.hdf5")
+    rows = rows_of(done)
+    assert rows["weights"] == "biLM"
+    assert json.loads(rows["options"])["lstm"] == {"dim": 16, "projection_dim": 8, "n_layers": 2}
+    read: dict[str, Any] = {}
+    exec(printed_python(done)[0], read)
+    assert read["array"].shape == (261, 4)
+    done = elmo("inspect", tiny / "weights.hdf5", "--sample", "2")
+    message = f"{tiny}/weights.hdf5: holds no finished embeddings"
+    refused(done, 2, message, "--sample and --against")
+
+
+def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    monkeypatch.setattr("elmo_cli.cli.embedding._Watcher.advance", stop)
+    assert elmo("embed", "d.jsonl", "-o", "a.hdf5").code == 130
+    done = elmo("inspect", "a.hdf5.part")
+    refused(done, 1, "a.hdf5.part: unfinished: 3 sentences are committed", "`--resume`")
+    assert rows_of(done)["unfinished"] == "3 sentences, 9 tokens are committed"
+    done = elmo("inspect", "a.hdf5")
+    refused(done, 1, "a.hdf5: not there, but a.hdf5.part is: its run did not finish", "`--resume`")
+
+
+TELLS_TOKENS = ("allennlp", "sentence", "manylangs", "flat")
+
+
+@pytest.mark.parametrize("name", OF_SENTENCES)
+def test_a_sample_is_computed_again(name: str) -> None:
+    path = embedded(name)
+    text = () if name in TELLS_TOKENS else ("--text", "d.jsonl")
+    done = made("inspect", path, "--sample", "4", *text)
+    found = re.fullmatch(r"4 sentences, differences up to (\S+)", rows_of(done)["recomputed"])
+    assert found is not None
+    assert float(found[1]) < ATOL_ORDER
+    if text:
+        what = f"a.hdf5: the layout {EVERY[name][1][1]} does not hold the sentences"
+        refused(elmo("inspect", path, "--sample", "4"), 2, what, "`--text FILE`")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--dtype", "float16"), ("--pool", "max"), ("--state", "warm"), ("--layers", "mix:1,2,3")],
+)
+def test_a_sample_knows_the_settings_of_its_file(options: tuple[str, ...]) -> None:
+    made("inspect", embedded("flat", *options), "--sample", "7")
+
+
+def test_a_sample_of_a_changed_file() -> None:
+    with h5py.File(embedded("bilm"), "r+") as file:
+        file["3"][2, 0, 5] += 1
+    done = elmo("inspect", "a.hdf5", "--sample", "7", "--text", "d.jsonl")
+    message = "a.hdf5: sentence 3: differs from what the model computes, by up to 1"
+    refused(done, 1, message, "embed the text anew")
+
+
+def test_a_sample_with_another_model_or_text(odd: Path) -> None:
+    done = elmo("inspect", embedded("allennlp"), "--sample", "2", "--model", odd)
+    assert done.code == 1
+    assert re.search(r"made with tiny \(sha256 \w+…\), not with odd \(sha256 \w+…\)", done.err)
+    Path("b.txt").write_text("Yes\n")
+    done = elmo("inspect", "a.hdf5", "--sample", "2", "--text", "b.txt")
+    refused(done, 1, "a.hdf5: has 7 sentences, the text 1", "`--text`")
+    done = elmo("inspect", embedded("flat", "--state", "carry", out="c.hdf5"), "--sample", "1")
+    what = "c.hdf5: made with --state carry, where a vector depends on the text before it"
+    refused(done, 2, what, "anew")
+
+
+def test_a_sample_of_a_text_with_repeated_lines() -> None:
+    """The map of the sentences tells of equal lines only the last: others stand in for the rest."""
+    Path("r.txt").write_text("Yes .\n" * 5 + "No .\n\nYes .\n")
+    made("embed", "r.txt", "-o", "r.hdf5", "-q")
+    facts = json.loads(made("inspect", "r.hdf5", "--sample", "8", "--json").out)
+    assert [one["key"] for one in facts["sample"]] == [5, 6, 7]
+
+
+NESTED = (
+    '{"doc_key": "a/b", "sentences": [["x", "y"], ["z"]]}\n'
+    '{"doc_key": "c", "sentences": [["q", "r", "s"]]}\n'
+    '{"doc_key": "a/d", "sentences": [["u"], ["v", "w"]]}\n'
+)
+
+
+def test_names_that_nest_are_checked_by_name() -> None:
+    """A slash makes groups, which lose the order: sentence 2 of the text is last in the file."""
+    Path("n.jsonl").write_text(NESTED)
+    made("embed", "n.jsonl", "-o", "n.hdf5", "-q", "--layout", "dygie")
+    options = ("--sample", "5", "--text", "n.jsonl", "--against", "n.jsonl")
+    facts = json.loads(made("inspect", "n.hdf5", *options, "--json").out)
+    assert len(facts["sample"]) == 5
+
+
+CONLLU = "1\tThe\t_\n2\tcat\t_\n\n1\tIt\t_\n2\tslept\t_\n3\t.\t_\n\n"
+
+
+@pytest.mark.parametrize("name", ["allennlp", "sentence", "bilm", "manylangs", "flat"])
+def test_against_conllu(name: str) -> None:
+    Path("t.conllu").write_text(CONLLU)
+    made("embed", "t.conllu", "-o", "t.hdf5", "-q", *EVERY[name][1])
+    assert made("inspect", "t.hdf5", "--against", "t.conllu").err == ""
+    Path("u.conllu").write_text(CONLLU + "1\tmore\t_\n\n")
+    done = elmo("inspect", "t.hdf5", "--against", "u.conllu")
+    what = "t.hdf5: sentence 2: not in the file, 1 tokens in the text, and 1 more"
+    refused(done, 1, what, "--json")
+    Path("t.txt").write_text("The cat\nIt slept.\n")  # before it was tokenised
+    done = elmo("inspect", "t.hdf5", "--against", "t.txt", "--json")
+    by_name = name in ("sentence", "manylangs")
+    what = (
+        "not in the file, 2 tokens in the text"
+        if by_name
+        else "3 tokens in the file, 2 in the text"
+    )
+    assert json.loads(done.out)["problems"] == [f"sentence 1: {what}"]
+    assert done.code == 1
+
+
+@pytest.mark.parametrize("name", ["e2e-coref", "lsgn", "dygie"])
+def test_against_documents(name: str) -> None:
+    path = embedded(name)
+    assert made("inspect", path, "--against", "d.jsonl").err == ""
+    text = Path("d.jsonl").read_text().replace('"No", ', "")
+    Path("other.jsonl").write_text(text)
+    done = elmo("inspect", path, "--against", "other.jsonl")
+    what = "a.hdf5: sentence 4: 5 tokens in the file, 4 in the text"
+    refused(done, 1, what, "--json")
+
+
+def test_against_where_blank_lines_were_skipped() -> None:
+    """Keys of lines go on counting over what was left out; names do not count at all."""
+    Path("b.txt").write_text("a b\n\nc\nc\n\nd e f\n")
+    skip = ("--blank", "skip")
+    for options in ((), ("--layout", "manylangs", "--layers", "0")):
+        made("embed", "b.txt", "-o", "b.hdf5", "-f", "-q", *skip, *options)
+        assert made("inspect", "b.hdf5", "--against", "b.txt", *skip).err == ""
+
+
+# -- merge ----------------------------------------------------------------------------------------
+
+
+def shards(name: str, n: int, *options: str) -> list[str]:
+    return [
+        embedded(name, "--shard", f"{i}/{n}", *options, out=f"{i}.hdf5") for i in range(1, n + 1)
+    ]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_three_shards_are_the_whole_byte_by_byte(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of two sentences, in the run and in the merge, give every shard something to do."""
+    monkeypatch.setattr(blocks, "SENTENCES", 2)
+    monkeypatch.setattr(stream, "BLOCK_SENTENCES", 2)
+    embedded(name, out="whole.hdf5")
+    one, two, three = shards(name, 3)
+    done = made("merge", three, one, two, "-o", "merged.hdf5", "--json")
+    assert Path("merged.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
+    n_sentences, n_tokens = (3, 3) if name == "bilm-types" else (7, N_TOKENS)
+    assert said(done) == [f"merged.hdf5: {n_sentences} sentences, {n_tokens} tokens from 3 shards"]
+    assert json.loads(done.out) == {
+        "output": "merged.hdf5",
+        "layout": "allennlp" if name == "sentence" else name,
+        "shards": 3,
+        "sentences": n_sentences,
+        "tokens": n_tokens,
+        "bytes": os.path.getsize("whole.hdf5"),
+    }
+
+
+@pytest.mark.slow
+def test_blocks_of_the_usual_size_byte_by_byte() -> None:
+    Path("big.txt").write_text("".join(f"line {n}\n\n" for n in range(1300)))
+    made("embed", "big.txt", "-o", "whole.hdf5", "-q")
+    for i in (1, 2, 3):
+        made("embed", "big.txt", "-o", f"{i}.hdf5", "-q", "--shard", f"{i}/3")
+    done = made("merge", "1.hdf5", "2.hdf5", "3.hdf5", "-o", "merged.hdf5", "-q")
+    assert (done.out, done.err) == (b"", "")
+    assert Path("merged.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
+
+
+def test_shards_that_are_missing_doubled_or_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "SENTENCES", 2)
+    one, two, three = shards("allennlp", 3)
+    to = ("-o", "merged.hdf5")
+    done = elmo("merge", one, three, *to)
+    refused(done, 1, "2 of 3 shards given: shard 2 of 3 missing", "`elmo embed --shard 2/3`")
+    done = elmo("merge", one, two, three, two, *to)
+    refused(done, 1, "2.hdf5: shard 2/3 is there twice, also as 2.hdf5", "once")
+    other = embedded("allennlp", "--shard", "2/3", "--state", "warm", out="other.hdf5")
+    done = elmo("merge", one, other, three, *to)
+    refused(done, 1, "other.hdf5: state is 'warm', that of 1.hdf5 is 'zero'", "same settings")
+    assert not Path("merged.hdf5").exists()
+    Path("merged.hdf5").write_bytes(b"precious")
+    refused(elmo("merge", one, two, three, *to), 1, "merged.hdf5: exists", "`--overwrite`")
+    assert Path("merged.hdf5").read_bytes() == b"precious"
+    made("merge", one, two, three, *to, "--overwrite")
+    with open_embeddings("merged.hdf5") as embeddings:
+        assert len(embeddings) == 7
+
+
+# -- convert --------------------------------------------------------------------------------------
+
+
+def items(path: str) -> dict[Any, np.ndarray]:
+    with open_embeddings(path) as embeddings:
+        return dict(embeddings.items())
+
+
+def check_equal(found: str, straight: str) -> None:
+    """The same keys in the same order, the same values bit by bit."""
+    ours, theirs = items(found), items(straight)
+    assert list(ours) == list(theirs)
+    for key in ours:
+        np.testing.assert_array_equal(ours[key], theirs[key], strict=True)
+
+
+TARGETS = ("allennlp", "bilm", "e2e-coref", "lsgn", "dygie", "manylangs", "flat")
+TELLS_DOCUMENTS = ("e2e-coref", "lsgn", "dygie", "flat")
+
+
+def lacks(name: str, target: str) -> str:
+    """What a file does not know that a layout needs; empty if it knows enough."""
+    if target in ("manylangs", "flat") and name not in TELLS_TOKENS and target != name:
+        return "tokens"
+    if target in ("e2e-coref", "lsgn", "dygie") and name not in TELLS_DOCUMENTS:
+        return "documents"
+    return ""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", OF_SENTENCES)
+def test_every_layout_into_every_other(name: str, target: str) -> None:
+    """A converted file is the one that the text itself would give, or it is refused."""
+    path = embedded(name, *ONE_LAYER)
+    done = elmo("convert", path, "-o", "b.hdf5", "--layout", target)
+    if missing := lacks(name, target):
+        message = {
+            "tokens": f"{target} holds tokens, this {{}} file doesn't tell them",
+            "documents": f"{target} is keyed by documents, this {{}} file knows none",
+        }[missing]
+        held = "allennlp" if name == "sentence" else name
+        hint = f"`elmo embed --layout {target}`"
+        refused(done, 2, f"a.hdf5: sentence 0: {message.format(held)}", hint)
+        assert sorted(os.listdir()) == ["a.hdf5", "d.jsonl", "types.txt"]
+        return
+    assert said(done) == [f"b.hdf5: 7 sentences, layout {target}"]
+    keys = "sentence" if name == "sentence" and target == "allennlp" else target
+    check_equal("b.hdf5", embedded(keys, *ONE_LAYER, out="c.hdf5"))
+    made("inspect", "b.hdf5", "-q")
+
+
+def test_types_stay_types() -> None:
+    path = embedded("bilm-types")
+    made("convert", path, "-o", "b.hdf5", "--dtype", "float16")
+    check_equal("b.hdf5", embedded("bilm-types", "--dtype", "float16", out="c.hdf5"))
+    done = elmo("convert", path, "-o", "d.hdf5", "--layout", "bilm")
+    assert done.code == 2
+    assert "bilm-types can't become bilm" in done.err
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "manylangs"])
+def test_half_precision_is_what_embed_gives(name: str) -> None:
+    path = embedded(name)
+    done = made("convert", path, "-o", "b.hdf5", "--dtype", "float16", "--json")
+    n_sentences, n_tokens = (3, 3) if name == "bilm-types" else (7, N_TOKENS)
+    assert json.loads(done.out) == {
+        "output": "b.hdf5",
+        "layout": "allennlp" if name == "sentence" else name,
+        "dtype": "float16",
+        "sentences": n_sentences,
+        "tokens": n_tokens,
+        "bytes": os.path.getsize("b.hdf5"),
+        "sentence_map": name == "allennlp",
+        "warnings": [],
+    }
+    check_equal("b.hdf5", embedded(name, "--dtype", "float16", out="c.hdf5"))
+
+
+Reduced = Callable[[np.ndarray], np.ndarray]
+
+
+@pytest.mark.parametrize(
+    ("layers", "reduced"),
+    [
+        ("top", lambda whole: whole[2]),
+        ("average", lambda whole: whole.mean(0)),
+        ("1", lambda whole: whole[1]),
+    ],
+)
+def test_one_layer_of_several(layers: str, reduced: Reduced) -> None:
+    path = embedded("allennlp")
+    options = ("--layers", layers, "--layout", "manylangs", "-q")
+    done = made("convert", path, "-o", "b.hdf5", *options)
+    assert (done.out, done.err) == (b"", "")
+    made("embed", "d.jsonl", "-o", "c.hdf5", *options)
+    ours, theirs = items("b.hdf5"), items("c.hdf5")
+    assert list(ours) == list(theirs)
+    for number, key in enumerate(ours):
+        np.testing.assert_allclose(ours[key], theirs[key], rtol=0, atol=1e-6, strict=True)
+        whole = items(path)[number]
+        np.testing.assert_allclose(ours[key], reduced(whole), rtol=0, atol=1e-6)
+
+
+def test_numbers_where_the_order_is_lost_or_sentences_were_left_out() -> None:
+    Path("n.jsonl").write_text(NESTED)
+    made("embed", "n.jsonl", "-o", "n.hdf5", "-q", "--layout", "dygie")
+    done = elmo("convert", "n.hdf5", "-o", "m.hdf5", "--layout", "bilm")
+    what = "bilm numbers sentences, and a `/` in the keys of this file has lost their order"
+    refused(done, 2, f"n.hdf5: {what}", "`elmo embed --layout bilm`")
+    made("convert", "n.hdf5", "-o", "m.hdf5", "--layout", "e2e-coref")  # by name it is known
+    made("embed", "n.jsonl", "-o", "e.hdf5", "-q", "--layout", "e2e-coref")
+    ours, theirs = items("m.hdf5"), items("e.hdf5")
+    assert set(ours) == set(theirs)
+    for key in ours:
+        np.testing.assert_array_equal(ours[key], theirs[key], strict=True)
+
+    Path("r.txt").write_text("Yes .\nYes .\nNo .\n")
+    made("embed", "r.txt", "-o", "r.hdf5", "-q", "--layout", "manylangs", *ONE_LAYER)
+    done = made("convert", "r.hdf5", "-o", "s.hdf5", "--layout", "bilm")
+    assert said(done)[0] == (
+        "warning: r.hdf5: made without 1 equal sentences, so keys count the sentences of this "
+        "file, not lines of the text"
+    )
+
+
+def test_an_output_of_convert_that_is_there_is_kept() -> None:
+    path = embedded("allennlp")
+    before = Path(path).read_bytes()
+    done = elmo("convert", path, "-o", path, "--overwrite", "--dtype", "float16")
+    refused(done, 2, "a.hdf5: is the file to convert", "`-o`")
+    assert Path(path).read_bytes() == before
+    done = elmo("convert", path, "-o", "d.jsonl", "--dtype", "float16")
+    refused(done, 1, "d.jsonl: exists", "`--overwrite`")
