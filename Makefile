@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all bench check format dist clean
+.PHONY: help install demo test test-all bench check format card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -39,6 +39,10 @@ check: install  ## format, lint, types
 format: install  ## put every file into the house's format
 	$(BIN)/ruff format elmo_cli tests
 	$(BIN)/ruff check --fix elmo_cli tests
+
+card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=…] [TRAIN="texts"]
+	$(BIN)/python tests/bench/card_figures.py --data $(DATA) --work $(WORK) \
+		$(if $(MODEL),-m $(MODEL)) $(if $(TRAIN),--train $(TRAIN))
 
 dist: install  ## build the wheel, the bundled model inside
 	$(BIN)/python -m build --wheel

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, input_options, json_option, option, quiet_option
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    input_options,
+    json_option,
+    named,
+    option,
+    quiet_option,
+)
 
 
 @click.command(
@@ -21,6 +28,7 @@ from elmo_cli.cli.options import GroupedCommand, input_options, json_option, opt
     "-o",
     "--output",
     required=True,
+    callback=named,
     metavar="FILE",
     help="The vocabulary, one type a line; - for standard output.",
 )

@@ -38,7 +38,6 @@ class Budget:
         parts = (
             (seconds, self._training_s()),
             (progress.step, settings.max_steps),
-            (progress.tokens, settings.max_tokens),
             (progress.epochs, settings.max_epochs),
         )
         return max(done / limit for done, limit in parts if limit is not None)

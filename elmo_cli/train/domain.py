@@ -81,7 +81,7 @@ def read_domain(
         how = ", ".join(files.heldout)
     else:
         apart, what = _set_apart(whole, np.asarray(begins, np.int64))
-        corpus, heldout = _only(whole, ~apart), _only(whole, apart)
+        corpus, heldout = part_of(whole, ~apart), part_of(whole, apart)
         how = f"{heldout.n_tokens / whole.n_tokens:.1%} of the domain, {what} set apart"
     shared = _share_of(heldout, corpus)
     if shared > _MANY_SHARED:
@@ -96,7 +96,24 @@ def read_domain(
 def evenly(corpus: Corpus, n_tokens: int) -> Corpus:
     """Sentences from all over a text, of about `n_tokens` tokens together; all if it has fewer."""
     every = max(1, round(corpus.n_tokens / n_tokens))
-    return _only(corpus, np.arange(corpus.n_sentences) % every == 0)
+    return part_of(corpus, np.arange(corpus.n_sentences) % every == 0)
+
+
+def part_of(corpus: Corpus, wanted: npt.NDArray[np.bool_]) -> Corpus:
+    """Some sentences of a text as a text of its own.
+
+    Args:
+        wanted: whether each sentence is in it, (sentence,).
+    """
+    lengths = np.diff(corpus.starts)
+    tokens = corpus.tokens[np.repeat(wanted, lengths)]
+    types, numbers = np.unique(tokens, return_inverse=True)  # the borders stay the first two
+    return Corpus(
+        numbers.astype(np.int32),
+        np.concatenate([[0], np.cumsum(lengths[wanted])]).astype(np.int64),
+        tuple(corpus.types[k] for k in types),
+        corpus.characters[types],
+    )
 
 
 def _read(
@@ -179,19 +196,6 @@ def _hash(corpus: Corpus, begin: int, end: int) -> bytes:
     """Of the tokens themselves: the numbers of types depend on what stands before."""
     text = "\n".join(corpus.types[k] for k in corpus.tokens[begin:end])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def _only(corpus: Corpus, wanted: npt.NDArray[np.bool_]) -> Corpus:
-    """Some sentences of a text as a text of its own."""
-    lengths = np.diff(corpus.starts)
-    tokens = corpus.tokens[np.repeat(wanted, lengths)]
-    types, numbers = np.unique(tokens, return_inverse=True)  # the borders stay the first two
-    return Corpus(
-        numbers.astype(np.int32),
-        np.concatenate([[0], np.cumsum(lengths[wanted])]).astype(np.int64),
-        tuple(corpus.types[k] for k in types),
-        corpus.characters[types],
-    )
 
 
 def _share_of(heldout: Corpus, corpus: Corpus) -> float:

@@ -85,7 +85,10 @@ def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
         ) from None
     texts = [path for path in files if _is_text(path)]
     if not texts:
-        there = "the folder is empty" if not files else f"{len(files)} files of other kinds"
+        there = "the folder is empty"
+        if files:
+            kind = "files of other kinds" if len(files) > 1 else "file of another kind"
+            there = f"{len(files)} {kind}"
         raise InputError(
             f"{folder}: no text in it ({there})",
             "a domain is a folder of .txt, .conllu or .jsonl files, .gz and .xz too, or the files",

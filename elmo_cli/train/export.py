@@ -9,6 +9,7 @@ from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
+from elmo_cli.text.new_text import write_text
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.softmax_file import write_softmax
 from elmo_cli.weightfile.write import write_bilm
@@ -43,7 +44,7 @@ def export_model(
     """
     new_folder(folder)
     write_options(folder, bilm.options)
-    vocabulary.write(folder / VOCABULARY_NAME)
+    write_vocabulary(folder, vocabulary)
     write_softmax(head, folder / "softmax.hdf5", dtype=dtype)
     write_bilm(bilm, folder / "weights.hdf5", dtype=dtype)
 
@@ -54,11 +55,13 @@ def write_options(folder: Path, options: Options) -> None:
     Raises:
         OutputError: it can't be written.
     """
-    path = folder / OPTIONS_NAME
-    try:
-        path.write_text(json.dumps(options.to_dict(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(
-            f"{path}: can't be written ({error.strerror})",
-            "give a place that can be written to with `-o`",
-        ) from None
+    write_text(folder / OPTIONS_NAME, [json.dumps(options.to_dict(), indent=2), "\n"])
+
+
+def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
+    """Write vocab.txt into `folder`.
+
+    Raises:
+        OutputError: it can't be written.
+    """
+    write_text(folder / VOCABULARY_NAME, (f"{token}\n" for token in vocabulary.types))

@@ -224,7 +224,8 @@ class Trainer:
             checkpoint.save(self._checkpoint, self._parts, saved, dropped, self._run())
 
     def _export(self) -> None:
-        export_model(self.folder, self.bilm, self.head, self.vocabulary)
+        dtype = self.settings.dtype
+        export_model(self.folder, self.bilm, self.head, self.vocabulary, dtype=dtype)
 
     def _export_last(self) -> None:
         if self.settings.keep_best:

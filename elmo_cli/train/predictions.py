@@ -79,12 +79,12 @@ def sampled_loss(
     log(1 + q_t R / exp(s_t)).
 
     - R is unbiased: its mean is the sum of exp(s_k) over all types but t, whatever the scores. That
-      is exact where `expected` is; `LogUniformSampler`'s is off by hundredths for few negatives.
+      is exact where `expected` is; `LogUniformSampler`'s is off by less than a hundredth.
     - For a target that is drawn for certain the loss is the full softmax's but for the bias of the
       logarithm: lower by about half the variance of R over the square of the whole sum.
-    - For a rarer target it is lower still, by up to -log q_t. It is no estimate of the perplexity
-      then; but its gradient's mean is zero where the full softmax's is, at the model whose
-      distribution is that of the targets.
+    - For a rarer target it is lower still, by up to -log q_t more. It is no estimate of the
+      perplexity then; but its gradient's mean is zero where the full softmax's is: at the model
+      whose distribution is that of the targets.
 
     Source: Jean et al. 2015; TensorFlow's `sampled_softmax_loss`.
     """

@@ -17,8 +17,14 @@ from elmo_cli.text.formats import InputSettings, Notes, read_sentences
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
 from elmo_cli.train.checkpoint import Progress
-from elmo_cli.train.corpus import Corpus
-from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder, write_options
+from elmo_cli.train.corpus import Corpus, windows
+from elmo_cli.train.export import (
+    OPTIONS_NAME,
+    VOCABULARY_NAME,
+    new_folder,
+    write_options,
+    write_vocabulary,
+)
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.language_model import load_language_model
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
@@ -79,9 +85,14 @@ def pretrain(
         team: the processes that train together; None for this one alone, on the CPU.
     Raises:
         OutputError: the folder holds a run already, or can't be written to.
-        InputError, TrainingError, ResumeError, ModelError: as their places say.
+        InputError, TrainingError, ResumeError, ModelError, UsageError: as their places say.
     """
     team = team or Team()
+    if overwrite and resume:
+        raise UsageError(
+            "--overwrite and --resume: one begins anew, the other goes on",
+            "leave out `--overwrite` to keep what is done",
+        )
     if resume:
         _refuse_no_run(folder)
     else:
@@ -93,10 +104,15 @@ def pretrain(
     measured = None
     if heldout:
         found = _tokens(heldout, reading, Notes())
-        measured = Corpus.read(found, max_characters=options.max_characters)
+        measured = Corpus.read(
+            found, max_characters=options.max_characters, name="the held-out text"
+        )
     bilm, head, types = _first_weights(folder, start, options, corpus, settings, resume=resume)
     bilm, head = bilm.to(team.device), head.to(team.device)
     trainer = Trainer(bilm, head, types, corpus, measured, settings, folder, report, team)
+    if not resume:  # a text that is too short is refused before anything is written
+        n_rows = settings.rows * settings.accumulate * team.size
+        next(windows(corpus, n_rows=n_rows, n_steps=settings.steps, seed=settings.seed))
     team.wait()  # until every process has looked at the folder
     if resume:
         trainer.resume()
@@ -148,7 +164,7 @@ def _prepare(
             raise OutputError(
                 f"{folder}: can't be written to ({error.strerror})", "name another with `-o`"
             ) from None
-        types.write(folder / VOCABULARY_NAME)
+        write_vocabulary(folder, types)
         write_options(folder, options)
     if recipe is not None:
         recipe.write(folder)
@@ -161,6 +177,8 @@ def _tokens(
 
 
 def _refuse_old_run(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: not a folder", "give a folder with `-o`")
     for name in (checkpoint.FILE_NAME, LOG_NAME, "weights.hdf5"):
         if (folder / name).exists():
             raise OutputError(

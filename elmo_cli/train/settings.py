@@ -14,7 +14,6 @@ FREE = frozenset(
     (
         "max_seconds",
         "max_steps",
-        "max_tokens",
         "max_epochs",
         "rate",
         "log_steps",
@@ -23,10 +22,12 @@ FREE = frozenset(
         "patience",
         "keep_best",
         "precision",
+        "dtype",
     )
 )
 PRECISIONS = ("float32", "bf16")
-LIMITS = ("max_seconds", "max_steps", "max_tokens", "max_epochs")
+DTYPES = ("float32", "float16")
+LIMITS = ("max_seconds", "max_steps", "max_epochs")
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class TrainSettings:
         full_softmax: vocabularies of at most so many types are not sampled.
         max_seconds: time for training, the last look and the export among it.
         max_steps: steps.
-        max_tokens: tokens trained on in each direction.
         max_epochs: times that the text is read, 1.5 being one and a half.
         patience: stop after so many looks in a row without a better held-out perplexity.
         keep_best: what is exported are the weights of the look with the best held-out perplexity,
             the one before the first window among them.
         precision: "float32", or "bf16": products in bfloat16; weights, cells and sums in float32.
+        dtype: of the exported weights; float16 halves their files.
         seed: of all random numbers.
         log_steps: steps between two lines of the log.
         checkpoint_s: seconds between two looks.
@@ -76,11 +77,11 @@ class TrainSettings:
     full_softmax: int = 8192
     max_seconds: float | None = None
     max_steps: int | None = None
-    max_tokens: int | None = None
     max_epochs: float | None = None
     patience: int | None = None
     keep_best: bool = False
     precision: str = "float32"
+    dtype: str = "float32"
     seed: int = 0
     log_steps: int = 100
     checkpoint_s: float = 600.0
@@ -89,17 +90,15 @@ class TrainSettings:
     def __post_init__(self) -> None:
         if all(getattr(self, name) is None for name in LIMITS):
             raise UsageError(
-                "neither --max-seconds nor --max-steps, --max-tokens or --max-epochs is given",
+                "neither --max-seconds nor --max-steps or --max-epochs is given",
                 "`--max-seconds 3600` trains for an hour",
             )
-        if self.optimizer not in RATES:
-            raise UsageError(
-                f"--optimizer: no {self.optimizer!r}", f"choose one of {', '.join(RATES)}"
-            )
-        if self.precision not in PRECISIONS:
-            raise UsageError(
-                f"--precision: no {self.precision!r}", f"choose one of {', '.join(PRECISIONS)}"
-            )
+        for name, choices in (
+            ("optimizer", tuple(RATES)),
+            ("precision", PRECISIONS),
+            ("dtype", DTYPES),
+        ):
+            _check_choice(name, getattr(self, name), choices)
         for name in ("rate", "clip", "checkpoint_s", *LIMITS):
             _check_positive(name, getattr(self, name))
         for name in (
@@ -123,6 +122,11 @@ class TrainSettings:
     def peak_rate(self) -> float:
         """The learning rate before any schedule."""
         return RATES[self.optimizer] if self.rate is None else self.rate
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{_option(name)}: no {value!r}", f"choose one of {', '.join(choices)}")
 
 
 def _check_positive(name: str, value: float | None) -> None:

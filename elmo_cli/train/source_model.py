@@ -30,6 +30,14 @@ class SourceNames:
     softmax: str | None = None
     vocabulary: str | None = None
 
+    def files(self) -> ModelFiles:
+        """Where the model lies, without reading it.
+
+        Raises:
+            ModelError, UsageError, OutputError: as `pretrained.load`.
+        """
+        return locate(self.model, options=self.options, weights=self.weights)
+
 
 @dataclass(frozen=True)
 class SourceModel:
@@ -60,19 +68,20 @@ def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
     Raises:
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
     """
-    place = {"options": names.options, "weights": names.weights}
-    files = locate(names.model, **place)
+    files, place = names.files(), {"options": names.options, "weights": names.weights}
     softmax = names.softmax or softmax_of(files)
     vocabulary = names.vocabulary or files.vocabulary
     is_other = fit_head and names.softmax is None and (names.vocabulary or not vocabulary)
-    head = None
+    head: NextToken | None = None
+    types: Vocabulary | None = None
     if softmax is not None and not is_other:
         found = load_language_model(
             names.model, **place, softmax=softmax, vocabulary=names.vocabulary
         )
         bilm, head, types = found.bilm, found.head, found.vocabulary
     else:
-        types = Vocabulary.read(Path(vocabulary)) if vocabulary is not None else None
+        if vocabulary is not None:
+            types = Vocabulary.read(Path(vocabulary))
         bilm = load(names.model, **place)
     bilm.requires_grad_(True)
     if head is not None:

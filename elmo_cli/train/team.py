@@ -130,7 +130,7 @@ def joined_team(device: str) -> Iterator[Team]:
     Args:
         device: as `engine.device.choose_device` takes it; cuda is that of the process's own number.
     Raises:
-        UsageError: a numbered device for several processes, or half of the launcher's variables.
+        UsageError: a numbered device for several processes, or variables that are no numbers.
         DeviceError: the device is not there.
         TrainingError: the processes can't find each other.
     """

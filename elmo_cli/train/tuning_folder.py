@@ -10,13 +10,14 @@ from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.pretrained.folder import CARD_FILE, STATE_FILE, ModelFiles
+from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
-from elmo_cli.train.export import VOCABULARY_NAME, new_folder
+from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 
 RECORD_NAME = "finetune.json"
 FITTED_NAME = "fitted_softmax.hdf5"
-_MODEL_NAMES = ("options.json", "weights.hdf5", "softmax.hdf5", VOCABULARY_NAME)
+_MODEL_NAMES = (OPTIONS_NAME, "weights.hdf5", "softmax.hdf5", VOCABULARY_NAME)
 
 
 class TuningFolder:
@@ -77,7 +78,9 @@ class TuningFolder:
             for best in self.path.glob("best-*.pt"):
                 best.unlink()
         except OSError as error:
-            raise self._unwritable(self.path, error) from None
+            raise OutputError(
+                f"{self.path}: can't be written to ({error.strerror})", "name another with `-o`"
+            ) from None
         self.record = {"run": run}
         self.forget_end()
         self.save()
@@ -103,7 +106,6 @@ class TuningFolder:
                     "give the model, the text and the settings of the first run, or `--overwrite`",
                 )
         self.record = record
-        self.forget_end()
 
     def forget_end(self) -> None:
         """Remove what is true of finished weights alone: the warm state and the card."""
@@ -126,33 +128,20 @@ class TuningFolder:
         Raises:
             OutputError: it can't be written.
         """
-        self.write(RECORD_NAME, json.dumps(self.record, indent=2, ensure_ascii=False) + "\n")
+        write_text(self.path / RECORD_NAME, [json.dumps(self.record, indent=2), "\n"])
 
-    def write(self, name: str, text: str) -> None:
-        """Write a small file of the folder, whole or not at all.
+    def write_card(self, text: str) -> None:
+        """Write the card of the finished model.
 
         Raises:
             OutputError: it can't be written.
         """
-        path = self.path / name
-        part = path.with_name(name + ".part")
-        try:
-            part.write_text(text, encoding="utf-8", errors="surrogateescape")
-            os.replace(part, path)
-        except OSError as error:
-            raise self._unwritable(path, error) from None
+        write_text(self.path / CARD_FILE, [text])
 
     @property
     def has_checkpoint(self) -> bool:
         """Whether training has begun."""
         return (self.path / checkpoint.FILE_NAME).exists()
-
-    @staticmethod
-    def _unwritable(path: Path, error: OSError) -> OutputError:
-        return OutputError(
-            f"{path}: can't be written ({error.strerror or error})",
-            "give a place that can be written to with `-o`, with space left",
-        )
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -124,12 +124,73 @@ def test_what_is_no_checkpoint_is_told(content: bytes | None, tmp_path: Path) ->
         trainer(tmp_path).resume()
 
 
+def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
+    """torch reads a file with a flipped bit without a word, and training would go on with it."""
+    trained = trainer(tmp_path, replace(SETTINGS, max_steps=1))
+    trained.train()
+    path = tmp_path / FILE_NAME
+    good = path.read_bytes()
+    cut = [good[: len(good) * k // 8] for k in range(1, 8)]
+    flipped = []
+    for weight in weights(trained):
+        place = good.index(weight.detach().numpy().tobytes())
+        flipped.append(good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :])
+    for content in (*cut, *flipped[::5]):
+        path.write_bytes(content)
+        again = trainer(tmp_path)
+        before = weights(again)[0].clone()
+        with pytest.raises(ResumeError, match=FILE_NAME) as caught:
+            again.resume()
+        assert "--overwrite" in caught.value.hint
+        assert torch.equal(weights(again)[0], before)
+    path.write_bytes(good)
+    trainer(tmp_path).resume()
+
+
+def test_a_checkpoint_of_an_older_form_is_told(tmp_path: Path) -> None:
+    """What such a file holds would be taken for something else, or be missed."""
+    torch.save({"run": {}, "model": {}}, tmp_path / FILE_NAME)
+    with pytest.raises(ResumeError, match="of form 1, not 2"):
+        trainer(tmp_path).resume()
+
+
+def test_a_model_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
+    """Hours at a wrong rate would overwrite the checkpoint that was good."""
+    wild = replace(SETTINGS, rate=3.0, warm_up_steps=0, max_steps=200, look_steps=2)
+    with pytest.raises(TrainingError, match=r"step 4: held-out perplexity .* before") as caught:
+        trainer(tmp_path, wild).train()
+    assert "--resume --rate 0.75" in caught.value.hint
+    kept = trainer(tmp_path, wild)
+    kept.resume()
+    assert kept.progress.step == 2
+    # The line of the bad look goes, too: a resumed run looks there again.
+    assert [line["step"] for line in log(tmp_path)] == [2]
+
+
+def test_a_loss_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
+    """The same without a held-out text."""
+    wild = replace(SETTINGS, rate=3.0, warm_up_steps=0, max_steps=200, log_steps=1)
+    trained = trainer(tmp_path, wild)
+    trained.heldout = None
+    with pytest.raises(TrainingError, match=r"the loss is .*, which was .* before"):
+        trained.train()
+    kept = trainer(tmp_path, wild)
+    kept.resume()
+    assert kept.progress.step == 0
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ({"max_steps": None}, "neither --max-seconds nor --max-steps"),
         ({"optimizer": "sgd"}, "--optimizer: no 'sgd'"),
         ({"rate": -1.0}, "--rate: -1.0"),
+        ({"dropout": 1.0}, "--dropout: 1"),
+        ({"clip": 0.0}, "--clip: 0.0"),
+        ({"accumulate": 0}, "--accumulate: 0"),
+        ({"max_epochs": -2.0}, "--max-epochs: -2.0"),
+        ({"precision": "fp8"}, "--precision: no 'fp8'"),
+        ({"dtype": "int8"}, "--dtype: no 'int8'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:

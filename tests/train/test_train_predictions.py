@@ -86,3 +86,98 @@ def test_all_types_as_negatives_give_the_full_softmax(
     sure = torch.ones(N_TYPES, dtype=torch.float64)
     sampled = sampled_loss(head, h, targets, torch.randperm(N_TYPES), sure)
     assert abs(sampled.item() + head(h, targets).mean().item()) < 1e-12
+
+
+class Draws:
+    """One prediction and types that are drawn each for itself, with chances that are known."""
+
+    def __init__(self, head: NextToken, *, least: float) -> None:
+        torch.manual_seed(4)
+        self.head, self.chances = head, torch.linspace(1, least, N_TYPES, dtype=torch.float64)
+        self.h = torch.randn(1, 6, dtype=torch.float64)
+        self.scores = functional.linear(self.h, head.weight, head.bias)[0].detach()
+
+    def losses(self, target: int, n_draws: int = 1500) -> Tensor:
+        """The sampled loss of each draw."""
+        found = []
+        with torch.no_grad():
+            for _ in range(n_draws):
+                drawn = (torch.rand(N_TYPES) < self.chances).nonzero().squeeze(1)
+                targets = torch.tensor([target])
+                found.append(sampled_loss(self.head, self.h, targets, drawn, self.chances))
+        return torch.stack(found)
+
+    def full(self, target: int) -> float:
+        """The loss of the full softmax."""
+        return -self.scores.log_softmax(0)[target].item()
+
+
+def errors(values: Tensor, expected: float) -> float:
+    """How many standard errors the mean is off."""
+    return ((values.mean() - expected) / (values.std() / len(values) ** 0.5)).item()
+
+
+def test_the_sum_over_the_other_types_is_unbiased(head: NextToken) -> None:
+    """It is what sampling is for: a few types stand for all."""
+    draws = Draws(head, least=0.1)
+    for target in (0, 30):
+        own, chance = draws.scores[target].exp(), draws.chances[target]
+        sums = draws.losses(target).expm1() * own / chance
+        others = draws.scores.exp().sum() - own
+        assert sums.std() > 0.2 * others  # the draws do differ
+        assert abs(errors(sums, others.item())) < 3
+
+
+def test_the_mean_loss_is_the_full_one_but_for_the_logarithm(head: NextToken) -> None:
+    """For a target that is drawn for certain; more negatives make the rest smaller."""
+    for least, is_near in ((0.9, True), (0.1, False)):
+        draws = Draws(head, least=least)
+        losses, full = draws.losses(0), draws.full(0)
+        terms = draws.scores.exp()
+        variance = (terms**2 * (1 - draws.chances) / draws.chances)[1:].sum()
+        bias = (variance / (2 * terms.sum() ** 2)).item()
+        if is_near:
+            assert abs(errors(losses, full - bias)) < 3
+            assert bias < 0.01
+        else:  # where draws differ much, the mean lies below by more than chance can explain
+            assert errors(losses, full) < -3
+
+
+def test_a_rare_target_s_loss_is_lower_by_less_than_its_correction(head: NextToken) -> None:
+    """As TensorFlow has it: the loss that training prints is no estimate of the perplexity."""
+    draws = Draws(head, least=0.1)
+    target = 45
+    full, losses, chance = draws.full(target), draws.losses(target), draws.chances[target]
+    others = draws.scores.exp().sum() / draws.scores[target].exp() - 1
+    at_the_mean = (chance * others).log1p().item()  # without the bias of the logarithm
+    assert 0 < full - at_the_mean < -chance.log().item()
+    assert losses.mean().item() < at_the_mean
+
+
+def test_the_mean_gradient_is_zero_where_the_full_one_is(head: NextToken) -> None:
+    """So training ends in the same model: the one whose distribution is that of the targets."""
+    draws = Draws(head, least=0.1)
+    h = draws.h.expand(400, 6)
+    shares = draws.scores.softmax(0)
+    gradients = []
+    for _ in range(1000):
+        drawn = (torch.rand(N_TYPES) < draws.chances).nonzero().squeeze(1)
+        targets = torch.multinomial(shares, 400, replacement=True)
+        loss = sampled_loss(head, h, targets, drawn, draws.chances)
+        gradients.append(torch.autograd.grad(loss, head.bias)[0])
+    found = torch.stack(gradients)
+    off = found.mean(0) / (found.std(0) / len(found) ** 0.5)
+    assert off.abs().max() < 4  # of fifty values
+    assert (off**2).mean() < 2
+
+
+def test_the_sampler_s_own_chances_are_good_to_a_hundredth() -> None:
+    """`LogUniformSampler` stops at a number of types, so that its chances are approximate."""
+    torch.manual_seed(6)
+    scores = torch.randn(2000, dtype=torch.float64) - torch.arange(1, 2001).log()
+    sampler, generator = LogUniformSampler(2000, 256), torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(1000):
+        drawn, expected = sampler.draw(generator)
+        found.append((scores[drawn].exp() / expected[drawn]).sum() / scores.exp().sum())
+    assert abs(torch.stack(found).mean().item() - 1) < 0.01

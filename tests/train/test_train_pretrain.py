@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -97,3 +100,55 @@ def test_options_file_gives_the_sizes(text: Path, tmp_path: Path, tiny: Path) ->
     options = tiny / "options.json"
     run(text, "-o", out, "--max-steps", "1", "--rows", "4", "--options", options)
     assert json.loads((out / "options.json").read_text()) == json.loads(options.read_text())
+
+
+def test_a_run_can_begin_with_a_model(text: Path, tmp_path: Path) -> None:
+    """What was shipped can be carried on: its weights, its softmax, its vocabulary."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    run(text, "-o", first, "--max-steps", "30", "--rate", "0.02", "--heldout", text, *SIZES)
+    before = {path.name: path.read_bytes() for path in first.iterdir()}
+    begin = ["--from", first, "--heldout", text, "--rows", "4", "--keep-best"]
+    run(text, "-o", second, "--max-steps", "1", *begin)
+    looks = [
+        [
+            json.loads(line).get("heldout")
+            for line in (folder / "log.jsonl").read_text().split("\n")[:-1]
+        ]
+        for folder in (first, second)
+    ]
+    assert looks[1][0]["average"] == pytest.approx(looks[0][-1]["average"], rel=1e-6)
+    assert (second / "vocab.txt").read_bytes() == before["vocab.txt"]
+    assert (second / "options.json").read_bytes() == before["options.json"]
+    run("-o", second, "--resume", "--max-steps", "3")
+    assert torch.load(second / "checkpoint.pt", weights_only=True)["progress"]["step"] == 3
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == before
+    with pytest.raises(UsageError, match="--cell: has no meaning with"):
+        run(text, "-o", tmp_path / "third", "--max-steps", "1", *begin, "--cell", "12")
+    with pytest.raises(UsageError, match="holds the model that training is to begin with"):
+        run(text, "-o", first, "--max-steps", "1", *begin, "--overwrite")
+
+
+def test_weights_can_be_written_as_float16(text: Path, tmp_path: Path) -> None:
+    """Half the size; the checkpoint keeps all digits."""
+    out = tmp_path / "model"
+    run(text, "-o", out, "--max-steps", "1", "--dtype", "float16", *SIZES)
+    with h5py.File(out / "weights.hdf5") as weights, h5py.File(out / "softmax.hdf5") as softmax:
+        assert weights["CNN_proj/W_proj"].dtype == softmax["softmax/W"].dtype == "float16"
+    saved = torch.load(out / "checkpoint.pt", weights_only=True)["model"]
+    assert saved["head.weight"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_packed_text_gives_the_same_model(suffix: str, text: Path, tmp_path: Path) -> None:
+    """Corpora lie packed on disks."""
+    packed = tmp_path / f"text.txt{suffix}"
+    pack = {".gz": gzip, ".xz": lzma}[suffix]
+    packed.write_bytes(pack.compress(text.read_bytes()))
+    for name, out in ((text, "plain"), (packed, "packed")):
+        run(name, "-o", tmp_path / out, "--max-steps", "1", *SIZES)
+    one, other = (
+        torch.load(tmp_path / out / "checkpoint.pt", weights_only=True)
+        for out in ("plain", "packed")
+    )
+    assert one["run"] == other["run"]
+    assert torch.equal(one["model"]["head.weight"], other["model"]["head.weight"])

@@ -1,0 +1,246 @@
+"""Fine-tuning as a whole: a biLM goes on training on a domain, and is measured before and after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.text.formats import Notes
+from elmo_cli.train.card import card
+from elmo_cli.train.checkpoint import Progress
+from elmo_cli.train.corpus import windows
+from elmo_cli.train.domain import Domain, evenly, known_by, read_domain
+from elmo_cli.train.domain_files import DomainFiles, domain_files
+from elmo_cli.train.export import export_model, write_vocabulary
+from elmo_cli.train.fit_head import fit_head
+from elmo_cli.train.language_model import load_language_model
+from elmo_cli.train.loop import Trainer
+from elmo_cli.train.perplexity import Perplexity, perplexity
+from elmo_cli.train.source_model import SourceModel, load_source
+from elmo_cli.train.team import Team
+from elmo_cli.train.tuning_folder import FITTED_NAME, TuningFolder
+from elmo_cli.train.tuning_job import Figures, FineTuned, FinetuneJob, suited
+from elmo_cli.weightfile.softmax_file import read_softmax, write_softmax
+
+_LOOK_TOKENS = 20_000  # of the held-out text, measured at each look; all of it before and after
+_SHARE_TO_FIT = 1 / 3  # of the time limit
+
+Report = Callable[[dict[str, Any]], None]
+Say = Callable[[str], None]
+
+
+def finetune(
+    job: FinetuneJob,
+    *,
+    report: Report = lambda line: None,
+    say: Say = lambda line: None,
+    noticed: Callable[[Notes], None] = lambda notes: None,
+) -> FineTuned:
+    """Fine-tune a biLM on a domain, and write it as a model folder; the source stays as it is.
+
+    Args:
+        report: called with each line of the log, and with each pass of a fit (see `fit_head`).
+        say: called with what was found or is begun, in words.
+        noticed: called with what the readers of text noticed, before the work begins.
+    Raises:
+        UsageError, OutputError, ResumeError: of `TuningFolder.check`.
+        ModelError, OptionsError, WeightFileError, InputError: of `load_source`.
+        TrainingError, InputError: of `domain_files`, `read_domain` and `Trainer`.
+        StoppedError: of `Trainer`.
+    """
+    folder = TuningFolder(job.output)
+    folder.check(job.source.files(), resume=job.resume, overwrite=job.overwrite)
+    files = domain_files(job.domain, job.heldout)
+    source = load_source(job.source, fit_head=job.fit_head)
+    if files.left_out:
+        say(f"not read: {', '.join(files.left_out)}")
+    notes = Notes()
+    most = source.bilm.options.max_characters
+    domain = read_domain(files, job.reading, max_characters=most, notes=notes)
+    noticed(notes)
+    run = _Run(job, source, domain, folder, report, say)
+    head = run.begin(files)
+    return run.result(run.train(head))
+
+
+class _Run:
+    def __init__(
+        self,
+        job: FinetuneJob,
+        source: SourceModel,
+        domain: Domain,
+        folder: TuningFolder,
+        report: Report,
+        say: Say,
+    ) -> None:
+        self._job, self._source, self._domain = job, source, domain
+        self._folder, self._report, self._say = folder, report, say
+        self._settings = suited(job.settings, domain.corpus)
+        self._look = evenly(domain.heldout, _LOOK_TOKENS)
+        self._vocabulary = source.vocabulary or domain.corpus.vocabulary(
+            min_count=job.min_count, max_types=job.max_types
+        )
+        self._bilm = source.bilm.to(job.device)
+
+    def begin(self, files: DomainFiles) -> NextToken:
+        """The softmax that training begins with; what the model is worth before it is recorded."""
+        domain, folder = self._domain, self._folder
+        self._say(
+            f"{domain.corpus.n_tokens:,} tokens to train on; "
+            f"{domain.heldout.n_tokens:,} held out ({domain.how})"
+        )
+        # A text that is too short for the rows is told before a folder is made.
+        settings = self._settings
+        a_step = settings.rows * settings.accumulate
+        next(windows(domain.corpus, n_rows=a_step, n_steps=settings.steps, seed=settings.seed))
+        # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
+        run = {
+            "model": f"sha256 {self._source.files.sha256}",
+            "text": f"{known_by(domain.corpus)}; held-out {known_by(domain.heldout)}",
+            "softmax": f"{self._which_head}, of {len(self._vocabulary)} types",
+        }
+        if self._job.resume:
+            folder.go_on(run)
+        else:
+            folder.begin(run)
+            folder.note(domain=asdict(files))
+            write_vocabulary(folder.path, self._vocabulary)
+        is_measured = "before" in folder.record
+        own = self._source.head
+        if own is not None and not self._job.fit_head:
+            head = own.to(self._job.device)
+        else:
+            if own is not None and not is_measured:
+                measured = self._measure("the model's own softmax", own.to(self._job.device))
+                folder.note(true_head=asdict(Figures.of(measured)))
+            head = self._fitted_head() if is_measured else self._fit()
+        if not is_measured:
+            begun = time.monotonic()
+            measured = self._measure("before", head)
+            folder.note(
+                before=asdict(Figures.of(measured)),
+                unknown=measured.unknown,
+                measuring_s=round(time.monotonic() - begun, 1),
+            )
+        return head
+
+    def train(self, head: NextToken) -> Progress:
+        """Train biLM and softmax; the folder then holds the best model of all looks."""
+        folder, settings = self._folder, self._settings
+        limit = settings.max_seconds
+        if limit is not None:
+            spent = folder.record.get("fit", {}).get("seconds", 0.0)
+            spent += 2 * folder.record["measuring_s"]
+            settings = replace(settings, max_seconds=max(limit - spent, limit / 2))
+        trainer = Trainer(
+            self._bilm,
+            head,
+            self._vocabulary,
+            self._domain.corpus,
+            self._look,
+            settings,
+            folder.path,
+            self._report,
+            Team(device=self._job.device),
+        )
+        if folder.has_checkpoint:
+            trainer.resume()
+            folder.forget_end()
+        return trainer.train()
+
+    def result(self, progress: Progress) -> FineTuned:
+        """Measure what the folder holds, and put the source there if that is better."""
+        folder, record, heldout = self._folder, self._folder.record, self._domain.heldout
+        before = Figures(**record["before"])
+        measured = self._measure_folder()
+        is_better = measured.average < before.perplexity["average"]
+        if not is_better:
+            self._put_source_back()
+            measured = self._measure_folder()
+        fit_s = record.get("fit", {}).get("seconds", 0.0)
+        true_head = record.get("true_head")
+        done = FineTuned(
+            model=self._source.files.name,
+            output=str(folder.path),
+            head=self._which_head,
+            before=before,
+            true_head=Figures(**true_head) if true_head else None,
+            after=Figures.of(measured),
+            unknown=record["unknown"],
+            vocabulary={"types": len(self._vocabulary), "from": self._where_from},
+            heldout={
+                "from": self._domain.how,
+                "tokens": heldout.n_tokens,
+                "sentences": heldout.n_sentences,
+                "shared": self._domain.shared,
+            },
+            tokens=progress.tokens,
+            epochs=progress.epochs,
+            seconds=round(progress.seconds + fit_s, 1),
+            is_better=is_better,
+        )
+        folder.note(result=done.as_object())
+        folder.write_card(card(done, self._source.files.weights_sha256, record["domain"]["train"]))
+        return done
+
+    def _fit(self) -> NextToken:
+        limit = self._settings.max_seconds
+        fit = fit_head(
+            self._bilm,
+            self._vocabulary,
+            self._domain.corpus,
+            self._look,
+            self._settings,
+            max_tokens=self._job.head_tokens,
+            max_seconds=None if limit is None else limit * _SHARE_TO_FIT,
+            report=self._report,
+        )
+        write_softmax(fit.head, self._folder.path / FITTED_NAME)
+        seconds = round(fit.seconds, 1)
+        self._folder.note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
+        return fit.head
+
+    def _fitted_head(self) -> NextToken:
+        projection = self._bilm.options.projection
+        path, n_types = self._folder.path / FITTED_NAME, len(self._vocabulary)
+        return read_softmax(path, n_types=n_types, projection=projection).to(self._job.device)
+
+    def _measure(self, what: str, head: NextToken) -> Perplexity:
+        measured = perplexity(self._bilm, head, self._vocabulary, self._domain.heldout)
+        self._say(
+            f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
+            f"backward {measured.backward:.2f}), {measured.unknown:.2%} unknown"
+        )
+        return measured
+
+    def _measure_folder(self) -> Perplexity:
+        """The model as it was written, in whatever dtype."""
+        model = load_language_model(self._folder.path)
+        device = self._job.device
+        return perplexity(
+            model.bilm.to(device), model.head.to(device), model.vocabulary, self._domain.heldout
+        )
+
+    def _put_source_back(self) -> None:
+        source = load_source(self._job.source, fit_head=self._job.fit_head)
+        head = source.head if self._which_head == "true" else None
+        export_model(
+            self._folder.path,
+            source.bilm,
+            head or self._fitted_head(),
+            self._vocabulary,
+            dtype=self._settings.dtype,
+        )
+
+    @property
+    def _which_head(self) -> str:
+        return "fitted" if self._job.fit_head or self._source.head is None else "true"
+
+    @property
+    def _where_from(self) -> str:
+        if self._source.vocabulary is None:
+            return "counted in the domain"
+        return self._job.source.vocabulary or "that of the model"

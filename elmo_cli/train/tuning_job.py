@@ -1,0 +1,140 @@
+"""What fine-tuning is asked to do, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo_cli.text.formats import InputSettings
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.perplexity import BitsPerByte, Perplexity
+from elmo_cli.train.settings import TrainSettings
+from elmo_cli.train.source_model import SourceNames
+
+# Of short runs. The originals' Adagrad with 0.2 goes on with the sums of squared gradients of the
+# whole pretraining, which no weight file holds; with new sums 0.2 would undo what was learned.
+RATES = {"adamw": 1e-3, "adagrad": 0.05}
+
+_LOOKS_AN_EPOCH = 10
+_FEWEST_STEPS = 25  # between two looks
+_MOST_WARM_UP = 200
+
+
+@dataclass(frozen=True)
+class FinetuneJob:
+    """What to fine-tune, on what, and how.
+
+    Attributes:
+        domain: folders and files of text.
+        output: folder of the model that is made.
+        settings: of training; `suited` says what becomes of them.
+        heldout: files of text that is only measured; a share of the domain is set apart without.
+        source: the model that is fine-tuned.
+        fit_head: fit a softmax to the frozen biLM also where the model has one.
+        head_tokens: of the domain that a softmax is fitted on, at most.
+        max_types, min_count: of a vocabulary that has to be counted in the domain.
+        reading: how texts are read.
+        device: that computes.
+        resume: go on with the run in `output`.
+        overwrite: begin anew where `output` holds a run.
+    """
+
+    domain: Sequence[str]
+    output: Path
+    settings: TrainSettings
+    heldout: Sequence[str] = ()
+    source: SourceNames = field(default_factory=SourceNames)
+    fit_head: bool = False
+    head_tokens: int = 300_000
+    max_types: int | None = 25_000
+    min_count: int = 2
+    reading: InputSettings | None = None
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    resume: bool = False
+    overwrite: bool = False
+
+
+def suited(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
+    """Settings for going on with a trained model: a lower rate, looks by steps, the best kept.
+
+    Looks are ten in an epoch, so that a run that was stopped looks where an undisturbed one does;
+    the rate rises in a twentieth of an epoch at most.
+    """
+    a_step = settings.rows * settings.steps * settings.accumulate
+    n_steps = (corpus.n_tokens + corpus.n_sentences) // a_step
+    return replace(
+        settings,
+        rate=RATES[settings.optimizer] if settings.rate is None else settings.rate,
+        warm_up_steps=min(_MOST_WARM_UP, n_steps // 20 + 1),
+        keep_best=True,
+        look_steps=settings.look_steps or max(_FEWEST_STEPS, n_steps // _LOOKS_AN_EPOCH),
+    )
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a model was measured to be worth on the held-out text.
+
+    Attributes:
+        perplexity: "forward", "backward" and "average".
+        bits_per_byte: the same, and "spelling".
+    """
+
+    perplexity: dict[str, float]
+    bits_per_byte: dict[str, float]
+
+    @classmethod
+    def of(cls, measured: Perplexity) -> Figures:
+        """The figures of a measurement."""
+        bits: BitsPerByte = measured.bits_per_byte
+        directions = ("forward", "backward", "average")
+        return cls({name: getattr(measured, name) for name in directions}, asdict(bits))
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """What came of fine-tuning.
+
+    Attributes:
+        model: name of the source model.
+        output: folder of the fine-tuned one.
+        head: "true", the model's own softmax, or "fitted".
+        before: the frozen biLM with that softmax, on the whole held-out text.
+        true_head: the frozen biLM with its own softmax, where another one was fitted.
+        after: the model in `output`, on the same text with the same vocabulary.
+        unknown: share of the held-out tokens that the vocabulary lacks.
+        vocabulary: `types`, their number, and `from`, where it was taken from.
+        heldout: `from`, `tokens`, `sentences`, and `shared`, the share of its sentences that stand
+            in the training text too.
+        tokens: trained on in each direction; those of a fit are not among them.
+        epochs: times that the training text was read.
+        seconds: of fitting and training.
+        is_better: False where nothing was gained, and `output` holds the source model as it was.
+    """
+
+    model: str
+    output: str
+    head: str
+    before: Figures
+    true_head: Figures | None
+    after: Figures
+    unknown: float
+    vocabulary: dict[str, Any]
+    heldout: dict[str, Any]
+    tokens: int
+    epochs: float
+    seconds: float
+    is_better: bool
+
+    @property
+    def ratio(self) -> float:
+        """The average perplexity after, as a share of the one before."""
+        return self.after.perplexity["average"] / self.before.perplexity["average"]
+
+    def as_object(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)

@@ -1,0 +1,137 @@
+"""What `elmo finetune` refuses: one clear message each, before any work, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from command_line import Command, refused
+from make_weights import MODELS, write_model
+
+from elmo_cli.text.vocabulary import Vocabulary
+
+TEXT = [f"the cat number {k} sees the dog {'again ' * (k % 3)}." for k in range(60)]
+SHORT = ["--rows", "2", "--max-steps", "2", "--threads", "1", "--device", "cpu", "--quiet"]
+
+
+@pytest.fixture
+def domain(tmp_path: Path) -> Path:
+    folder = tmp_path / "domain"
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n".join(TEXT) + "\n")
+    return folder
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """`tiny` with a softmax of six types and its vocabulary."""
+    folder = write_model(tmp_path / "model", MODELS["tiny"], "tiny")
+    Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat", "dog"]).write(folder / "vocab.txt")
+    with h5py.File(folder / "softmax.hdf5", "w") as file:
+        file["softmax/W"], file["softmax/b"] = np.eye(6, 8), np.zeros(6)
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], domain: Path, model: Path, out: Path) -> Command:
+    """A run that nothing is wrong with, but for what is added."""
+    return Command(
+        capsys, "finetune", *map(str, ("--domain", domain, "-m", model, "-o", out)), *SHORT
+    )
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(f): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def test_domains_that_are_none(
+    run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path, model: Path, out: Path
+) -> None:
+    """Training on nothing would end in an error about shapes, or in a model that is no better."""
+    text, empty = tmp_path / "text.txt", tmp_path / "empty"
+    empty.mkdir()
+    finetune = Command(capsys, "finetune", "-m", str(model), "-o", str(out), *SHORT)
+    refused(finetune(), "no --domain is given", "--domain DIR", 2)
+    refused(finetune("--domain", empty), "empty: no text in it (the folder is empty)", ".txt")
+    refused(finetune("--domain", tmp_path / "none"), "none: no such file", "check the name")
+    for lines, says, hint in (
+        (["One sentence only ."], "the domain: 1 sentence, too few", "`--heldout FILE`"),
+        (["", ""], "text.txt: no sentence in it", "a text with tokens"),
+        ([f"{k} ." for k in range(20)], "38 tokens are less than one window", "`--rows`"),
+    ):
+        text.write_text("\n".join(lines) + "\n")
+        rows = ["--rows", "8"]
+        refused(finetune("--domain", text, *rows), says, hint)
+    refused(
+        run("--heldout", tmp_path / "domain" / "a.txt"),
+        "nothing is left to train on",
+        "--heldout",
+        2,
+    )
+    assert not out.exists()
+
+
+def test_models_that_do_not_fit(run: Command, model: Path, out: Path, tmp_path: Path) -> None:
+    """Parts of two models would give numbers, and all of them wrong."""
+    vocabulary = tmp_path / "types.txt"
+    vocabulary.write_text("the\ncat\n")
+    refused(run("--vocabulary", vocabulary), "<S> is not among the types", "<S>, </S>, <UNK>")
+    vocabulary.write_text("<S>\n</S>\n<UNK>\nthe\n")
+    refused(
+        run("--vocabulary", vocabulary),
+        "softmax/W has shape (6, 8) and softmax/b (6,), vocabulary and options ask for (4, 8)",
+        "must come from one model",
+    )
+    (model / "vocab.txt").unlink()
+    refused(run(), "no vocab.txt beside weights.hdf5", "`--vocabulary FILE`")
+    options = json.loads((model / "options.json").read_text())
+    options["lstm"]["dim"] = 32
+    (model / "options.json").write_text(json.dumps(options))
+    refused(run("--fit-head"), "weights.hdf5: RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell", "one model")
+    assert not out.exists()
+
+
+def test_places_that_hold_something(run: Command, model: Path, out: Path, domain: Path) -> None:
+    """A model, a text or another run in the place of the output must survive, whatever is said."""
+    before = files(model)
+    found = run("-o", model, "--overwrite")
+    refused(found, "model: holds weights.hdf5 of the model that is fine-tuned", "`-o DIR`", 2)
+    assert files(model) == before
+    refused(run("-o", domain, "--overwrite"), "domain: holds a.txt and no fine-tuned", "`-o DIR`")
+    refused(run("-o", domain / "a.txt"), "a.txt: a file, not a folder", "`-o`")
+    refused(run("--resume"), "out: no run to go on with", "without `--resume`")
+    assert not out.exists()
+    assert run()[0] == 0
+    before = files(out)
+    refused(run(), "out: holds finetune.json of an earlier run", "`--resume` goes on")
+    assert files(out) == before
+    assert run("--overwrite")[0] == 0
+    assert files(out).keys() == before.keys()
+
+
+def test_another_run_is_not_gone_on_with(
+    run: Command, model: Path, out: Path, domain: Path, tmp_path: Path
+) -> None:
+    """Steps of one run with the place, the text or the weights of another are worth nothing."""
+    assert run()[0] == 0
+    before = files(out)
+    other = shutil.copytree(model, tmp_path / "other")
+    with h5py.File(other / "weights.hdf5", "r+") as file:
+        file["char_embed"][0, 0] += 1
+    refused(run("-m", other, "--resume"), "finetune.json: made with model sha256", "model")
+    refused(run("--fit-head", "--resume"), "made with softmax true, of 6 types, now fitted", "run")
+    refused(run("--rows", "3", "--resume"), "checkpoint.pt: made with rows 2, now 3", "settings")
+    (domain / "a.txt").write_text("\n".join(TEXT[1:]) + "\n")
+    refused(run("--resume"), "finetune.json: made with text", "the text")
+    assert files(out) == before
+    (out / "finetune.json").write_text("{")
+    refused(run("--resume"), "finetune.json: can't be read", "`--overwrite` begins anew")

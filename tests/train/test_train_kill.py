@@ -1,0 +1,133 @@
+"""Interrupted runs: after kill -9 a resumed run is as one that was never disturbed."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+from click.testing import CliRunner
+
+from elmo_cli.cli.main import cli
+
+LINES = [
+    f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(400)
+]
+COMMAND = ["pretrain", "--cell", "48", "--projection", "24", "--rows", "8", "--threads", "1"]
+LOOKS = ["--log-steps", "3", "--look-steps", "4", "--keep-best"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def arguments(text: Path, out: Path, n_steps: int, *more: str) -> list[str]:
+    names = [str(text), "-o", str(out), "--heldout", str(text)]
+    return [*COMMAND, *names, *LOOKS, "--max-steps", str(n_steps), *more]
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "elmo_cli", *arguments], stderr=subprocess.PIPE, text=True
+    )
+
+
+def last_step(folder: Path) -> int:
+    """The last step that the log tells of, -1 before the first checkpoint."""
+    if not (folder / "checkpoint.pt").exists():
+        return -1
+    path = folder / "log.jsonl"
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return json.loads(lines[-1])["step"] if lines else 0
+
+
+def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while last_step(folder) < step and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def curve(folder: Path) -> list[dict[str, Any]]:
+    """The log without what a clock says."""
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [{name: line[name] for name in line if name != "seconds"} for line in lines]
+
+
+def arrays(folder: Path) -> dict[str, bytes]:
+    found = {}
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        with h5py.File(folder / name) as file:
+            file.visititems(
+                lambda path, item: (
+                    found.update({path: item[...].tobytes()})
+                    if isinstance(item, h5py.Dataset)
+                    else None
+                )
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("n_kills", "n_steps", "full_softmax"),
+    [
+        (2, 30, "8"),
+        pytest.param(10, 120, "8", marks=pytest.mark.slow),
+        pytest.param(10, 120, "8192", marks=pytest.mark.slow),
+    ],
+)
+def test_kills_leave_no_trace(
+    n_kills: int, n_steps: int, full_softmax: str, text: Path, tmp_path: Path
+) -> None:
+    """Lost state, doubled lines, a half-written file: each would show in the curve."""
+    softmax = ("--full-softmax", full_softmax, "--negatives", "12")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    done = CliRunner().invoke(cli, arguments(text, whole, n_steps, *softmax))
+    assert done.exit_code == 0, done.output
+    chance = random.Random(n_kills)
+    resume: tuple[str, ...] = ()
+    for k in range(n_kills):
+        process = started(*arguments(text, parts, n_steps, *softmax, *resume))
+        wait_for(parts, (n_steps - 10) * k // n_kills, process)
+        time.sleep(chance.random() * 0.3)
+        process.kill()
+        _, said = process.communicate()
+        assert process.returncode == -signal.SIGKILL, said
+        resume = ("--resume",)
+    done = CliRunner().invoke(cli, arguments(text, parts, n_steps, *softmax, "--resume"))
+    assert done.exit_code == 0, done.output
+    assert curve(parts) == curve(whole)
+    assert arrays(parts) == arrays(whole)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_a_signal_saves_all(number: int, text: Path, tmp_path: Path) -> None:
+    """Ctrl-C is how a person ends a run: the step is finished and nothing of it is lost."""
+    out = tmp_path / "model"
+    process = started(*arguments(text, out, 100_000, "--look-steps", "100000"))
+    wait_for(out, 3, process)
+    process.send_signal(number)
+    _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert f"error: {out}: stopped at step" in said
+    assert "hint: the same command with `--resume`" in said
+    step = curve(out)[-1]["step"]
+    done = CliRunner().invoke(
+        cli, ["pretrain", "-o", str(out), "--resume", "--max-steps", str(step + 4)]
+    )
+    assert done.exit_code == 0, done.output
+    # The lines go on by threes, none twice and none left out.
+    steps = [line["step"] for line in curve(out) if "loss" in line]
+    assert steps == list(range(3, steps[-1] + 1, 3))
+    assert steps[-1] > step

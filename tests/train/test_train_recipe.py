@@ -1,0 +1,132 @@
+"""Recipes: a run from a JSON file, flags that win, and the recipe that a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+from click.testing import CliRunner, Result
+
+from elmo_cli.cli.pretrain import pretrain
+from elmo_cli.errors import UsageError
+
+LINES = [
+    f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(90)
+]
+RECIPE: dict[str, Any] = {
+    "texts": ["train/*.txt"],
+    "heldout": ["dev.txt"],
+    "max-steps": 4,
+    "cell": 24,
+    "projection": 12,
+    "rows": 4,
+    "threads": 1,
+    "rate": 0.01,
+    "seed": 0,
+    "dropout": 0,
+    "min-count": 1,
+    "keep-best": True,
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with texts, and a recipe in a folder of its own below."""
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/a.txt").write_text("\n".join(LINES[:50]) + "\n")
+    (tmp_path / "train/b.txt").write_text("\n".join(LINES[50:]) + "\n")
+    (tmp_path / "dev.txt").write_text("\n".join(LINES[:9]) + "\n")
+    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
+    return tmp_path
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(pretrain, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def weights(folder: Path) -> bytes:
+    with h5py.File(folder / "weights.hdf5") as file:
+        return file["RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"][...].tobytes()
+
+
+def test_a_run_from_a_recipe_can_be_repeated_from_what_it_leaves(home: Path) -> None:
+    """The recipe beside a model is how others make it again."""
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    left = json.loads((home / "one/recipe.json").read_text())
+    assert left["texts"] == ["../train/a.txt", "../train/b.txt"]
+    assert (left["dropout"], left["keep-best"], left["optimizer"]) == (0.0, True, "adamw")
+    assert not {"output", "overwrite", "recipe", "resume"} & set(left)
+    run("--recipe", home / "one/recipe.json", "-o", home / "two")
+    assert weights(home / "two") == weights(home / "one")
+    assert (home / "two/recipe.json").read_text() == (home / "one/recipe.json").read_text()
+
+
+def test_texts_stand_in_the_folder_of_data(home: Path) -> None:
+    """A recipe travels with a model; the text is somewhere else on each machine."""
+    (home / "elsewhere").mkdir()
+    recipe = home / "elsewhere/recipe.json"
+    recipe.write_text(json.dumps(RECIPE))
+    run("--recipe", recipe, "--data", home, "-o", home / "one")
+    left = json.loads((home / "one/recipe.json").read_text())
+    assert (left["texts"], left["heldout"]) == (["train/a.txt", "train/b.txt"], ["dev.txt"])
+    with pytest.raises(UsageError, match=r"`texts`: no file is called .*elsewhere/train/\*\.txt"):
+        run("--recipe", recipe, "-o", home / "two")
+
+
+def test_flags_win(home: Path) -> None:
+    """Without it nobody could try a recipe for a minute; a limit takes the place of all others."""
+    run("--recipe", home / "recipe.json", "-o", home / "one", "--rows", 3, "--max-epochs", "0.5")
+    left = json.loads((home / "one/recipe.json").read_text())
+    assert left["rows"] == 3
+    assert left["max-epochs"] == 0.5
+    assert "max-steps" not in left
+    assert left["rate"] == 0.01
+
+
+def test_a_run_goes_on_by_its_own_recipe(home: Path) -> None:
+    """`-o DIR --resume` is all that has to be remembered."""
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    result = run("-o", home / "one", "--resume", "--max-steps", "6", "--json")
+    assert json.loads(result.stdout)["steps"] == 6
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"row": 3}, "no setting `row`"),
+        ({"--rows": 3}, "no setting `--rows`"),
+        ({"output": "model"}, "no setting `output`"),
+        ({"rows": 2.5}, "`rows`: '2.5' is not a valid whole number"),
+        ({"rows": 0}, "`rows`: 0 is not in the range x>=1"),
+        ({"rows": [3]}, r"`rows`: \[3\], not one value"),
+        ({"keep-best": "yes"}, "`keep-best`: 'yes', not true or false"),
+        ({"optimizer": "sgd"}, "`optimizer`: 'sgd' is not one of"),
+        ({"texts": [3]}, "`texts` is not a list of names"),
+        ({"texts": ["*.xml"]}, r"`texts`: no file is called .*\*\.xml"),
+        ([1], "not a JSON object"),
+    ],
+)
+def test_what_a_recipe_can_t_hold_is_told(content: Any, said: str, home: Path) -> None:
+    """A setting with a slip in its name must not be passed over: the run would be another."""
+    path = home / "recipe.json"
+    path.write_text(json.dumps({**RECIPE, **content} if isinstance(content, dict) else content))
+    with pytest.raises(UsageError, match=said) as caught:
+        run("--recipe", path, "-o", home / "one")
+    assert caught.value.message.startswith(str(path))
+    assert caught.value.hint
+    assert not (home / "one").exists()
+
+
+def test_no_recipe_and_no_json_are_told(home: Path) -> None:
+    """Without it the user gets a traceback, or a message about texts."""
+    with pytest.raises(UsageError, match=r"none\.json: can't be read"):
+        run("--recipe", home / "none.json", "-o", home / "one")
+    with pytest.raises(UsageError, match=r"dev\.txt: not JSON"):
+        run("--recipe", home / "dev.txt", "-o", home / "one")
+    with pytest.raises(UsageError, match="--data: there is no recipe"):
+        run(home / "dev.txt", "--data", home, "-o", home / "one", "--max-steps", "1")
+    with pytest.raises(UsageError, match="no TEXT is given"):
+        run("-o", home / "one", "--max-steps", "1")
