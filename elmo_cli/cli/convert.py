@@ -47,14 +47,14 @@ def convert(
     FILE may be of any layout that `elmo embed` writes, made by elmo or by the original programs.
     What a layout needs and the file does not hold (document keys, say) is named.
 
-    --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
-    warnings.
-
     \b
     Examples:
       elmo convert corpus.hdf5 -o corpus.flat.hdf5 --layout flat
       elmo convert corpus.hdf5 -o small.hdf5 --dtype float16
       elmo convert corpus.hdf5 -o corpus.ly2.hdf5 --layout manylangs --layers 2
+
+    --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
+    warnings.
     """
     from elmo_cli.cli import console
     from elmo_cli.store.convert import convert as convert_file

@@ -118,10 +118,6 @@ def embed(**settings: Any) -> None:
     FILE is a text file, plain or .gz or .xz; - is standard input. A run that was stopped goes on
     with --resume, and ends in the very file that an undisturbed run gives.
 
-    --json prints one object, with DIR/ and several inputs a list of them: output, sentences,
-    tokens, duplicates, computed_tokens, bytes, blank_lines, truncated_tokens, skipped, warnings;
-    with --dry-run output, sentences, tokens, exact, bytes.
-
     \b
     Examples:
       elmo embed corpus.txt -o corpus.hdf5
@@ -130,6 +126,10 @@ def embed(**settings: Any) -> None:
       elmo embed coref.jsonlines --layout e2e-coref -o elmo_cache.hdf5
       elmo embed corpus.txt -o corpus.hdf5 --resume
       head -3 corpus.txt | elmo embed - -o - --format text --layers top
+
+    --json prints one object, with DIR/ and several inputs a list of them: output, sentences,
+    tokens, duplicates, computed_tokens, bytes, blank_lines, truncated_tokens, skipped, warnings;
+    with --dry-run output, sentences, tokens, exact, bytes.
     """
     from elmo_cli.cli.embedding import embed_command
 

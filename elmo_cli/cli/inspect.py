@@ -56,15 +56,15 @@ def inspect(**settings: Any) -> None:
     weights. The whole file is read: ends, counts, keys, shapes, and whether all values are finite.
     The lines of Python that read it come last. Exit code 1 if something is wrong with it.
 
-    --json prints one object: kind (embeddings, unfinished, weights), path, bytes, what such a file
-    holds, sample (with --sample), and problems, which is empty for a sound file.
-
     \b
     Examples:
       elmo inspect corpus.hdf5
       elmo inspect corpus.hdf5 --sample 20
       elmo inspect train.hdf5 --against train.conllu
       elmo inspect weights.hdf5
+
+    --json prints one object: kind (embeddings, unfinished, weights), path, bytes, what such a file
+    holds, sample (with --sample), and problems, which is empty for a sound file.
     """
     from elmo_cli.cli.inspecting import inspect_command
 

@@ -27,6 +27,7 @@ COMMANDS = {
         "perplexity:perplexity",
         "Measure how well a biLM predicts a text, in each direction.",
     ),
+    "curves": ("curves:curves", "Draw the curves of training runs."),
 }
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -32,13 +32,13 @@ def merge(
     The arrays and attributes are those of the run without --shard. Shards may be named in any
     order; one that is missing, there twice or of another run is refused.
 
-    --json prints one object: output, layout, shards, sentences, tokens, bytes.
-
     \b
     Examples:
       elmo embed corpus.txt --shard 1/2 -o part-1.hdf5
       elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
       elmo merge part-*.hdf5 -o corpus.hdf5
+
+    --json prints one object: output, layout, shards, sentences, tokens, bytes.
     """
     from elmo_cli.cli import console
     from elmo_cli.store.merge import merge_shards

@@ -98,7 +98,7 @@ class Learner:
             loss is NaN or infinite.
         """
         window = window.rows(self.own_rows)
-        negatives = self._draw()
+        negatives = self.draw()
         self.optimizer.zero_grad(set_to_none=True)
         share = 1 / self._settings.accumulate
         value, states = 0.0, []
@@ -109,12 +109,8 @@ class Learner:
             value += loss.item() * share
             states.append(left)
         value = self._team.mean(value)
-        gradients = [p.grad for p in self._learned if p.grad is not None]
-        self._team.average(gradients)
-        norm = nn.utils.clip_grad_norm_(self._learned, self._settings.clip)
-        if not math.isfinite(value + norm.item()):
+        if not math.isfinite(value) or not math.isfinite(self.change()):
             return math.nan, state
-        self.optimizer.step()
         return value, State(
             torch.cat([left.h for left in states], 2), torch.cat([left.c for left in states], 2)
         )
@@ -127,24 +123,49 @@ class Learner:
         Args:
             negatives: of `LogUniformSampler.draw`; None for the full softmax.
         """
-        device = self._team.device
-        with torch.autocast(device.type, self._dtype, enabled=self._dtype is not None):
-            vectors = token_vectors(self._bilm.char_cnn, self._corpus.characters, window.read)
-        top, left = unroll(self._bilm, vectors, state, self._dropout, dtype=self._dtype)
+        top, left = self.outputs(self.vectors(window), state)
+        return self.loss_of(top, window, negatives), left
+
+    def vectors(self, window: Window) -> Tensor:
+        """Token vectors of what is read, (token, direction, row, projection)."""
+        with self._autocast():
+            return token_vectors(self._bilm.char_cnn, self._corpus.characters, window.read)
+
+    def outputs(self, vectors: Tensor, state: State) -> tuple[Tensor, State]:
+        """The top layer's outputs, (token, direction, row, projection), and the state left."""
+        return unroll(self._bilm, vectors, state, self._dropout, dtype=self._dtype)
+
+    def loss_of(self, top: Tensor, window: Window, negatives: Negatives | None) -> Tensor:
+        """The loss of predicting a window from the top layer's outputs."""
         h = top.flatten(0, 2)
         predicted = torch.from_numpy(window.predicted.reshape(-1)).long()
-        targets = self._ids[predicted].to(device)
+        targets = self._ids[predicted].to(h.device)
         if negatives is not None:
-            return sampled_loss(self._head, h, targets, *negatives, dtype=self._dtype), left
-        with torch.autocast(device.type, self._dtype, enabled=self._dtype is not None):
-            return -self._head(h, targets).mean(), left
+            return sampled_loss(self._head, h, targets, *negatives, dtype=self._dtype)
+        with self._autocast():
+            loss: Tensor = -self._head(h, targets).mean()
+        return loss
 
-    def _draw(self) -> Negatives | None:
+    def draw(self) -> Negatives | None:
+        """Negatives of a step; None for the full softmax."""
         if not self.is_sampled:
             return None
         negatives, expected = self._sampler.draw(self.negatives)
         weight = self._head.weight
         return negatives.to(weight.device), expected.to(weight)
+
+    def change(self) -> float:
+        """Change the weights by the mean gradient of all processes; returns the gradient's norm,
+        and changes nothing where that is no number."""
+        self._team.average([p.grad for p in self._learned if p.grad is not None])
+        norm = nn.utils.clip_grad_norm_(self._learned, self._settings.clip).item()
+        if math.isfinite(norm):
+            self.optimizer.step()
+        return norm
+
+    def _autocast(self) -> torch.autocast:
+        device = self._team.device.type
+        return torch.autocast(device, self._dtype, enabled=self._dtype is not None)
 
 
 _PRIMES = (1, 1_000_000_007, 998_244_353)

@@ -246,7 +246,7 @@ def test_kill_and_resume(
     tmp_path: Path,
     n_lines: int,
 ) -> None:
-    """kill -9 in the fit or in training, when the log has so many lines: the same losses and figures
+    """kill -9 in the fit or in training, when the log has some lines: the same losses and figures
     at the end."""
     args = ["--domain", domain, "-m", tiny, "-o", tmp_path / "out", "--json", *SHORT, *LONG]
     pid = os.fork()

@@ -1,0 +1,46 @@
+"""elmo curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli.options import GroupedCommand, named, option, quiet_option
+
+
+@click.command(
+    cls=GroupedCommand, short_help="Draw the curves of training runs.", no_args_is_help=True
+)
+@click.argument("logs", nargs=-1, required=True, metavar="LOG…", callback=named)
+@option(
+    "Output",
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    callback=named,
+    help="The picture: .png, .svg or .pdf.",
+)
+@option("Output", "-f", "--overwrite", is_flag=True, help="Replace FILE if it is there.")
+@quiet_option
+def curves(**given: Any) -> None:
+    """Draw the curves of training runs: loss and held-out perplexity over the tokens read.
+
+    LOG is the log.jsonl of a run, or the folder that it stands in. Several runs come into one
+    picture.
+
+    \b
+    Examples:
+      elmo curves model/ -o curves.png
+      elmo curves small/ large/ -o both.svg
+    """
+    from elmo_cli.cli import console
+    from elmo_cli.text.new_text import check_new
+    from elmo_cli.train.curves import draw_curves
+
+    output = given["output"]
+    check_new(output, overwrite=given["overwrite"])
+    draw_curves([Path(log) for log in given["logs"]], Path(output))
+    console.note(f"{output}: drawn", quiet=given["quiet"])

@@ -1,0 +1,90 @@
+"""Curves: the log of a run as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo_cli.errors import ElmoError, InputError, OutputError
+from elmo_cli.train.log import FILE_NAME, read_log
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH, _HEIGHT = 11.0, 4.5  # inches
+_DOTS = 150  # an inch
+_STYLES = {"average": "-", "forward": "--", "backward": ":"}
+
+
+def draw_curves(places: Sequence[Path], picture: Path) -> None:
+    """Draw losses and held-out perplexities of some runs into one picture.
+
+    Args:
+        places: logs, or folders of models that hold one.
+        picture: file to write; its suffix says what: .png, .svg, .pdf.
+    Raises:
+        InputError: no log, or one that is empty or of something else.
+        OutputError: the picture can't be written.
+        ElmoError: matplotlib is not installed.
+    """
+    figure_of = _matplotlib()
+    logs = [_named_log(place) for place in places]
+    figure = figure_of(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for number, (name, lines) in enumerate(logs):
+        colour = f"C{number % 10}"
+        _draw_losses(left, name, lines, colour)
+        _draw_perplexities(right, name, lines, colour)
+    for axes, title in ((left, "loss in training"), (right, "held-out perplexity")):
+        axes.set_xlabel("tokens")
+        axes.set_title(title)
+        axes.grid(alpha=0.3)
+        if axes.has_data():
+            axes.legend(fontsize="small")
+    if right.has_data():
+        right.set_yscale("log")
+    try:
+        figure.savefig(picture, dpi=_DOTS)
+    except (OSError, ValueError) as error:  # ValueError: a suffix that stands for no format
+        reason = str(getattr(error, "strerror", None) or error).split(" (supported")[0]
+        raise OutputError(
+            f"{picture}: can't be drawn ({reason})", "`-o curves.png` in a folder to write to"
+        ) from None
+
+
+def _matplotlib() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ElmoError(
+            "curves: matplotlib is not installed", "`pip install 'elmo-cli[plot]'` brings it"
+        ) from None
+    return Figure
+
+
+def _named_log(place: Path) -> tuple[str, list[dict[str, Any]]]:
+    path = place / FILE_NAME if place.is_dir() else place
+    lines = read_log(path)
+    if not lines:
+        raise InputError(f"{path}: no line in it yet", "wait for the first line of the run")
+    return path.resolve().parent.name if path.name == FILE_NAME else path.stem, lines
+
+
+def _draw_losses(axes: Axes, name: str, lines: list[dict[str, Any]], colour: str) -> None:
+    points = [(line["tokens"], line["loss"]) for line in lines if "loss" in line]
+    if points:
+        is_sampled = any(line.get("sampled") for line in lines)
+        label = f"{name} (sampled softmax)" if is_sampled else name
+        axes.plot(*zip(*points, strict=True), color=colour, linewidth=1, label=label)
+
+
+def _draw_perplexities(axes: Axes, name: str, lines: list[dict[str, Any]], colour: str) -> None:
+    looks = [(line["tokens"], line["heldout"]) for line in lines if "heldout" in line]
+    for direction, style in _STYLES.items():
+        if looks:
+            tokens = [at for at, _ in looks]
+            values = [look[direction] for _, look in looks]
+            marker = "o" if direction == "average" else None
+            label = f"{name}, {direction}"
+            axes.plot(tokens, values, style, color=colour, marker=marker, ms=3, label=label)

@@ -1,0 +1,92 @@
+"""`elmo curves`: a picture of a run, and what is said where none can be drawn."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from elmo_cli.cli.curves import curves
+from elmo_cli.errors import ElmoError, InputError, OutputError
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(curves, [str(a) for a in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run with two looks."""
+    lines = []
+    for step in range(1, 9):
+        place = {"step": step, "epoch": 0, "tokens": step * 80, "seconds": step / 10}
+        lines.append({**place, "loss": 7 / step, "rate": 0.01, "sampled": True})
+        if step % 4 == 0:
+            look = {"forward": 90 / step, "backward": 80 / step, "average": 85 / step}
+            lines.append({**place, "heldout": look})
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path / "model"
+
+
+def test_a_picture_shows_losses_and_perplexities(folder: Path, tmp_path: Path) -> None:
+    """The curves of several runs, with their names, in what the suffix asks for."""
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "curves.svg"
+    run(folder, folder / "log.jsonl", "-o", out)
+    drawn = out.read_text()
+    for label in ("model (sampled softmax)", "model, average", "model, backward", "tokens"):
+        assert f"<!-- {label} -->" in drawn
+    png = tmp_path / "curves.png"
+    run(folder, "-o", png)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(OutputError, match="exists already"):
+        run(folder, "-o", png)
+
+
+def test_a_run_without_heldout_text_is_drawn_too(folder: Path, tmp_path: Path) -> None:
+    """Half of the picture is empty then."""
+    pytest.importorskip("matplotlib")
+    log = folder / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if "heldout" not in line))
+    run(folder, "-o", tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 5000
+
+
+def test_what_is_no_log_is_told(folder: Path, tmp_path: Path) -> None:
+    """Without it the user gets a traceback of json or of matplotlib."""
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "curves.png"
+    with pytest.raises(InputError, match=r"log\.jsonl: can't be read as a log"):
+        run(tmp_path, "-o", out)
+    log = folder / "log.jsonl"
+    with log.open("a") as file:
+        file.write('{"loss": 3}\n')
+    with pytest.raises(InputError, match=r"log\.jsonl, line 11: not a line of a training log"):
+        run(folder, "-o", out)
+    log.write_text("")
+    with pytest.raises(InputError, match="no line in it yet"):
+        run(folder, "-o", out)
+
+
+def test_a_suffix_that_stands_for_no_picture_is_told(folder: Path, tmp_path: Path) -> None:
+    """matplotlib names twelve formats, and not the file."""
+    pytest.importorskip("matplotlib")
+    with pytest.raises(OutputError, match=r"curves\.txt: can't be drawn") as caught:
+        run(folder, "-o", tmp_path / "curves.txt")
+    assert "curves.png" in caught.value.hint
+    assert not (tmp_path / "curves.txt").exists()
+
+
+def test_matplotlib_missing_is_told(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an extra: who has not got it must learn how to get it."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ElmoError, match="matplotlib is not installed") as caught:
+        run(folder, "-o", tmp_path / "curves.png")
+    assert "elmo-cli[plot]" in caught.value.hint
