@@ -4,8 +4,9 @@
 
 A table as the paper's table 4, as found: for each query the nearest tokens, by cosine, of all
 tokens in the held-out text and in a part of the training text, but for those in sentences equal to
-the query's. The default queries stand in the held-out text; they were chosen for two senses of each
-word, before any neighbour was seen.
+the query's. A second table has the nearest of the same word only, which shows its senses also where
+a model puts other words nearer. The default queries stand in the held-out text; they were chosen
+for two senses of each word, before any neighbour was seen.
 
 Source: Peters et al. 2018, 5.3 and table 4.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,32 +127,37 @@ def blocks(path: Path) -> Iterator[Vectors]:
             yield np.concatenate(part).astype(np.float32)
 
 
-def nearest(
-    queries: list[Query], vectors: Vectors, pool: Path, n_neighbors: int
-) -> list[list[dict[str, Any]]]:
-    """The nearest tokens of each query, with their sentences."""
-    sentences = tokens_of(pool)
-    wanted = unit(vectors).T
-    cosines = np.concatenate([unit(block) @ wanted for block in blocks(pool)])
-    lengths = [len(tokens) for tokens in sentences]
-    begins = np.concatenate([[0], np.cumsum(lengths)])
-    sentence_of = np.repeat(np.arange(len(sentences)), lengths)
-    found = []
-    for k, query in enumerate(queries):
-        own = [s for s, tokens in enumerate(sentences) if tokens == query.tokens]
-        cosine = np.where(np.isin(sentence_of, own), -np.inf, cosines[:, k])
-        best = np.argsort(-cosine, kind="stable")[:n_neighbors]
-        found.append(
-            [
-                {
-                    "cosine": float(cosine[place]),
-                    "tokens": sentences[sentence_of[place]],
-                    "place": int(place - begins[sentence_of[place]]),
-                }
-                for place in best
-            ]
-        )
-    return found
+class Pool:
+    """Tokens to look for neighbours among, and how near each is to each query."""
+
+    def __init__(self, path: Path, vectors: Vectors) -> None:
+        self.sentences = tokens_of(path)
+        wanted = unit(vectors).T
+        self.cosines = np.concatenate([unit(block) @ wanted for block in blocks(path)])
+        lengths = [len(tokens) for tokens in self.sentences]
+        self.begins = np.concatenate([[0], np.cumsum(lengths)])
+        self.sentence_of = np.repeat(np.arange(len(lengths)), lengths)
+        words: dict[str, list[int]] = defaultdict(list)
+        for k, word in enumerate(word for tokens in self.sentences for word in tokens):
+            words[word.lower()].append(k)
+        self.places_of = words
+
+    def nearest(self, k: int, query: Query, n: int, *, same_word: bool) -> list[dict[str, Any]]:
+        """The n tokens nearest to query k, with their sentences."""
+        own = [s for s, tokens in enumerate(self.sentences) if tokens == query.tokens]
+        cosine = self.cosines[:, k].copy()
+        cosine[np.isin(self.sentence_of, own)] = -np.inf
+        if same_word:
+            others = np.ones(len(cosine), bool)
+            others[self.places_of[query.word.lower()]] = False
+            cosine[others] = -np.inf
+        best = np.argsort(-cosine, kind="stable")[:n]
+        return [self.place(at, float(cosine[at])) for at in best.tolist() if cosine[at] > -np.inf]
+
+    def place(self, at: int, cosine: float) -> dict[str, Any]:
+        sentence = self.sentence_of[at]
+        place = int(at - self.begins[sentence])
+        return {"cosine": cosine, "tokens": self.sentences[sentence], "place": place}
 
 
 def static_neighbors(path: Path, words: list[str], n_neighbors: int) -> dict[str, list[str]]:
@@ -168,19 +175,24 @@ def static_neighbors(path: Path, words: list[str], n_neighbors: int) -> dict[str
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """All neighbours."""
     queries = [Query.parse(line) for line in given.query or QUERIES]
-    pool = embedded_pool(given)
-    found = nearest(queries, query_vectors(queries, given), pool, given.neighbors)
+    pool = Pool(embedded_pool(given), query_vectors(queries, given))
     figures: dict[str, Any] = {
-        "pool_tokens": sum(map(len, tokens_of(pool))),
+        "pool_tokens": len(pool.cosines),
         "queries": [
-            {"word": q.word, "tokens": q.tokens, "place": q.place, "neighbors": its}
-            for q, its in zip(queries, found, strict=True)
+            {
+                "word": query.word,
+                "tokens": query.tokens,
+                "place": query.place,
+                "occurrences": len(pool.places_of[query.word.lower()]),
+                "neighbors": pool.nearest(k, query, given.neighbors, same_word=False),
+                "same_word": pool.nearest(k, query, given.neighbors, same_word=True),
+            }
+            for k, query in enumerate(queries)
         ],
     }
     glove = given.data / "tasks" / "glove" / "glove.6B.50d.subset.npz"
-    if glove.exists():
-        words = [query.word for query in queries]
-        figures["static"] = static_neighbors(glove, words, given.neighbors)
+    words = [query.word for query in queries] if glove.exists() else []
+    figures["static"] = static_neighbors(glove, words, given.neighbors) if words else {}
     return figures
 
 
@@ -194,15 +206,34 @@ def shown(tokens: tuple[str, ...], place: int) -> str:
 
 def table_of(figures: dict[str, Any]) -> str:
     """The neighbours as a reader wants them."""
+    static: list[list[object]] = [
+        [f"GloVe: {word}", ", ".join(names), ""] for word, names in figures["static"].items()
+    ]
+    return "\n\n".join(
+        [
+            table(
+                ["source", f"nearest of {figures['pool_tokens']:,} tokens", "cosine"],
+                static + rows_of(figures["queries"], "neighbors"),
+            ),
+            table(
+                ["source (occurrences)", "nearest of the same word", "cosine"],
+                rows_of(figures["queries"], "same_word"),
+            ),
+        ]
+    )
+
+
+def rows_of(queries: list[dict[str, Any]], which: str) -> list[list[object]]:
+    """A row for each neighbour, the source on the first of them."""
     rows: list[list[object]] = []
-    for word, names in figures.get("static", {}).items():
-        rows.append([f"GloVe: {word}", ", ".join(names), ""])
-    for query in figures["queries"]:
+    for query in queries:
         source = shown(query["tokens"], query["place"])
-        for of in query["neighbors"]:
+        if which == "same_word":
+            source += f" ({query['occurrences']:,})"
+        for of in query[which]:
             rows.append([source, shown(of["tokens"], of["place"]), f"{of['cosine']:.3f}"])
             source = ""
-    return table(["source", f"nearest of {figures['pool_tokens']:,} tokens", "cosine"], rows)
+    return rows
 
 
 def main() -> None:

@@ -100,7 +100,8 @@ class Variant:
         timed(lambda: None)
         timed(lambda: top.backward(h.grad))
         timed(lambda: vectors.backward(read.grad))
-        timed(lambda: None if learner.change() else None)
+        learner.change()
+        times.append(self.now())
         self.seconds.append([after - before for before, after in itertools.pairwise(times)])
 
     def now(self) -> float:
@@ -184,8 +185,8 @@ def print_product(
         flops = 3 * 2 * 2 * options.n_layers * layer * n_tokens
         lstm_s = variant.step_s * (variant.shares()[1] + variant.shares()[3])
         print(
-            f"{dtype}: product of {size} {peak / 1e9:,.0f} GFLOP/s; LSTM layers {flops / lstm_s / 1e9:,.0f} "
-            f"({flops / lstm_s / peak:.0%})"
+            f"{dtype}: product of {size} {peak / 1e9:,.0f} GFLOP/s; "
+            f"LSTM layers {flops / lstm_s / 1e9:,.0f} ({flops / lstm_s / peak:.0%})"
         )
 
 
@@ -202,8 +203,8 @@ def print_memory(variant: Variant, corpus: Corpus, given: argparse.Namespace) ->
         user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
         faults = (after.ru_minflt - before.ru_minflt) / given.steps
         print(
-            f"{name:<20}a step: user {user / given.steps:.3f} s, system {system / given.steps:.3f} s, "
-            f"{faults:,.0f} page faults"
+            f"{name:<20}a step: user {user / given.steps:.3f} s, "
+            f"system {system / given.steps:.3f} s, {faults:,.0f} page faults"
         )
         keep_freed_memory()
 
