@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all bench check format card dist clean
+.PHONY: help install demo test test-all bench bench-train check format card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,6 +30,9 @@ test-all: install  ## the whole suite, with what takes longer
 TEXT ?= docs/sample.txt
 bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes
 	$(BIN)/python tests/bench/embed_speed.py --size small --size original $(TEXT)
+
+bench-train: install  ## time `elmo pretrain` on TEXT=a tokenised text: tokens/s, the share of each part
+	$(BIN)/python tests/bench/train_speed.py $(TEXT)
 
 check: install  ## format, lint, types
 	$(BIN)/ruff format --check elmo_cli tests

@@ -38,11 +38,14 @@ DIRECTIONS = ("forward", "backward", "average")
 def held_out(given: argparse.Namespace) -> Figures:
     """What `elmo perplexity` says of each genre of the held-out text, and of all together."""
     words = {"model": given.model, "threads": given.threads}
+    paths = sorted((given.data / "pretrain" / "heldout").glob("*.txt.xz"))
+    if not paths:
+        raise SystemExit(f"{given.data / 'pretrain' / 'heldout'}: no text")
     genres = {
         path.name.partition(".")[0]: json.loads(
             elmo("perplexity", path, "--tokenize", "--json", **words)
         )
-        for path in sorted((given.data / "pretrain" / "heldout").glob("*.txt.xz"))
+        for path in paths
     }
     return {**genres, "all": together(list(genres.values()))}
 

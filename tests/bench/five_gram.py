@@ -71,11 +71,11 @@ def farthest_sum(model: KneserNey, n_histories: int) -> float:
     words, worst = model.text.words, 0.0
     for k in range(n_histories):
         length = int(random.integers(0, LENGTH + 1))
-        history = random.integers(0, len(model.vocabulary), length)
+        history = random.integers(0, len(model.vocabulary), length).tolist()
         if k % 2:
             place = int(random.integers(0, len(words) - length))
-            history = words[place : place + length]
-        worst = max(worst, abs(float(model.distribution(history.tolist()).sum()) - 1))
+            history = words[place : place + length].tolist()
+        worst = max(worst, abs(float(model.distribution(history).sum()) - 1))
     return worst
 
 

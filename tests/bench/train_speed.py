@@ -21,7 +21,6 @@ import itertools
 import resource
 import statistics
 import time
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -84,11 +83,6 @@ class Variant:
     def step(self, window: Window) -> None:
         """One step, its parts timed one after the other."""
         learner, times = self.learner, [self.now()]
-
-        def timed(work: Callable[[], None]) -> None:
-            work()
-            times.append(self.now())
-
         learner.optimizer.zero_grad(set_to_none=True)
         vectors = learner.vectors(window)
         times.append(self.now())
@@ -97,11 +91,14 @@ class Variant:
         times.append(self.now())
         h = top.detach().requires_grad_()
         (20 * learner.loss_of(h, window, learner.draw())).backward()
-        timed(lambda: None)
-        timed(lambda: top.backward(h.grad))
-        timed(lambda: vectors.backward(read.grad))
-        learner.change()
-        times.append(self.now())
+        for work in (
+            lambda: None,
+            lambda: top.backward(h.grad),
+            lambda: vectors.backward(read.grad),
+            learner.change,
+        ):
+            work()
+            times.append(self.now())
         self.seconds.append([after - before for before, after in itertools.pairwise(times)])
 
     def now(self) -> float:
@@ -129,6 +126,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--bf16", action="store_true", help="on the CPU too, where it may be slow")
     given = parser.parse_args()
     if given.threads:
         torch.set_num_threads(given.threads)
@@ -144,8 +142,9 @@ def main() -> None:
     variants = {
         "once a type": Variant(corpus, options, settings, team),
         "once a token": Variant(corpus, options, settings, team, EachToken),
-        "once a type, bf16": Variant(corpus, options, bf16, team),
     }
+    if given.bf16 or team.device.type == "cuda":
+        variants["once a type, bf16"] = Variant(corpus, options, bf16, team)
     take_turns(variants, corpus, given)
     n_tokens = given.rows * settings.steps
     first = variants["once a type"].step_s
@@ -173,7 +172,9 @@ def print_product(
     for name, dtype in (("once a type", torch.float32), ("once a type, bf16", torch.bfloat16)):
         size = 8192 if device.type == "cuda" else 1024
         left = torch.randn(size, size, device=device).to(dtype)
-        right, variant = left.t().contiguous(), variants[name]
+        right, variant = left.t().contiguous(), variants.get(name)
+        if variant is None:
+            continue
         seconds = []
         for _ in range(6):
             begun = variant.now()

@@ -37,7 +37,9 @@ def parser_of(docstring: str) -> argparse.ArgumentParser:
 
 
 def prepare(given: argparse.Namespace) -> None:
-    """Threads and the work folder, as the arguments say."""
+    """Threads and folders, as the arguments say."""
+    if not given.data.is_dir():
+        raise SystemExit(f"--data {given.data}: no such folder; `-h` says what it holds")
     torch.set_num_threads(given.threads)
     given.work.mkdir(parents=True, exist_ok=True)
 
@@ -89,7 +91,7 @@ def vectors_of(path: Path, layer: int) -> Vectors:
 def unit(vectors: Vectors) -> Vectors:
     """The same vectors at length 1, so that products are cosines; a zero vector stays."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    scaled: Vectors = vectors / np.where(lengths > 0, lengths, 1)
+    scaled: Vectors = vectors / np.where(lengths > 0, lengths, np.float32(1))
     return scaled
 
 

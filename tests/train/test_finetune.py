@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from command_line import Command
 from make_weights import MODELS, write_model
+from training_commands import Command
 
 from elmo_cli.cli.finetune import finetune
 from elmo_cli.cli.main import main

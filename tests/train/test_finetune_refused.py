@@ -9,8 +9,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from command_line import Command, refused
 from make_weights import MODELS, write_model
+from training_commands import Command, refused
 
 from elmo_cli.text.vocabulary import Vocabulary
 

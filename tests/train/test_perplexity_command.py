@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Command, refused
 from make_weights import MODELS, write_model
+from training_commands import Command, refused
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def test_bfloat16_is_near_float32(settings: TrainSettings, tmp_path: Path) -> No
         found[precision] = losses(tmp_path / precision)
     assert found["bf16"] != found["float32"]
     assert found["bf16"][0] == pytest.approx(found["float32"][0], abs=0.02)
-    assert found["bf16"][-1] == pytest.approx(found["float32"][-1], rel=0.1)
+    assert found["bf16"][-1] <= 1.1 * found["float32"][-1]
     assert found["bf16"][-1] < 0.8 * found["bf16"][0]
 
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import Command, refused
+from training_commands import Command, refused
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.text.count_types import TypeCounts
