@@ -204,6 +204,20 @@ def test_a_bilm_in_training_can_be_embedded_with(engine: str, tiny_bilm: BiLM) -
     assert not left.h.requires_grad
 
 
+def test_two_threads_give_the_same_bits_each_time(tiny_bilm: BiLM) -> None:
+    """Without it a thread that was not told how many cores are its own would decide by chance."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        first, _ = run(choose_engine("fast", tiny_bilm, CPU), SENTENCES)
+        for _ in range(20):
+            again, _ = run(choose_engine("fast", tiny_bilm, CPU), SENTENCES)
+            for one, other in zip(first, again, strict=True):
+                np.testing.assert_array_equal(one, other)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_no_such_engine(tiny_bilm: BiLM) -> None:
     """Without it a wrong name would be a KeyError."""
     assert set(ENGINES) == {"fast", "plain"}

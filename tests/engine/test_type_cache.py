@@ -42,7 +42,7 @@ class Counted:
         return vectors
 
 
-def cache_of(char_cnn: Counted) -> TypeCache:
+def cache_of(char_cnn: Counted | ShortCNN) -> TypeCache:
     return TypeCache(char_cnn, max_characters=50, projection=8, device=CPU)
 
 
@@ -57,6 +57,21 @@ def test_same_bits_alone_and_in_a_crowd(tiny_bilm: BiLM) -> None:
     for n in (0, HEIGHT - 1, HEIGHT, 511, 999):
         alone = cache_of(Counted(tiny_bilm)).vectors([crowd[n]])
         assert torch.equal(alone[0], among[n])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_same_bits_in_any_number_of_groups(n_threads: int, tiny_bilm: BiLM) -> None:
+    """Without it types that are met one by one, as in a resumed run, would be computed with other
+    threads than types that are met all at once."""
+    many = ["The", *(f"{'long' * (n % 9)}{n}" for n in range(400))]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n_threads)
+        alone, among = (cache_of(ShortCNN(tiny_bilm.char_cnn)) for _ in range(2))
+        assert torch.equal(alone.vectors(["The"])[0], among.vectors(many)[0])
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_same_bits_after_eviction(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
