@@ -14,13 +14,13 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.recipes import effective_settings, is_given, long_name, take_recipe
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
-from elmo_cli.engine.device import set_threads
+from elmo_cli.engine.device import is_quick_in_bf16, set_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
 from elmo_cli.train.memory import keep_freed_memory
 from elmo_cli.train.recipe import FILE_NAME, Recipe
-from elmo_cli.train.run import FILTERS, Start, pretrain
+from elmo_cli.train.run import FILTERS, Start, pretrain, refuse_no_run
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team, joined_team
 
@@ -32,6 +32,8 @@ _TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
 def pretrain_command(ctx: click.Context) -> None:
     """Run `elmo pretrain` with the values of its options."""
     given = ctx.params
+    if given["resume"]:
+        refuse_no_run(Path(given["output"]))
     named = _with_recipe(ctx)
     start = _start(ctx, named)
     if not given["texts"]:
@@ -47,6 +49,11 @@ def pretrain_command(ctx: click.Context) -> None:
 def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team) -> None:
     given, notes = ctx.params, Notes()
     quiet = given["quiet"] or not team.is_first
+    is_cpu = team.device.type == "cpu"
+    if settings.precision == "bf16" and is_cpu and not is_quick_in_bf16(team.device):
+        console.note(
+            "warning: this processor computes in bfloat16 far slower than in float32", quiet=quiet
+        )
     last: list[dict[str, Any]] = []
     progress = pretrain(
         given["texts"],
@@ -117,7 +124,7 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
                     "sizes and vocabulary are those of that model",
                 )
     return Start(
-        options=_options(given, named),
+        options=_options(given, {name for name in _SIZES if is_given(ctx, name)}),
         model=given["source"],
         vocabulary=Path(given["vocabulary"]) if given["vocabulary"] else None,
         max_types=given["vocabulary_size"],
@@ -127,7 +134,7 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
 
 def _options(given: dict[str, Any], named: set[str]) -> Options | None:
     """The sizes; None where those of another model or of the run itself are to be taken."""
-    if given["source"] or (given["resume"] and not named & _SIZES):
+    if given["source"] or (given["resume"] and not named):
         return None
     if given["options"]:
         return Options.from_file(given["options"])

@@ -44,6 +44,8 @@ def draw_curves(places: Sequence[Path], picture: Path) -> None:
             axes.legend(fontsize="small")
     if right.has_data():
         right.set_yscale("log")
+        for which in (right.yaxis.set_major_formatter, right.yaxis.set_minor_formatter):
+            which("{x:g}")
     try:
         figure.savefig(picture, dpi=_DOTS)
     except (OSError, ValueError) as error:  # ValueError: a suffix that stands for no format

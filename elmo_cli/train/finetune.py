@@ -188,6 +188,7 @@ class _Run:
 
     def _fit(self) -> NextToken:
         limit = self._settings.max_seconds
+        self._say(f"a softmax of {len(self._vocabulary):,} types is fitted to the frozen biLM")
         fit = fit_head(
             self._bilm,
             self._vocabulary,

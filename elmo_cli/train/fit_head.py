@@ -31,12 +31,13 @@ from elmo_cli.train.rows import borders_of, one_by_one, symbols_at
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.unroll import Dropout, type_vectors, unroll
 
-_RATE = 1e-2
-_PREDICTIONS = 1024  # learned from in one step, fewer where a pass would have less than 64 steps
-_FEW_STEPS = 64
+# Of short runs. Adam's steps are of one size however small a gradient is: at a high rate the types
+# that are seldom drawn as negatives are thrown about.
+_RATE, _RATE_SAMPLED = 5e-3, 2e-3
+_PREDICTIONS = 1024  # learned from in one step, fewer where a pass would have less than 128 steps
+_FEW_STEPS = 128
 _SMALL_GAIN = 0.02  # of the held-out perplexity in a pass; with less, the rate is halved
-_LEAST_GAIN = 0.005  # with less in each of two passes, and the rate low by then, fitting ends
-_LOW_RATE = _RATE / 8
+_LEAST_GAIN = 0.005  # with less in each of two passes, fitting ends
 _MOST_PASSES = 20
 _BYTES = 1 << 29  # of the outputs that are kept
 _ROWS_AT_ONCE = 64
@@ -99,7 +100,7 @@ def fit_head(
     head = new_head(counts, bilm.options.projection, seed=settings.seed).to(outputs.device)
     trainer = _HeadTrainer(head, settings)
     best, kept, n_passes, n_tokens = math.inf, {}, 0, len(outputs) // 2
-    rate, in_vain = _RATE, 0
+    rate, in_vain = trainer.rate, 0
     while True:
         measured = perplexity(bilm, head, vocabulary, heldout)
         seconds = time.monotonic() - begun
@@ -118,7 +119,7 @@ def fit_head(
         rate = rate / 2 if gain < _SMALL_GAIN else rate
         in_vain = in_vain + 1 if gain < _LEAST_GAIN else 0
         is_late = max_seconds is not None and seconds >= max_seconds
-        if (in_vain >= 2 and rate <= _LOW_RATE) or is_late or n_passes == _MOST_PASSES:
+        if in_vain == 2 or is_late or n_passes == _MOST_PASSES:
             break
         trainer.learn(outputs, targets, rate=rate)
         n_passes += 1
@@ -165,7 +166,6 @@ def _some(corpus: Corpus, max_tokens: int, seed: int) -> Corpus:
 class _HeadTrainer:
     def __init__(self, head: NextToken, settings: TrainSettings) -> None:
         self._head = head
-        self._optimizer = torch.optim.Adam(head.parameters(), lr=_RATE, betas=(0.9, 0.98))
         self._device = head.weight.device
         self._random = torch.Generator().manual_seed(settings.seed)
         dropped = torch.Generator(self._device).manual_seed(settings.seed)
@@ -173,6 +173,8 @@ class _HeadTrainer:
         self._sampler = None
         if len(head.bias) > settings.full_softmax:
             self._sampler = LogUniformSampler(len(head.bias), settings.negatives)
+        self.rate = _RATE if self._sampler is None else _RATE_SAMPLED
+        self._optimizer = torch.optim.Adam(head.parameters(), lr=self.rate, betas=(0.9, 0.98))
 
     def learn(self, outputs: Tensor, targets: Tensor, *, rate: float) -> None:
         """One pass over all predictions in random order."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from elmo_cli.errors import StoppedError, TrainingError, UsageError
+from elmo_cli.engine.device import is_out_of_memory
+from elmo_cli.errors import DeviceError, StoppedError, TrainingError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
@@ -136,7 +137,12 @@ class Trainer:
     def _step(self, window: Window) -> None:
         progress, learner = self.progress, self._learner
         set_rate(learner.optimizer, self.settings, step=progress.step, share_done=self._share_done)
-        loss, progress.state = learner.learn(window, progress.state)
+        try:
+            loss, progress.state = learner.learn(window, progress.state)
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise self._no_memory() from None
+            raise
         if not math.isfinite(loss):
             raise self._diverged(progress.step + 1, "the loss or its gradient is no number")
         progress.losses.append(loss)
@@ -243,6 +249,15 @@ class Trainer:
                 progress.step, f"the loss is {loss:.4g}, which was {progress.best_loss:.4g} before"
             )
         progress.best_loss = min(loss, progress.best_loss)
+
+    def _no_memory(self) -> DeviceError:
+        rows, steps, parts = self.settings.rows, self.settings.steps, self.settings.accumulate
+        hint = f"with `--resume --rows {rows // 2} --accumulate {2 * parts}` the steps are the same"
+        return DeviceError(
+            f"step {self.progress.step + 1}: out of memory on {self._team.device} with {rows} rows "
+            f"of {steps} tokens",
+            hint if rows % 2 == 0 else "a smaller model, or a smaller `--steps`",
+        )
 
     def _diverged(self, step: int, what: str) -> TrainingError:
         rate = self.settings.peak_rate

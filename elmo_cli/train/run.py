@@ -94,7 +94,7 @@ def pretrain(
             "leave out `--overwrite` to keep what is done",
         )
     if resume:
-        _refuse_no_run(folder)
+        refuse_no_run(folder)
     else:
         _refuse_own_source(folder, start)
         if not overwrite:
@@ -119,6 +119,18 @@ def pretrain(
         team.wait()
     team.first_does(lambda: _prepare(folder, options, types, recipe, resume=resume))
     return trainer.train()
+
+
+def refuse_no_run(folder: Path) -> None:
+    """Refuse to go on where there is no run, before a text is read for nothing.
+
+    Raises:
+        ResumeError: the folder holds no checkpoint.
+    """
+    if not (folder / checkpoint.FILE_NAME).exists():
+        raise ResumeError(
+            f"{folder / checkpoint.FILE_NAME}: no such checkpoint", "start without `--resume`"
+        )
 
 
 def _first_weights(
@@ -185,14 +197,6 @@ def _refuse_old_run(folder: Path) -> None:
                 f"{folder}: holds {name} of an earlier run",
                 "`--resume` goes on with it, `--overwrite` begins anew",
             )
-
-
-def _refuse_no_run(folder: Path) -> None:
-    """Say what there is before a text is read for nothing."""
-    if not (folder / checkpoint.FILE_NAME).exists():
-        raise ResumeError(
-            f"{folder / checkpoint.FILE_NAME}: no such checkpoint", "start without `--resume`"
-        )
 
 
 def _refuse_own_source(folder: Path, start: Start) -> None:

@@ -152,3 +152,19 @@ def test_packed_text_gives_the_same_model(suffix: str, text: Path, tmp_path: Pat
     )
     assert one["run"] == other["run"]
     assert torch.equal(one["model"]["head.weight"], other["model"]["head.weight"])
+
+
+def test_nothing_to_go_on_with_is_told(text: Path, tmp_path: Path) -> None:
+    """A slip in the folder's name must not begin a new run, nor read a large text first."""
+    for names in ((), (text,)):
+        with pytest.raises(ResumeError, match=r"model/checkpoint\.pt: no such checkpoint"):
+            run(*names, "-o", tmp_path / "model", "--resume", "--max-steps", "1")
+
+
+def test_an_empty_heldout_text_is_told(text: Path, tmp_path: Path) -> None:
+    """The message must say which of the texts it is."""
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    with pytest.raises(TrainingError, match="the held-out text: no sentence in it"):
+        run(text, "--heldout", empty, "-o", tmp_path / "model", "--max-steps", "1", *SIZES)
+    assert not (tmp_path / "model").exists()

@@ -181,3 +181,20 @@ def test_a_device_that_is_not_there_is_told() -> None:
     """Without it the user meets torch's own error in the middle of a step."""
     with pytest.raises(DeviceError, match="--device cuda"), joined_team("cuda"):
         pass
+
+
+def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
+    """Half the rows, two windows a step: the run goes on as it was meant."""
+    resource = pytest.importorskip("resource")
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no /proc to read this process's memory from")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    run = trainer(tmp_path, replace(STILL, rows=4, max_steps=1), cell=1 << 15)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20), before[1]))
+    try:
+        with pytest.raises(DeviceError, match="step 1: out of memory on cpu with 4 rows") as caught:
+            run.train()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert "--resume --rows 2 --accumulate 2" in caught.value.hint
