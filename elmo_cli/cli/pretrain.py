@@ -149,6 +149,14 @@ _training_options = together(
         show_default=True,
         help="Tokens of a row that gradients flow back through.",
     ),
+    option(
+        "Training",
+        "--shuffle",
+        type=click.Choice(["sentences", "documents"]),
+        default="sentences",
+        show_default=True,
+        help="What is read in a new order in each epoch; a document ends at a blank line.",
+    ),
     option("Training", "--dropout", type=float, default=0.1, show_default=True, help="Share."),
     option(
         "Training",
@@ -283,6 +291,12 @@ _speed_options = together(
 @_vocabulary_options
 @_speed_options
 @input_options
+@option(
+    "Input",
+    "--text-tokens",
+    type=click.IntRange(min=1),
+    help="Read so many tokens of each TEXT at most, so that a large one does not rule.",
+)
 @quiet_option
 @json_option
 @click.pass_context

@@ -62,6 +62,7 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
         settings,
         heldout=given["heldout"],
         reading=reading_of(given),
+        text_tokens=given["text_tokens"],
         overwrite=given["overwrite"],
         resume=given["resume"],
         notes=notes,

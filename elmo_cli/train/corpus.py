@@ -27,12 +27,15 @@ class Corpus:
         starts: where each sentence begins, and at last where the text ends, (sentence + 1,) int64.
         types: every distinct type; `<S>` and `</S>` are the first two.
         characters: their character ids, (type, char) int16.
+        documents: the sentence with which each document begins, and at last their number,
+            (document + 1,) int64; None where that is not known.
     """
 
     tokens: Numbers
     starts: npt.NDArray[np.int64]
     types: tuple[str, ...]
     characters: npt.NDArray[np.int16]
+    documents: npt.NDArray[np.int64] | None = None
 
     @property
     def n_sentences(self) -> int:
@@ -49,12 +52,15 @@ class Corpus:
         cls,
         sentences: Iterable[Sequence[str]],
         *,
+        begins: Sequence[int] | None = None,
         max_characters: int = 50,
         name: str = "the text",
     ) -> Corpus:
         """Turn sentences into numbers; sentences without tokens are left out.
 
         Args:
+            begins: numbers of the sentences with which documents begin, those without tokens not
+                counted; may be filled while `sentences` is read.
             name: of the text, for messages.
         Raises:
             TrainingError: there is no sentence.
@@ -75,7 +81,26 @@ class Corpus:
             np.asarray(starts, np.int64),
             tuple(numbers),
             CharacterIds(max_characters).tokens(numbers).astype(np.int16),
+            None if begins is None else np.asarray([*begins, len(starts) - 1], np.int64),
         )
+
+    def order(
+        self, random: np.random.Generator, *, by_document: bool = False
+    ) -> npt.NDArray[np.int64]:
+        """All sentences in a new order, (sentence,) int64.
+
+        Args:
+            by_document: shuffle the documents, and leave the sentences of each as they are.
+        """
+        if not by_document or self.documents is None:
+            return random.permutation(self.n_sentences)
+        begins, lengths = self.documents[:-1], np.diff(self.documents)
+        shuffled = random.permutation(len(lengths))
+        lengths = lengths[shuffled]
+        ends = np.cumsum(lengths)
+        within = np.arange(self.n_sentences) - np.repeat(ends - lengths, lengths)
+        order: npt.NDArray[np.int64] = np.repeat(begins[shuffled], lengths) + within
+        return order
 
     def counts(self) -> npt.NDArray[np.int64]:
         """How often each type is a token of the text, sentence borders not counted, (type,)."""
@@ -147,7 +172,14 @@ class Window:
 
 
 def windows(
-    corpus: Corpus, *, n_rows: int, n_steps: int, seed: int, epoch: int = 0, place: int = 0
+    corpus: Corpus,
+    *,
+    n_rows: int,
+    n_steps: int,
+    seed: int,
+    by_document: bool = False,
+    epoch: int = 0,
+    place: int = 0,
 ) -> Iterator[Window]:
     """An endless stream of windows over the sentences, shuffled anew in each epoch.
 
@@ -156,6 +188,7 @@ def windows(
     the longest rows have left when the shortest one ends is not read in that epoch.
 
     Args:
+        by_document: what is shuffled are the documents.
         epoch, place: where to begin; the stream from there is that of an undisturbed one.
     Raises:
         TrainingError: the text is shorter than one window of all rows.
@@ -164,7 +197,14 @@ def windows(
     """
     while True:
         pairs = [
-            _rows(corpus, np.random.default_rng([seed, epoch, direction]), direction, n_rows)
+            _rows(
+                corpus,
+                corpus.order(
+                    np.random.default_rng([seed, epoch, direction]), by_document=by_document
+                ),
+                direction,
+                n_rows,
+            )
             for direction in (FORWARD, BACKWARD)
         ]
         n_windows = min(read.shape[1] for read, _ in pairs) // n_steps
@@ -184,10 +224,9 @@ def windows(
 
 
 def _rows(
-    corpus: Corpus, random: np.random.Generator, direction: int, n_rows: int
+    corpus: Corpus, order: npt.NDArray[np.int64], direction: int, n_rows: int
 ) -> tuple[Numbers, Numbers]:
-    """A shuffled epoch in rows of whole sentences, all as long as the shortest: (row, place)."""
-    order = random.permutation(corpus.n_sentences)
+    """An epoch in rows of whole sentences, all as long as the shortest: (row, place)."""
     read, predicted, borders = corpus.laid_out(order, direction)
     wanted = np.linspace(0, borders[-1], n_rows + 1)
     cuts = borders[np.searchsorted(borders, wanted)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.errors import TrainingError
-from elmo_cli.text.formats import InputSettings, Notes, read_sentences
+from elmo_cli.text.formats import InputSettings, Notes
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.domain_files import DomainFiles
+from elmo_cli.train.read_corpus import read_corpus
 
 SHARE = 0.05  # of the text, set apart where no held-out text is named
 _FEWEST_SENTENCES = 20  # that can be split
@@ -74,13 +75,13 @@ def read_domain(
         InputError, UsageError: as `text.read_sentences`.
     """
     notes = notes if notes is not None else Notes()
-    begins: list[int] = []
-    whole = _read(files.train, reading, max_characters, notes, begins)
+    whole = read_corpus(files.train, reading, max_characters=max_characters, notes=notes)
     if files.heldout:
-        corpus, heldout = whole, _read(files.heldout, reading, max_characters, notes, [])
+        corpus = whole
+        heldout = read_corpus(files.heldout, reading, max_characters=max_characters, notes=notes)
         how = ", ".join(files.heldout)
     else:
-        apart, what = _set_apart(whole, np.asarray(begins, np.int64))
+        apart, what = _set_apart(whole)
         corpus, heldout = part_of(whole, ~apart), part_of(whole, apart)
         how = f"{heldout.n_tokens / whole.n_tokens:.1%} of the domain, {what} set apart"
     shared = _share_of(heldout, corpus)
@@ -116,47 +117,20 @@ def part_of(corpus: Corpus, wanted: npt.NDArray[np.bool_]) -> Corpus:
     )
 
 
-def _read(
-    paths: Sequence[str],
-    reading: InputSettings | None,
-    max_characters: int,
-    notes: Notes,
-    begins: list[int],
-) -> Corpus:
-    """The sentences of some files; `begins` gets the numbers at which documents begin."""
-
-    def tokens() -> Iterator[tuple[str, ...]]:
-        number = 0
-        for sentence in read_sentences(paths, reading, notes):
-            if sentence.starts_document and (not begins or begins[-1] != number):
-                begins.append(number)
-            if sentence.tokens:
-                yield sentence.tokens
-                number += 1
-
-    try:
-        return Corpus.read(tokens(), max_characters=max_characters)
-    except TrainingError as error:
-        message = error.message.removeprefix("the text: ")
-        raise TrainingError(f"{', '.join(paths)}: {message}", error.hint) from None
-
-
-def _set_apart(corpus: Corpus, begins: Sentences) -> tuple[npt.NDArray[np.bool_], str]:
+def _set_apart(corpus: Corpus) -> tuple[npt.NDArray[np.bool_], str]:
     """Which sentences are held out, and in what parts.
 
-    Args:
-        begins: the first sentence of each document.
     Raises:
         TrainingError: there are too few sentences, or they are too much alike.
     """
     n_sentences = corpus.n_sentences
-    begins = np.append(begins[begins < n_sentences], n_sentences)
+    documents = corpus.documents if corpus.documents is not None else np.array([0, n_sentences])
     size = max(1, min(_PIECE, n_sentences // _FEWEST_SENTENCES))
     # A piece ends with its document, lest it hold the end of one and the beginning of the next.
-    pieces = [np.arange(*ends, size) for ends in pairwise(begins)]
+    pieces = [np.arange(*ends, size) for ends in pairwise(documents)]
     ways = [(np.append(np.concatenate(pieces), n_sentences), f"pieces of {size} sentences")]
-    if len(begins) > _ENOUGH_PARTS:
-        ways.insert(0, (begins, "whole documents"))
+    if len(documents) > _ENOUGH_PARTS:
+        ways.insert(0, (documents, "whole documents"))
     if n_sentences >= _FEWEST_SENTENCES:
         for parts, what in ways:
             apart = _some_of(corpus, parts)

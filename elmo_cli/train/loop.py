@@ -106,6 +106,7 @@ class Trainer:
             n_rows=self._n_rows,
             n_steps=settings.steps,
             seed=settings.seed,
+            by_document=settings.shuffle == "documents",
             epoch=progress.epoch,
             place=progress.place,
         )

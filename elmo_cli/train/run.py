@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.folder import STATE_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.text.formats import InputSettings, Notes, read_sentences
+from elmo_cli.text.formats import InputSettings, Notes
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
 from elmo_cli.train.checkpoint import Progress
@@ -29,6 +29,7 @@ from elmo_cli.train.initial import new_model
 from elmo_cli.train.language_model import load_language_model
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.loop import Trainer
+from elmo_cli.train.read_corpus import read_corpus
 from elmo_cli.train.recipe import Recipe
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team
@@ -65,6 +66,7 @@ def pretrain(
     *,
     heldout: Sequence[str] = (),
     reading: InputSettings | None = None,
+    text_tokens: int | None = None,
     overwrite: bool = False,
     resume: bool = False,
     notes: Notes | None = None,
@@ -78,6 +80,7 @@ def pretrain(
         texts, heldout: names of text files; held-out text is only measured.
         folder: of the model; its checkpoint, log and recipe stand there too.
         reading: how both are read.
+        text_tokens: read no more than about so many tokens of each text.
         overwrite: begin anew where the folder holds a run already.
         resume: go on with the run in `folder`.
         report: called with each line of the log.
@@ -100,13 +103,11 @@ def pretrain(
         if not overwrite:
             _refuse_old_run(folder)
     options = _options(folder, start, resume=resume)
-    corpus = Corpus.read(_tokens(texts, reading, notes), max_characters=options.max_characters)
-    measured = None
-    if heldout:
-        found = _tokens(heldout, reading, Notes())
-        measured = Corpus.read(
-            found, max_characters=options.max_characters, name="the held-out text"
-        )
+    longest = options.max_characters
+    corpus = read_corpus(
+        texts, reading, max_characters=longest, most_tokens=text_tokens, notes=notes
+    )
+    measured = read_corpus(heldout, reading, max_characters=longest) if heldout else None
     bilm, head, types = _first_weights(folder, start, options, corpus, settings, resume=resume)
     bilm, head = bilm.to(team.device), head.to(team.device)
     trainer = Trainer(bilm, head, types, corpus, measured, settings, folder, report, team)
@@ -180,12 +181,6 @@ def _prepare(
         write_options(folder, options)
     if recipe is not None:
         recipe.write(folder)
-
-
-def _tokens(
-    paths: Sequence[str], reading: InputSettings | None, notes: Notes | None
-) -> Iterator[tuple[str, ...]]:
-    return (sentence.tokens for sentence in read_sentences(paths, reading, notes))
 
 
 def _refuse_old_run(folder: Path) -> None:

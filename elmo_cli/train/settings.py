@@ -27,6 +27,7 @@ FREE = frozenset(
 )
 PRECISIONS = ("float32", "bf16")
 DTYPES = ("float32", "float16")
+SHUFFLED = ("sentences", "documents")
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
 
 
@@ -42,6 +43,7 @@ class TrainSettings:
         accumulate: windows in a step. Each has `rows` rows of its own, so that a step is that of
             `accumulate` times as many rows, computed in parts: it takes the memory of one.
         steps: tokens of a row in one window.
+        shuffle: "sentences", as bilm-tf does, or "documents", whose sentences stay together.
         optimizer: "adamw", with warm-up and decay, or "adagrad", as bilm-tf has it.
         rate: learning rate; None for the usual one of the optimizer.
         warm_up_steps: steps in which AdamW's rate rises from zero.
@@ -68,6 +70,7 @@ class TrainSettings:
     rows: int = 32
     accumulate: int = 1
     steps: int = 20
+    shuffle: str = "sentences"
     optimizer: str = "adamw"
     rate: float | None = None
     warm_up_steps: int = 200
@@ -96,6 +99,7 @@ class TrainSettings:
         for name, choices in (
             ("optimizer", tuple(RATES)),
             ("precision", PRECISIONS),
+            ("shuffle", SHUFFLED),
             ("dtype", DTYPES),
         ):
             _check_choice(name, getattr(self, name), choices)

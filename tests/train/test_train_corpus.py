@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from elmo_cli.errors import TrainingError
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import BACKWARD, FORWARD, Corpus, Window, windows
+from elmo_cli.train.read_corpus import read_corpus
 
 SENTENCES = [["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog", "sat", "on", "the", "cat"]]
 LONG = [[f"w{(7 * i + k) % 13}" for k in range(1 + i % 9)] for i in range(60)]
@@ -98,6 +101,42 @@ def test_epochs_and_directions_have_orders_of_their_own() -> None:
     forward = words(corpus, found[0].predicted[:, FORWARD].T.ravel())
     backward = words(corpus, found[0].predicted[:, BACKWARD].T.ravel())
     assert sorted(forward.split()) != sorted(backward.split())
+
+
+def test_documents_keep_their_sentences_together_and_in_order() -> None:
+    """Without it the carried state would come from a text that has nothing to do with this one."""
+    corpus = replace(Corpus.read(LONG), documents=np.asarray([0, 1, 4, 11, 12, len(LONG)]))
+    order = corpus.order(np.random.default_rng(3), by_document=True)
+    assert sorted(order) == list(range(len(LONG)))
+    first_of = np.flatnonzero(np.diff(order, prepend=-2) != 1)
+    begun = [int(order[k]) for k in first_of]
+    assert set(begun) <= {0, 1, 4, 11, 12}
+    assert begun != sorted(begun)
+    assert not np.array_equal(order, corpus.order(np.random.default_rng(4), by_document=True))
+    shuffled = corpus.order(np.random.default_rng(3))
+    assert (np.diff(shuffled) == 1).mean() < 0.2
+
+
+def test_documents_begin_after_blank_lines_and_at_new_files(tmp_path: Path) -> None:
+    """Without it two documents would be read as one, or one as many."""
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("a b\nc\n\n\nd\n\n")
+    two.write_text("\ne f\ng\n")
+    corpus = read_corpus([str(one), str(two)])
+    assert corpus.documents is not None
+    assert corpus.documents.tolist() == [0, 2, 3, 5]
+    assert (
+        words(corpus, corpus.tokens) == "<S> a b </S> <S> c </S> <S> d </S> <S> e f </S> <S> g </S>"
+    )
+
+
+def test_of_each_text_so_many_tokens(tmp_path: Path) -> None:
+    """Without it the largest text would rule what the model learns."""
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("a b\nc d e\nf\n")
+    two.write_text("g\n")
+    corpus = read_corpus([str(one), str(two)], most_tokens=3)
+    assert words(corpus, corpus.tokens) == "<S> a b </S> <S> c d e </S> <S> g </S>"
 
 
 def test_a_stream_can_be_entered_anywhere() -> None:

@@ -1,0 +1,68 @@
+"""From text files to a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from elmo_cli.errors import TrainingError
+from elmo_cli.text.formats import InputSettings, Notes, read_sentences
+from elmo_cli.text.opening import check_paths
+from elmo_cli.text.sentence import Sentence
+from elmo_cli.train.corpus import Corpus
+
+
+def read_corpus(
+    paths: Sequence[str],
+    reading: InputSettings | None = None,
+    *,
+    max_characters: int = 50,
+    most_tokens: int | None = None,
+    notes: Notes | None = None,
+) -> Corpus:
+    """The sentences of text files, and where their documents begin.
+
+    Args:
+        reading: how the files are read.
+        most_tokens: of each file; the sentence that reaches it is the last one read.
+        notes: of the readers.
+    Raises:
+        TrainingError: there is no sentence.
+        InputError, UsageError: as `text.read_sentences`.
+    """
+    begins: list[int] = []
+
+    def tokens() -> Iterator[tuple[str, ...]]:
+        number, starts = 0, True
+        for sentence in _read(paths, reading, most_tokens, notes):
+            starts = starts or sentence.starts_document
+            if not sentence.tokens:
+                continue
+            if starts:
+                begins.append(number)
+            yield sentence.tokens
+            number, starts = number + 1, False
+
+    try:
+        return Corpus.read(tokens(), begins=begins, max_characters=max_characters)
+    except TrainingError as error:
+        message = error.message.removeprefix("the text: ")
+        raise TrainingError(f"{', '.join(paths)}: {message}", error.hint) from None
+
+
+def _read(
+    paths: Sequence[str],
+    reading: InputSettings | None,
+    most_tokens: int | None,
+    notes: Notes | None,
+) -> Iterator[Sentence]:
+    if most_tokens is None:
+        yield from read_sentences(paths, reading, notes)
+        return
+    check_paths(paths)
+    for path in paths:
+        n_tokens = 0
+        for sentence in read_sentences(path, reading, notes):
+            yield sentence
+            n_tokens += len(sentence.tokens)
+            if n_tokens >= most_tokens:
+                break
