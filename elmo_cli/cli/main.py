@@ -20,6 +20,7 @@ COMMANDS = {
     "merge": ("merge:merge", "Join the shards of a run into one file."),
     "convert": ("convert:convert", "Turn an embeddings file into another layout or dtype."),
     "models": ("models:models", "List, show and fetch pretrained models."),
+    "tokenize": ("tokenize:tokenize", "Split raw English into sentences and tokens."),
     "vocab": ("vocab:vocab", "Count the types of a text and write a vocabulary file."),
     "pretrain": ("pretrain:pretrain", "Train a biLM from the beginning."),
     "finetune": ("finetune:finetune", "Go on training a biLM on your own text."),

@@ -96,6 +96,26 @@ hdf5_output: Callable[[Any], Any] = option(
     help="The file to make.",
 )
 
+_encoding: Callable[[Any], Any] = option(
+    "Input", "--encoding", default="utf-8", show_default=True, help="Encoding of the text."
+)
+_max_tokens: Callable[[Any], Any] = option(
+    "Input",
+    "--max-tokens",
+    type=int,
+    default=100_000,
+    show_default=True,
+    help="Refuse a longer sentence.",
+)
+_on_error: Callable[[Any], Any] = option(
+    "Input",
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="Stop at a line that can't be read, or leave it out, list it and exit with 3.",
+)
+
 input_options: Callable[[Any], Any] = together(
     option(
         "Input",
@@ -113,7 +133,7 @@ input_options: Callable[[Any], Any] = together(
         is_flag=True,
         help="The text is raw English: split paragraphs (lines) into sentences and tokens.",
     ),
-    option("Input", "--encoding", default="utf-8", show_default=True, help="Encoding of the text."),
+    _encoding,
     option(
         "Input", "--column", type=int, help="Column of the tokens, from 1, for conll and conllu."
     ),
@@ -126,23 +146,11 @@ input_options: Callable[[Any], Any] = together(
         help="A blank line is kept as a sentence without tokens, left out (its number too), or "
         "refused. Line i is key i always.",
     ),
-    option(
-        "Input",
-        "--max-tokens",
-        type=int,
-        default=100_000,
-        show_default=True,
-        help="Refuse a longer sentence.",
-    ),
-    option(
-        "Input",
-        "--on-error",
-        type=click.Choice(["stop", "skip"]),
-        default="stop",
-        show_default=True,
-        help="Stop at a line that can't be read, or leave it out, list it and exit with 3.",
-    ),
+    _max_tokens,
+    _on_error,
 )
+
+raw_input_options: Callable[[Any], Any] = together(_encoding, _max_tokens, _on_error)
 
 model_options: Callable[[Any], Any] = together(
     option(

@@ -88,6 +88,12 @@ _look_options = together(
     ),
     option(
         "Looks",
+        "--heldout-tokens",
+        type=click.IntRange(min=1),
+        help="Read so many tokens of each held-out file at most: a look takes less time.",
+    ),
+    option(
+        "Looks",
         "--look-seconds",
         "checkpoint_s",
         type=click.FloatRange(min=0, min_open=True),

@@ -63,6 +63,7 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
         heldout=given["heldout"],
         reading=reading_of(given),
         text_tokens=given["text_tokens"],
+        heldout_tokens=given["heldout_tokens"],
         overwrite=given["overwrite"],
         resume=given["resume"],
         notes=notes,

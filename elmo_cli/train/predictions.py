@@ -92,12 +92,17 @@ def sampled_loss(
     # Where a type stands among the negatives, -1 for those that were not drawn.
     column = torch.full_like(expected, -1, dtype=torch.int64)
     column[negatives] = torch.arange(len(negatives), device=negatives.device)
+    # One gather, for each has a gradient as large as the softmax.
+    both = torch.cat([targets, negatives])
+    weight = head.weight.index_select(0, both).to(dtype)
+    bias = head.bias.index_select(0, both) - correction[both]
+    n_targets = len(targets)
     loss: Tensor = _SampledLoss.apply(  # type: ignore[no-untyped-call]
         h.to(dtype),
-        head.weight[targets].to(dtype),
-        head.bias[targets] - correction[targets],
-        head.weight[negatives].to(dtype),
-        head.bias[negatives] - correction[negatives],
+        weight[:n_targets],
+        bias[:n_targets],
+        weight[n_targets:],
+        bias[n_targets:],
         column[targets],
     )
     return loss

@@ -67,6 +67,7 @@ def pretrain(
     heldout: Sequence[str] = (),
     reading: InputSettings | None = None,
     text_tokens: int | None = None,
+    heldout_tokens: int | None = None,
     overwrite: bool = False,
     resume: bool = False,
     notes: Notes | None = None,
@@ -80,7 +81,7 @@ def pretrain(
         texts, heldout: names of text files; held-out text is only measured.
         folder: of the model; its checkpoint, log and recipe stand there too.
         reading: how both are read.
-        text_tokens: read no more than about so many tokens of each text.
+        text_tokens, heldout_tokens: read so many tokens of each file, and the sentence to its end.
         overwrite: begin anew where the folder holds a run already.
         resume: go on with the run in `folder`.
         report: called with each line of the log.
@@ -107,7 +108,11 @@ def pretrain(
     corpus = read_corpus(
         texts, reading, max_characters=longest, most_tokens=text_tokens, notes=notes
     )
-    measured = read_corpus(heldout, reading, max_characters=longest) if heldout else None
+    measured = (
+        read_corpus(heldout, reading, max_characters=longest, most_tokens=heldout_tokens)
+        if heldout
+        else None
+    )
     bilm, head, types = _first_weights(folder, start, options, corpus, settings, resume=resume)
     bilm, head = bilm.to(team.device), head.to(team.device)
     trainer = Trainer(bilm, head, types, corpus, measured, settings, folder, report, team)

@@ -23,7 +23,7 @@ def make_optimizer(
     rate = settings.peak_rate
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0, eps=0.0)
-    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
+    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
 
 
 def set_rate(

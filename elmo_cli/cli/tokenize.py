@@ -1,0 +1,80 @@
+"""elmo tokenize."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from elmo_cli.cli.options import GroupedCommand, named, option, quiet_option, raw_input_options
+
+_RAW = {"format": "plain", "tokenize": True, "column": None, "blank": "keep"}
+
+
+@click.command(
+    cls=GroupedCommand,
+    short_help="Split raw English into sentences and tokens.",
+    no_args_is_help=True,
+)
+@click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@option(
+    "Output",
+    "-o",
+    "--output",
+    default="-",
+    show_default=True,
+    callback=named,
+    metavar="FILE",
+    help="One sentence a line, - for standard output.",
+)
+@option("Output", "-f", "--overwrite", is_flag=True, help="Replace FILE if it is there.")
+@raw_input_options
+@quiet_option
+def tokenize(**given: Any) -> None:
+    """Split raw English into sentences and tokens, as `elmo embed --tokenize` does.
+
+    TEXT is a text file, a paragraph a line, plain or .gz or .xz, - for standard input. Written is a
+    sentence a line, tokens with a space between them, and a blank line between two documents: text
+    that `elmo embed` reads as it is, and that a long training need not split again at each start.
+
+    \b
+    Examples:
+      elmo tokenize raw.txt | head -3
+      elmo tokenize raw/*.txt.xz | xz > tokens.txt.xz
+      elmo pretrain tokens.txt.xz -o model/ --max-seconds 3600
+    """
+    from elmo_cli.cli import console
+    from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+    from elmo_cli.embed.apart import check_apart
+    from elmo_cli.text.formats import Notes, read_sentences
+    from elmo_cli.text.new_text import check_new, write_text
+
+    output, quiet, notes = given["output"], given["quiet"], Notes()
+    n_sentences = n_tokens = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal n_sentences, n_tokens
+        for sentence in sentences:
+            if sentence.starts_document and n_sentences:
+                yield "\n"
+            n_sentences += 1
+            n_tokens += len(sentence.tokens)
+            yield f"{sentence.text}\n"
+
+    reading = reading_of({**given, **_RAW})
+    sentences = read_sentences(given["texts"], reading, notes)
+    check_apart(output, given["texts"])
+    if output == "-":
+        with console.binary_stdout() as out:
+            out.writelines(line.encode() for line in lines())
+    else:
+        check_new(output, overwrite=given["overwrite"])
+        write_text(output, lines())
+    say_noticed(notes, quiet=quiet, is_cut=False)
+    console.note(
+        f"{'standard output' if output == '-' else output}: {n_sentences:,} sentences, "
+        f"{n_tokens:,} tokens",
+        quiet=quiet,
+    )
+    refuse_skipped(notes)
