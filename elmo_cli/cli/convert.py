@@ -25,7 +25,12 @@ from elmo_cli.cli.options import (
 @click.argument("file", metavar="FILE", callback=named)
 @hdf5_output
 @option("Output", "--layout", type=click.Choice(LAYOUTS), help="As in `elmo embed`.")
-@option("Output", "--dtype", type=click.Choice(["float32", "float16"]), help="Of the values.")
+@option(
+    "Output",
+    "--dtype",
+    type=click.Choice(["float32", "float16", "int8"]),
+    help="Of the values; int8 with --layout flat.",
+)
 @option(
     "Output", "--layers", metavar="CHOICE", help="One layer of several: a number, top or average."
 )

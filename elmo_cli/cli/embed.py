@@ -54,10 +54,10 @@ LAYOUTS = (
 @option(
     "Output",
     "--dtype",
-    type=click.Choice(["float32", "float16"]),
+    type=click.Choice(["float32", "float16", "int8"]),
     default="float32",
     show_default=True,
-    help="Type of the stored values.",
+    help="Type of the stored values; int8, with a scale a vector, goes with --layout flat.",
 )
 @option(
     "Output",

@@ -35,7 +35,7 @@ class Embedder:
         bilm: from `load`.
         state: what a sentence starts from: "zero", "warm", "carry" or "document".
         layers: what is kept, see `Output.parse`.
-        dtype: "float32" or "float16".
+        dtype: "float32" or "float16"; "int8" is for `write`, arrays stay float32.
         pool: None, or "mean" or "max" over the tokens of a sentence.
         bare: whether a single layer loses its axis.
         batch_size: sentences that are computed together; with state "carry" the rows of the state.

@@ -9,6 +9,7 @@ from typing import Any
 from elmo_cli.embed.embedder import BATCH_SIZE, Embedder
 from elmo_cli.embed.state_policy import state_bytes
 from elmo_cli.errors import UsageError
+from elmo_cli.store.settings import check_dtype_fits
 from elmo_cli.text.settings import InputSettings
 
 
@@ -64,6 +65,7 @@ class EmbedJob:
                 "--layout bilm-types holds the token vectors and nothing else",
                 "leave out `--layers` and `--pool`",
             )
+        check_dtype_fits(self.dtype, self.layout)
         if self.layout == "manylangs" and (self.layers == "all" or "," in self.layers[:2]):
             raise UsageError(
                 f"--layout manylangs holds one layer a file, not --layers {self.layers}",

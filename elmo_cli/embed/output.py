@@ -11,7 +11,8 @@ from torch import Tensor
 
 from elmo_cli.errors import UsageError
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16}
+# What arrays are computed into; the file makes int8 of them.
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
 POOLS = ("mean", "max")
 _FORMS = "`--layers` takes all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
 
@@ -26,7 +27,7 @@ class Output:
         name: as the user gave it: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5".
         keep: numbers of the layers that stay side by side, empty for a weighted sum.
         weights: of a weighted sum, one for each layer; empty when layers stay side by side.
-        dtype: "float32" or "float16".
+        dtype: "float32", "float16", or "int8", of which only files are made and no arrays.
         pool: None for one vector a token; "mean" or "max" over a sentence's tokens.
         bare: whether a single layer loses its axis, for layouts that hold one layer a file.
     """
@@ -57,7 +58,7 @@ class Output:
             UsageError: not such a choice, or layers that the model has not.
         """
         if dtype not in DTYPES:
-            raise UsageError(f"--dtype {dtype}: not {' or '.join(DTYPES)}", "float32 is exact")
+            raise UsageError(f"--dtype {dtype}: not {', '.join(DTYPES)}", "float32 is exact")
         if pool is not None and pool not in POOLS:
             raise UsageError(f"--pool {pool}: not {' or '.join(POOLS)}", "leave it out for tokens")
         if name == "all":

@@ -23,13 +23,12 @@ from elmo_cli.errors import InputError, ResumeError
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.place import check_free, check_place
+from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.version import __version__
-
-ITEMSIZE = {"float32": 4, "float16": 2}
 
 
 class Watcher(Protocol):
@@ -139,7 +138,7 @@ def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
     return found.bytes(
         n_kept=1 if types_only else output.n_kept,
         dim=options.projection if types_only else options.dim,
-        itemsize=ITEMSIZE[job.dtype],
+        itemsize=DTYPES[job.dtype].itemsize,
         pooled=job.pool is not None,
     )
 

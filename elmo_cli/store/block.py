@@ -37,7 +37,7 @@ class Block:
         raw: JournaledFile,
         layout: type[Layout],
         *,
-        dtype: np.dtype[np.floating[Any]],
+        dtype: np.dtype[Any],
         pooled: bool,
     ) -> None:
         """Open the file; one of 0 bytes is made.

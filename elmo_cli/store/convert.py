@@ -12,13 +12,14 @@ import numpy as np
 
 from elmo_cli.errors import UsageError
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
+from elmo_cli.store.int8 import INT8
 from elmo_cli.store.layouts.keys import is_ontonotes
 from elmo_cli.store.naming import Facts
 from elmo_cli.store.place import real_path
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.recognise import LAYOUTS
 from elmo_cli.store.repeats import texts_of_repeats
-from elmo_cli.store.settings import DTYPES
+from elmo_cli.store.settings import DTYPES, check_dtype_fits
 from elmo_cli.store.stream import (
     KNOWS_TOKENS,
     Copy,
@@ -51,7 +52,8 @@ def convert(
         path: any file that `open_embeddings` reads.
         out: the file to make.
         layout: one of `recognise.LAYOUTS`; None keeps that of the file.
-        dtype: "float32" or "float16"; None keeps that of the file.
+        dtype: "float32", "float16", or with layout `flat` "int8"; None keeps that of the file, if
+            the layout has a place for it.
         layers: "top", "average" or the number of a layer; None keeps all.
         overwrite: replace `out`.
     Returns:
@@ -66,7 +68,7 @@ def convert(
     with Embeddings(path) as embeddings:
         asked = _layout(embeddings, layout)
         part = _part(embeddings, layers, asked)
-        work = _Conversion(embeddings, asked, _dtype(embeddings, dtype), layers, part)
+        work = _Conversion(embeddings, asked, _dtype(embeddings, dtype, asked), layers, part)
         return work.write(out, overwrite=overwrite)
 
 
@@ -88,12 +90,15 @@ def _choices() -> str:
     return f"`--layout` takes {', '.join(LAYOUTS)}"
 
 
-def _dtype(embeddings: Embeddings, dtype: str | None) -> str:
-    stored = embeddings.dtype
+def _dtype(embeddings: Embeddings, dtype: str | None, layout: str) -> str:
+    stored = embeddings.stored_dtype
     kept = stored.name if stored is not None else embeddings.attributes.get("dtype", "float32")
-    asked = dtype or (kept if kept in DTYPES else "float32")
+    if kept not in DTYPES or (kept == INT8.name and layout != "flat"):
+        kept = "float32"
+    asked = dtype or kept
     if asked not in DTYPES:
-        raise UsageError(f"no dtype {asked!r}", f"`--dtype` takes {' or '.join(DTYPES)}")
+        raise UsageError(f"no dtype {asked!r}", f"`--dtype` takes {', '.join(DTYPES)}")
+    check_dtype_fits(asked, layout)
     return asked
 
 

@@ -59,7 +59,7 @@ def _embeddings(embeddings: Embeddings) -> dict[str, Any]:
         "tokens": attributes.get("tokens"),
         "n_layers": embeddings.n_layers,
         "dim": embeddings.dim,
-        "dtype": str(embeddings.dtype or attributes.get("dtype")),
+        "dtype": str(embeddings.stored_dtype or attributes.get("dtype")),
         "sentence_map": has_map,
         "sources": attributes.get("sources"),
         "attributes": attributes,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.datasets import Array, Form
+from elmo_cli.store.int8 import INT8, restored
 from elmo_cli.store.naming import Facts, Key, document_and_place, is_number
 from elmo_cli.store.rows import PlainRows, rows_of
 
@@ -110,7 +111,7 @@ class FlatSentences:
     def array(self, key: Key) -> Array:
         """A sentence's array: (layer, token, dim), or (token, dim) where it has one layer."""
         begin, end = self._span_of_rows(self.position(key))
-        rows = self.rows("vectors").read(begin, end)
+        rows = self._vectors(begin, end)
         if self._pooled:
             rows = rows[0]
         elif rows.ndim == 3:
@@ -121,7 +122,20 @@ class FlatSentences:
         """Shape and type of the array of the first sentence."""
         if not self._n:
             return None
-        return self.shape(next(self.keys())), self.rows("vectors").dtype
+        stored = self.stored_dtype
+        dtype = np.dtype(np.float32) if stored == INT8 else stored
+        return self.shape(next(self.keys())), dtype
+
+    @property
+    def stored_dtype(self) -> np.dtype[Any]:
+        """Type of the values in the file; int8 is read as float32."""
+        return self.rows("vectors").dtype
+
+    def _vectors(self, begin: int, end: int) -> Array:
+        rows = self.rows("vectors").read(begin, end)
+        if self.stored_dtype != INT8:
+            return rows
+        return restored(rows, self.rows("scales").read(begin, end))
 
     def _span_of_rows(self, position: int) -> tuple[int, int]:
         n_rows = self.rows("vectors").shape[0]

@@ -145,9 +145,17 @@ class Embeddings(Mapping[int | str, Array]):
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]] | None:
-        """Type of the values; None in a file without sentences."""
+        """Type of the arrays; None in a file without sentences."""
         example = self.sentences.example()
         return None if example is None else example[1]
+
+    @property
+    def stored_dtype(self) -> np.dtype[Any] | None:
+        """Type of the values in the file, of which int8 is read as float32."""
+        sentences = self.sentences
+        if isinstance(sentences, FlatSentences) and len(sentences):
+            return sentences.stored_dtype
+        return self.dtype
 
     def _some_shape(self) -> tuple[int, ...]:
         example = self.sentences.example()

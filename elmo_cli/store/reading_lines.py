@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from elmo_cli.store.datasets import NamedSentences, NumberedSentences
+from elmo_cli.store.int8 import INT8
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.recognise import MAP, kind_of_weights, open_hdf5
@@ -75,13 +76,16 @@ def _file_lines(embeddings: Embeddings, key: Key) -> list[str]:
 
 def _flat_lines(embeddings: Embeddings, key: Key) -> list[str]:
     *layers, dim = embeddings.shape(key)
+    scaled = embeddings.stored_dtype == INT8
     if embeddings.is_pooled:
-        return [f"array = file['vectors'][0]  # {_axes(embeddings, (*layers, dim))}"]
+        scale = " * file['scales'][0][..., None]" if scaled else ""
+        return [f"array = file['vectors'][0]{scale}  # {_axes(embeddings, (*layers, dim))}"]
     shape = (layers[-1], *layers[:-1], dim)
     axes = _AXES["flat"] if len(shape) == 3 else None
     return [
         "begin, end = file['offsets'][0:2]  # sentence i: offsets[i:i + 2]",
         f"array = file['vectors'][begin:end]  # {_axes(embeddings, shape, axes)}",
+        *(["array = array * file['scales'][begin:end][..., None]  # a step a vector"] * scaled),
     ]
 
 

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import UsageError
+from elmo_cli.store.int8 import INT8
 from elmo_cli.store.journal import settings_as_json
 from elmo_cli.store.layouts import LAYOUTS
 
 SCHEMA = 1
-DTYPES: dict[str, np.dtype[np.floating[Any]]] = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float16": np.dtype("<f2"),
+    "int8": INT8,
 }
 KEYS = ("number", "sentence")
 OWN_FACTS = frozenset({"elmo_schema", "sentences", "tokens", "duplicates", "complete"})
@@ -44,6 +46,7 @@ def checked_settings(
             f"`{option}` and `--layout {layout}` contradict each other",
             f"leave out `{option}`, or use `--layout allennlp`",
         )
+    check_dtype_fits(dtype, layout)
     if reserved := OWN_FACTS & header.keys():
         raise ValueError(f"the header has {sorted(reserved)}, which the writer writes")
     own = {
@@ -54,6 +57,19 @@ def checked_settings(
         "first_sentence": first_sentence,
     }
     return settings_as_json({**own, **header, **own})
+
+
+def check_dtype_fits(dtype: str, layout: str) -> None:
+    """Refuse a type that a layout has no place for.
+
+    Raises:
+        UsageError: int8, whose scales only `flat` can hold.
+    """
+    if dtype == INT8.name and layout != "flat":
+        raise UsageError(
+            f"`--dtype int8` and `--layout {layout}` contradict each other",
+            "`--layout flat` has a place for the scales; others take `--dtype float16`",
+        )
 
 
 def all_facts(

@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import OutputError
+from elmo_cli.store.int8 import INT8
 from elmo_cli.text.sentence import Sentence
 
 
-def as_stored(
-    sentence: Sentence, array: np.ndarray, dtype: np.dtype[np.floating[Any]]
-) -> np.ndarray:
-    """The array of a sentence in the dtype of the file, C-contiguous.
+def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """The array of a sentence as a layout takes it, C-contiguous.
+
+    Args:
+        dtype: of the file; int8 is made by the layout, which takes float32.
 
     Raises:
         OutputError: a finite value is beyond what float16 holds.
     """
     try:
         with np.errstate(over="raise"):
-            return np.ascontiguousarray(array, dtype)
+            return np.ascontiguousarray(array, np.float32 if dtype == INT8 else dtype)
     except FloatingPointError:
         raise OutputError(
             f"{sentence.source}, line {sentence.line}: a value is beyond {dtype.name}",

@@ -167,8 +167,9 @@ def _problems(embeddings: Embeddings) -> Iterator[str]:
     if "sentences" not in attributes and isinstance(sentences, NumberedSentences):
         yield from _gaps(sentences)  # where an attribute agrees, sentences were left out on purpose
     stored = attributes.get("dtype")
-    if stored is not None and embeddings.dtype is not None and embeddings.dtype != stored:
-        yield f"its values are {embeddings.dtype}, its attribute says {stored}"
+    found = embeddings.stored_dtype
+    if stored is not None and found is not None and found != stored:
+        yield f"its values are {found}, its attribute says {stored}"
 
 
 def _array_problems(embeddings: Embeddings) -> Generator[str, None, tuple[int, int | None]]:

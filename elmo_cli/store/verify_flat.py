@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.store.flat_sentences import FlatSentences
+from elmo_cli.store.int8 import INT8
 
 _PIECE_BYTES = 1 << 24
 
@@ -54,6 +55,8 @@ def _vector_problems(
     expected = len(sentences) if pooled else int(offsets[-1])
     if n_rows != expected:
         yield f"vectors has {n_rows} rows, offsets say {expected}"
+    if sentences.stored_dtype == INT8:
+        yield from _scale_problems(sentences, n_rows)
     row_bytes = max(1, int(np.prod(vectors.shape[1:])) * vectors.dtype.itemsize)
     step = max(1, _PIECE_BYTES // row_bytes)
     for begin in range(0, n_rows, step):
@@ -62,6 +65,16 @@ def _vector_problems(
         positions = wrong if pooled else np.searchsorted(offsets, wrong, "right") - 1
         for position, n in zip(*np.unique(positions, return_counts=True), strict=True):
             yield f"sentence at position {position}: {n} rows with values that are not finite"
+
+
+def _scale_problems(sentences: FlatSentences, n_rows: int) -> Iterator[str]:
+    scales = sentences.rows("scales")
+    if scales.shape[0] != n_rows:
+        yield f"scales has {scales.shape[0]} rows, vectors has {n_rows}"
+    values = scales.read(0, scales.shape[0])
+    wrong = np.flatnonzero(~((values >= 0) & np.isfinite(values)).reshape(len(values), -1).all(1))
+    if len(wrong):
+        yield f"scales: {len(wrong)} rows with values that are no scale, the first {wrong[0]}"
 
 
 def not_finite(where: str, values: NDArray[Any]) -> Iterator[str]:

@@ -95,7 +95,7 @@ class EmbeddingsWriter:
             header: settings that must agree for `resume`; they become attributes.
             keys: `number`, or `sentence` with allennlp.
             forget_sentences: leave out allennlp's `sentence_to_index`.
-            dtype: of the stored values, `float32` or `float16`.
+            dtype: of the stored values: `float32`, `float16`, or with `flat` `int8`.
             overwrite: replace OUT, and throw away an unfinished OUT.part.
             first_sentence: the key with which the input of this file begins.
         Raises:

@@ -177,6 +177,13 @@ LAYOUTS = [
         file("a.txt", "cat" * 23_300),
     ),
     bad(
+        "int8 where scales have no place",
+        "EMBED a.txt --dtype int8",
+        "`--dtype int8` and `--layout allennlp` contradict each other",
+        "`--layout flat` has a place for the scales; others take `--dtype float16`",
+        code=2,
+    ),
+    bad(
         "float16 overflow",
         "EMBED a.txt -m tiny --dtype float16",
         "a.txt, line 1: a value is beyond float16 (…e+06, at most 65504)",

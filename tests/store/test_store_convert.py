@@ -33,6 +33,8 @@ BARE = lines(blank=False, repeats=False)
         (PARTS, {"layout": "e2e-coref"}, ["dygie", "e2e-coref"]),
         (DOCUMENTS, {"layout": "e2e-coref", "pool": True}, ["dygie", "e2e-coref"]),
         (PARTS, {"layout": "flat"}, ["flat"]),
+        (PARTS, {"layout": "flat", "dtype": "int8"}, ["flat"]),
+        (DOCUMENTS, {"layout": "flat", "dtype": "int8", "layers": None}, ["flat"]),
         (lines(), {"layout": "bilm"}, ["bilm"]),
         (BARE, {"layout": "allennlp", "keys": "sentence"}, ["allennlp"]),
         (PARTS, {"layout": "lsgn"}, ["lsgn"]),

@@ -151,6 +151,7 @@ SOUND: list[tuple[list[Sentence], dict[str, Any]]] = [
     (lines(blank=False), {"layout": "allennlp"}),
     (lines()[4:], {"layout": "bilm", "first_sentence": 4}),
     (lines(), {"layout": "flat"}),
+    (lines(), {"layout": "flat", "dtype": "int8"}),
     (lines(), {"layout": "flat", "pool": True, "layers": None}),
     (lines(), {"layout": "allennlp", "pool": True}),
     (lines(), {"layout": "allennlp", "dtype": "float16"}),

@@ -538,9 +538,14 @@ def test_float16(tmp_path: Path) -> None:
         ),
         ({"layout": "bilm", "keys": "x"}, "`--keys x`: no such name", "one of number, sentence"),
         (
+            {"layout": "bilm", "dtype": "int4"},
+            "`--dtype int4`: no such name",
+            "one of float32, float16, int8",
+        ),
+        (
             {"layout": "bilm", "dtype": "int8"},
-            "`--dtype int8`: no such name",
-            "one of float32, float16",
+            "`--dtype int8` and `--layout bilm` contradict each other",
+            "`--layout flat` has a place for the scales; others take `--dtype float16`",
         ),
         (
             {"layout": "bilm", "keys": "sentence"},

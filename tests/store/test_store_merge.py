@@ -44,6 +44,8 @@ RUNS: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "manylangs": (lines(blank=False), {"layout": "manylangs", "layers": None}),
     "manylangs, no first line": (lines(blank=False)[1:], {"layout": "manylangs", "layers": None}),
     "flat": (lines(), {"layout": "flat"}),
+    "flat, int8": (lines(), {"layout": "flat", "dtype": "int8"}),
+    "flat, int8, pooled": (DOCUMENTS, {"layout": "flat", "dtype": "int8", "pool": True}),
     "flat, blanks skipped": (lines(blank=False), {"layout": "flat"}),
     "flat, pooled, documents": (DOCUMENTS, {"layout": "flat", "pool": True}),
 }

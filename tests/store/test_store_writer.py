@@ -94,12 +94,15 @@ def test_facts_of_other_hands(tmp_path: Path) -> None:
         EmbeddingsWriter.create(tmp_path / "a.hdf5", layout="bilm", header={"complete": True})
 
 
-@pytest.mark.parametrize("layout", ["allennlp", "dygie", "flat"])
-def test_two_runs_give_the_same_bytes(tmp_path: Path, layout: str) -> None:
+@pytest.mark.parametrize(
+    ("layout", "dtype"),
+    [("allennlp", "float32"), ("dygie", "float32"), ("flat", "float32"), ("flat", "int8")],
+)
+def test_two_runs_give_the_same_bytes(tmp_path: Path, layout: str, dtype: str) -> None:
     """HDF5 puts the time into groups and datasets unless told not to."""
-    run(tmp_path / "a.hdf5", layout=layout)
+    run(tmp_path / "a.hdf5", layout=layout, dtype=dtype)
     time.sleep(1.1)
-    run(tmp_path / "b.hdf5", layout=layout)
+    run(tmp_path / "b.hdf5", layout=layout, dtype=dtype)
     assert (tmp_path / "a.hdf5").read_bytes() == (tmp_path / "b.hdf5").read_bytes()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import h5py
 import numpy as np
@@ -21,13 +21,13 @@ class OpenFile:
     Attributes:
         file: for groups, links and attributes.
         raw: the bytes under it, for values.
-        dtype: of the values, `<f4` or `<f2`.
+        dtype: of the values, `<f4`, `<f2` or, in `flat`, `i1`.
         pooled: whether arrays have no token axis.
     """
 
     file: h5py.File
     raw: JournaledFile
-    dtype: np.dtype[np.floating]
+    dtype: np.dtype[Any]
     pooled: bool
 
 
@@ -51,7 +51,8 @@ class Layout(ABC):
 
         Args:
             sentence: its key, document or tokens name it.
-            array: C-contiguous, of the file's dtype; see SCHEMA.md for shapes.
+            array: C-contiguous, of the file's dtype, or float32 where that is int8; see SCHEMA.md
+                for shapes.
         Returns:
             False where an equal sentence is there already and this one is left out.
         Raises:

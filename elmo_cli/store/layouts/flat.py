@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from elmo_cli.store.int8 import INT8, quantized
 from elmo_cli.store.layouts.column import Column
 from elmo_cli.store.layouts.contract import Layout, OpenFile
 from elmo_cli.text.sentence import Sentence
@@ -24,9 +25,9 @@ class Flat(Layout):
             self._offsets.append(np.zeros(1, np.int64))
         self._tokens = Strings(target, "token")
         self._numbers = Runs(target, "numbers", 2)
-        self._vectors: Column | None = None
+        self._vectors: Vectors | None = None
         if "vectors" in target.file:
-            self._vectors = self._vector_column(target.file["vectors"].shape[1:])
+            self._vectors = Vectors(target, target.file["vectors"].shape[1:])
         self._documents = Documents(target) if "documents" in target.file else None
         self._texts = Texts(target) if "texts" in target.file else None
 
@@ -34,7 +35,7 @@ class Flat(Layout):
         rows = self._rows(sentence, array)
         position = self._offsets.n_rows - 1
         if self._vectors is None:
-            self._vectors = self._vector_column(rows.shape[1:])
+            self._vectors = Vectors(self._target, rows.shape[1:])
         if rows.shape[1:] != self._vectors.row:
             raise ValueError(f"rows of shape {rows.shape[1:]} after {self._vectors.row}")
         self._vectors.append(rows)
@@ -61,11 +62,6 @@ class Flat(Layout):
             raise ValueError(f"an array of shape {array.shape} for {len(sentence.tokens)} tokens")
         return array.swapaxes(0, 1) if array.ndim == 3 else array
 
-    def _vector_column(self, row: tuple[int, ...]) -> Column:
-        return Column(
-            self._target, "vectors", self._target.dtype, row=row, chunk_bytes=VECTOR_CHUNK_BYTES
-        )
-
     def _append_document(self, position: int, sentence: Sentence) -> None:
         if self._documents is None:
             if sentence.document is None:
@@ -79,6 +75,38 @@ class Flat(Layout):
         if self._texts is None:
             self._texts = Texts(self._target)
         self._texts.append(position, sentence.text)
+
+
+class Vectors:
+    """`vectors`, and `scales` where values are int8.
+
+    Attributes:
+        row: shape of a row, (layer, dim) or (dim,).
+    """
+
+    def __init__(self, target: OpenFile, row: tuple[int, ...]) -> None:
+        self.row = row
+        self._values = Column(
+            target, "vectors", target.dtype, row=row, chunk_bytes=VECTOR_CHUNK_BYTES
+        )
+        self._scales: Column | None = None
+        if target.dtype == INT8:
+            self._scales = Column(
+                target, "scales", np.float32, row=row[:-1], chunk_bytes=CHUNK_BYTES
+            )
+
+    def append(self, rows: np.ndarray) -> None:
+        if self._scales is None:
+            self._values.append(rows)
+            return
+        values, scales = quantized(rows)
+        self._values.append(values)
+        self._scales.append(scales)
+
+    def close(self) -> None:
+        self._values.close()
+        if self._scales is not None:
+            self._scales.close()
 
 
 class Strings:
