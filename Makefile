@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all bench bench-train check format card dist clean
+.PHONY: help install demo test test-all bench bench-train check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -42,6 +42,12 @@ check: install  ## format, lint, types
 format: install  ## put every file into the house's format
 	$(BIN)/ruff format elmo_cli tests
 	$(BIN)/ruff check --fix elmo_cli tests
+
+OUT ?= elmo-en-next
+SECONDS ?= 3600
+pretrain: install  ## go on training the bundled model: DATA=folder of texts [SECONDS=3600] [OUT=elmo-en-next]
+	$(BIN)/elmo pretrain --recipe weights/elmo-en/recipe.json --data $(DATA) -o $(OUT) \
+		--max-seconds $(SECONDS) $(if $(wildcard $(OUT)/checkpoint.pt),--resume)
 
 card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=…] [TRAIN="texts"]
 	$(BIN)/python tests/bench/card_figures.py --data $(DATA) --work $(WORK) \

@@ -12,11 +12,9 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
-from elmo_cli.embed.warm import TEXT, state_after
+from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.errors import UsageError
-from elmo_cli.pretrained.folder import STATE_FILE
-from elmo_cli.pretrained.load import load
 from elmo_cli.text.notes import Notes
 from elmo_cli.train.card import table
 from elmo_cli.train.finetune import finetune
@@ -24,7 +22,6 @@ from elmo_cli.train.memory import keep_freed_memory
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.source_model import SourceNames
 from elmo_cli.train.tuning_job import FineTuned, FinetuneJob
-from elmo_cli.weightfile.state_file import write_state
 
 _LINE_EVERY_S = 15.0
 _MUCH_UNKNOWN = 0.5
@@ -61,8 +58,7 @@ def finetune_command(given: dict[str, Any]) -> None:
     set_threads(given["threads"])
     keep_freed_memory()
     done = finetune(job, report=_reporter(quiet), say=say, noticed=notice)
-    bilm = load(job.output)
-    write_state(state_after(bilm, [line.split() for line in TEXT]), job.output / STATE_FILE)
+    write_warm_state(job.output)
     if done.unknown > _MUCH_UNKNOWN:
         say(
             f"warning: the vocabulary lacks {done.unknown:.0%} of the held-out tokens; is it in "

@@ -14,6 +14,7 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.recipes import effective_settings, is_given, long_name, take_recipe
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import is_quick_in_bf16, set_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
@@ -71,6 +72,7 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
         recipe=_recipe(ctx),
         team=team,
     )
+    team.first_does(lambda: write_warm_state(Path(given["output"])))
     say_noticed(notes, quiet=quiet)
     if given["as_json"] and team.is_first:
         facts = {

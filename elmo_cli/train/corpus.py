@@ -54,14 +54,12 @@ class Corpus:
         *,
         begins: Sequence[int] | None = None,
         max_characters: int = 50,
-        name: str = "the text",
     ) -> Corpus:
         """Turn sentences into numbers; sentences without tokens are left out.
 
         Args:
             begins: numbers of the sentences with which documents begin, those without tokens not
                 counted; may be filled while `sentences` is read.
-            name: of the text, for messages.
         Raises:
             TrainingError: there is no sentence.
         """
@@ -75,7 +73,7 @@ class Corpus:
             tokens.append(1)
             starts.append(len(tokens))
         if len(starts) == 1:
-            raise TrainingError(f"{name}: no sentence in it", "give a text with tokens in it")
+            raise TrainingError("the text: no sentence in it", "give a text with tokens in it")
         return cls(
             np.asarray(tokens, np.int32),
             np.asarray(starts, np.int64),

@@ -172,16 +172,18 @@ def _options(folder: Path, start: Start, *, resume: bool) -> Options:
 def _prepare(
     folder: Path, options: Options, types: Vocabulary, recipe: Recipe | None, *, resume: bool
 ) -> None:
-    """Write what a resumed run needs before the first model is exported, and the recipe."""
+    """Write what a resumed run needs before the first model is exported, and the recipe; remove
+    what belongs to other weights."""
+    new_folder(folder)
+    others = [] if resume else [folder / LOG_NAME, *folder.glob("best-*.pt")]
+    try:
+        for old in (folder / STATE_FILE, *others):
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: can't be written to ({error.strerror})", "name another with `-o`"
+        ) from None
     if not resume:
-        new_folder(folder)
-        try:
-            for old in (folder / LOG_NAME, folder / STATE_FILE, *folder.glob("best-*.pt")):
-                old.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"{folder}: can't be written to ({error.strerror})", "name another with `-o`"
-            ) from None
         write_vocabulary(folder, types)
         write_options(folder, options)
     if recipe is not None:

@@ -14,10 +14,12 @@ import torch
 from click.testing import CliRunner, Result
 
 from elmo_cli.cli.pretrain import pretrain
+from elmo_cli.embed.warm import warm_state
 from elmo_cli.errors import OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
+from elmo_cli.weightfile.state_file import read_state
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
 SIZES = ["--cell", "24", "--projection", "12", "--rows", "4", "--threads", "1"]
@@ -52,6 +54,12 @@ def test_a_model_folder_comes_out(text: Path, tmp_path: Path) -> None:
     for name, value in bilm.state_dict().items():
         assert torch.equal(saved[f"bilm.{name}"], value)
     assert torch.equal(saved["head.weight"], head.weight)
+    left = read_state(out / "state.hdf5", bilm.options)
+    assert torch.equal(left.c, warm_state(bilm).c)
+    assert left.c.any()
+    with pytest.raises(TrainingError):  # of other weights than those that are trained next
+        run(text, "-o", out, "--resume", "--max-steps", "5", "--rate", "1e30", *SIZES)
+    assert not (out / "state.hdf5").exists()
 
 
 def test_raw_text_is_tokenised(tmp_path: Path) -> None:
@@ -165,6 +173,6 @@ def test_an_empty_heldout_text_is_told(text: Path, tmp_path: Path) -> None:
     """The message must say which of the texts it is."""
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
-    with pytest.raises(TrainingError, match="the held-out text: no sentence in it"):
+    with pytest.raises(TrainingError, match=r"empty\.txt: no sentence in it"):
         run(text, "--heldout", empty, "-o", tmp_path / "model", "--max-steps", "1", *SIZES)
     assert not (tmp_path / "model").exists()
