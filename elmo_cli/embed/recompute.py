@@ -14,15 +14,18 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output import Array
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.model.bilm import BiLM
+from elmo_cli.store.int8 import INT8
 from elmo_cli.store.lookup import key_of
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.text.sentence import Sentence
 
 # Other batches, threads or machines sum in another order; the published sizes differ by 5e-5 at
-# most. A value in float16 is off by half a unit in its 11th bit.
+# most. A value in float16 is off by half a unit in its 11th bit, one in int8 by half a step, which
+# is a 127th of the greatest value of its vector, and rounded up to 16 bits.
 ATOL = 5e-5
 RTOL_FLOAT16 = 2.0**-11
+HALF_STEP = 0.5 / 127 * (1 + 2.0**-15)
 _LOOK_AHEAD = 10_000  # sentences; so many in a row whose tokens are not told, and none will be
 
 
@@ -79,7 +82,8 @@ def recompute(
             else:
                 key, tokens = key_of(embeddings, text[place]), text[place].tokens
             if key not in found:
-                found[key] = _compare(key, _held(embeddings, key), embedder.embed(tokens))
+                held, computed = _held(embeddings, key), embedder.embed(tokens)
+                found[key] = _compare(key, held, computed, _room(embeddings, computed))
         return list(found.values())
 
 
@@ -138,14 +142,22 @@ def _embedder(embeddings: Embeddings, bilm: BiLM, device: str, engine: str) -> E
     )
 
 
-def _compare(key: Key, held: Array, computed: Array) -> Recomputed:
+def _room(embeddings: Embeddings, computed: Array) -> Array:
+    """By how much each value may be off."""
+    sizes = np.abs(computed).astype(np.float64)
+    if embeddings.stored_dtype == np.float16:
+        return ATOL + RTOL_FLOAT16 * sizes
+    if embeddings.stored_dtype == INT8:
+        greatest = sizes.max(-1, keepdims=True, initial=0)
+        return ATOL + HALF_STEP * np.broadcast_to(greatest, sizes.shape)
+    return np.full(sizes.shape, ATOL)
+
+
+def _compare(key: Key, held: Array, computed: Array, room: Array) -> Recomputed:
     n_tokens = computed.shape[-2] if computed.ndim > 1 else 1
     if held.shape != computed.shape:
         return Recomputed(key, n_tokens, float("inf"), False)
     if not held.size:
         return Recomputed(key, 0, 0.0, True)
     distance = np.abs(held.astype(np.float64) - computed.astype(np.float64))
-    room = np.full(held.shape, ATOL)
-    if held.dtype == np.float16:
-        room += RTOL_FLOAT16 * np.abs(computed)
     return Recomputed(key, n_tokens, float(distance.max()), bool((distance <= room).all()))

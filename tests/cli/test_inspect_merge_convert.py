@@ -210,6 +210,16 @@ def test_weights(tiny: Path) -> None:
     refused(done, 2, message, "--sample and --against")
 
 
+def test_a_sample_of_int8_may_be_off_by_half_a_step() -> None:
+    """Else each sound file would be called wrong, or each damaged one right."""
+    path = embedded("flat", "--dtype", "int8")
+    done = made("inspect", path, "--json", "--sample", "3")
+    assert all(one["agrees"] and one["difference"] > 0 for one in json.loads(done.out)["sample"])
+    with h5py.File(path, "r+") as file:
+        file["vectors"][0, 2, :2] += np.array([3, -3], np.int8)
+    assert elmo("inspect", path, "--sample", "3").code == 1
+
+
 def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
