@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all bench bench-train check format pretrain card dist clean
+.PHONY: help install demo test test-all test-ray bench bench-train check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -22,10 +22,14 @@ demo: install  ## embed the sample corpus with the bundled model and show the fi
 	$(BIN)/elmo inspect demo.hdf5
 
 test: install  ## the quick suite
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow and not ray'
 
 test-all: install  ## the whole suite, with what takes longer
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m 'not ray'
+
+test-ray: install  ## the tests of a cluster on this machine; installs Ray
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
+	$(BIN)/python -m pytest -m ray
 
 TEXT ?= docs/sample.txt
 bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes

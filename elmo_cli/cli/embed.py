@@ -108,8 +108,24 @@ LAYOUTS = (
     show_default=True,
     help="Sentences computed together; with --state carry it decides about the vectors.",
 )
-@device_options
+@device_options("fast", "plain", "ray")
 @input_options
+@option(
+    "Cluster",
+    "--address",
+    metavar="ADDRESS",
+    callback=named,
+    help="Of a Ray cluster.  [default: $RAY_ADDRESS, or one on this machine]",
+)
+@option(
+    "Cluster", "--workers", type=click.IntRange(min=1), help="Each holds a model.  [default: 1]"
+)
+@option(
+    "Cluster",
+    "--gpus-per-worker",
+    type=click.FloatRange(min=0),
+    help="Graphics processors of each; 0.5 lets two share one.  [default: 0]",
+)
 @quiet_option
 @json_option
 def embed(**settings: Any) -> None:
@@ -125,11 +141,13 @@ def embed(**settings: Any) -> None:
       elmo embed train.conllu dev.conllu -o embeddings/
       elmo embed coref.jsonlines --layout e2e-coref -o elmo_cache.hdf5
       elmo embed corpus.txt -o corpus.hdf5 --resume
+      elmo embed corpus/*.txt.xz -o shards/ --engine ray --workers 8 --threads 2
       head -3 corpus.txt | elmo embed - -o - --format text --layers top
 
     --json prints one object, with DIR/ and several inputs a list of them: output, sentences,
     tokens, duplicates, computed_tokens, bytes, blank_lines, truncated_tokens, skipped, warnings;
-    with --dry-run output, sentences, tokens, exact, bytes.
+    with --dry-run output, sentences, tokens, exact, bytes; with --engine ray output, shards,
+    missing, sentences, tokens, computed_tokens, seconds, workers.
     """
     from elmo_cli.cli.embedding import embed_command
 

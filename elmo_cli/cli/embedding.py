@@ -26,14 +26,33 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
 
+_CLUSTER = ("address", "workers", "gpus_per_worker")
 _TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
 
 
 def embed_command(settings: dict[str, Any]) -> None:
     """Run `elmo embed` with the values of its options."""
     said = _Messages(settings.pop("quiet"), settings.pop("as_json"))
-    set_threads(settings.pop("threads"))
+    threads = settings.pop("threads")
     stream, dry_run = settings.pop("stream"), settings.pop("dry_run")
+    cluster = {name: settings.pop(name) for name in _CLUSTER}
+    if settings["engine"] == "ray":
+        settings["engine"] = "fast"
+        from elmo_cli.cli.clustering import check_options, embed_on_cluster
+
+        apart = {"--format": stream, "--dry-run": dry_run, "--shard": settings["shard"]}
+        for option in ("overwrite", "resume"):
+            apart[f"--{option}"] = settings[option]
+        check_options(apart)
+        job = _job(settings, stream)
+        return embed_on_cluster(job, threads, quiet=said.quiet, as_json=said.as_json, **cluster)
+    for name, value in cluster.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise UsageError(
+                f"--{option}: has no meaning without a cluster", "`--engine ray` runs on one"
+            )
+    set_threads(threads)
     job = _job(settings, stream)
     _check_stdin(job)
     if job.output == "-":

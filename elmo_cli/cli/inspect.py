@@ -45,7 +45,7 @@ from elmo_cli.cli.options import (
 )
 @option("Checks", "--no-check", is_flag=True, help="Tell the facts alone, without reading all.")
 @model_options
-@device_options
+@device_options("fast", "plain")
 @input_options
 @quiet_option
 @json_option

@@ -178,26 +178,33 @@ model_options: Callable[[Any], Any] = together(
     ),
 )
 
-device_options: Callable[[Any], Any] = together(
-    option(
-        "Speed",
-        "--device",
-        envvar="ELMO_DEVICE",
-        default="auto",
-        show_default=True,
-        metavar="NAME",
-        help="auto, cpu, cuda, cuda:N or mps.",
-    ),
-    option("Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."),
-    option(
-        "Speed",
-        "--engine",
-        type=click.Choice(["fast", "plain"]),
-        default="fast",
-        show_default=True,
-        help="plain computes each step as the paper has it.",
-    ),
-)
+
+def device_options(*engines: str) -> Callable[[F], F]:
+    """Where numbers are computed, and by which of `engines`."""
+    on_cluster = "; ray is fast on the workers of a Ray cluster" if "ray" in engines else ""
+    return together(
+        option(
+            "Speed",
+            "--device",
+            envvar="ELMO_DEVICE",
+            default="auto",
+            show_default=True,
+            metavar="NAME",
+            help="auto, cpu, cuda, cuda:N or mps.",
+        ),
+        option(
+            "Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."
+        ),
+        option(
+            "Speed",
+            "--engine",
+            type=click.Choice(engines),
+            default="fast",
+            show_default=True,
+            help=f"plain computes each step as the paper has it{on_cluster}.",
+        ),
+    )
+
 
 quiet_option: Callable[[Any], Any] = option(
     "Messages", "-q", "--quiet", is_flag=True, help="Say nothing but errors."

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
-
-import h5py
-import numpy as np
-import torch
+from typing import Any
 
 from elmo_cli.embed.apart import check_apart
-from elmo_cli.embed.blocks import Block, cut
+from elmo_cli.embed.block_run import BlockRun, Summary, Watcher, blocks_of_inputs
+from elmo_cli.embed.blocks import Block
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, header
-from elmo_cli.embed.output import Array
-from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
 from elmo_cli.embed.survey import Survey, check_space, survey
-from elmo_cli.errors import InputError, ResumeError
-from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.place import check_free, check_place
 from elmo_cli.store.settings import DTYPES
@@ -28,42 +20,17 @@ from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
-from elmo_cli.version import __version__
 
-
-class Watcher(Protocol):
-    """Who is told how far a run is."""
-
-    def start(self, tokens: int | None, done: int) -> None:
-        """Work begins: tokens in all (None if unknown), tokens that were done before."""
-
-    def advance(self, sentences: int, tokens: int) -> None:
-        """A block was written."""
-
-    def say(self, message: str) -> None:
-        """Something that the user should see once."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a run did.
-
-    Attributes:
-        output: the file.
-        sentences, tokens: in the file.
-        duplicates: sentences that the file leaves out because it holds an equal one (manylangs).
-        computed: tokens computed by this run; less than `tokens` after `--resume`.
-        bytes: size of the file.
-        notes: what the reader noticed.
-    """
-
-    output: str
-    sentences: int
-    tokens: int
-    duplicates: int
-    computed: int
-    bytes: int
-    notes: Notes
+__all__ = [
+    "Summary",
+    "Watcher",
+    "check_places",
+    "embedder_of",
+    "output_bytes",
+    "run_job",
+    "run_with",
+    "write_shard",
+]
 
 
 def run_job(job: EmbedJob, watcher: Watcher | None = None) -> Summary:
@@ -124,10 +91,34 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
         check_space(job.output, output_bytes(job, embedder, share), held=_held(job.output))
     with _writer(job, embedder, found, blocks_of) as writer:
         try:
-            return _Run(job, embedder, writer, watcher, found, blocks_of).work()
+            return BlockRun(job, embedder, writer, watcher, found, blocks_of).work()
         except BaseException:
             if not (writer.finished or writer.progress.blocks):
                 discard(writer, job.output)  # there is nothing in it to go on with
+            raise
+
+
+def write_shard(
+    job: EmbedJob, embedder: Embedder, found: Survey, blocks_of: range, blocks: Sequence[Block]
+) -> Summary:
+    """Make the file of one shard from blocks that were read elsewhere.
+
+    Args:
+        job: with its `shard`; an output that is there is replaced.
+        found: the survey of the whole input.
+        blocks_of: numbers of the shard's blocks.
+        blocks: those blocks.
+    Raises:
+        ElmoError: of every kind; nothing is left of the file then.
+    """
+    first = blocks[0].sentences[0].key if blocks else found.sentences
+    with EmbeddingsWriter.create(
+        job.output, overwrite=True, **_settings(job, embedder, first)
+    ) as writer:
+        try:
+            return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
+        except BaseException:
+            discard(writer, job.output)
             raise
 
 
@@ -151,158 +142,29 @@ def _held(path: str) -> int:
 def _writer(
     job: EmbedJob, embedder: Embedder, found: Survey | None, blocks_of: range
 ) -> EmbeddingsWriter:
-    first = _first_sentence(job, found, blocks_of)
-    settings: dict[str, Any] = {
+    settings = _settings(job, embedder, _first_sentence(job, found, blocks_of))
+    if job.resume:
+        return EmbeddingsWriter.resume(job.output, **settings)
+    return EmbeddingsWriter.create(job.output, overwrite=job.overwrite, **settings)
+
+
+def _settings(job: EmbedJob, embedder: Embedder, first_sentence: int) -> dict[str, Any]:
+    return {
         "layout": job.layout,
         "header": header(job, embedder),
         "keys": job.keys,
         "forget_sentences": job.forget_sentences,
         "dtype": job.dtype,
-        "first_sentence": first,
+        "first_sentence": first_sentence,
     }
-    if job.resume:
-        return EmbeddingsWriter.resume(job.output, **settings)
-    return EmbeddingsWriter.create(job.output, overwrite=job.overwrite, **settings)
 
 
 def _first_sentence(job: EmbedJob, found: Survey | None, blocks_of: range) -> int:
     """Key of the first sentence of a shard; a shard without blocks begins where the text ends."""
     if job.shard is None or found is None:
         return 0
-    blocks = _cut(job, Notes())
+    blocks = blocks_of_inputs(job, Notes())
     block = next(islice(blocks, blocks_of.start, None), None)
     if block is not None:
         return block.sentences[0].key
     return found.sentences
-
-
-def _cut(job: EmbedJob, notes: Notes) -> Iterator[Block]:
-    sentences = read_sentences(job.inputs, job.text, notes)
-    return cut(sentences, state=job.state, batch_size=job.batch_size)
-
-
-class _Run:
-    """One run over the blocks of a job."""
-
-    def __init__(
-        self,
-        job: EmbedJob,
-        embedder: Embedder,
-        writer: EmbeddingsWriter,
-        watcher: Watcher | None,
-        found: Survey | None,
-        blocks_of: range,
-    ) -> None:
-        self.job, self.embedder, self.writer, self.watcher = job, embedder, writer, watcher
-        self.found, self.blocks_of = found, blocks_of
-        self.notes = Notes()
-        self.computed = 0
-        self.text_sha256 = ""
-
-    def work(self) -> Summary:
-        if self.writer.finished:
-            self._check_finished()
-        else:
-            self._start()
-            self._blocks()
-            self.writer.finish(self._attributes())
-        progress, duplicates = self.writer.progress, self.writer.duplicates
-        n_sentences, n_tokens = progress.sentences - duplicates, progress.tokens
-        size = Path(self.job.output).stat().st_size
-        return Summary(
-            self.job.output, n_sentences, n_tokens, duplicates, self.computed, size, self.notes
-        )
-
-    def _check_finished(self) -> None:
-        """Refuse a finished file of another text."""
-        done, n_sentences = self.writer.progress, 0
-        for block in _cut(self.job, self.notes):
-            self.text_sha256 = block.text_sha256
-            n_sentences += len(block.sentences)
-        if self.text_sha256 == done.text_sha256:
-            return
-        what = "is not the one that it was made from"
-        if self.job.shard is None and n_sentences != done.sentences:
-            what = f"has {n_sentences}"
-        raise ResumeError(
-            f"{self.job.output}: finished with {done.sentences} sentences, the input {what}",
-            "give the text that the run began with, or `--overwrite` to start anew",
-        )
-
-    def _start(self) -> None:
-        if self.watcher is None:
-            return
-        total = self.found.tokens if self.found is not None else None
-        if self.found is not None and self.job.shard is not None:
-            total = sum(self.found.block_tokens[k] for k in self.blocks_of)
-        self.watcher.start(total, self.writer.progress.tokens)
-
-    def _blocks(self) -> None:
-        done = self.writer.progress
-        state = None
-        if done.state:
-            state = state_from_bytes(done.state, self.embedder.bilm.options)
-        committed = 0
-        for block in _cut(self.job, self.notes):
-            self.text_sha256 = block.text_sha256
-            if block.number not in self.blocks_of:
-                if block.number >= self.blocks_of.stop:
-                    break
-                continue
-            if committed < done.blocks:
-                committed += 1
-                self._remember(block, is_last=committed == done.blocks)
-                continue
-            state = self._compute(block, state)
-        if committed < done.blocks:
-            raise ResumeError(
-                f"{self.job.output}.part: holds {done.sentences} sentences, the input has fewer",
-                "give the text that the run began with, or `--overwrite` to start anew",
-            )
-
-    def _remember(self, block: Block, *, is_last: bool) -> None:
-        for sentence in block.sentences:
-            self.writer.remember(sentence)
-        if is_last and block.text_sha256 != self.writer.progress.text_sha256:
-            raise ResumeError(
-                f"{self.job.output}.part: its first {self.writer.progress.sentences} sentences are "
-                "not those of the input given now",
-                "give the text that the run began with, or `--overwrite` to start anew",
-            )
-
-    def _compute(self, block: Block, state: State | None) -> State | None:
-        arrays, state = self._arrays(block, state)
-        for sentence, array in zip(block.sentences, arrays, strict=True):
-            self.writer.append(sentence, array)
-        kept = b"" if state is None else state_bytes(state)
-        self.writer.commit(block.text_sha256, kept)
-        self.computed += block.n_tokens
-        if self.watcher is not None:
-            self.watcher.advance(len(block.sentences), block.n_tokens)
-        return state
-
-    def _arrays(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
-        if self.job.layout != "bilm-types":
-            return self.embedder.embed_block(block.sentences, state)
-        for sentence in block.sentences:
-            if len(sentence.tokens) != 1:
-                raise InputError(
-                    f"{sentence.source}, line {sentence.line}: {len(sentence.tokens)} tokens, a "
-                    "vocabulary has one a line",
-                    "`--layout bilm-types` reads a vocabulary; other layouts read sentences",
-                )
-        vectors = self.embedder.embed_types([s.tokens[0] for s in block.sentences])
-        return list(vectors), None
-
-    def _attributes(self) -> dict[str, Any]:
-        sources, text_sha256 = self.notes.sources, self.text_sha256
-        if self.found is not None and self.job.shard is not None:  # which read all of the text
-            sources, text_sha256 = list(self.found.sources), self.found.text_sha256
-        return {
-            "sources": [[name, first] for name, first in sources],
-            "text_sha256": text_sha256,
-            "elmo_version": __version__,
-            "torch_version": str(torch.__version__),
-            "numpy_version": np.__version__,
-            "h5py_version": h5py.__version__,
-        }

@@ -1,0 +1,166 @@
+"""What `elmo embed --engine ray` does between its options and the library."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.cli.places import is_folder
+from elmo_cli.cli.texts import refuse_skipped, say_noticed
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
+from elmo_cli.text.formats import read_sentences
+
+if TYPE_CHECKING:
+    from elmo_cli.cluster.run import Done
+
+
+def check_options(given: Mapping[str, object]) -> None:
+    """Refuse options that have no meaning on a cluster.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for option, value in given.items():
+        if value:
+            raise UsageError(
+                f"{option}: has no meaning for --engine ray",
+                "shards that are finished are kept, and the same command makes those that are not",
+            )
+
+
+def embed_on_cluster(
+    job: EmbedJob,
+    threads: int | None,
+    *,
+    address: str | None,
+    workers: int | None,
+    gpus_per_worker: float | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Embed into a folder of shards, and say what became of them."""
+    _check(job)
+    _quieten_ray()
+    try:
+        from elmo_cli.cluster.run import Cluster, run_on_cluster
+    except ModuleNotFoundError as error:
+        if error.name not in ("ray", "pyarrow", "pandas"):
+            raise
+        raise ModelError(
+            f"--engine ray: {error.name} is not installed", "`pip install 'elmo-cli[ray]'`"
+        ) from None
+    cluster = Cluster(address, workers or 1, threads or 1, gpus_per_worker or 0.0)
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        bars: list[console.Bar] = []
+
+        def begin(n_tokens: int, n_shards: int) -> None:
+            what = f"{n_tokens:,} tokens in {n_shards:,} shards, {cluster.workers} workers"
+            console.note(what, quiet=quiet)
+            bars.append(stack.enter_context(console.bar(n_tokens, "tokens", quiet=quiet)))
+
+        def advance(row: Mapping[str, Any]) -> None:
+            bars[0].advance(row["tokens"])
+
+        done = run_on_cluster(job, cluster, begin=begin, advance=advance)
+    seconds = time.monotonic() - begun
+    say_noticed(done.notes, quiet=quiet)
+    _say(job.output, done, seconds, quiet=quiet)
+    if as_json:
+        click.echo(json.dumps(_as_object(job.output, done, seconds)))
+    if done.missing:
+        raise _missing(job.output, done)
+    if job.text.on_error == "skip":
+        refuse_skipped(done.notes)
+
+
+def _check(job: EmbedJob) -> None:
+    if not is_folder(job.output):
+        raise UsageError(
+            f"--engine ray: {job.output} is to be a folder of shards", "`-o shards/` names one"
+        )
+    if job.state == "carry":
+        raise UsageError(
+            "--engine ray with --state carry: each vector depends on all the text before it",
+            "`--state zero` or `--state document` can be cut into shards",
+        )
+    if "-" in job.inputs:
+        raise UsageError(
+            "--engine ray: standard input can be read only once", "write the text to a file first"
+        )
+    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+
+
+def _quieten_ray() -> None:
+    """What Ray tells of itself is for its own log; it reports nothing to anybody."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore", module=r"ray\.")
+
+
+def _say(output: str, done: Done, seconds: float, *, quiet: bool) -> None:
+    for row in done.missing:
+        number = f"shard {row['number']} of {done.n_shards}"
+        console.note(f"{number} is missing: {row['error']}", quiet=quiet)
+    for worker, (n_shards, n_tokens, busy_s) in _workers(done).items():
+        rate = f", {n_tokens / busy_s:,.0f} tokens/s" if n_tokens else ""
+        console.note(
+            f"worker {worker}: {n_shards:,} shards, {n_tokens:,} tokens{rate}", quiet=quiet
+        )
+    computed = sum(row["computed"] for row in done.rows)
+    console.note(
+        f"{output}: {len(done.shards):,} of {done.n_shards:,} shards; {computed:,} tokens in "
+        f"{seconds:.1f} s" + (f" ({computed / seconds:,.0f} tokens/s)" if computed else ""),
+        quiet=quiet,
+    )
+    if not done.missing:
+        parts = os.path.join(output, "part-*.hdf5")
+        console.note(f"`elmo merge {parts} -o OUT.hdf5` makes one file of them", quiet=quiet)
+
+
+def _workers(done: Done) -> dict[str, tuple[int, int, float]]:
+    """Shards, computed tokens and seconds of each worker."""
+    found: dict[str, tuple[int, int, float]] = {}
+    for row in done.rows:
+        n_shards, n_tokens, busy_s = found.get(row["worker"], (0, 0, 0.0))
+        computed = row["computed"]
+        found[row["worker"]] = (n_shards + 1, n_tokens + computed, busy_s + row["seconds"])
+    return found
+
+
+def _as_object(output: str, done: Done, seconds: float) -> dict[str, Any]:
+    return {
+        "output": output,
+        "shards": done.shards,
+        "missing": [{"shard": row["number"], "error": row["error"]} for row in done.missing],
+        "sentences": sum(row["sentences"] for row in done.rows),
+        "tokens": sum(row["tokens"] for row in done.rows),
+        "computed_tokens": sum(row["computed"] for row in done.rows),
+        "seconds": round(seconds, 1),
+        "workers": {
+            worker: {"shards": n_shards, "tokens": n_tokens, "seconds": round(busy_s, 1)}
+            for worker, (n_shards, n_tokens, busy_s) in _workers(done).items()
+        },
+    }
+
+
+def _missing(output: str, done: Done) -> ElmoError:
+    first = done.missing[0]
+    n_missing = len(done.missing)
+    word = "is" if n_missing == 1 else "are"
+    return InputError(
+        f"{output}: {n_missing:,} of {done.n_shards:,} shards {word} missing, the first "
+        f"{first['number']}: {first['error']}",
+        f"{first['hint']}; then the same command makes those alone",
+    )

@@ -1,0 +1,1 @@
+"""The work of `elmo embed` on Ray Data; the only room that imports ray."""

@@ -1,0 +1,90 @@
+"""EmbedActor: what a worker of the cluster holds, and does with a piece."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo_cli.cluster.sink import renew, store
+from elmo_cli.cluster.source import Piece
+from elmo_cli.embed.job import EmbedJob, header
+from elmo_cli.embed.run import embedder_of
+from elmo_cli.embed.survey import Survey
+from elmo_cli.engine.device import set_threads
+from elmo_cli.errors import ElmoError
+
+Row = dict[str, Any]
+
+
+class EmbedActor:
+    """Holds the model of one worker.
+
+    Args:
+        job: its output is the folder of the shards.
+        found: the survey of the whole text.
+        home: the folder that names of files are relative to.
+        threads: on the CPU; None for what torch takes.
+    """
+
+    def __init__(self, job: EmbedJob, found: Survey, home: str, threads: int | None) -> None:
+        os.chdir(home)
+        set_threads(threads)
+        self._job, self._found = job, found
+        self._embedder = embedder_of(job)
+        self._who = f"{socket.gethostname()}:{os.getpid()}"
+        self._facts = {
+            "sources": [list(source) for source in found.sources],
+            "text_sha256": found.text_sha256,
+        }
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Do the pieces of a batch, each by itself; columns in, columns out."""
+        done = [self._do(pickle.loads(content)) for content in batch["piece"]]
+        return {name: np.array([row[name] for row in done], object) for name in done[0]}
+
+    def _do(self, piece: Piece) -> Row:
+        begun = time.monotonic()
+        settings = {**header(self._job, self._embedder), **self._written()}
+        path = Path(self._job.output) / piece.name(settings)
+        row: Row = {
+            "number": piece.number,
+            "name": path.name,
+            "sentences": sum(len(block.sentences) for block in piece.blocks),
+            "tokens": piece.n_tokens,
+            "computed": 0,
+            "worker": self._who,
+            "error": "",
+            "hint": "",
+        }
+        try:
+            if piece.refused:
+                source, line, why = piece.refused[0]
+                row["error"] = f"{source}, line {line}: {why}"
+                row["hint"] = "mend the line"
+            elif path.is_file():  # a shard gets its name when it is whole
+                renew(path, self._facts)
+            else:
+                store(self._job, self._embedder, self._found, piece, path.name)
+                row["computed"] = piece.n_tokens
+        except ElmoError as error:
+            row["error"], row["hint"] = error.message, error.hint
+        except OSError as error:
+            row["error"], row["hint"] = f"{path}: {error.strerror or error}", "see to the disk"
+        row["seconds"] = time.monotonic() - begun
+        return row
+
+    def _written(self) -> dict[str, Any]:
+        """What decides about a file beside the header."""
+        job = self._job
+        return {
+            "layout": job.layout,
+            "keys": job.keys,
+            "forget_sentences": job.forget_sentences,
+            "dtype": job.dtype,
+        }

@@ -1,0 +1,137 @@
+"""run_on_cluster: a job on Ray, from text files to a folder of shards."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.data
+
+from elmo_cli.cluster.actor import EmbedActor, Row
+from elmo_cli.cluster.sink import UNFINISHED
+from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.survey import Survey
+from elmo_cli.text.notes import Notes
+
+_BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where and on how many workers.
+
+    Attributes:
+        address: of a cluster that runs, as Ray takes it; None for $RAY_ADDRESS, or one of this
+            machine that ends with the job.
+        workers: processes that hold a model each.
+        threads: of each on the CPU; Ray gives it as many cores.
+        gpus: of each; a part of one may be enough.
+    """
+
+    address: str | None = None
+    workers: int = 1
+    threads: int = 1
+    gpus: float = 0.0
+
+
+@dataclass
+class Done:
+    """What became of a job.
+
+    Attributes:
+        shards: names of the shards in order, those that are missing left out.
+        rows: what became of each piece, in order.
+        notes: what the reader noticed.
+        n_shards: how many there have to be.
+    """
+
+    shards: list[str]
+    rows: list[Row]
+    notes: Notes
+    n_shards: int
+    missing: list[Row] = field(default_factory=list)
+
+
+def run_on_cluster(
+    job: EmbedJob,
+    cluster: Cluster,
+    *,
+    begin: Callable[[int, int], None] = lambda n_tokens, n_shards: None,
+    advance: Callable[[Row], None] = lambda row: None,
+) -> Done:
+    """Embed the inputs into a folder with one file for each piece of the text.
+
+    Shards that are there already are left as they are. Ray starts workers that died anew, and gives
+    their pieces to others.
+
+    Args:
+        job: its output is the folder, which all machines see under this name, as the inputs.
+        begin: called with the tokens and shards of the whole text.
+        advance: called with each piece that is done, in any order.
+    Raises:
+        ElmoError: of every kind, before work starts; what goes wrong with a piece is in its row.
+    """
+    found, notes = survey_of(job)
+    folder = Path(job.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    n_shards = n_pieces_of(found)
+    begin(found.tokens, n_shards)
+    rows: list[Row] = []
+    with _connected(cluster):
+        for row in _rows(job, found, cluster):
+            rows.append(row)
+            advance(row)
+    rows.sort(key=lambda row: int(row["number"]))
+    missing = [row for row in rows if row["error"]]
+    if not missing:
+        shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    shards = [str(row["name"]) for row in rows if not row["error"]]
+    return Done(shards, rows, notes, n_shards, missing)
+
+
+def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = _BLOCK_BYTES
+    context.execution_options.preserve_order = False
+
+    home = os.getcwd()  # workers begin elsewhere
+
+    def read(_: Any) -> Iterator[dict[str, Any]]:
+        os.chdir(home)
+        for piece in pieces(job, found):
+            yield {"piece": pickle.dumps(piece)}
+
+    work = ray.data.from_items([{"all": 0}]).flat_map(read, num_cpus=0)
+    done = work.map_batches(
+        EmbedActor,
+        fn_constructor_args=(job, found, home, None if cluster.gpus else cluster.threads),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=cluster.workers),
+        num_cpus=cluster.threads,
+        num_gpus=cluster.gpus,
+    )
+    yield from done.iter_rows()
+
+
+@contextmanager
+def _connected(cluster: Cluster) -> Iterator[None]:
+    """Ray for as long as the job needs it; one that was there before stays."""
+    if ray.is_initialized():
+        yield
+        return
+    address = cluster.address or os.environ.get("RAY_ADDRESS")
+    here = {} if address else {"num_cpus": cluster.workers * cluster.threads}
+    ray.init(address=address, log_to_driver=False, logging_level="error", **here)
+    try:
+        yield
+    finally:
+        ray.shutdown()

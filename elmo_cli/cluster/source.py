@@ -1,0 +1,132 @@
+"""From text files to pieces of work, each the text of one shard."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from elmo_cli.embed.blocks import Block, cut
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.survey import Survey
+from elmo_cli.store.shards import shard_name
+from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.notes import Notes
+from elmo_cli.text.sentence import Sentence
+
+BLOCKS_PER_SHARD = 4  # 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes
+
+Refused = tuple[str, int, str]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The text of one shard.
+
+    Attributes:
+        number: from 1.
+        n_pieces: in all.
+        blocks_of: the numbers of its blocks.
+        blocks: they themselves.
+        refused: (source, line, reason) of lines that can't be read; with one of them there is no
+            shard, because its sentences would not be those of the text.
+    """
+
+    number: int
+    n_pieces: int
+    blocks_of: range
+    blocks: tuple[Block, ...]
+    refused: tuple[Refused, ...]
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of its sentences."""
+        return sum(block.n_tokens for block in self.blocks)
+
+    def name(self, settings: dict[str, Any]) -> str:
+        """The shard's name, which follows from its place, its content and what is made of it.
+
+        Args:
+            settings: whatever else decides about the file.
+        """
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+        digest.update(_digest(self.blocks))
+        return f"{shard_name(self.number, self.n_pieces)}-{digest.hexdigest()[:12]}.hdf5"
+
+
+def survey_of(job: EmbedJob) -> tuple[Survey, Notes]:
+    """What there is to do, and what was noticed; lines that can't be read do not end it."""
+    notes = Notes()
+    blocks = [(block.n_tokens, block.starts_document, len(block.sentences), block.text_sha256)
+              for block in _blocks(job, notes)]  # fmt: skip
+    tokens, starts, sentences, digests = zip(*blocks, strict=True) if blocks else ((), (), (), ())
+    found = Survey(
+        sum(sentences),
+        sum(tokens),
+        True,
+        block_tokens=tokens,
+        starts=starts,
+        sources=tuple(notes.sources),
+        text_sha256=digests[-1] if digests else "",
+        block_sentences=sentences,
+    )
+    return found, notes
+
+
+def n_pieces_of(found: Survey) -> int:
+    """How many shards a text is cut into, whoever works on them: the text alone decides."""
+    return max(1, -(-len(found.block_tokens) // BLOCKS_PER_SHARD))
+
+
+def pieces(job: EmbedJob, found: Survey) -> Iterator[Piece]:
+    """Cut the inputs into pieces, in order; memory holds one of them."""
+    notes, n_pieces = Notes(), n_pieces_of(found)
+    blocks = _blocks(job, notes)
+    for number in range(1, n_pieces + 1):
+        blocks_of = found.shard(number, n_pieces, state=job.state)
+        taken = tuple(next(blocks) for _ in blocks_of)
+        places = {(s.source, s.line) for block in taken for s in block.sentences if not s.tokens}
+        stop = job.text.on_error == "stop"
+        refused = tuple(line for line in notes.skipped if stop and line[:2] in places)
+        yield Piece(number, n_pieces, blocks_of, taken, refused)
+
+
+def _blocks(job: EmbedJob, notes: Notes) -> Iterator[Block]:
+    reading = replace(job.text, on_error="skip")
+    sentences = read_sentences(job.inputs, reading, notes)
+    if job.text.on_error == "stop":
+        sentences = _with_refused(sentences, notes)
+    return cut(sentences, state=job.state, batch_size=job.batch_size)
+
+
+def _with_refused(sentences: Iterator[Sentence], notes: Notes) -> Iterator[Sentence]:
+    """The sentences, with an empty one in the place of each line that can't be read.
+
+    So the blocks after it are those of the text in which the line has been mended.
+    """
+    key, n_seen = -1, 0
+
+    def places() -> Iterator[Sentence]:
+        nonlocal key, n_seen
+        for source, line, _ in notes.skipped[n_seen:]:
+            key += 1
+            yield Sentence((), key, source=source, line=line)
+        n_seen = len(notes.skipped)
+
+    for sentence in sentences:
+        yield from places()
+        key = sentence.key
+        yield sentence
+    yield from places()
+
+
+def _digest(blocks: tuple[Block, ...]) -> bytes:
+    """Of all that a file takes from its sentences."""
+    digest = hashlib.sha256()
+    for block in blocks:
+        for one in block.sentences:
+            place = (one.key, one.text, one.document, one.place, one.offset, one.starts_document)
+            digest.update(json.dumps([*place, *one.tokens]).encode())
+    return digest.digest()

@@ -1,0 +1,165 @@
+"""Pieces of a text and their shards, without a cluster: what any number of workers agrees on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_cli.cluster import source
+from elmo_cli.cluster.sink import UNFINISHED, renew, store
+from elmo_cli.cluster.source import Piece, n_pieces_of, pieces, survey_of
+from elmo_cli.embed import blocks
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import embedder_of, run_job
+from elmo_cli.errors import WeightFileError
+from elmo_cli.pretrained.load import load
+from elmo_cli.store.finished import finished_facts
+from elmo_cli.store.merge import merge_shards
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.text.settings import InputSettings
+
+LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 3 sentences, shards of 2 blocks."""
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    monkeypatch.setattr(source, "BLOCKS_PER_SHARD", 2)
+
+
+@pytest.fixture
+def job(tmp_path: Path, tiny: Path) -> EmbedJob:
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("\n".join(LINES[:10]) + "\n")
+    two.write_text("\n".join(LINES[10:]) + "\n")
+    inputs = (str(one), str(two))
+    return EmbedJob(inputs=inputs, output=str(tmp_path / "shards"), model=str(tiny))
+
+
+def taken(job: EmbedJob) -> list[Piece]:
+    found, _ = survey_of(job)
+    return list(pieces(job, found))
+
+
+def keys(given: list[Piece]) -> list[int]:
+    return [s.key for piece in given for block in piece.blocks for s in block.sentences]
+
+
+def stored(job: EmbedJob, given: list[Piece]) -> list[Path]:
+    """The shards of pieces, each under its name."""
+    embedder, (found, _) = embedder_of(job), survey_of(job)
+    paths = []
+    for piece in given:
+        store(job, embedder, found, piece, piece.name({}))
+        paths.append(Path(job.output) / piece.name({}))
+    return paths
+
+
+def same(one: Path, other: Path) -> None:
+    """Every array and every attribute, bit for bit."""
+    with open_embeddings(one) as a, open_embeddings(other) as b:
+        assert list(a) == list(b)
+        assert a.attributes == b.attributes
+        for key in a:
+            assert a[key].tobytes() == b[key].tobytes()
+
+
+def test_all_sentences_once_and_in_order(job: EmbedJob) -> None:
+    """What two pieces share, or none has, would be there twice or lost."""
+    found = taken(job)
+    assert [piece.number for piece in found] == [1, 2, 3, 4, 5]
+    assert keys(found) == list(range(25))
+    assert {piece.n_pieces for piece in found} == {n_pieces_of(survey_of(job)[0])} == {5}
+    assert [len(piece.blocks) for piece in found] == [1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "flat"])
+def test_merged_shards_are_the_file_of_one_process(
+    job: EmbedJob, tmp_path: Path, layout: str
+) -> None:
+    """The one promise: a cluster gives no other vectors."""
+    job = replace(job, layout=layout)
+    shards = stored(job, taken(job)[::-1])  # in whatever order workers are done
+    whole, merged = tmp_path / "whole.hdf5", tmp_path / "merged.hdf5"
+    run_job(replace(job, output=str(whole)))
+    merge_shards(shards, merged)
+    same(merged, whole)
+    assert not list((Path(job.output) / UNFINISHED).iterdir())
+
+
+def test_names_follow_from_content_place_and_settings(job: EmbedJob) -> None:
+    """A name that says less would let a shard of another text or model be taken for this one."""
+    names = [piece.name({"dtype": "float32"}) for piece in taken(job)]
+    assert len(set(names)) == 5
+    assert names == [piece.name({"dtype": "float32"}) for piece in taken(job)]
+    assert names[0].startswith("part-00001-of-00005-")
+    assert names[0] != taken(job)[0].name({"dtype": "float16"})
+    Path(job.inputs[1]).write_text("\n".join([*LINES[10:20], "changed", *LINES[21:]]) + "\n")
+    changed = [piece.name({"dtype": "float32"}) for piece in taken(job)]
+    assert [a == b for a, b in zip(names, changed, strict=True)] == [True, True, True, False, True]
+
+
+def test_a_line_that_cannot_be_read_holds_its_place(job: EmbedJob) -> None:
+    """The other shards must be those of the mended text, or all would be made again."""
+    before = taken(job)
+    content = Path(job.inputs[0]).read_bytes().split(b"\n")
+    content[5] += b"\xff"
+    Path(job.inputs[0]).write_bytes(b"\n".join(content))
+    found = taken(job)
+    assert [piece.refused for piece in found if piece.number != 2] == [()] * 4
+    [(name, line, why)] = found[1].refused
+    assert (name, line) == (job.inputs[0], 6)
+    assert "0xFF" in why
+    for old, new in zip(before, found, strict=True):
+        assert (old.name({}) == new.name({})) == (new.number != 2)
+    left_out = taken(replace(job, text=InputSettings(on_error="skip")))
+    assert not any(piece.refused for piece in left_out)
+    assert keys(left_out) == [key for key in range(25) if key != 5]
+
+
+def test_shards_of_a_mended_text_are_renewed_and_merged(job: EmbedJob, tmp_path: Path) -> None:
+    """They hold a checksum of the whole text, which the mended line has changed."""
+    good = Path(job.inputs[0]).read_bytes()
+    Path(job.inputs[0]).write_bytes(good.replace(b"line 4 ", b"line \xff "))
+    first = [piece for piece in taken(job) if not piece.refused]
+    shards = stored(job, first)
+    Path(job.inputs[0]).write_bytes(good)
+    [missing] = [piece for piece in taken(job) if piece.name({}) not in {p.name for p in shards}]
+    found, _ = survey_of(job)
+    facts = {"sources": [list(s) for s in found.sources], "text_sha256": found.text_sha256}
+    for path in shards:
+        assert finished_facts(str(path))["text_sha256"] != found.text_sha256
+        renew(path, facts)
+        kept = path.stat().st_mtime_ns
+        renew(path, facts)
+        assert path.stat().st_mtime_ns == kept
+    shards += stored(job, [missing])
+    whole, merged = tmp_path / "whole.hdf5", tmp_path / "merged.hdf5"
+    run_job(replace(job, output=str(whole)))
+    merge_shards(shards, merged)
+    same(merged, whole)
+
+
+def test_nothing_is_left_of_a_shard_that_failed(job: EmbedJob) -> None:
+    """Half a shard under its name would be taken for a whole one."""
+    [first, *_] = taken(job)
+    bilm, (found, _) = load(job.model), survey_of(job)
+    with torch.no_grad():
+        bilm.backward_lm.layers[1].input.bias.fill_(float("nan"))
+    embedder = Embedder(bilm)
+    with pytest.raises(WeightFileError):
+        store(job, embedder, found, first, first.name({}))
+    assert [path.name for path in Path(job.output).rglob("*")] == [UNFINISHED]
+
+
+def test_documents_stay_whole(job: EmbedJob) -> None:
+    """With --state document a shard that began within one would have other vectors."""
+    Path(job.inputs[0]).write_text("\n".join([*LINES[:4], "", *LINES[4:]]) + "\n")
+    found = taken(replace(job, state="document"))
+    begins = [piece.blocks[0].sentences[0] for piece in found if piece.blocks]
+    assert all(sentence.starts_document for sentence in begins)
