@@ -13,6 +13,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.places import folder_of, jobs_of
+from elmo_cli.cli.texts import say_noticed
 from elmo_cli.embed.apart import check_apart, skipped_list
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
@@ -122,16 +123,6 @@ class _Messages:
             where += f", {torch.get_num_threads()} threads"
         self.say(f"model {embedder.bilm.name}, {embedder.bilm.options.dim} dimensions, on {where}")
 
-    def noticed(self, notes: Notes) -> None:
-        for warning in notes.warnings:
-            self.say(f"warning: {warning}")
-        if notes.truncated_tokens and notes.first_truncated is not None:
-            token, source, line = notes.first_truncated
-            self.say(
-                f"warning: {notes.truncated_tokens:,} tokens are longer than the model reads and "
-                f"were cut; the first is `{token}` ({source}, line {line})"
-            )
-
 
 class _Watcher:
     """Moves the bar."""
@@ -159,7 +150,7 @@ def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
     with ExitStack() as stack:
         summary = run_with(job, embedder, _Watcher(stack, said))
     seconds = time.monotonic() - begun
-    said.noticed(summary.notes)
+    say_noticed(summary.notes, quiet=said.quiet)
     _list_skipped(summary)
     if summary.duplicates:
         said.say(f"{summary.duplicates:,} sentences equal others; --layout {job.layout} holds one")
@@ -241,7 +232,7 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
         said.about(embedder)
         for sentence, array in embedder.stream(sentences):
             write(sentence, array)
-    said.noticed(notes)
+    say_noticed(notes, quiet=said.quiet)
     _refuse_skipped([notes], [])
 
 

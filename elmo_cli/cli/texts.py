@@ -34,9 +34,12 @@ def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:
         console.note(f"warning: {warning}", quiet=quiet)
     if is_cut and notes.truncated_tokens and notes.first_truncated is not None:
         token, source, line = notes.first_truncated
+        n_cut = notes.truncated_tokens
+        what = "1 token is" if n_cut == 1 else f"{n_cut:,} tokens are"
+        where = f"`{token}` ({source}, line {line})"
         console.note(
-            f"warning: {notes.truncated_tokens:,} tokens are longer than the model reads and were "
-            f"cut; the first is `{token}` ({source}, line {line})",
+            f"warning: {what} longer than the model reads and cut"
+            + (f": {where}" if n_cut == 1 else f"; the first is {where}"),
             quiet=quiet,
         )
 
