@@ -91,6 +91,8 @@ def five_gram(given: argparse.Namespace) -> Figures | None:
     vocabulary = locate(given.model).vocabulary
     script = Path(__file__).with_name("five_gram.py")
     words = ["--data", given.data, "--vocabulary", vocabulary, "--json", "--train", *given.train]
+    if given.text_tokens:
+        words += ["--text-tokens", str(given.text_tokens)]
     done = subprocess.run(
         [sys.executable, script, *words], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -171,6 +173,7 @@ def page_of(figures: Figures, old: Figures) -> str:
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT")
+    parser.add_argument("--text-tokens", type=int, metavar="N", help="of each training text")
     parser.add_argument("--only", choices=PARTS, nargs="+", help="measure these, in any case")
     parser.add_argument("--beside", type=Path, metavar="FIGURES.json")
     given = parser.parse_args()

@@ -31,19 +31,20 @@ import numpy as np
 from kneser_ney import KneserNey, Text
 from vectors import table
 
-from elmo_cli import read_sentences
 from elmo_cli.text.settings import InputSettings
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.read_corpus import read_corpus
 
 LENGTH = 5
 SEED = 1
 
 
-def read_text(paths: Sequence[Path], vocabulary: Vocabulary, *, tokenize: bool) -> Text:
-    """Text files in the ids of a vocabulary."""
-    sentences = read_sentences(list(paths), InputSettings(tokenize=tokenize))
-    return Text.of(Corpus.read(sentence.tokens for sentence in sentences), vocabulary)
+def read_text(
+    paths: Sequence[Path], vocabulary: Vocabulary, *, tokenize: bool, most_tokens: int | None = None
+) -> Text:
+    """Text files in the ids of a vocabulary, of each so many tokens."""
+    reading = InputSettings(tokenize=tokenize)
+    return Text.of(read_corpus(list(map(str, paths)), reading, most_tokens=most_tokens), vocabulary)
 
 
 def counted(model: KneserNey, text: Text) -> tuple[float, int, int]:
@@ -101,7 +102,12 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     heldout = given.heldout or sorted((given.data / "pretrain" / "heldout").glob("*.txt.xz"))
     if not train or not heldout:
         raise SystemExit("no text: give --data, or --train and --heldout")
-    text = read_text(train, vocabulary, tokenize=given.tokenize or not given.train)
+    text = read_text(
+        train,
+        vocabulary,
+        tokenize=given.tokenize or not given.train,
+        most_tokens=given.text_tokens,
+    )
     model = KneserNey.count(text, vocabulary, LENGTH)
     sentences = int((text.history == 0).sum())
     figures: dict[str, Any] = {
@@ -153,6 +159,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(), help="folder of the texts, see above")
     parser.add_argument("--vocabulary", type=Path, required=True)
     parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT")
+    parser.add_argument("--text-tokens", type=int, metavar="N", help="of each training text")
     parser.add_argument("--heldout", type=Path, nargs="+", metavar="TEXT")
     parser.add_argument("--tokenize", action="store_true")
     parser.add_argument("--arpa", type=Path, help="write the model there, and ask KenLM")
