@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-ray bench bench-train check format pretrain card dist clean
+.PHONY: help install demo test test-all test-ray bench bench-train fuzz check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,6 +37,10 @@ bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weigh
 
 bench-train: install  ## time `elmo pretrain` on TEXT=a tokenised text: tokens/s, the share of each part
 	$(BIN)/python tests/bench/train_speed.py $(TEXT)
+
+fuzz: SECONDS = 300
+fuzz: install  ## read damaged files for SECONDS=300, led by coverage [TARGETS="options merge …"]
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(TARGETS)
 
 check: install  ## format, lint, types
 	$(BIN)/ruff format --check elmo_cli tests

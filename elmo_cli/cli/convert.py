@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -61,12 +62,19 @@ def convert(
     --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
     warnings.
     """
+    from elmo_cli.child import in_child
     from elmo_cli.cli import console
+    from elmo_cli.errors import EmbeddingsFileError
     from elmo_cli.store.convert import convert as convert_file
+    from elmo_cli.store.stream import cleared_on_crash
 
-    done = convert_file(
-        file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
-    )
+    def work() -> dict[str, Any]:
+        return convert_file(
+            file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
+        )
+
+    with cleared_on_crash(output):
+        done = in_child(work, [file], EmbeddingsFileError)
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

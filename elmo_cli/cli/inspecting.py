@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from elmo_cli.child import in_child
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.describe import describe
@@ -28,14 +29,10 @@ def inspect_command(settings: dict[str, Any]) -> None:
     """
     path = settings["file"]
     text = InputSettings(**{name: settings[name] for name in _TEXT})
-    facts = describe(path)
-    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"]):
-        raise UsageError(
-            f"{path}: holds no finished embeddings", "--sample and --against compare embeddings"
-        )
-    problems = [] if settings["no_check"] else verify(path)
-    if settings["against"]:
-        problems += against(path, _read(settings["against"], text))
+    # The file may come from anywhere, and HDF5 may crash on it.
+    files = [path, *filter(None, [settings["against"]])]
+    facts = in_child(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
+    problems = facts["problems"]
     if settings["sample"]:
         facts["sample"] = _sample(settings, text)
         problems += [
@@ -44,14 +41,29 @@ def inspect_command(settings: dict[str, Any]) -> None:
             for one in facts["sample"]
             if not one["agrees"]
         ]
-    facts["problems"] = problems
+    lines = facts.pop("lines")
     if settings["as_json"]:
         click.echo(json.dumps(facts, default=str))
     elif not settings["quiet"]:
-        _print(path, facts, checked=not settings["no_check"])
+        _print(path, facts, lines, checked=not settings["no_check"])
     if problems:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise EmbeddingsFileError(f"{path}: {problems[0]}{more}", _mend(facts))
+
+
+def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict[str, Any]:
+    """Facts, problems, and the lines that read the file."""
+    facts = describe(path)
+    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"]):
+        raise UsageError(
+            f"{path}: holds no finished embeddings", "--sample and --against compare embeddings"
+        )
+    facts["problems"] = [] if settings["no_check"] else verify(path)
+    if settings["against"]:
+        facts["problems"] += against(path, _read(settings["against"], text))
+    silent = settings["quiet"] or settings["as_json"] or facts["kind"] == "unfinished"
+    facts["lines"] = "" if silent else reading_lines(path)
+    return facts
 
 
 def _mend(facts: dict[str, Any]) -> str:
@@ -88,7 +100,7 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> list[dict[str, Any
     return [asdict(one) for one in found]
 
 
-def _print(path: str, facts: dict[str, Any], *, checked: bool) -> None:
+def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> None:
     rows = {
         "embeddings": _embeddings_rows,
         "unfinished": _unfinished_rows,
@@ -104,9 +116,9 @@ def _print(path: str, facts: dict[str, Any], *, checked: bool) -> None:
     click.echo(path)
     for name, value in rows.items():
         click.echo(f"  {name:<{width}}  {value}")
-    if facts["kind"] != "unfinished":
+    if lines:
         click.echo("\nread it:\n")
-        for line in reading_lines(path).splitlines():
+        for line in lines.splitlines():
             click.echo(f"    {line}".rstrip())
 
 

@@ -40,10 +40,16 @@ def merge(
 
     --json prints one object: output, layout, shards, sentences, tokens, bytes.
     """
+    from elmo_cli.child import in_child
     from elmo_cli.cli import console
+    from elmo_cli.errors import EmbeddingsFileError
     from elmo_cli.store.merge import merge_shards
+    from elmo_cli.store.stream import cleared_on_crash
 
-    done = merge_shards(shards, output, overwrite=overwrite)
+    with cleared_on_crash(output):
+        done = in_child(
+            lambda: merge_shards(shards, output, overwrite=overwrite), shards, EmbeddingsFileError
+        )
     if as_json:
         click.echo(json.dumps(done))
     console.note(

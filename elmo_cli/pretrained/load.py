@@ -74,7 +74,19 @@ def locate(
 
     Raises:
         ModelError, UsageError, OutputError: as `load`.
+        WeightFileError: HDF5 crashes on one of them.
     """
+    files = _located(name_or_path, options, weights)
+    if files.origin == "path":  # the others are known by their sha256
+        from elmo_cli.weightfile.untrusted import try_in_child
+
+        try_in_child([files.weights, files.warm_state, files.softmax])
+    return files
+
+
+def _located(
+    name_or_path: Place | None, options: Place | None, weights: Place | None
+) -> ModelFiles:
     if options is None and weights is None:
         return _named(os.fspath(name_or_path) if name_or_path is not None else BUNDLED)
     if name_or_path is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.errors import ElmoError, ModelError, WeightFileError
 from elmo_cli.pretrained.bundled import bundled_path
 from elmo_cli.pretrained.cache import (
     is_offline,
@@ -123,10 +123,13 @@ def _unlike(path: Path, file: RemoteFile, model: Model) -> str:
         return _unlike_options(path, model)
     import h5py
 
+    from elmo_cli.weightfile.untrusted import try_in_child
+
     try:
+        try_in_child([path])
         with h5py.File(path, "r") as weights:
             return "" if "char_embed" in weights else "is HDF5, but holds no char_embed"
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, WeightFileError) as error:
         return f"is not a whole HDF5 file ({str(error).splitlines()[0]})"
 
 

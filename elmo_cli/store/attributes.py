@@ -47,8 +47,10 @@ def _joined(pieces: dict[int, Any]) -> Any:
 def _encoded(value: object) -> object:
     """A value that HDF5 holds and `_decoded` turns back."""
     if isinstance(value, str):
-        # NUL would end a string of HDF5; the others would read as JSON.
-        return json.dumps(value) if _reads_as_json(value) or "\0" in value else value
+        # NUL would end a string of HDF5, half a surrogate pair (of a file by another program) has
+        # no place in one; the others would read as JSON.
+        odd = "\0" in value or (not value.isascii() and _has_surrogates(value))
+        return json.dumps(value) if odd or _reads_as_json(value) else value
     return value if isinstance(value, (bool, int, float)) else json.dumps(value)
 
 
@@ -59,6 +61,10 @@ def _decoded(value: Any) -> Any:
         return json.loads(value)
     except ValueError:  # a foreign file's own string
         return value
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _reads_as_json(text: str) -> bool:

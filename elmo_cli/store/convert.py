@@ -137,7 +137,7 @@ class _Conversion:
             forget_sentences=may_have_map and not with_map,
             dtype=self.dtype,
             overwrite=overwrite,
-            first_sentence=int(self.embeddings.attributes.get("first_sentence", 0)),
+            first_sentence=self.embeddings.first_sentence,
         )
         with writer, discarded_on_error(writer, out):
             copy = Copy(writer)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.damage import DAMAGED, check_bytes
 from elmo_cli.store.naming import NAMINGS, Facts, Key, in_order, is_number
 from elmo_cli.store.recognise import MAP, some_datasets
 
@@ -55,7 +56,9 @@ class _Datasets:
         """A sentence's array: (layer, token, dim), or (token, dim) where it has one layer."""
         path = self.path(key)
         try:
-            values: Array = self._file[path][()]
+            dataset = self._file[path]
+            check_bytes(self._file, f"sentence {key!r}", dataset.nbytes)
+            values: Array = dataset[()]
         except (OSError, RuntimeError, KeyError) as error:
             raise _damaged(self._name, f"sentence {key!r}", error) from None
         if self._layout not in _LAYERS_LAST:
@@ -138,7 +141,7 @@ class NumberedSentences(_Datasets):
             return {}
         try:
             found = json.loads(self._file[MAP][0])
-        except (ValueError, TypeError, IndexError, OSError):
+        except (ValueError, TypeError, IndexError, OSError, RuntimeError, KeyError):
             found = None
         if not isinstance(found, dict) or not all(map(_is_number, found.values())):
             raise EmbeddingsFileError(
@@ -197,7 +200,10 @@ class NamedSentences(_Datasets):
 
     def facts(self, key: Key) -> Facts:
         """What the name of a sentence tells of it; its number only if `key` is that number."""
-        return self._naming.facts(self.path(key), key if isinstance(key, int) else -1)
+        try:
+            return self._naming.facts(self.path(key), key if isinstance(key, int) else -1)
+        except ValueError as error:
+            raise EmbeddingsFileError(f"{self._name}: {error}", DAMAGED) from None
 
     @cached_property
     def _paths(self) -> list[str]:
@@ -272,4 +278,8 @@ def walk(group: h5py.Group, above: str = "") -> Iterator[str]:
 def _members(group: h5py.Group) -> list[str]:
     # The root of a file gives away the flags of its creation only when it is opened as a group.
     flags = h5py.h5g.open(group.id, b".").get_create_plist().get_link_creation_order()
-    return list(group) if flags & h5py.h5p.CRT_ORDER_TRACKED else in_order(list(group))
+    names = list(group)
+    for name in names:
+        if not isinstance(name, str):  # h5py gives bytes for a name that is no UTF-8
+            raise _damaged(str(group.file.filename), repr(name), ValueError("no UTF-8"))
+    return names if flags & h5py.h5p.CRT_ORDER_TRACKED else in_order(names)

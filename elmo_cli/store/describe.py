@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import NumberedSentences
 from elmo_cli.store.journal import read_journal
 from elmo_cli.store.reader import Embeddings
@@ -34,11 +35,12 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     place = Path(path)
     if is_part(place):
         return _unfinished(place)
-    with open_hdf5(place) as file:
-        if kind_of_weights(file):
-            return weight_facts(place, file)
-    with Embeddings(place) as embeddings:
-        return _embeddings(embeddings)
+    with damage_as_error(place, keys_of_file=True):
+        with open_hdf5(place) as file:
+            if kind_of_weights(file):
+                return weight_facts(place, file)
+        with Embeddings(place) as embeddings:
+            return _embeddings(embeddings)
 
 
 def is_part(path: Path) -> bool:

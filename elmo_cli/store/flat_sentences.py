@@ -213,6 +213,8 @@ class FlatSentences:
         start = ends.pop(0) if begin else 0
         blob = self.rows(f"{what}_bytes").read(start, ends[-1]).tobytes()
         cuts = [0, *(end - start for end in ends)]
+        if cuts != sorted(cuts):
+            raise EmbeddingsFileError(f"{self._name}: {what}_ends goes down", _DAMAGED)
         try:
             return [blob[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(cuts)]
         except UnicodeDecodeError as error:

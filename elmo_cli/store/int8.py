@@ -36,5 +36,6 @@ def quantized(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float
 
 def restored(values: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
     """The vectors that `quantized` has stored: (…, dim) int8 and (…,) -> (…, dim) float32."""
-    vectors: NDArray[np.float32] = values * scales[..., np.newaxis]
+    with np.errstate(over="ignore", invalid="ignore"):  # of a damaged file; `verify` says so
+        vectors: NDArray[np.float32] = values * scales[..., np.newaxis]
     return vectors

@@ -85,7 +85,8 @@ class JournaledFile:
         view = memoryview(buffer).cast("B")
         start, length = self._position, len(view)
         try:
-            n_read = _read_into(self._descriptor, view, start)
+            # A damaged file may send HDF5 to where no file reaches.
+            n_read = _read_into(self._descriptor, view, start) if start < self._size else 0
             view[n_read:] = bytes(length - n_read)
             for offset, content in self._unwritten:
                 _overlay(view, start, offset, content)
@@ -181,7 +182,8 @@ def _records(undo_path: Path) -> Iterator[tuple[int, int, bytes]]:
             mark, block, offset, length, crc = _FIELDS.unpack(fields)
             if mark != _MARK or _CHECK.unpack(check)[0] != zlib.crc32(fields):
                 return
-            old = log.read(length)
+            there = os.fstat(log.fileno()).st_size - log.tell()
+            old = log.read(min(length, there))  # no memory for what is not there
             if len(old) < length or zlib.crc32(old) != crc:
                 return
             yield block, offset, old

@@ -27,6 +27,15 @@ from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
 _OWN = ("layout", "keys", "forget_sentences", "dtype")
+_KINDS = {
+    "layout": str,
+    "keys": str,
+    "forget_sentences": bool,
+    "dtype": str,
+    "first_sentence": int,
+    "sentences": int,
+    "tokens": int,
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def merge_shards(
             copy.append_all(shard.path, _sentences(shard))
             copy.commit()
         if first.own["layout"] == "manylangs":
-            within = sum(shard.attributes["duplicates"] for shard in shards)
+            within = sum(map(_duplicates, shards))
             others["duplicates"] = writer.duplicates + within
         writer.finish(others)
     return {
@@ -118,8 +127,14 @@ def _shard(path: str) -> _Shard:
             f"{path}: its attribute `shard` is {attributes['shard']!r}, not i/n",
             "make the shard anew with `elmo embed --shard i/n`",
         ) from None
+    for name, kind in _KINDS.items():
+        if type(attributes.get(name)) is not kind:
+            raise EmbeddingsFileError(
+                f"{path}: its attribute `{name}` is {attributes.get(name)!r}",
+                "make the shard anew with `elmo embed --shard i/n`",
+            )
     header, others = run_facts(attributes)
-    header.pop("shard")
+    header.pop("shard", None)
     own = {name: attributes[name] for name in _OWN}
     return _Shard(path, i, n, own, header, others, attributes)
 
@@ -168,7 +183,7 @@ def _check_follow(ordered: list[_Shard]) -> None:
     """Refuse shards whose sentences were cut differently."""
     for before, after in pairwise(ordered):
         begins = before.attributes["first_sentence"]
-        end = begins + before.attributes["sentences"] + before.attributes.get("duplicates", 0)
+        end = begins + before.attributes["sentences"] + _duplicates(before)
         # A shard without sentences has no place in the text.
         if after.attributes["sentences"] and after.attributes["first_sentence"] < end:
             raise EmbeddingsFileError(
@@ -176,6 +191,17 @@ def _check_follow(ordered: list[_Shard]) -> None:
                 f"{before.path} goes on to {end - 1}",
                 "shards of one run are made from the same text; make them anew",
             )
+
+
+def _duplicates(shard: _Shard) -> int:
+    """Sentences that the shard left out, as it says."""
+    found = shard.attributes.get("duplicates", 0)
+    if not isinstance(found, int):
+        raise EmbeddingsFileError(
+            f"{shard.path}: its attribute `duplicates` is {found!r}",
+            "make the shard anew with `elmo embed --shard i/n`",
+        )
+    return found
 
 
 def _common(shards: list[_Shard]) -> dict[str, Any]:

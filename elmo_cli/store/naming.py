@@ -64,7 +64,11 @@ class Naming(Protocol):
         ...
 
     def facts(self, path: str, number: int) -> Facts:
-        """What `path` tells of its sentence."""
+        """What `path` tells of its sentence.
+
+        Raises:
+            ValueError: it is no name of a sentence.
+        """
         ...
 
 
@@ -82,6 +86,17 @@ def document_and_place(key: str | tuple[object, ...]) -> tuple[str, int] | None:
 def is_number(text: str) -> bool:
     """Whether a string is the number of a sentence; Python refuses to read thousands of digits."""
     return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit()
+
+
+def _number(path: str, text: str) -> int:
+    """The number at the end of a path.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if not is_number(text):
+        raise ValueError(f"{path!r} is no name of a sentence, it ends in {text!r}")
+    return int(text)
 
 
 def _words(key: tuple[object, ...]) -> tuple[str, ...] | None:
@@ -146,7 +161,7 @@ class ColonDocuments:
 
     def facts(self, path: str, number: int) -> Facts:
         document, _, place = path.rpartition("/")
-        return Facts(number, document=document.replace(":", "/"), place=int(place))
+        return Facts(number, document=document.replace(":", "/"), place=_number(path, place))
 
 
 class LsgnDocuments(ColonDocuments):
@@ -163,7 +178,7 @@ class LsgnDocuments(ColonDocuments):
         document, _, sentence = path.rpartition(":")
         # Some part of the document; part 0 from sentence `sentence` on has this very path.
         part = f"{document.replace(':', '/')}_0"
-        return Facts(number, document=part, offset=int(sentence), part_lost=True)
+        return Facts(number, document=part, offset=_number(path, sentence), part_lost=True)
 
 
 class UnderscoreDocuments:
@@ -180,7 +195,7 @@ class UnderscoreDocuments:
 
     def facts(self, path: str, number: int) -> Facts:
         document, _, place = path.rpartition("_")
-        return Facts(number, document=document, place=int(place))
+        return Facts(number, document=document, place=_number(path, place))
 
 
 NAMINGS: dict[str, Naming] = {

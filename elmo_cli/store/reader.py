@@ -16,6 +16,7 @@ import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.attributes import read_attributes
+from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import Array, Form, NamedSentences, NumberedSentences, has_number_keys
 from elmo_cli.store.flat_sentences import FlatSentences, TypeRows
 from elmo_cli.store.naming import Facts, Key
@@ -87,16 +88,18 @@ class Embeddings(Mapping[int | str, Array]):
         self._opened: _Opened | None = None
         file = open_hdf5(self.path)
         try:
-            self.layout = recognise(file)
-            self.attributes: dict[str, Any] = read_attributes(file)
-            if not is_complete(file):
-                raise EmbeddingsFileError(
-                    f"{path}: no end mark, its run did not finish",
-                    "run the same command again with `--resume`",
-                )
-            self._opened = self._open(file)
+            with damage_as_error(path):
+                self.layout = recognise(file)
+                self.attributes: dict[str, Any] = read_attributes(file)
+                if not is_complete(file):
+                    raise EmbeddingsFileError(
+                        f"{path}: no end mark, its run did not finish",
+                        "run the same command again with `--resume`",
+                    )
+                self._opened = self._open(file)
         except BaseException:
-            file.close()
+            with suppress(RuntimeError):  # HDF5 may not even close what is damaged
+                file.close()
             raise
 
     def _open(self, file: h5py.File) -> _Opened:
@@ -114,7 +117,19 @@ class Embeddings(Mapping[int | str, Array]):
             return TypeRows(file, mapped)
         if has_number_keys(file, self.layout, self.attributes):
             return NumberedSentences(file, self.layout)
-        return NamedSentences(file, self.layout, int(self.attributes.get("first_sentence", 0)))
+        return NamedSentences(file, self.layout, self.first_sentence)
+
+    @property
+    def first_sentence(self) -> int:
+        """The key with which the input of this file begins.
+
+        Raises:
+            EmbeddingsFileError: the file says something else than a number.
+        """
+        first = self.attributes.get("first_sentence", 0)
+        if not isinstance(first, int):
+            raise EmbeddingsFileError(f"{self.path}: first_sentence is {first!r}", DAMAGED)
+        return first
 
     @property
     def sentences(self) -> Sentences:
@@ -124,7 +139,8 @@ class Embeddings(Mapping[int | str, Array]):
         if self._opened is None or self._opened.process != os.getpid():
             # Dropped, not closed: after a fork the handle is still the parent's.
             self._opened = None
-            self._opened = self._open(open_hdf5(self.path))
+            with damage_as_error(self.path):
+                self._opened = self._open(open_hdf5(self.path))
         return self._opened.sentences
 
     @property
@@ -146,7 +162,7 @@ class Embeddings(Mapping[int | str, Array]):
     @property
     def dtype(self) -> np.dtype[np.floating[Any]] | None:
         """Type of the arrays; None in a file without sentences."""
-        example = self.sentences.example()
+        example = self._example()
         return None if example is None else example[1]
 
     @property
@@ -158,11 +174,16 @@ class Embeddings(Mapping[int | str, Array]):
         return self.dtype
 
     def _some_shape(self) -> tuple[int, ...]:
-        example = self.sentences.example()
+        example = self._example()
         return () if example is None else example[0]
 
+    def _example(self) -> Form | None:
+        with damage_as_error(self.path, keys_of_file=True):
+            return self.sentences.example()
+
     def __getitem__(self, key: Key) -> Array:
-        return self.sentences.array(_checked(key))
+        with damage_as_error(self.path):
+            return self.sentences.array(_checked(key))
 
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape of `self[key]`, without reading its values.
@@ -170,7 +191,8 @@ class Embeddings(Mapping[int | str, Array]):
         Raises:
             KeyError: no such sentence.
         """
-        return self.sentences.shape(_checked(key))
+        with damage_as_error(self.path):
+            return self.sentences.shape(_checked(key))
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """The tokens of a sentence; None where the file doesn't tell.
@@ -182,7 +204,8 @@ class Embeddings(Mapping[int | str, Array]):
             KeyError: no such sentence.
         """
         key = _checked(key)
-        tokens = self.sentences.facts(key).tokens
+        with damage_as_error(self.path):
+            tokens = self.sentences.facts(key).tokens
         shape = self.shape(key)
         if tokens is not None and not self.is_pooled and len(shape) >= 2:
             return tokens if len(tokens) == shape[-2] else None
@@ -190,23 +213,26 @@ class Embeddings(Mapping[int | str, Array]):
 
     def __contains__(self, key: object) -> bool:
         try:
-            self.sentences.shape(_checked(key))
+            self.shape(_checked(key))
         except (KeyError, TypeError):
             return False
         return True
 
     def __iter__(self) -> Iterator[int | str]:
-        return self.sentences.keys()
+        with damage_as_error(self.path):
+            yield from self.sentences.keys()
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        with damage_as_error(self.path):
+            return len(self.sentences)
 
     def close(self) -> None:
         """Close the file; reading from it afterwards is an error."""
         self._closed = True
-        if self._opened is not None and self._opened.process == os.getpid():
-            self._opened.close()
-        self._opened = None
+        opened, self._opened = self._opened, None
+        if opened is not None and opened.process == os.getpid():
+            with damage_as_error(self.path):
+                opened.close()
 
     def __enter__(self) -> Embeddings:
         return self

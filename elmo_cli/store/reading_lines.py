@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import NamedSentences, NumberedSentences
 from elmo_cli.store.int8 import INT8
 from elmo_cli.store.naming import Key
@@ -27,12 +28,12 @@ def reading_lines(path: str | os.PathLike[str]) -> str:
     Raises:
         EmbeddingsFileError: the file can't be opened, or holds neither embeddings nor weights.
     """
-    with open_hdf5(Path(path)) as file:
+    with damage_as_error(path), open_hdf5(Path(path)) as file:
         weights = kind_of_weights(file)
     if weights:
         name = "char_embed" if weights == "biLM" else "softmax/W"
         return "\n".join(_with_h5py(path, [f'array = file["{name}"][()]']))
-    with Embeddings(path) as embeddings:
+    with damage_as_error(path, keys_of_file=True), Embeddings(path) as embeddings:
         key = next(iter(embeddings), None)
         if key is None:
             return "\n".join(_with_h5py(path, ["names = list(file)  # it has no sentences"]))

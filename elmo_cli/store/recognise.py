@@ -131,7 +131,9 @@ def recognise(file: h5py.File) -> str:
 
 
 def _own(file: h5py.File, layout: object) -> str:
-    schema = int(file.attrs["elmo_schema"])
+    schema = file.attrs["elmo_schema"]
+    if not isinstance(schema, np.integer):
+        raise EmbeddingsFileError(f"{file.filename}: its elmo_schema is {schema!r}", _DAMAGED)
     if schema > SCHEMA:
         raise EmbeddingsFileError(
             f"{file.filename}: schema {schema}, this program reads up to {SCHEMA}",

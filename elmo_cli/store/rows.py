@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.damage import DAMAGED, most_bytes
 
 
 class PlainRows:
@@ -21,6 +23,9 @@ class PlainRows:
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
+        self._n = int(dataset.shape[0])
+        row_bytes = math.prod(dataset.shape[1:]) * dataset.dtype.itemsize
+        self._most_rows = most_bytes(dataset.file) // max(1, row_bytes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -33,7 +38,12 @@ class PlainRows:
         return kind
 
     def read(self, begin: int, end: int) -> NDArray[Any]:
-        """Rows `begin` to `end` as a new array, (row, …)."""
+        """Rows `begin` to `end` as a new array, (row, …).
+
+        Raises:
+            EmbeddingsFileError: they are not there, or can't be read.
+        """
+        self._check(begin, end)
         try:
             rows: NDArray[Any] = self._dataset[begin:end]
         except (OSError, RuntimeError) as error:
@@ -43,6 +53,14 @@ class PlainRows:
                 "the file is damaged: copy it again, or make it anew",
             ) from None
         return rows
+
+    def _check(self, begin: int, end: int) -> None:
+        """Begin and end may be what the file itself says, or what it says of other rows."""
+        if 0 <= begin <= end <= self._n and end - begin <= self._most_rows:
+            return
+        why = "more than such a file can hold" if 0 <= begin <= end <= self._n else "not there"
+        name = f"{self._dataset.file.filename}: {self._dataset.name}"
+        raise EmbeddingsFileError(f"{name}, rows {begin} to {end} of {self._n}: {why}", DAMAGED)
 
 
 class MappedRows(PlainRows):
@@ -67,6 +85,7 @@ class MappedRows(PlainRows):
         return self._shape
 
     def read(self, begin: int, end: int) -> NDArray[Any]:
+        self._check(begin, end)
         rows = np.empty((end - begin, *self._shape[1:]), self._dtype)
         for chunk in range(begin // self._chunk_rows, -(-end // self._chunk_rows)):
             start = chunk * self._chunk_rows
@@ -78,7 +97,11 @@ class MappedRows(PlainRows):
         return rows
 
     def _view(self, offset: int, row: int, n_rows: int) -> NDArray[Any]:
-        offset += row * self._row_values * self._dtype.itemsize
+        row_bytes = self._row_values * self._dtype.itemsize
+        offset += row * row_bytes
+        if offset + n_rows * row_bytes > len(self._mapped):
+            what = f"{self._dataset.file.filename}: {self._dataset.name}"
+            raise EmbeddingsFileError(f"{what}: lies beyond the end of the file", DAMAGED)
         values = np.frombuffer(self._mapped, self._dtype, n_rows * self._row_values, offset)
         return values.reshape(n_rows, *self._shape[1:])
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from elmo_cli.errors import InputError, OutputError, UsageError
+from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.naming import Facts
 from elmo_cli.store.place import part_path, real_path, remove_side_files
@@ -27,9 +28,10 @@ _WRITERS_OWN = OWN_FACTS | {"layout", "keys", "forget_sentences", "dtype", "firs
 def stream(embeddings: Embeddings) -> Iterator[tuple[Facts, Array]]:
     """The facts and the array of each sentence, in the order of the file."""
     sentences = embeddings.sentences
-    first = int(embeddings.attributes.get("first_sentence", 0))
-    for position, key in enumerate(sentences.keys()):
-        facts, array = sentences.facts(key), sentences.array(key)
+    first = embeddings.first_sentence
+    for position, key in enumerate(embeddings):
+        with damage_as_error(embeddings.path, keys_of_file=True):
+            facts, array = sentences.facts(key), sentences.array(key)
         if isinstance(sentences, NamedSentences):
             facts = replace(facts, number=first + position)
         if facts.tokens is not None and embeddings.layout not in KNOWS_TOKENS:
@@ -122,6 +124,23 @@ def discard(writer: EmbeddingsWriter, out: str | os.PathLike[str]) -> None:
     part = part_path(real_path(os.fspath(out)))
     remove_side_files(part)
     part.unlink(missing_ok=True)
+
+
+@contextmanager
+def cleared_on_crash(out: str | os.PathLike[str]) -> Iterator[None]:
+    """Leave nothing of an output whose writer ran in a child process and died with it.
+
+    An unfinished file that was there before is another run's, and stays.
+    """
+    part = part_path(real_path(os.fspath(out)))
+    was_there = part.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            remove_side_files(part)
+            part.unlink(missing_ok=True)
+        raise
 
 
 class Copy:

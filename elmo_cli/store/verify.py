@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.damage import check_bytes, damage_as_error
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.describe import describe, is_part
 from elmo_cli.store.flat_sentences import FlatSentences
@@ -62,13 +63,14 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
         facts = describe(place)
         problems.add(f"unfinished: {facts['sentences']} sentences are committed")
         return problems.listed()
-    with open_hdf5(place) as file:
+    with damage_as_error(place), open_hdf5(place) as file:
         if kind_of_weights(file):
             problems.add_all(_weight_problems(file))
             return problems.listed()
     with Embeddings(place) as embeddings:
         try:
-            problems.add_all(_problems(embeddings))
+            with damage_as_error(place, keys_of_file=True):
+                problems.add_all(_problems(embeddings))
         except EmbeddingsFileError as error:
             problems.add(error.message)
     return problems.listed()
@@ -86,7 +88,7 @@ def against(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> list
         UsageError: the file doesn't keep numbers of tokens.
     """
     problems = _Problems()
-    with Embeddings(path) as embeddings:
+    with damage_as_error(path), Embeddings(path) as embeddings:
         _check_comparable(embeddings)
         n_sentences = 0
         once = _Once(embeddings)
@@ -140,6 +142,7 @@ def _weight_problems(file: h5py.File) -> Iterator[str]:
     for name in names:
         dataset = file[name]
         if isinstance(dataset, h5py.Dataset) and dataset.dtype.kind == "f":
+            check_bytes(file, name, dataset.nbytes)
             try:
                 wrong = int(dataset.size - np.isfinite(dataset[()]).sum())
             except OSError as error:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import ElmoError, InputError, UsageError
+from elmo_cli.errors import ElmoError, InputError, ResumeError, UsageError
 from elmo_cli.store.block import Block
+from elmo_cli.store.damage import is_from_hdf5
 from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.journal import Journal, Progress, check_settings
 from elmo_cli.store.layouts import layout_class
@@ -69,6 +70,7 @@ class EmbeddingsWriter:
         self._pooled = is_pooled(settings)
         self._map = SentenceMap() if has_sentence_map(settings) else None
         self._n_to_remember = 0
+        self._goes_on = False
         self._part: Part | None = None
         self._block: Block | None = None
         self._journal = Journal(settings)
@@ -260,6 +262,7 @@ class EmbeddingsWriter:
             if not part.go_on(self._settings):
                 part.begin(self._journal)
                 return
+            self._goes_on = True
             self._journal = journal = part.begun
             progress = journal.progress
             self._counts = _Counts(progress.sentences, progress.tokens, journal.duplicates)
@@ -308,7 +311,13 @@ class EmbeddingsWriter:
         except (InputError, UsageError):
             raise
         except BaseException as error:
+            damaged = isinstance(error, OverflowError) or is_from_hdf5(error)
             self._give_up(error)
+            if self._goes_on and damaged:
+                raise ResumeError(
+                    f"{self._out}.part: damaged, HDF5 can't go on with it ({error})",
+                    "`--overwrite` starts the run anew",
+                ) from None
             if isinstance(error, OSError) and not isinstance(error, ElmoError):
                 raise output_error(f"{self._out}.part", error) from None
             raise

@@ -15,6 +15,7 @@ from elmo_cli.pretrained.load import Place, load, locate
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.read import open_weights
 from elmo_cli.weightfile.softmax_file import read_softmax
+from elmo_cli.weightfile.untrusted import try_in_child
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def load_language_model(
         UsageError, OutputError: as `pretrained.load`.
     """
     files = locate(model, options=options, weights=weights)
+    try_in_child([softmax])
     softmax = softmax if softmax is not None else softmax_of(files)
     vocabulary = vocabulary if vocabulary is not None else files.vocabulary
     # What is missing is said before the weights are read, which may take a while.

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from elmo_cli.child import FACTOR, FLOOR
 from elmo_cli.errors import ElmoError, WeightFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
@@ -120,6 +121,12 @@ def read_array(item: h5py.Dataset, where: str) -> Array:
         raise WeightFileError(
             f"{where}: {name} holds {item.dtype}, not float32 or float16",
             "write the weights again as float32",
+        )
+    there = item.file.id.get_filesize()
+    if item.nbytes > FLOOR + FACTOR * there:
+        raise WeightFileError(
+            f"{where}: {name} would have {item.nbytes} bytes, the file has {there}",
+            "the file is damaged, or made to do harm: get it anew from its source",
         )
     try:
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused

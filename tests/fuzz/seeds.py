@@ -1,0 +1,236 @@
+"""Small sound files of every kind that elmo reads, as bytes: where the fuzzing begins."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import struct
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import Sentence
+
+DIM = 4
+HEADER = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
+LINES = ("The cat sat .", "Yes .", "", "He said / she said", "Yes .")
+# An options.json of the smallest biLM that has every part.
+OPTIONS: dict[str, Any] = {
+    "lstm": {
+        "use_skip_connections": True,
+        "projection_dim": 2,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 3,
+        "n_layers": 1,
+    },
+    "char_cnn": {
+        "activation": "relu",
+        "filters": [[1, 2], [2, 3]],
+        "n_highway": 1,
+        "embedding": {"dim": 2},
+        "n_characters": 262,
+        "max_characters_per_token": 50,
+    },
+}
+N_TYPES = 5
+LAYOUTS = ("allennlp", "e2e-coref", "lsgn", "dygie", "manylangs", "bilm", "flat", "flat-int8")
+
+
+def sentences() -> list[Sentence]:
+    """A few sentences in documents of two; a line stands twice, one is blank."""
+    made = []
+    for key, line in enumerate(LINES):
+        document, place = divmod(key, 2)
+        name = f"nw/wsj/0{document}_0"
+        tokens = tuple(line.split())
+        made.append(Sentence(tokens, key, line, "in.txt", key + 1, name, place, 0, place == 0))
+    return made
+
+
+def array(sentence: Sentence, layout: str) -> np.ndarray:
+    """Values for a sentence, in the shape that a layout takes."""
+    layers = () if layout == "manylangs" else (3,)
+    shape = (*layers, len(sentence.tokens), DIM)
+    return (np.arange(np.prod(shape)).reshape(shape) / 8 + sentence.key).astype(np.float32)
+
+
+def writer_settings(layout: str) -> dict[str, Any]:
+    """What `EmbeddingsWriter` takes for a layout; "flat-int8" is one here."""
+    name, int8, _ = layout.partition("-int8")
+    return {"layout": name, "dtype": "int8" if int8 else "float32"}
+
+
+def write(path: Path, layout: str, *, n_blocks: int | None = None, **header: Any) -> None:
+    """Write an embeddings file in blocks of two sentences, or only its first blocks."""
+    given = [s for s in sentences() if s.tokens or layout != "manylangs"]  # its keys are tokens
+    settings = {**writer_settings(layout), "header": {**HEADER, **header}}
+    with EmbeddingsWriter.create(path, **settings) as writer:
+        for number, sentence in enumerate(given, start=1):
+            writer.append(sentence, array(sentence, layout))
+            if n_blocks is not None and number > 2 * n_blocks:
+                return
+            if number % 2 == 0:
+                writer.commit("hash", b"state")
+        writer.commit("hash", b"state")
+        writer.finish({"sources": [["in.txt", 0]]})
+
+
+def _bytes(write_to: Callable[[Path], object]) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "made"
+        write_to(path)
+        return path.read_bytes()
+
+
+@cache
+def embeddings(layout: str) -> bytes:
+    """A file of our own."""
+    return _bytes(lambda path: write(path, layout))
+
+
+@cache
+def shard() -> bytes:
+    """The only shard of a run of one."""
+    return _bytes(lambda path: write(path, "allennlp", shard="1/1"))
+
+
+@cache
+def foreign(kind: str) -> bytes:
+    """A file as h5py alone makes it: its metadata have no check sums.
+
+    Args:
+        kind: "numbers" with a sentence map, "documents", "packed" by gzip in chunks, "types".
+    """
+
+    def made(path: Path) -> None:
+        with h5py.File(path, "w") as file:
+            _FOREIGN[kind](file)
+
+    return _bytes(made)
+
+
+def _numbers(file: h5py.File) -> None:
+    for sentence in sentences():
+        file[str(sentence.key)] = array(sentence, "allennlp")
+    texts = json.dumps({sentence.text: str(sentence.key) for sentence in sentences()})
+    file.create_dataset("sentence_to_index", (1,), h5py.string_dtype("utf-8"))[0] = texts
+
+
+def _documents(file: h5py.File) -> None:
+    for sentence in sentences():
+        values = np.moveaxis(array(sentence, "e2e-coref"), 0, -1)
+        file[f"nw:wsj:{sentence.key // 2}/{sentence.key % 2}"] = values
+
+
+def _packed(file: h5py.File) -> None:
+    for sentence in sentences():
+        if sentence.tokens:
+            values = array(sentence, "allennlp")
+            file.create_dataset(f"P{sentence.key}", data=values, compression="gzip", shuffle=True)
+
+
+def _types(file: h5py.File) -> None:
+    values = np.arange(40, dtype=np.float32).reshape(10, 4)
+    file.create_dataset("embedding", data=values, chunks=(4, 4))
+
+
+_FOREIGN = {
+    "numbers": _numbers,
+    "documents": _documents,
+    "packed": _packed,
+    "types": _types,
+}
+
+
+def weight_shapes() -> dict[str, tuple[int, ...]]:
+    """Name and shape of each array of the weight file that goes with `OPTIONS`."""
+    shapes: dict[str, tuple[int, ...]] = {"char_embed": (261, 2)}
+    for i, (width, count) in enumerate(OPTIONS["char_cnn"]["filters"]):
+        shapes |= {f"CNN/W_cnn_{i}": (1, width, 2, count), f"CNN/b_cnn_{i}": (count,)}
+    for gate in ("carry", "transform"):
+        shapes |= {f"CNN_high_0/W_{gate}": (5, 5), f"CNN_high_0/b_{gate}": (5,)}
+    shapes |= {"CNN_proj/W_proj": (5, 2), "CNN_proj/b_proj": (2,)}
+    for direction in (0, 1):
+        at = f"RNN_{direction}/RNN/MultiRNNCell/Cell0/LSTMCell"
+        shapes |= {f"{at}/W_0": (4, 12), f"{at}/B": (12,), f"{at}/W_P_0": (3, 2)}
+    return shapes
+
+
+def _arrays(shapes: dict[str, tuple[int, ...]], path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        for name, shape in shapes.items():
+            file.create_dataset(name, data=np.full(shape, 0.5, np.float32))
+
+
+@cache
+def weights() -> bytes:
+    """Of a biLM."""
+    return _bytes(lambda path: _arrays(weight_shapes(), path))
+
+
+@cache
+def softmax() -> bytes:
+    shapes: dict[str, tuple[int, ...]] = {"softmax/W": (N_TYPES, 2), "softmax/b": (N_TYPES,)}
+    return _bytes(lambda path: _arrays(shapes, path))
+
+
+@cache
+def state() -> bytes:
+    return _bytes(lambda path: _arrays({"h": (1, 2, 1, 2), "c": (1, 2, 1, 3)}, path))
+
+
+@cache
+def run_files(layout: str) -> dict[str, bytes]:
+    """What a run leaves that was killed in its second block, by what the names end in."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "out.hdf5"
+        write(path, layout, n_blocks=1)
+        found = {
+            made.name.removeprefix("out.hdf5"): made.read_bytes()
+            for made in sorted(Path(folder).iterdir())
+        }
+    # HDF5 changes old bytes only when it closes the block; here is what would then be kept.
+    part, old = found[".part"], b"\0" * 64
+    found[".part.undo"] = b"".join(undo_record(1, at, part[at : at + 64]) for at in (0, 96, 512))
+    found[".part"] = part[:96] + old + part[160:]
+    return found
+
+
+def undo_record(block: int, offset: int, old: bytes) -> bytes:
+    """A record of an undo log, as journaled_file.py describes it."""
+    fields = struct.pack("<4sQQII", b"UNDO", block, offset, len(old), zlib.crc32(old))
+    return fields + struct.pack("<I", zlib.crc32(fields)) + old
+
+
+def options() -> bytes:
+    return json.dumps(OPTIONS).encode()
+
+
+def recipe() -> bytes:
+    content = {"texts": ["*.txt", "b"], "rows": 32, "options": "o.json", "from": "x", "rate": None}
+    return json.dumps(content).encode()
+
+
+TEXTS: dict[str, bytes] = {
+    "plain": "The cat sat .\n\nnaïve 日本語\r\nYes .".encode(),
+    "conll": b"-DOCSTART- -X- O\n\nThe DT O\ncat NN O\n\n#begin document (a/b); part 000\nx y\n",
+    "conllu": b"# newdoc id = d\n# text = Don't go\n1-2\tDon't\t_\n1\tDo\t_\n2\tn't\t_\n"
+    b"2.1\tx\t_\n\n",
+    "jsonl": b'{"tokens": ["a", "b"]}\n{"text": "c d"}\n'
+    b'{"doc_key": "d_1", "sentences": [["a"], []]}\n',
+}
+
+
+def texts(text_format: str) -> list[bytes]:
+    """As it is, and compressed both ways."""
+    text = TEXTS[text_format]
+    return [text, gzip.compress(text, mtime=0), lzma.compress(text)]

@@ -1,0 +1,286 @@
+"""Everything that reads a stranger's file, each as a function of a file's bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import seeds
+from mutations import mutated, signed_hdf5, signed_journal, signed_undo
+
+from elmo_cli.child import in_child
+from elmo_cli.errors import ElmoError
+from elmo_cli.model.options import Options
+from elmo_cli.store.convert import convert
+from elmo_cli.store.describe import describe
+from elmo_cli.store.journal import read_journal
+from elmo_cli.store.merge import merge_shards
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.reading_lines import reading_lines
+from elmo_cli.store.verify import verify
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.settings import InputSettings
+from elmo_cli.train.checkpoint import _read as read_checkpoint
+from elmo_cli.train.recipe import read_recipe
+from elmo_cli.weightfile.read import read_bilm
+from elmo_cli.weightfile.softmax_file import read_softmax
+from elmo_cli.weightfile.state_file import read_state
+from elmo_cli.weightfile.untrusted import try_in_child
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader of files.
+
+    Attributes:
+        name: what the fuzzer calls it.
+        seeds: sound files, made when they are needed.
+        read: reads the file `content`, in a folder that is empty but for `Folder`'s own.
+        is_hdf5: whether what is signed keeps its length.
+        in_child: whether elmo itself reads such a file in a child process, which may crash.
+        signed: makes check sums right again: from a damaged file and its seed.
+    """
+
+    name: str
+    seeds: Callable[[], Sequence[bytes]]
+    read: Callable[[Path, bytes], object]
+    is_hdf5: bool = False
+    in_child: bool = False
+    signed: Callable[[bytes, bytes], bytes] | None = None
+
+    def faces(self, folder: Path, content: bytes) -> str:
+        """Read a file in a child process, with the memory that elmo says is enough.
+
+        Returns:
+            "read", "refused", or "crashed" where only elmo's own child did.
+        Raises:
+            AssertionError: a crash, a hang, too much memory, or an error without a hint.
+            Exception: any that is no ElmoError, as it was raised.
+        """
+        path = folder / "size"  # the limit of memory goes by its size
+        path.write_bytes(content)
+        error: ElmoError | None = None
+        try:
+            in_child(partial(self.read, folder, content), [path], _CrashError)
+        except ElmoError as raised:
+            error = raised
+        if error is None:
+            return "read"
+        assert error.message
+        assert error.hint, error.message
+        assert self.in_child or not isinstance(error, _CrashError), error.message
+        return "crashed" if isinstance(error, _CrashError) else "refused"
+
+    def damaged(self, random: Random) -> bytes:
+        """A seed with damage."""
+        seed = random.choice(self.seeds())
+        if self.signed is None or random.random() < 0.3:
+            return mutated(seed, random)
+        return self.signed(mutated(seed, random, keep_length=self.is_hdf5), seed)
+
+
+class _CrashError(ElmoError):
+    """The child has crashed, or wanted too much time or memory."""
+
+
+def _file(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def _options(folder: Path, content: bytes) -> None:
+    Options.from_file(_file(folder, "options.json", content))
+
+
+_SIZES = Options.from_dict(seeds.OPTIONS)
+
+
+def _weights(folder: Path, content: bytes) -> None:
+    path = _file(folder, "weights.hdf5", content)
+    try_in_child([path])
+    read_bilm(_SIZES, path)
+
+
+def _softmax(folder: Path, content: bytes) -> None:
+    path = _file(folder, "softmax.hdf5", content)
+    try_in_child([path])
+    read_softmax(path, n_types=seeds.N_TYPES, projection=_SIZES.projection)
+
+
+def _state(folder: Path, content: bytes) -> None:
+    path = _file(folder, "state.hdf5", content)
+    try_in_child([path])
+    read_state(path, _SIZES)
+
+
+def _inspect(path: Path) -> None:
+    """What `elmo inspect` does."""
+    refused = None
+    for look in (describe, verify, reading_lines):
+        try:
+            look(path)
+        except ElmoError as error:  # the others are to be tried too
+            refused = error
+    if refused is not None:
+        raise refused
+
+
+def _inspected(folder: Path, content: bytes) -> None:
+    _inspect(_file(folder, "in.hdf5", content))
+
+
+def _embeddings(folder: Path, content: bytes) -> None:
+    path = _file(folder, "in.hdf5", content)
+    _inspect(path)
+    with open_embeddings(path) as embeddings:
+        for key in embeddings:
+            with suppress(KeyError):  # what a mapping says of a name that is no sentence
+                embeddings.tokens(key)
+                embeddings.shape(key)
+                embeddings[key]
+
+
+def _converted(folder: Path, content: bytes) -> None:
+    path = _file(folder, "in.hdf5", content)
+    convert(path, folder / "out.hdf5", dtype="float16", overwrite=True)
+
+
+def _merged(folder: Path, content: bytes) -> None:
+    path = _file(folder, "in.hdf5", content)
+    merge_shards([path], folder / "out.hdf5", overwrite=True)
+
+
+def _journal(folder: Path, content: bytes) -> None:
+    _file(folder, "out.hdf5.part.journal", content)
+    read_journal(folder / "out.hdf5.part")
+    describe(_file(folder, "out.hdf5.part", b"x"))
+
+
+def _resumed(ending: str, layout: str) -> Callable[[Path, bytes], None]:
+    """The rest of a killed run, one file of which is damaged."""
+
+    def read(folder: Path, content: bytes) -> None:
+        _clear(folder)
+        for name, sound in seeds.run_files(layout).items():
+            _file(folder, f"out.hdf5{name}", content if name == ending else sound)
+        settings = {**seeds.writer_settings(layout), "header": seeds.HEADER}
+        with EmbeddingsWriter.resume(folder / "out.hdf5", **settings) as writer:
+            if writer.finished:
+                return
+            given = seeds.sentences()
+            done = writer.progress.sentences
+            for sentence in given[:done]:
+                writer.remember(sentence)
+            for sentence in given[done:]:
+                writer.append(sentence, seeds.array(sentence, layout))
+            writer.commit("hash")
+            if done <= len(given):  # else the caller would find that the text is another one
+                writer.finish({})
+
+    return read
+
+
+def _recipe(folder: Path, content: bytes) -> None:
+    _file(folder, "a.txt", b"")
+    known = ["texts", "heldout", "rows", "rate", "options", "vocabulary", "from"]
+    read_recipe(_file(folder, "recipe.json", content), known)
+
+
+def _checkpoint(folder: Path, content: bytes) -> None:
+    read_checkpoint(_file(folder, "checkpoint.pt", content))
+
+
+def _checkpoint_seeds() -> list[bytes]:
+    import io
+
+    import torch
+
+    buffer = io.BytesIO()
+    model = torch.nn.Linear(2, 3)
+    torch.save({"form": 2, "run": {"rows": 4}, "model": model.state_dict()}, buffer)
+    return [buffer.getvalue()]
+
+
+def _text(text_format: str) -> Callable[[Path, bytes], None]:
+    def read(folder: Path, content: bytes) -> None:
+        path = _file(folder, "corpus", content)
+        for _ in read_sentences(os.fspath(path), InputSettings(text_format, max_tokens=100)):
+            pass
+
+    return read
+
+
+def _hdf5(
+    name: str, seed: Callable[[], Sequence[bytes]], read: Callable[[Path, bytes], object]
+) -> Target:
+    return Target(name, seed, read, True, name in _IN_CHILD, signed_hdf5)
+
+
+_IN_CHILD = ("embeddings", "foreign", "convert", "merge", "inspect-weights")
+
+
+def _embeddings_seeds() -> list[bytes]:
+    return [seeds.embeddings(layout) for layout in seeds.LAYOUTS]
+
+
+def _foreign_seeds() -> list[bytes]:
+    return [seeds.foreign(kind) for kind in ("numbers", "documents", "packed", "types")]
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("options", lambda: [seeds.options()], _options),
+        Target("recipe", lambda: [seeds.recipe()], _recipe),
+        Target("checkpoint", _checkpoint_seeds, _checkpoint),
+        Target(
+            "journal",
+            lambda: [seeds.run_files("allennlp")[".part.journal"]],
+            _journal,
+            signed=lambda content, seed: signed_journal(content),
+        ),
+        *(
+            Target(f"text-{name}", lambda name=name: seeds.texts(name), _text(name))
+            for name in seeds.TEXTS
+        ),
+        _hdf5("inspect-weights", lambda: [seeds.weights(), seeds.softmax()], _inspected),
+        _hdf5("weights", lambda: [seeds.weights()], _weights),
+        _hdf5("softmax", lambda: [seeds.softmax()], _softmax),
+        _hdf5("state", lambda: [seeds.state()], _state),
+        _hdf5("embeddings", _embeddings_seeds, _embeddings),
+        _hdf5("foreign", _foreign_seeds, _embeddings),
+        _hdf5("convert", lambda: [*_embeddings_seeds(), *_foreign_seeds()], _converted),
+        _hdf5("merge", lambda: [seeds.shard()], _merged),
+        _hdf5(
+            "resume-part",
+            lambda: [seeds.run_files("allennlp")[".part"]],
+            _resumed(".part", "allennlp"),
+        ),
+        Target(
+            "resume-journal",
+            lambda: [seeds.run_files("flat")[".part.journal"]],
+            _resumed(".part.journal", "flat"),
+            is_hdf5=True,
+            signed=lambda content, seed: signed_journal(content),
+        ),
+        Target(
+            "resume-undo",
+            lambda: [seeds.run_files("flat")[".part.undo"]],
+            _resumed(".part.undo", "flat"),
+            is_hdf5=True,
+            signed=lambda content, seed: signed_undo(content),
+        ),
+    )
+}

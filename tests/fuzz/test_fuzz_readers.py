@@ -1,0 +1,43 @@
+"""Damaged files of every kind: read or refused, never a crash, a hang or a grab for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from targets import TARGETS
+
+from elmo_cli import child
+
+# Of damaged texts tests/text/test_text_any_bytes.py asks more; `make fuzz` has them too.
+NAMES = [name for name in TARGETS if not name.startswith("text-")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patience() -> Iterator[None]:
+    """HDF5 is known to go round in circles; no reader of these files needs a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child, "STUCK_S", 3.0)
+        yield
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sound_files_are_read(name: str, tmp_path: Path) -> None:
+    """Without this the damage might be done to what nothing would read anyway."""
+    target = TARGETS[name]
+    found = {target.faces(tmp_path, seed) for seed in target.seeds()}
+    # Some embeddings lack what another layout would need.
+    assert found == {"read"} or (name == "convert" and found == {"read", "refused"})
+
+
+@settings(max_examples=7, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(random=st.randoms(use_true_random=False))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_file_is_read_or_refused(name: str, random: Random, tmp_path: Path) -> None:
+    """Anything but an ElmoError, a crash outside elmo's own child, or more memory fails here."""
+    target = TARGETS[name]
+    target.faces(tmp_path, target.damaged(random))
