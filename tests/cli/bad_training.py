@@ -20,7 +20,7 @@ TRAINING = [
     bad(
         "empty text",
         "pretrain -q b.txt -o m --max-steps 1",
-        "the text: no sentence in it",
+        "b.txt: no sentence in it",
         "give a text with tokens in it",
         file("b.txt", ""),
     ),
@@ -33,7 +33,7 @@ TRAINING = [
     bad(
         "empty held-out text",
         f"{PRETRAIN} --heldout b.txt",
-        "the held-out text: no sentence in it",
+        "b.txt: no sentence in it",
         "give a text with tokens in it",
         TEXT,
         file("b.txt", "\n"),

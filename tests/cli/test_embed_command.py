@@ -309,7 +309,10 @@ def test_json() -> None:
         "warnings": [],
     }
     assert done.out.count(b"\n") == 1
-    assert f"the first is `{'a' * 49}` (long.txt, line 1)" in done.err
+    assert (
+        f"1 token is longer than the model reads and cut: `{'a' * 49}` (long.txt, line 1)"
+        in done.err
+    )
     several = json.loads(made("embed", "corpus.txt", "long.txt", "-o", "v/", "--json").out)
     assert [one["output"] for one in several] == ["v/corpus.hdf5", "v/long.hdf5"]
     for name in KEYS:

@@ -658,6 +658,7 @@ class Items:
         return float(self.embeddings[number].sum())
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more than there are cores
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_of_a_data_loader(tmp_path: Path, method: str) -> None:
     """Without it workers would share the parent's handle, which HDF5 doesn't survive."""
