@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,6 +63,7 @@ def embed_on_cluster(
     cluster = Cluster(address, workers or 1, threads or 1, gpus_per_worker or 0.0)
     begun = time.monotonic()
     with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(sys.stderr))  # Ray tells there of workers that died
         bars: list[console.Bar] = []
 
         def begin(n_tokens: int, n_shards: int) -> None:
