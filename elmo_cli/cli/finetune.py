@@ -15,6 +15,7 @@ from elmo_cli.cli.options import (
     option,
     quiet_option,
     together,
+    training_speed_options,
 )
 
 _text_options = together(
@@ -169,27 +170,6 @@ _training_options = together(
     ),
 )
 
-_speed_options = together(
-    option(
-        "Speed",
-        "--device",
-        envvar="ELMO_DEVICE",
-        default="auto",
-        show_default=True,
-        metavar="NAME",
-        help="auto, cpu, cuda, cuda:N or mps.",
-    ),
-    option("Speed", "--threads", type=click.IntRange(1, 1024), help="Threads on the CPU."),
-    option(
-        "Speed",
-        "--precision",
-        type=click.Choice(["float32", "bf16"]),
-        default="float32",
-        show_default=True,
-        help="bf16 computes products in bfloat16, which GPUs do several times as fast.",
-    ),
-)
-
 
 @click.command(
     cls=GroupedCommand,
@@ -203,7 +183,7 @@ _speed_options = together(
 @_run_options
 @_limit_options
 @_training_options
-@_speed_options
+@training_speed_options
 @input_options
 @quiet_option
 @json_option

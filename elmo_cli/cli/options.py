@@ -179,22 +179,37 @@ model_options: Callable[[Any], Any] = together(
 )
 
 
+processor_options: Callable[[Any], Any] = together(
+    option(
+        "Speed",
+        "--device",
+        envvar="ELMO_DEVICE",
+        default="auto",
+        show_default=True,
+        metavar="NAME",
+        help="auto, cpu, cuda, cuda:N or mps.",
+    ),
+    option("Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."),
+)
+
+training_speed_options: Callable[[Any], Any] = together(
+    processor_options,
+    option(
+        "Speed",
+        "--precision",
+        type=click.Choice(["float32", "bf16"]),
+        default="float32",
+        show_default=True,
+        help="bf16 computes products in bfloat16, which GPUs do several times as fast.",
+    ),
+)
+
+
 def device_options(*engines: str) -> Callable[[F], F]:
     """Where numbers are computed, and by which of `engines`."""
     on_cluster = "; ray is fast on the workers of a Ray cluster" if "ray" in engines else ""
     return together(
-        option(
-            "Speed",
-            "--device",
-            envvar="ELMO_DEVICE",
-            default="auto",
-            show_default=True,
-            metavar="NAME",
-            help="auto, cpu, cuda, cuda:N or mps.",
-        ),
-        option(
-            "Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."
-        ),
+        processor_options,
         option(
             "Speed",
             "--engine",

@@ -12,10 +12,9 @@ from elmo_cli.cli.options import (
     json_option,
     model_options,
     option,
+    processor_options,
     quiet_option,
 )
-
-_MOST_THREADS = 1024
 
 
 @click.command(
@@ -67,16 +66,7 @@ _MOST_THREADS = 1024
     help="A table of all sentences, tab-separated; - for standard output.",
 )
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace that FILE if it is there.")
-@option(
-    "Speed",
-    "--device",
-    envvar="ELMO_DEVICE",
-    default="auto",
-    show_default=True,
-    metavar="NAME",
-    help="auto, cpu, cuda, cuda:N or mps.",
-)
-@option("Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU.")
+@processor_options
 @input_options
 @quiet_option
 @json_option

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import named, option, together
+from elmo_cli.cli.options import named, option, together, training_speed_options
 
 _run_options = together(
     option(
@@ -256,27 +256,6 @@ _vocabulary_options = together(
     ),
 )
 
-_speed_options = together(
-    option(
-        "Speed",
-        "--device",
-        envvar="ELMO_DEVICE",
-        default="auto",
-        show_default=True,
-        metavar="NAME",
-        help="auto, cpu, cuda, cuda:N or mps.",
-    ),
-    option("Speed", "--threads", type=click.IntRange(1, 1024), help="Threads on the CPU."),
-    option(
-        "Speed",
-        "--precision",
-        type=click.Choice(["float32", "bf16"]),
-        default="float32",
-        show_default=True,
-        help="bf16 computes products in bfloat16, which GPUs do several times as fast.",
-    ),
-)
-
 text_options: Callable[[Any], Any] = option(
     "Input",
     "--text-tokens",
@@ -291,5 +270,5 @@ pretrain_options: Callable[[Any], Any] = together(
     _training_options,
     _model_options,
     _vocabulary_options,
-    _speed_options,
+    training_speed_options,
 )
