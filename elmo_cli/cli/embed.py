@@ -14,6 +14,7 @@ from elmo_cli.cli.options import (
     model_options,
     named,
     option,
+    precision_option,
     quiet_option,
 )
 
@@ -109,6 +110,13 @@ LAYOUTS = (
     help="Sentences computed together; with --state carry it decides about the vectors.",
 )
 @device_options("fast", "plain", "ray")
+@precision_option(
+    "float32",
+    "bf16",
+    "int8",
+    what="Of the LSTMs' products: int8 is quicker on a processor, bf16 on a GPU; both cost some "
+    "accuracy.",
+)
 @input_options
 @option(
     "Cluster",

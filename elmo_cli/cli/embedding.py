@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.places import folder_of, jobs_of
 from elmo_cli.cli.texts import say_noticed
 from elmo_cli.embed.apart import check_apart, skipped_list
@@ -121,7 +122,11 @@ class _Messages:
         where = str(embedder.device)
         if embedder.device.type == "cpu":
             where += f", {torch.get_num_threads()} threads"
+        if embedder.precision != "float32":
+            where += f", products in {embedder.precision}"
         self.say(f"model {embedder.bilm.name}, {embedder.bilm.options.dim} dimensions, on {where}")
+        if embedder.precision == "bf16":
+            warn_of_slow_bf16(embedder.device, quiet=self.quiet)
 
 
 class _Watcher:

@@ -133,7 +133,7 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
         "values": f"{facts['dtype']}, {gib(facts['bytes'])}",
         "first": ", ".join(f"{one['key']} {tuple(one['shape'])}" for one in facts["samples"]),
     }
-    for name in ("model", "state", "pool", "shard", "elmo_version"):
+    for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
         if attributes.get(name) not in (None, "none"):
             rows[name] = str(attributes[name])
     sources = facts.get("sources") or []

@@ -192,15 +192,25 @@ processor_options: Callable[[Any], Any] = together(
     option("Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."),
 )
 
-training_speed_options: Callable[[Any], Any] = together(
-    processor_options,
-    option(
+
+def precision_option(*precisions: str, what: str) -> Callable[[F], F]:
+    """In which of `precisions` products are computed, and `what` that brings."""
+    return option(
         "Speed",
         "--precision",
-        type=click.Choice(["float32", "bf16"]),
+        type=click.Choice(precisions),
         default="float32",
         show_default=True,
-        help="bf16 computes products in bfloat16, which GPUs do several times as fast.",
+        help=what,
+    )
+
+
+training_speed_options: Callable[[Any], Any] = together(
+    processor_options,
+    precision_option(
+        "float32",
+        "bf16",
+        what="bf16 computes products in bfloat16, which GPUs do several times as fast.",
     ),
 )
 

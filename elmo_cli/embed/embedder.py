@@ -40,6 +40,7 @@ class Embedder:
         bare: whether a single layer loses its axis.
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
         engine: "fast", or "plain" for the model as it stands.
+        precision: of the LSTMs' products: "float32", "bf16" or "int8", see `engine.products`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
     Attributes:
         start: the state of one row that every sentence starts from with state "warm", else None.
@@ -62,6 +63,7 @@ class Embedder:
         bare: bool = False,
         batch_size: int = BATCH_SIZE,
         engine: str = "fast",
+        precision: str = "float32",
         device: str = "auto",
     ) -> None:
         if state not in STATES:
@@ -71,10 +73,11 @@ class Embedder:
                 f"--batch-size {batch_size}: at least 1 is needed", "64 is the default"
             )
         self.bilm, self.state, self.batch_size = bilm, state, batch_size
+        self.precision = precision
         n_layers = 1 + bilm.options.n_layers
         self.output = Output.parse(layers, n_layers=n_layers, dtype=dtype, pool=pool, bare=bare)
         self.device = choose_device(device)
-        self.engine = choose_engine(engine, bilm, self.device)
+        self.engine = choose_engine(engine, bilm, self.device, precision)
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         # A carried state needs all layers, whatever goes out.
         self._highest = self.output.highest if state in ("zero", "warm") else None

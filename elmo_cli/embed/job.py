@@ -22,7 +22,7 @@ class EmbedJob:
         output: the embeddings file to make.
         text: how the inputs are read.
         model, options, weights: as in `load`.
-        state, layers, dtype, pool, batch_size, engine, device: as in `Embedder`.
+        state, layers, dtype, pool, batch_size, engine, precision, device: as in `Embedder`.
         layout, keys, forget_sentences: how the file is keyed, see `store/SCHEMA.md`.
         overwrite: replace an output that is there.
         resume: go on with an unfinished output, or start it.
@@ -41,6 +41,7 @@ class EmbedJob:
     pool: str | None = None
     batch_size: int = BATCH_SIZE
     engine: str = "fast"
+    precision: str = "float32"
     device: str = "auto"
     layout: str = "allennlp"
     keys: str = "number"
@@ -85,6 +86,8 @@ def header(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
         "tokenizer": "english" if job.text.tokenize else "whitespace",
         "blank": job.text.blank,
     }
+    if embedder.precision != "float32":
+        header["precision"] = embedder.precision
     if job.state == "carry":
         header["batch_size"] = job.batch_size
     if embedder.start is not None:

@@ -70,6 +70,7 @@ def embedder_of(job: EmbedJob) -> Embedder:
         bare=job.layout == "manylangs",
         batch_size=job.batch_size,
         engine=job.engine,
+        precision=job.precision,
         device=job.device,
     )
 

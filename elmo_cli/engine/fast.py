@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_cli.engine.products import Product, product, spaced_room
 from elmo_cli.engine.short_cnn import ShortCNN
 from elmo_cli.engine.side_by_side import side_by_side
 from elmo_cli.engine.type_cache import TypeCache
@@ -25,13 +26,18 @@ from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch, Ids
 
 _CHUNK_TOKENS = 1024  # tokens whose input products are held at a time
-_SPACE = 32  # values between rows
 
 
 class FastEngine:
-    """Types once, input products at once, no padding."""
+    """Types once, input products at once, no padding.
 
-    def __init__(self, bilm: BiLM, device: torch.device) -> None:
+    Args:
+        bilm: the model; its weights move to the device.
+        device: where to compute.
+        precision: of the LSTMs' products, see `products`; all else is float32.
+    """
+
+    def __init__(self, bilm: BiLM, device: torch.device, precision: str = "float32") -> None:
         self.options = bilm.options
         self._device = device
         bilm = bilm.to(device)
@@ -42,7 +48,7 @@ class FastEngine:
             device=device,
         )
         self._directions = [
-            [_Layer.of(layer, bilm.options) for layer in _lstm_layers(lm)]
+            [_Layer.of(layer, bilm.options, precision) for layer in _lstm_layers(lm)]
             for lm in (bilm.forward_lm, bilm.backward_lm)
         ]
 
@@ -160,16 +166,15 @@ class _Layer:
     none of them rounds. The forget bias is part of the bias.
     """
 
-    input: Tensor  # (projection, 4 * cell)
-    bias: Tensor  # (4 * cell,)
-    recurrent: Tensor  # (projection, 4 * cell)
-    projection: Tensor | None  # (cell, projection)
+    input: Product  # (projection, 4 * cell), with bias
+    recurrent: Product  # (projection, 4 * cell)
+    projection: Product | None  # (cell, projection)
     cell: int
     cell_clip: float | None
     proj_clip: float | None
 
     @classmethod
-    def of(cls, layer: ProjectedLSTM, options: Options) -> _Layer:
+    def of(cls, layer: ProjectedLSTM, options: Options, precision: str) -> _Layer:
         def regated(weight: Tensor) -> Tensor:  # (4 * cell, …), from i, j, f, o
             i, j, f, o = weight.chunk(4)
             return torch.cat([i, f, o, 2 * j])
@@ -178,11 +183,11 @@ class _Layer:
         bias[2 * options.cell : 3 * options.cell] += FORGET_BIAS
         projection = None
         if options.lstm_projection:
-            projection = 2 * layer.projection.get_parameter("weight").T.contiguous()
+            doubled = 2 * layer.projection.get_parameter("weight").T
+            projection = product(doubled, None, precision)
         return cls(
-            _spaced(regated(layer.input.weight).T),
-            regated(bias),
-            _spaced(regated(layer.recurrent.weight).T),
+            product(regated(layer.input.weight).T, regated(bias), precision),
+            product(regated(layer.recurrent.weight).T, None, precision),
             projection,
             options.cell,
             options.cell_clip,
@@ -204,29 +209,29 @@ class _Layer:
             The output of each packed token, (packed, projection).
         """
         outputs = x.new_empty(sum(heights), h.shape[1])  # (packed, projection)
-        gates = _spaced_room(x, heights[0], 4 * self.cell)  # (batch, 4 * cell)
+        gates = spaced_room(x, heights[0], 4 * self.cell)  # (batch, 4 * cell)
         inner = x.new_empty(heights[0], self.cell)  # (batch, cell)
         chunks = _chunks(heights)
         if numbers is not None and len(x) > _CHUNK_TOKENS:
             x, numbers = x.index_select(0, numbers), None
         n_room = max(map(sum, chunks)) if numbers is None else len(x)
-        room = _spaced_room(x, n_room, 4 * self.cell)  # (token or type, 4 * cell)
+        room = spaced_room(x, n_room, 4 * self.cell)  # (token or type, 4 * cell)
         if numbers is not None:
-            torch.addmm(self.bias, x, self.input, out=room)
+            self.input.into(x, room)
         first = 0
         c.mul_(2)
         for chunk in chunks:
             if numbers is None:
                 tokens = x[first : first + sum(chunk)]  # (token, projection)
-                torch.addmm(self.bias, tokens, self.input, out=room[: len(tokens)])
+                self.input.into(tokens, room[: len(tokens)])
             place = 0
             for n in chunk:
                 z = gates[:n]  # (row, 4 * cell)
                 if numbers is None:
-                    torch.addmm(room[place : place + n], h[:n], self.recurrent, out=z)
+                    self.recurrent.added(h[:n], room[place : place + n], z)
                 else:
                     torch.index_select(room, 0, numbers[first : first + n], out=z)
-                    z.addmm_(h[:n], self.recurrent)
+                    self.recurrent.added(h[:n], z, z)
                 self._step(z, h[:n], c[:n], inner[:n])
                 outputs[first : first + n] = h[:n]
                 first, place = first + n, place + n
@@ -243,24 +248,9 @@ class _Layer:
         if self.projection is None:
             torch.mul(inner, 2, out=h)
             return
-        torch.mm(inner, self.projection, out=h)
+        self.projection.into(inner, h)
         if self.proj_clip is not None:
             h.clamp_(-self.proj_clip, self.proj_clip)
-
-
-def _spaced(matrix: Tensor) -> Tensor:
-    """A copy of a matrix whose rows stand a little apart."""
-    room = _spaced_room(matrix, *matrix.shape)
-    return room.copy_(matrix)
-
-
-def _spaced_room(like: Tensor, n_rows: int, n_columns: int) -> Tensor:
-    """Room for a matrix with rows a little apart.
-
-    Where a row is a power of two long, places below each other fall on the same few lines of the
-    processor's cache and push each other out; a product is then slower by a sixth to a half.
-    """
-    return like.new_empty(n_rows, n_columns + _SPACE)[:, :n_columns]
 
 
 def _chunks(heights: list[int]) -> list[list[int]]:

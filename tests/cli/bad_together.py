@@ -19,6 +19,13 @@ CONTRADICTIONS = [
         code=2,
     ),
     bad(
+        "--precision of the plain engine",
+        "EMBED a.txt --engine plain --precision int8",
+        "--precision int8: the plain engine computes in float32",
+        "`--engine fast`",
+        code=2,
+    ),
+    bad(
         "--shard --state carry",
         "EMBED a.txt --shard 1/2 --state carry",
         "--shard with --state carry: each vector depends on all the text before it",
