@@ -256,11 +256,22 @@ _vocabulary_options = together(
     ),
 )
 
-text_options: Callable[[Any], Any] = option(
-    "Input",
-    "--text-tokens",
-    type=click.IntRange(min=1),
-    help="Read so many tokens of each TEXT at most, so that a large one does not rule.",
+text_options: Callable[[Any], Any] = together(
+    option(
+        "Input",
+        "--text-tokens",
+        type=click.IntRange(min=1),
+        help="Read so many tokens of each TEXT at most, so that a large one does not rule.",
+    ),
+    option(
+        "Input",
+        "--treebank",
+        type=click.FloatRange(min=0, max=1),
+        default=0.0,
+        show_default=True,
+        metavar="SHARE",
+        help="Spell quotes and brackets of so many documents as treebanks do: `` '' -LRB- -RRB-.",
+    ),
 )
 
 pretrain_options: Callable[[Any], Any] = together(

@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.recipes import effective_settings, is_given, long_name, take_recipe
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
-from elmo_cli.engine.device import is_quick_in_bf16, set_threads
+from elmo_cli.engine.device import set_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
@@ -50,11 +51,8 @@ def pretrain_command(ctx: click.Context) -> None:
 def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team) -> None:
     given, notes = ctx.params, Notes()
     quiet = given["quiet"] or not team.is_first
-    is_cpu = team.device.type == "cpu"
-    if settings.precision == "bf16" and is_cpu and not is_quick_in_bf16(team.device):
-        console.note(
-            "warning: this processor computes in bfloat16 far slower than in float32", quiet=quiet
-        )
+    if settings.precision == "bf16":
+        warn_of_slow_bf16(team.device, quiet=quiet)
     last: list[dict[str, Any]] = []
     progress = pretrain(
         given["texts"],
@@ -65,6 +63,7 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
         reading=reading_of(given),
         text_tokens=given["text_tokens"],
         heldout_tokens=given["heldout_tokens"],
+        treebank=given["treebank"],
         overwrite=given["overwrite"],
         resume=given["resume"],
         notes=notes,

@@ -9,6 +9,7 @@ from elmo_cli.text.formats import InputSettings, Notes, read_sentences
 from elmo_cli.text.opening import check_paths
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.treebank import is_in_treebank_spelling, treebank_spelling
 
 
 def read_corpus(
@@ -17,6 +18,7 @@ def read_corpus(
     *,
     max_characters: int = 50,
     most_tokens: int | None = None,
+    treebank: float = 0.0,
     notes: Notes | None = None,
 ) -> Corpus:
     """The sentences of text files, and where their documents begin.
@@ -24,6 +26,7 @@ def read_corpus(
     Args:
         reading: how the files are read.
         most_tokens: of each file; the sentence that reaches it is the last one read.
+        treebank: share of the documents whose quotes and brackets are spelled as in a treebank.
         notes: of the readers.
     Raises:
         TrainingError: there is no sentence.
@@ -32,14 +35,15 @@ def read_corpus(
     begins: list[int] = []
 
     def tokens() -> Iterator[tuple[str, ...]]:
-        number, starts = 0, True
+        number, starts, spelled_so = 0, True, False
         for sentence in _read(paths, reading, most_tokens, notes):
             starts = starts or sentence.starts_document
             if not sentence.tokens:
                 continue
             if starts:
+                spelled_so = is_in_treebank_spelling(len(begins), treebank)
                 begins.append(number)
-            yield sentence.tokens
+            yield treebank_spelling(sentence.tokens) if spelled_so else sentence.tokens
             number, starts = number + 1, False
 
     try:

@@ -68,6 +68,7 @@ def pretrain(
     reading: InputSettings | None = None,
     text_tokens: int | None = None,
     heldout_tokens: int | None = None,
+    treebank: float = 0.0,
     overwrite: bool = False,
     resume: bool = False,
     notes: Notes | None = None,
@@ -82,6 +83,8 @@ def pretrain(
         folder: of the model; its checkpoint, log and recipe stand there too.
         reading: how both are read.
         text_tokens, heldout_tokens: read so many tokens of each file, and the sentence to its end.
+        treebank: share of the documents of `texts` whose quotes and brackets are spelled as in a
+            treebank, so that the model has met both.
         overwrite: begin anew where the folder holds a run already.
         resume: go on with the run in `folder`.
         report: called with each line of the log.
@@ -106,7 +109,12 @@ def pretrain(
     options = _options(folder, start, resume=resume)
     longest = options.max_characters
     corpus = read_corpus(
-        texts, reading, max_characters=longest, most_tokens=text_tokens, notes=notes
+        texts,
+        reading,
+        max_characters=longest,
+        most_tokens=text_tokens,
+        treebank=treebank,
+        notes=notes,
     )
     measured = (
         read_corpus(heldout, reading, max_characters=longest, most_tokens=heldout_tokens)

@@ -93,6 +93,7 @@ def five_gram(given: argparse.Namespace) -> Figures | None:
     words = ["--data", given.data, "--vocabulary", vocabulary, "--json", "--train", *given.train]
     if given.text_tokens:
         words += ["--text-tokens", str(given.text_tokens)]
+    words += ["--treebank", str(given.treebank)]
     done = subprocess.run(
         [sys.executable, script, *words], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -174,6 +175,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT")
     parser.add_argument("--text-tokens", type=int, metavar="N", help="of each training text")
+    parser.add_argument("--treebank", type=float, default=0.0, metavar="SHARE", help="of them")
     parser.add_argument("--only", choices=PARTS, nargs="+", help="measure these, in any case")
     parser.add_argument("--beside", type=Path, metavar="FIGURES.json")
     given = parser.parse_args()

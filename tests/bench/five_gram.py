@@ -40,11 +40,17 @@ SEED = 1
 
 
 def read_text(
-    paths: Sequence[Path], vocabulary: Vocabulary, *, tokenize: bool, most_tokens: int | None = None
+    paths: Sequence[Path],
+    vocabulary: Vocabulary,
+    *,
+    tokenize: bool,
+    most_tokens: int | None = None,
+    treebank: float = 0.0,
 ) -> Text:
     """Text files in the ids of a vocabulary, of each so many tokens."""
-    reading = InputSettings(tokenize=tokenize)
-    return Text.of(read_corpus(list(map(str, paths)), reading, most_tokens=most_tokens), vocabulary)
+    names, reading = list(map(str, paths)), InputSettings(tokenize=tokenize)
+    corpus = read_corpus(names, reading, most_tokens=most_tokens, treebank=treebank)
+    return Text.of(corpus, vocabulary)
 
 
 def counted(model: KneserNey, text: Text) -> tuple[float, int, int]:
@@ -107,6 +113,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         vocabulary,
         tokenize=given.tokenize or not given.train,
         most_tokens=given.text_tokens,
+        treebank=given.treebank,
     )
     model = KneserNey.count(text, vocabulary, LENGTH)
     sentences = int((text.history == 0).sum())
@@ -160,6 +167,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=Path, required=True)
     parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT")
     parser.add_argument("--text-tokens", type=int, metavar="N", help="of each training text")
+    parser.add_argument("--treebank", type=float, default=0.0, metavar="SHARE")
     parser.add_argument("--heldout", type=Path, nargs="+", metavar="TEXT")
     parser.add_argument("--tokenize", action="store_true")
     parser.add_argument("--arpa", type=Path, help="write the model there, and ask KenLM")
