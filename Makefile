@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-ray bench bench-train fuzz check format pretrain card dist clean
+.PHONY: help install demo test test-all test-ray bench bench-cluster bench-train fuzz check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,7 +33,12 @@ test-ray: install  ## the tests of a cluster on this machine; installs Ray
 
 TEXT ?= docs/sample.txt
 bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes
-	$(BIN)/python tests/bench/embed_speed.py --size small --size original $(TEXT)
+	$(BIN)/python tests/bench/embed_speed.py --size small --size original --precision int8 --precision bf16 $(TEXT)
+	$(BIN)/python tests/bench/write_speed.py
+
+bench-cluster: install  ## time `--engine ray` beside one process on TEXT=…, and as a text grows; installs Ray
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
+	$(BIN)/python tests/bench/cluster_speed.py $(TEXT)
 
 bench-train: install  ## time `elmo pretrain` on TEXT=a tokenised text: tokens/s, the share of each part
 	$(BIN)/python tests/bench/train_speed.py $(TEXT)

@@ -1,6 +1,6 @@
 """How fast `elmo embed` is on this machine, where the time goes, and how near the limit it comes.
 
-    python tests/bench/embed_speed.py TEXT… [--size small] [--size original] [--tokens N]
+    python tests/bench/embed_speed.py TEXT… [--size small] [--size original] [--precision int8]
 
 TEXT is a tokenised text, a sentence a line, .xz or .gz as well. The models have random weights of
 the published sizes: speed does not depend on their values. Machine figures are taken in the same
@@ -24,9 +24,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from elmo_cli.embed.blocks import cut
 from elmo_cli.embed.embedder import Embedder
+from elmo_cli.engine.device import is_quick_in_bf16
+from elmo_cli.engine.products import PRECISIONS
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.text.characters import CharacterIds
@@ -49,13 +52,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("texts", nargs="+")
     parser.add_argument("--size", action="append", choices=SIZES)
+    parser.add_argument("--precision", action="append", choices=PRECISIONS[1:], default=[])
     parser.add_argument("--tokens", type=int, help="stop reading after so many")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     results = []
     for size, text in itertools.product(given.size or ["small"], given.texts):
         with tempfile.TemporaryDirectory() as folder:
-            facts = measured(size, text, given.tokens, Path(folder))
+            facts = measured(size, text, given.tokens, Path(folder), given.precision)
         results.append(facts)
         if given.json:
             continue
@@ -68,7 +72,9 @@ def main() -> None:
         print(json.dumps(results))
 
 
-def measured(size: str, text: str, n_tokens: int | None, folder: Path) -> dict[str, Any]:
+def measured(
+    size: str, text: str, n_tokens: int | None, folder: Path, precisions: list[str]
+) -> dict[str, Any]:
     """All figures of one model on one text."""
     options = SIZES[size]
     make_model(options, folder / "model")
@@ -81,6 +87,7 @@ def measured(size: str, text: str, n_tokens: int | None, folder: Path) -> dict[s
         "threads": torch.get_num_threads(),
         "float32 products before, GFLOP/s": product_rate(torch.float32),
         "bfloat16 products, GFLOP/s": product_rate(torch.bfloat16),
+        "int8 products, GFLOP/s": whole_rate(),
         "writing to this disk, MB/s": disk_rate(folder),
     }
     seconds, peak = whole_command(corpus, folder)
@@ -98,8 +105,60 @@ def measured(size: str, text: str, n_tokens: int | None, folder: Path) -> dict[s
     facts["naive MFLOP a token"] = naive / 1e6
     facts["steady, naive products / product rate"] = naive * total / steady / rate / 1e9
     facts["distinct types"] = n_types
+    done = work_done(corpus, folder / "model", total)
+    facts["MFLOP a token that are done"] = done / total / 1e6
+    facts["steady, products done / product rate"] = done / steady / rate / 1e9
     facts |= apart(corpus, folder / "model")
+    for precision in precisions:
+        facts |= in_bits(precision, corpus, folder / "model", total, steady)
     return facts
+
+
+def in_bits(
+    precision: str, corpus: Path, model: Path, total: int, exact_s: float
+) -> dict[str, float]:
+    """What products in fewer bits bring, and what they cost on the first block."""
+    if precision == "bf16" and not is_quick_in_bf16(torch.device("cpu")):
+        return {"bf16: this processor only imitates it": 0.0}
+    before = product_rate(torch.float32)
+    seconds, _, _ = stages(corpus, model, precision)
+    rate = whole_rate() if precision == "int8" else product_rate(torch.bfloat16)
+    facts = {
+        f"{precision}, steady, tokens/s": total / seconds,
+        f"{precision}, steady, times float32's": exact_s / seconds,
+        f"{precision}, its products / float32's": rate / before,
+    }
+    bilm = read_bilm(model / "options.json", model / "weights.hdf5")
+    block = next(iter(cut(sentences_of(corpus), state="zero", batch_size=64))).sentences[:300]
+    arrays = []
+    for chosen in ("float32", precision):
+        embedder = Embedder(bilm, device="cpu", precision=chosen)
+        arrays.append(np.concatenate(embedder.embed_block(block, None)[0], 1))
+    exact, found = arrays  # (layer, token, dim)
+    distance = np.linalg.norm(found - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+    for layer in range(1, len(distance)):
+        worst = float(np.percentile(distance[layer], 99))
+        facts[f"{precision}, layer {layer} off by, %, 99 of 100 tokens"] = 100 * worst
+    return facts
+
+
+def work_done(corpus: Path, model: Path, total: int) -> float:
+    """Operations in products: of all types, and of the LSTMs as on the first block."""
+    bilm = read_bilm(model / "options.json", model / "weights.hdf5")
+    types = {token for sentence in sentences_of(corpus) for token in sentence.tokens}
+    block = next(iter(cut(sentences_of(corpus), state="zero", batch_size=64)))
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the counter sees its own thread alone
+    try:
+        embedder = Embedder(bilm, device="cpu")
+        with FlopCounterMode(display=False) as of_types:
+            embedder.engine.token_vectors(sorted(types))
+        embedder.embed_block(block.sentences, None)  # its types are kept from now on
+        with FlopCounterMode(display=False) as of_block:
+            embedder.embed_block(block.sentences, None)
+    finally:
+        torch.set_num_threads(n_threads)
+    return of_types.get_total_flops() + of_block.get_total_flops() / block.n_tokens * total
 
 
 def cnn_flop(options: Options, n_places: int) -> int:
@@ -142,6 +201,21 @@ def product_rate(dtype: torch.dtype) -> float:
     matrix = torch.randn(side, side).to(dtype)
     seconds = min(timed(lambda: torch.mm(matrix, matrix)) for _ in range(6))
     return 2 * side**3 / seconds / 1e9
+
+
+def whole_rate() -> float:
+    """GOP/s of a product of two square matrices of 8 bits, best of some."""
+    side = 2048
+    rows = torch.randint(1, 127, (side, side), dtype=torch.uint8)
+    columns = torch.randint(-127, 127, (side, side), dtype=torch.int8)
+    packed = torch.ops.onednn.qlinear_prepack(columns, None)
+    scales, zeros = torch.ones(side), torch.zeros(side, dtype=torch.int64)
+    tail = (1.0, 0, torch.float32, "none", [], "")
+
+    def multiply() -> None:
+        torch.ops.onednn.qlinear_pointwise(rows, 1.0, 64, packed, scales, zeros, None, *tail)
+
+    return 2 * side**3 / min(timed(multiply) for _ in range(6)) / 1e9
 
 
 def disk_rate(folder: Path) -> float:
@@ -195,9 +269,12 @@ class Timed:
         return result
 
 
-def stages(corpus: Path, model: Path) -> tuple[float, dict[str, float], int]:
+def stages(
+    corpus: Path, model: Path, precision: str = "float32"
+) -> tuple[float, dict[str, float], int]:
     """Seconds of computing all blocks once the model is there, shares of the stages, types."""
-    embedder = Embedder(read_bilm(model / "options.json", model / "weights.hdf5"), device="cpu")
+    bilm = read_bilm(model / "options.json", model / "weights.hdf5")
+    embedder = Embedder(bilm, device="cpu", precision=precision)
     embedder.embed(["warm", "up"])
     timer = Timed(embedder.engine)
     embedder.engine = timer  # type: ignore[assignment]
