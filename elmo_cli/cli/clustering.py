@@ -17,6 +17,8 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.places import is_folder
 from elmo_cli.cli.texts import refuse_skipped, say_noticed
+from elmo_cli.cluster.folder import folder_at
+from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.text.formats import read_sentences
@@ -77,11 +79,12 @@ def embed_on_cluster(
         done = run_on_cluster(job, cluster, begin=begin, advance=advance)
     seconds = time.monotonic() - begun
     say_noticed(done.notes, quiet=quiet)
-    _say(job.output, done, seconds, quiet=quiet)
+    output = shown(job.output)
+    _say(output, done, seconds, quiet=quiet)
     if as_json:
-        click.echo(json.dumps(_as_object(job.output, done, seconds)))
+        click.echo(json.dumps(_as_object(output, done, seconds)))
     if done.missing:
-        raise _missing(job.output, done)
+        raise _missing(output, done)
     if job.text.on_error == "skip":
         refuse_skipped(done.notes)
 
@@ -89,7 +92,8 @@ def embed_on_cluster(
 def _check(job: EmbedJob) -> None:
     if not is_folder(job.output):
         raise UsageError(
-            f"--engine ray: {job.output} is to be a folder of shards", "`-o shards/` names one"
+            f"--engine ray: {shown(job.output)} is to be a folder of shards",
+            f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one",
         )
     if job.state == "carry":
         raise UsageError(
@@ -101,6 +105,7 @@ def _check(job: EmbedJob) -> None:
             "--engine ray: standard input can be read only once", "write the text to a file first"
         )
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    folder_at(job.output)  # a URL needs a driver
 
 
 def _quieten_ray() -> None:
@@ -127,8 +132,20 @@ def _say(output: str, done: Done, seconds: float, *, quiet: bool) -> None:
         quiet=quiet,
     )
     if not done.missing:
-        parts = os.path.join(output, "part-*.hdf5")
+        folder = output
+        if is_url(output):
+            folder = "shards/"
+            console.note(f"`{_fetching(output, folder)}` fetches them", quiet=quiet)
+        parts = os.path.join(folder, "part-*.hdf5")
         console.note(f"`elmo merge {parts} -o OUT.hdf5` makes one file of them", quiet=quiet)
+
+
+def _fetching(url: str, folder: str) -> str:
+    """A command that copies the shards out of a store; `elmo merge` reads files alone."""
+    if url.startswith("s3://"):
+        return f"aws s3 cp --recursive {url} {folder}"
+    get = f"fs.get(path.rstrip('/') + '/', '{folder}', recursive=True)"
+    return f"python -c \"import fsspec; fs, path = fsspec.url_to_fs('{url}'); {get}\""
 
 
 def _workers(done: Done) -> dict[str, tuple[int, int, float]]:

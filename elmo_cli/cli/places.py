@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.apart import check_apart
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
@@ -19,6 +20,8 @@ _SUFFIXES = (".gz", ".xz", ".txt", ".jsonl", ".jsonlines", ".conllu", ".conll")
 
 def is_folder(output: str) -> bool:
     """Whether an output is a folder, or is to become one."""
+    if is_url(output):
+        return output.endswith("/")
     return output.endswith(("/", os.sep)) or os.path.isdir(output)
 
 
@@ -26,8 +29,14 @@ def jobs_of(job: EmbedJob) -> list[EmbedJob]:
     """The jobs of a command, one for each output file, all of them checked.
 
     Raises:
-        InputError, OutputError, UsageError: as `check_places`; or two inputs have one output.
+        InputError, OutputError, UsageError: as `check_places`; or two inputs have one output, or
+            the output is a URL.
     """
+    if is_url(job.output):
+        raise UsageError(
+            f"{shown(job.output)}: only --engine ray writes to a URL",
+            "`-o FILE`, and copy it there; or `-o URL/ --engine ray`, which puts shards there",
+        )
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
     if not is_folder(job.output):
         check_places(job)

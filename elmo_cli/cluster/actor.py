@@ -6,18 +6,19 @@ import os
 import pickle
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from elmo_cli.cluster.folder import folder_at
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece
+from elmo_cli.cluster.url import shown
 from elmo_cli.embed.job import EmbedJob, header
 from elmo_cli.embed.run import embedder_of
 from elmo_cli.embed.survey import Survey
 from elmo_cli.engine.device import set_threads
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors import ElmoError, ResumeError
 
 Row = dict[str, Any]
 
@@ -51,10 +52,10 @@ class EmbedActor:
     def _do(self, piece: Piece) -> Row:
         begun = time.monotonic()
         settings = {**header(self._job, self._embedder), **self._written()}
-        path = Path(self._job.output) / piece.name(settings)
+        name = piece.name(settings)
         row: Row = {
             "number": piece.number,
-            "name": path.name,
+            "name": name,
             "sentences": sum(len(block.sentences) for block in piece.blocks),
             "tokens": piece.n_tokens,
             "computed": 0,
@@ -67,16 +68,22 @@ class EmbedActor:
                 source, line, why = piece.refused[0]
                 row["error"] = f"{source}, line {line}: {why}"
                 row["hint"] = "mend the line"
-            elif path.is_file():  # a shard gets its name when it is whole
-                renew(path, self._facts)
+                return row
+            folder = folder_at(self._job.output)
+            if folder.has(name):
+                renew(folder, name, self._facts)
             else:
-                store(self._job, self._embedder, self._found, piece, path.name)
+                store(self._job, self._embedder, self._found, piece, folder, name)
                 row["computed"] = piece.n_tokens
+        except ResumeError as error:
+            row["error"], row["hint"] = error.message, "remove it"
         except ElmoError as error:
             row["error"], row["hint"] = error.message, error.hint
         except OSError as error:
-            row["error"], row["hint"] = f"{path}: {error.strerror or error}", "see to the disk"
-        row["seconds"] = time.monotonic() - begun
+            place = os.path.join(shown(self._job.output), name)
+            row["error"], row["hint"] = f"{place}: {error.strerror or error}", "see to the disk"
+        finally:
+            row["seconds"] = time.monotonic() - begun
         return row
 
     def _written(self) -> dict[str, Any]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import ray
 import ray.data
 
 from elmo_cli.cluster.actor import EmbedActor, Row
-from elmo_cli.cluster.sink import UNFINISHED
+from elmo_cli.cluster.folder import Folder, folder_at
 from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
@@ -73,15 +71,16 @@ def run_on_cluster(
     their pieces to others.
 
     Args:
-        job: its output is the folder, which all machines see under this name, as the inputs.
+        job: its output is the folder, a path or a URL, which all machines see under this name, as
+            the inputs.
         begin: called with the tokens and shards of the whole text.
         advance: called with each piece that is done, in any order.
     Raises:
         ElmoError: of every kind, before work starts; what goes wrong with a piece is in its row.
     """
+    folder = folder_at(job.output)
+    folder.make()
     found, notes = survey_of(job)
-    folder = Path(job.output)
-    folder.mkdir(parents=True, exist_ok=True)
     n_shards = n_pieces_of(found)
     begin(found.tokens, n_shards)
     rows: list[Row] = []
@@ -90,9 +89,10 @@ def run_on_cluster(
             rows.append(row)
             advance(row)
     rows.sort(key=lambda row: int(row["number"]))
+    _check_seen(folder, rows)
     missing = [row for row in rows if row["error"]]
     if not missing:
-        shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+        folder.clean_up()
     shards = [str(row["name"]) for row in rows if not row["error"]]
     return Done(shards, rows, notes, n_shards, missing)
 
@@ -120,6 +120,15 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
         num_gpus=cluster.gpus,
     )
     yield from done.iter_rows()
+
+
+def _check_seen(folder: Folder, rows: list[Row]) -> None:
+    """Take a shard for missing that its worker has put where nobody else sees it."""
+    absent = folder.absent(str(row["name"]) for row in rows if not row["error"])
+    for row in rows:
+        if row["name"] in absent:
+            row["error"] = f"{row['name']}: worker {row['worker']} has it, and here it is not seen"
+            row["hint"] = "name a folder that all machines see"
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,7 @@ _LAYERS_LAST = ("e2e-coref", "dygie")
 _NESTS_BY_CHANCE = ("allennlp", "dygie", "named")
 
 
-class _Datasets:
+class _Datasets(ABC):
     """What both ways of keying share: finding and reading one dataset."""
 
     def __init__(self, file: h5py.File, layout: str) -> None:
@@ -30,8 +31,9 @@ class _Datasets:
         self._name = str(file.filename)
         self._layout = layout
 
+    @abstractmethod
     def path(self, key: Key) -> str:
-        raise NotImplementedError
+        """Name of the dataset of a sentence."""
 
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape that `array` gives, without reading values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import IO, Any
 
 import h5py
 
@@ -10,14 +10,16 @@ from elmo_cli.errors import ResumeError
 from elmo_cli.store.attributes import read_attributes
 
 
-def finished_facts(out: str) -> dict[str, Any]:
+def finished_facts(out: str, opened: IO[bytes] | None = None) -> dict[str, Any]:
     """The attributes of OUT.
 
+    Args:
+        opened: OUT itself, where it is no file of this machine.
     Raises:
         ResumeError: OUT is not a finished embeddings file.
     """
     try:
-        with h5py.File(out, "r") as file:
+        with h5py.File(opened or out, "r") as file:
             facts = read_attributes(file)
     except (OSError, ValueError, RuntimeError):
         facts = {}

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from elmo_cli.errors import InputError, OutputError
+from elmo_cli.errors import InputError
 from elmo_cli.text.characters import BEGIN, END
+from elmo_cli.text.new_text import write_text
 
 UNKNOWN = "<UNK>"
 SPECIALS = (BEGIN, END, UNKNOWN)
@@ -102,17 +103,12 @@ class Vocabulary:
         return cls([token for token in types if token != _FILLER], where=str(path))
 
     def write(self, path: str | Path) -> None:
-        """Write one type a line, UTF-8.
+        """Write one type a line, UTF-8; a file that is there stays until the new one is whole.
 
         Raises:
             OutputError: the place can't be written to.
         """
-        try:
-            Path(path).write_text("".join(f"{token}\n" for token in self.types), encoding="utf-8")
-        except OSError as error:
-            raise OutputError(
-                f"{path}: can't be written ({error})", "give a place that can be written to"
-            ) from None
+        write_text(path, (f"{token}\n" for token in self.types))
 
 
 def fits_a_line(token: str) -> bool:
