@@ -1,145 +1,118 @@
 """`elmo embed --engine ray` on a cluster of this machine: who works, and who dies, is no matter.
 
-Behind `make test-ray`, which installs Ray.
+Behind `make test-ray`, which installs Ray. A seed chooses the moment of a kill, so that one that
+did harm can be tried again.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import random
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command_line import made
-
-from elmo_cli.store.reader import open_embeddings
+from cluster_runs import (
+    LAYOUTS,
+    N_LINES,
+    N_SHARDS,
+    begun,
+    check_whole,
+    ended,
+    killed,
+    shards,
+    wait_for_the_end_of_its_cluster,
+    wait_until,
+    workers,
+)
 
 pytestmark = pytest.mark.ray
 
-N_LINES = 12_000  # three shards
-LINES = [f"Line {i} of the text has {'some ' * (i % 5)}tokens ." for i in range(N_LINES)]
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("ray") / "text.txt"
-    path.write_text("\n".join(LINES) + "\n")
-    return path
-
-
-@pytest.fixture(scope="module")
-def whole(text: Path, tiny: Path) -> Path:
-    """The file of one process."""
-    out = text.with_name("whole.hdf5")
-    made("embed", text, "-o", out, "-m", tiny, "-q", "--threads", "1")
-    return out
-
-
-def begun(text: Path, out: Path, tiny: Path, n_workers: int) -> subprocess.Popen[str]:
-    words = ["embed", text, "-o", f"{out}/", "-m", tiny, "--engine", "ray", "--json"]
-    command = [sys.executable, "-m", "elmo_cli", *map(str, words), "--workers", str(n_workers)]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, start_new_session=True, **pipes)
-
-
-def ended(process: subprocess.Popen[str], code: int = 0) -> dict[str, Any]:
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == code, err
-    facts: dict[str, Any] = json.loads(out)
-    return facts
-
-
-def shards(out: Path) -> list[Path]:
-    return sorted(out.glob("part-*.hdf5"))
-
-
-def wait_for_a_shard(out: Path, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 120
-    while not shards(out) and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.02)
-    assert shards(out)
-
-
-def check_merged(out: Path, whole: Path) -> None:
-    """Every array and attribute is that of one process, bit for bit."""
-    merged = out / "merged.hdf5"
-    made("merge", *shards(out), "-o", merged, "-q", "-f")
-    with open_embeddings(merged) as one, open_embeddings(whole) as other:
-        assert one.attributes == other.attributes
-        assert len(one) == len(other) == N_LINES
-        for key in other:
-            assert one[key].tobytes() == other[key].tobytes()
-
-
-def workers() -> Iterator[int]:
-    """The processes of Ray that hold a model."""
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            if (entry / "cmdline").read_bytes().startswith(b"ray::MapWorker"):
-                yield int(entry.name)
+Whole = Callable[[str], Path]
+BINARY = bytes(byte for byte in range(256) if byte not in b"\r\n") * 4000  # 1 MB without a line end
+LONG = b"word " * 2_000_000  # 10 MB
 
 
 def test_two_workers_give_the_file_of_one_process(
-    text: Path, whole: Path, tiny: Path, tmp_path: Path
+    text: Path, whole: Whole, tiny: Path, tmp_path: Path
 ) -> None:
     """And the same command again computes nothing."""
     out = tmp_path / "shards"
-    facts = ended(begun(text, out, tiny, 2))
+    facts, _ = ended(begun(text, out, tiny))
     assert facts["computed_tokens"] == facts["tokens"] > N_LINES
-    assert [path.name for path in shards(out)] == facts["shards"]
     assert len(facts["workers"]) == 2
-    check_merged(out, whole)
-    again = ended(begun(text, out, tiny, 1))
+    check_whole(out, whole("allennlp"), facts)
+    again, _ = ended(begun(text, out, tiny, n_workers=1))
     assert again["computed_tokens"] == 0
     assert again["shards"] == facts["shards"]
 
 
-def test_a_bad_line_costs_its_shard_alone(
-    text: Path, whole: Path, tiny: Path, tmp_path: Path
+def test_bad_lines_cost_their_shards_alone(
+    text: Path, whole: Whole, tiny: Path, tmp_path: Path
 ) -> None:
-    """Mended, the same command makes the one that is missing."""
+    """All others are made; mended, the same command makes those that are missing."""
     out, good = tmp_path / "shards", text.read_bytes()
-    text.write_bytes(
-        good.replace(b"Line 5000 ", b"Line \xff\x00 ").replace(b"Line 5001 ", b"x" * 10_000_000)
-    )
+    bad = good.replace(b"Line 5000 ", b"Line " + BINARY).replace(b"Line 13000 ", LONG)
+    text.write_bytes(bad)
     try:
-        process = begun(text, out, tiny, 2)
-        printed, err = process.communicate(timeout=300)
+        process = begun(text, out, tiny)
+        facts, said = ended(process, code=1)
     finally:
         text.write_bytes(good)
-    assert process.returncode == 1
-    facts = json.loads(printed)
-    assert len(facts["shards"]) == 2
-    [missing] = facts["missing"]
-    assert missing["shard"] == 2
-    assert f"{text}, line 5001: " in missing["error"]
-    assert "then the same command makes those alone" in err.splitlines()[-1]
-    again = ended(begun(text, out, tiny, 2))
+    assert [missing["shard"] for missing in facts["missing"]] == [2, 4]
+    binary, long = (missing["error"] for missing in facts["missing"])
+    assert binary.startswith(f"{text}, line 5001: 0x80 is not UTF-8")
+    assert long.startswith(f"{text}, line 13001: 2000")
+    assert long.endswith("tokens, more than --max-tokens 100000")
+    assert said.splitlines() == [
+        f"error: {out}/: 2 of 6 shards are missing, the first 2: {binary}",
+        "hint: mend the line; then the same command makes those alone",
+    ]
+    assert [path.name for path in shards(out)] == facts["shards"]
+    assert len(facts["shards"]) == N_SHARDS - 2
+    again, _ = ended(begun(text, out, tiny))
     assert 0 < again["computed_tokens"] < again["tokens"] / 2
-    check_merged(out, whole)
+    check_whole(out, whole("allennlp"), again)
 
 
-@pytest.mark.parametrize("who", ["worker", "driver"])
-def test_killed_in_the_middle(
-    text: Path, whole: Path, tiny: Path, tmp_path: Path, who: str
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_a_worker_is_killed(
+    text: Path, whole: Whole, tiny: Path, tmp_path: Path, seed: int
 ) -> None:
-    """Ray replaces a worker; a driver is started again by whoever started it."""
+    """While it loads its model, computes, or writes; Ray starts another."""
+    chance, layout = random.Random(seed), LAYOUTS[seed % 2]
     out = tmp_path / "shards"
-    process = begun(text, out, tiny, 2)
-    wait_for_a_shard(out, process)
-    if who == "worker":
-        os.kill(next(workers()), signal.SIGKILL)
-    else:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        process = begun(text, out, tiny, 2)
-    facts = ended(process)
-    assert len(facts["shards"]) == 3
-    check_merged(out, whole)
+    process = begun(text, out, tiny, "--layout", layout)
+    n_done = chance.randrange(N_SHARDS - 1)
+    wait_until(lambda: workers(process) and len(shards(out)) >= n_done, process)
+    # One that has just begun is at its model for some seconds.
+    time.sleep(chance.uniform(0, 0.3 if n_done else 3))
+    os.kill(chance.choice(workers(process)), signal.SIGKILL)
+    facts, _ = ended(process)
+    check_whole(out, whole(layout), facts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_the_command_is_killed(
+    text: Path, whole: Whole, tiny: Path, tmp_path: Path, seed: int
+) -> None:
+    """Given again at once, while what it has left behind still ends, it makes the rest."""
+    chance, layout = random.Random(100 + seed), LAYOUTS[seed % 2]
+    out = tmp_path / "shards"
+    first = begun(text, out, tiny, "--layout", layout)
+    n_done = chance.randrange(N_SHARDS - 1)
+    wait_until(lambda: len(shards(out)) >= n_done, first)
+    time.sleep(chance.uniform(0, 0.3 if n_done else 12))
+    killed(first)
+    kept = {path.name for path in shards(out)}
+    second = begun(text, out, tiny, "--layout", layout)
+    facts, _ = ended(second)
+    assert kept <= set(facts["shards"])
+    assert facts["computed_tokens"] <= facts["tokens"] * (N_SHARDS - len(kept)) / N_SHARDS * 1.1
+    check_whole(out, whole(layout), facts)
+    wait_for_the_end_of_its_cluster(first)
+    wait_for_the_end_of_its_cluster(second)
