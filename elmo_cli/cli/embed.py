@@ -40,9 +40,10 @@ LAYOUTS = (
     "Output",
     "-o",
     "--output",
-    metavar="FILE|DIR/|-",
+    metavar="FILE|DIR/|URL/|-",
     callback=named,
-    help="The HDF5 file; a folder for one file per input; - for standard output.",
+    help="The HDF5 file; a folder for one file per input; with --engine ray a folder of shards, "
+    "also in an object store; - for standard output.",
 )
 @option(
     "Output",

@@ -15,6 +15,7 @@ from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.places import folder_of, jobs_of
 from elmo_cli.cli.texts import say_noticed
+from elmo_cli.cluster.url import shown
 from elmo_cli.embed.apart import check_apart, skipped_list
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
@@ -63,7 +64,7 @@ def embed_command(settings: dict[str, Any]) -> None:
         return _to_stdout(job, stream or "jsonl", said)
     if stream is not None:
         raise UsageError(
-            f"--format {stream}: {job.output} is a file, and files are HDF5",
+            f"--format {stream}: {shown(job.output)} is a file, and files are HDF5",
             "`-o -` writes to standard output; `--input-format` says how files are read",
         )
     jobs = jobs_of(job)
