@@ -188,6 +188,7 @@ def static_vectors(path: Path, parts: dict[str, Tagged]) -> dict[str, Vectors]:
 def embedded_parts(given: argparse.Namespace, folder: Path) -> dict[str, Path]:
     """The embeddings file of each part."""
     words = {"model": given.model, "threads": given.threads}
+    words |= {"dtype": given.dtype, "precision": given.precision}
     return {
         part: embed([conllu(folder, part)], given.work / f"ewt-{part}.hdf5", **words)
         for part in PARTS

@@ -31,6 +31,8 @@ def parser_of(docstring: str) -> argparse.ArgumentParser:
         help="folder for embeddings files, a folder for each model; what is there is used again",
     )
     parser.add_argument("-m", "--model", help="as for `elmo embed`; the bundled model by default")
+    parser.add_argument("--dtype", default="float16", help="of the embeddings files")
+    parser.add_argument("--precision", default="float32", help="as for `elmo embed`")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     return parser
@@ -61,13 +63,16 @@ def embed(
     *words: str,
     model: str | None = None,
     threads: int = 1,
+    dtype: str = "float16",
+    precision: str = "float32",
 ) -> Path:
-    """Have texts embedded into one file, in float16.
+    """Have texts embedded into one file.
 
     A file that is there already is checked by `elmo embed --resume` against the model, the text
     and the settings, and used again; an unfinished one is finished.
     """
-    words = ("--layout", "flat", "--dtype", "float16", "--resume", "--json", *words)
+    words = ("--layout", "flat", "--dtype", dtype, "--precision", precision, *words)
+    words += ("--resume", "--json")
     elmo("embed", *inputs, "-o", output, *words, model=model, threads=threads)
     return output
 

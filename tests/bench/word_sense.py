@@ -142,6 +142,7 @@ def embedded(corpus: SenseCorpus, name: str, given: argparse.Namespace) -> Vecto
     """The vectors of the instances of a corpus."""
     text = corpus.write(given.work / f"{name}.txt")
     words = {"model": given.model, "threads": given.threads}
+    words |= {"dtype": given.dtype, "precision": given.precision}
     path = embed([text], given.work / f"{name}.hdf5", **words)
     if tokens_of(path) != [tuple(tokens) for tokens in corpus.sentences]:
         raise SystemExit(f"{path} has other tokens than {text}")
