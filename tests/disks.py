@@ -1,0 +1,61 @@
+"""Disks that fill up, and folders that can no longer be written to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+class SmallDisk:
+    """A disk of so many bytes in memory, mounted on a folder."""
+
+    def __init__(self, folder: Path, n_bytes: int) -> None:
+        self.folder = folder
+        folder.mkdir()
+        _system("mount", "-t", "tmpfs", "-o", f"size={n_bytes}", "tmpfs", str(folder))
+
+    def grow(self, n_bytes: int) -> None:
+        _system("mount", "-o", f"remount,size={n_bytes}", str(self.folder))
+
+
+@contextmanager
+def small_disk(folder: Path, n_bytes: int) -> Iterator[SmallDisk]:
+    """A new disk at `folder`; the test is skipped where nothing can be mounted."""
+    disk = SmallDisk(folder, n_bytes)
+    try:
+        yield disk
+    finally:
+        _system("umount", "--lazy", str(folder))
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Nobody can make, rename or remove a file in `folder`, not even root.
+
+    The test is skipped where the file system can't do that.
+    """
+    if os.geteuid() != 0:
+        mode = folder.stat().st_mode
+        folder.chmod(0o555)
+        try:
+            yield
+        finally:
+            folder.chmod(mode)
+        return
+    _system("chattr", "+i", str(folder))
+    try:
+        yield
+    finally:
+        _system("chattr", "-i", str(folder))
+
+
+def _system(*words: str) -> None:
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"`{' '.join(words)}` does not work here ({error})")
