@@ -37,7 +37,11 @@ class EmbedActor:
         os.chdir(home)
         set_threads(threads)
         self._job, self._found = job, found
-        self._embedder = embedder_of(job)
+        self._error: ElmoError | None = None
+        try:
+            self._embedder = embedder_of(job)
+        except ElmoError as error:  # of an actor that can't begin Ray would tell in its own way
+            self._error = error
         self._who = f"{socket.gethostname()}:{os.getpid()}"
         self._facts = {
             "sources": [list(source) for source in found.sources],
@@ -50,9 +54,7 @@ class EmbedActor:
         return {name: np.array([row[name] for row in done], object) for name in done[0]}
 
     def _do(self, piece: Piece) -> Row:
-        begun = time.monotonic()
-        settings = {**header(self._job, self._embedder), **self._written()}
-        name = piece.name(settings)
+        begun, name = time.monotonic(), ""
         row: Row = {
             "number": piece.number,
             "name": name,
@@ -64,11 +66,10 @@ class EmbedActor:
             "hint": "",
         }
         try:
-            if piece.refused:
-                source, line, why = piece.refused[0]
-                row["error"] = f"{source}, line {line}: {why}"
-                row["hint"] = "mend the line"
-                return row
+            if error := self._error or piece.error:
+                raise error
+            settings = {**header(self._job, self._embedder), **self._written()}
+            row["name"] = name = piece.name(settings)
             folder = folder_at(self._job.output)
             if folder.has(name):
                 renew(folder, name, self._facts)
@@ -82,6 +83,9 @@ class EmbedActor:
         except OSError as error:
             place = os.path.join(shown(self._job.output), name)
             row["error"], row["hint"] = f"{place}: {error.strerror or error}", "see to the disk"
+        except Exception as error:  # one piece must not end the work on the others
+            row["error"] = f"{type(error).__name__}: {error}"
+            row["hint"] = "this is a fault of elmo: please report it"
         finally:
             row["seconds"] = time.monotonic() - begun
         return row

@@ -139,7 +139,8 @@ def _connected(cluster: Cluster) -> Iterator[None]:
         return
     address = cluster.address or os.environ.get("RAY_ADDRESS")
     here = {} if address else {"num_cpus": cluster.workers * cluster.threads}
-    ray.init(address=address, log_to_driver=False, logging_level="error", **here)
+    # Without an address Ray would look for a cluster of this machine first, and take it.
+    ray.init(address=address or "local", log_to_driver=False, logging_level="error", **here)
     try:
         yield
     finally:

@@ -6,19 +6,19 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from elmo_cli.embed.blocks import Block, cut
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
+from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.store.shards import shard_name
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.sentence import Sentence
 
 BLOCKS_PER_SHARD = 4  # 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes
-
-Refused = tuple[str, int, str]
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class Piece:
         n_pieces: in all.
         blocks_of: the numbers of its blocks.
         blocks: they themselves.
-        refused: (source, line, reason) of lines that can't be read; with one of them there is no
-            shard, because its sentences would not be those of the text.
+        error: why there can be no shard, because its sentences would not be those of the text: a
+            line that can't be read, or a text that is no longer as it was looked at.
     """
 
     number: int
     n_pieces: int
     blocks_of: range
     blocks: tuple[Block, ...]
-    refused: tuple[Refused, ...]
+    error: ElmoError | None = None
 
     @property
     def n_tokens(self) -> int:
@@ -71,6 +71,7 @@ def survey_of(job: EmbedJob) -> tuple[Survey, Notes]:
         sources=tuple(notes.sources),
         text_sha256=digests[-1] if digests else "",
         block_sentences=sentences,
+        block_sha256=digests,
     )
     return found, notes
 
@@ -83,14 +84,38 @@ def n_pieces_of(found: Survey) -> int:
 def pieces(job: EmbedJob, found: Survey) -> Iterator[Piece]:
     """Cut the inputs into pieces, in order; memory holds one of them."""
     notes, n_pieces = Notes(), n_pieces_of(found)
-    blocks = _blocks(job, notes)
+    blocks: Iterator[Block] | None = None
+    broken: ElmoError | None = None  # then there is nothing to read any more
     for number in range(1, n_pieces + 1):
         blocks_of = found.shard(number, n_pieces, state=job.state)
-        taken = tuple(next(blocks) for _ in blocks_of)
-        places = {(s.source, s.line) for block in taken for s in block.sentences if not s.tokens}
-        stop = job.text.on_error == "stop"
-        refused = tuple(line for line in notes.skipped if stop and line[:2] in places)
-        yield Piece(number, n_pieces, blocks_of, taken, refused)
+        taken: tuple[Block, ...] = ()
+        if broken is None:
+            try:
+                blocks = blocks or _blocks(job, notes)
+                taken = tuple(islice(blocks, len(blocks_of)))
+            except ElmoError as error:
+                broken = error
+            else:
+                broken = _changed(taken, blocks_of, found)
+        yield Piece(number, n_pieces, blocks_of, taken, broken or _refused(job, notes, taken))
+
+
+def _changed(taken: tuple[Block, ...], blocks_of: range, found: Survey) -> InputError | None:
+    """An error if blocks are not those that were looked at."""
+    looked_at = [found.block_sha256[k] for k in blocks_of]
+    if [block.text_sha256 for block in taken] == looked_at:
+        return None
+    last = taken[-1].sentences[-1].source if taken else found.sources[-1][0]
+    return InputError(f"{last}: has changed since the run began", "leave it alone")
+
+
+def _refused(job: EmbedJob, notes: Notes, taken: tuple[Block, ...]) -> InputError | None:
+    """An error if one of the lines can't be read."""
+    places = {(s.source, s.line) for block in taken for s in block.sentences if not s.tokens}
+    for source, line, why in notes.skipped if job.text.on_error == "stop" else ():
+        if (source, line) in places:
+            return InputError(f"{source}, line {line}: {why}", "mend the line")
+    return None
 
 
 def _blocks(job: EmbedJob, notes: Notes) -> Iterator[Block]:

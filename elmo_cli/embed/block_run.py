@@ -203,7 +203,28 @@ class BlockRun:
     def _read(self) -> Iterator[Block]:
         if self.blocks is not None:
             return iter(self.blocks)
-        return blocks_of_inputs(self.job, self.notes)
+        blocks = blocks_of_inputs(self.job, self.notes)
+        if self.found is None or not self.found.exact:
+            return blocks
+        return _whole(blocks, self.found.sentences, self.job.inputs)
+
+
+def _whole(blocks: Iterator[Block], n_sentences: int, inputs: Sequence[str]) -> Iterator[Block]:
+    """The blocks of a text that was looked at; the last one only if it has not become shorter.
+
+    Raises:
+        InputError: it has. What was committed is the beginning of both.
+    """
+    n_read, block = 0, next(blocks, None)
+    while block is not None:
+        n_read, following = n_read + len(block.sentences), next(blocks, None)
+        if following is None and n_read < n_sentences:
+            raise InputError(
+                f"{inputs[-1]}: {n_sentences:,} sentences when the run began, now {n_read:,}",
+                "give the whole text, then `--resume` goes on",
+            )
+        yield block
+        block = following
 
 
 def blocks_of_inputs(job: EmbedJob, notes: Notes) -> Iterator[Block]:

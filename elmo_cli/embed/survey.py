@@ -31,6 +31,7 @@ class Survey:
         starts: for each block whether it begins a document.
         sources: name and first key of each file, known with the blocks.
         text_sha256: of all sentences, known with the blocks.
+        block_sha256: of all sentences to the end of each block, known for a cluster.
     """
 
     sentences: int
@@ -41,6 +42,7 @@ class Survey:
     sources: tuple[tuple[str, int], ...] = ()
     text_sha256: str = ""
     block_sentences: tuple[int, ...] = ()
+    block_sha256: tuple[str, ...] = ()
 
     def bytes(self, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
         """Size of the embeddings file, about."""

@@ -105,3 +105,18 @@ def test_a_text_vanishes(scene: Scene) -> None:
     )
     away.rename(scene.folder / "second.txt")
     check_resumed("new.hdf5")
+
+
+def test_a_text_is_cut_off(scene: Scene) -> None:
+    """Without it a file of half the text would be finished as if it were whole."""
+    text = scene.folder / "second.txt"
+    whole = text.read_bytes()
+    done = embed("new.hdf5", lambda: text.write_bytes(whole[:-500]))
+    n_left = 300 + whole[:-500].count(b"\n") + 1
+    refused(
+        done,
+        f"second.txt: 600 sentences when the run began, now {n_left}",
+        "give the whole text, then `--resume` goes on",
+    )
+    text.write_bytes(whole)
+    check_resumed("new.hdf5")

@@ -112,22 +112,38 @@ def test_a_line_that_cannot_be_read_holds_its_place(job: EmbedJob) -> None:
     content[5] += b"\xff"
     Path(job.inputs[0]).write_bytes(b"\n".join(content))
     found = taken(job)
-    assert [piece.refused for piece in found if piece.number != 2] == [()] * 4
-    [(name, line, why)] = found[1].refused
-    assert (name, line) == (job.inputs[0], 6)
-    assert "0xFF" in why
+    assert [piece.error for piece in found if piece.number != 2] == [None] * 4
+    assert str(found[1].error) == f"{job.inputs[0]}, line 6: 0xFF is not UTF-8"
     for old, new in zip(before, found, strict=True):
         assert (old.name({}) == new.name({})) == (new.number != 2)
     left_out = taken(replace(job, text=InputSettings(on_error="skip")))
-    assert not any(piece.refused for piece in left_out)
+    assert not any(piece.error for piece in left_out)
     assert keys(left_out) == [key for key in range(25) if key != 5]
+
+
+@pytest.mark.parametrize("how", ["gone", "shorter", "longer", "other"])
+def test_a_text_that_is_no_longer_as_it_was_looked_at(job: EmbedJob, how: str) -> None:
+    """Shards of another text, under the checksum of this one, would be merged with those of it."""
+    before, (found, _), second = taken(job), survey_of(job), Path(job.inputs[1])
+    text = second.read_text()
+    if how == "gone":
+        second.unlink()
+    else:
+        second.write_text({"shorter": text[:-9], "longer": text + text}.get(how, text.upper()))
+    after = list(pieces(job, found))
+    n_same = {"gone": 0, "other": 2}.get(how, 4)
+    assert [piece.name({}) for piece in after[:n_same]] == [p.name({}) for p in before[:n_same]]
+    assert not any(piece.error for piece in after[:n_same])
+    errors = [str(piece.error) for piece in after[n_same:]]
+    says = "no such file" if how == "gone" else "has changed since the run began"
+    assert errors == [f"{second}: {says}"] * (5 - n_same)
 
 
 def test_shards_of_a_mended_text_are_renewed_and_merged(job: EmbedJob, tmp_path: Path) -> None:
     """They hold a checksum of the whole text, which the mended line has changed."""
     good = Path(job.inputs[0]).read_bytes()
     Path(job.inputs[0]).write_bytes(good.replace(b"line 4 ", b"line \xff "))
-    first = [piece for piece in taken(job) if not piece.refused]
+    first = [piece for piece in taken(job) if not piece.error]
     shards = stored(job, first)
     Path(job.inputs[0]).write_bytes(good)
     [missing] = [piece for piece in taken(job) if piece.name({}) not in {p.name for p in shards}]
