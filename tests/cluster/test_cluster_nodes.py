@@ -130,7 +130,6 @@ def test_the_command_is_killed_and_the_cluster_stays(
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="without an address Ray looks for a cluster of this machine first")
 def test_a_cluster_that_is_not_named_is_not_used(
     nodes: Nodes, text: Path, whole: Whole, tiny: Path, tmp_path: Path
 ) -> None:
