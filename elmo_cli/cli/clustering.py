@@ -151,7 +151,7 @@ def _fetching(url: str, folder: str) -> str:
 def _workers(done: Done) -> dict[str, tuple[int, int, float]]:
     """Shards, computed tokens and seconds of each worker."""
     found: dict[str, tuple[int, int, float]] = {}
-    for row in done.rows:
+    for row in (row for row in done.rows if row["worker"]):
         n_shards, n_tokens, busy_s = found.get(row["worker"], (0, 0, 0.0))
         computed = row["computed"]
         found[row["worker"]] = (n_shards + 1, n_tokens + computed, busy_s + row["seconds"])

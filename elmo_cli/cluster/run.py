@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from elmo_cli.embed.survey import Survey
 from elmo_cli.text.notes import Notes
 
 _BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
+_MOST_DEATHS = 4  # of workers, at one piece; a machine may go under any of them
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ def run_on_cluster(
     """Embed the inputs into a folder with one file for each piece of the text.
 
     Shards that are there already are left as they are. Ray starts workers that died anew, and gives
-    their pieces to others.
+    their pieces to others; a piece at which one worker after the other dies (of lack of memory,
+    say) is given up, and does not hold up the rest.
 
     Args:
         job: its output is the folder, a path or a URL, which all machines see under this name, as
@@ -88,6 +91,7 @@ def run_on_cluster(
         for row in _rows(job, found, cluster):
             rows.append(row)
             advance(row)
+    rows += _given_up(job, found, {int(row["number"]) for row in rows})
     rows.sort(key=lambda row: int(row["number"]))
     _check_seen(folder, rows)
     missing = [row for row in rows if row["error"]]
@@ -102,6 +106,12 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
     context.enable_progress_bars = False
     context.target_max_block_size = _BLOCK_BYTES
     context.execution_options.preserve_order = False
+    context.max_errored_blocks = -1  # a piece that is given up has no row
+
+    # Pieces that are given up are told by their rows; tracebacks of Ray stay in its log file.
+    for handler in logging.getLogger("ray.data").handlers:
+        if not isinstance(handler, logging.FileHandler):
+            handler.setLevel(logging.CRITICAL)
 
     home = os.getcwd()  # workers begin elsewhere
 
@@ -115,11 +125,31 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
         EmbedActor,
         fn_constructor_args=(job, found, home, None if cluster.gpus else cluster.threads),
         batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=cluster.workers),
+        # One at a time: with more of them waiting at a worker, its death would count against all.
+        compute=ray.data.ActorPoolStrategy(size=cluster.workers, max_tasks_in_flight_per_actor=1),
+        max_task_retries=_MOST_DEATHS - 1,
         num_cpus=cluster.threads,
         num_gpus=cluster.gpus,
     )
     yield from done.iter_rows()
+
+
+def _given_up(job: EmbedJob, found: Survey, seen: set[int]) -> Iterator[Row]:
+    """The rows of pieces that nobody could do."""
+    n_pieces = n_pieces_of(found)
+    for number in set(range(1, n_pieces + 1)) - seen:
+        blocks_of = found.shard(number, n_pieces, state=job.state)
+        yield {
+            "number": number,
+            "name": "",
+            "sentences": sum(found.block_sentences[k] for k in blocks_of),
+            "tokens": sum(found.block_tokens[k] for k in blocks_of),
+            "computed": 0,
+            "worker": "",
+            "error": f"{_MOST_DEATHS} workers died at it",
+            "hint": "give each worker more memory, by fewer of them or a smaller --batch-size",
+            "seconds": 0.0,
+        }
 
 
 def _check_seen(folder: Folder, rows: list[Row]) -> None:

@@ -11,6 +11,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from cluster_runs import (
     LAYOUTS,
     N_LINES,
     N_SHARDS,
+    at_a_piece,
     begun,
     check_whole,
     ended,
@@ -93,6 +95,27 @@ def test_a_worker_is_killed(
     os.kill(chance.choice(workers(process)), signal.SIGKILL)
     facts, _ = ended(process)
     check_whole(out, whole(layout), facts)
+
+
+@pytest.mark.slow
+def test_a_piece_that_kills_its_workers_is_given_up(
+    text: Path, whole: Whole, tiny: Path, tmp_path: Path
+) -> None:
+    """One of lack of memory, say: the command ends, and says which one it is."""
+    out = tmp_path / "shards"
+    process = begun(text, out, tiny, n_workers=1)
+    wait_until(lambda: len(shards(out)) >= N_SHARDS - 1, process)
+    while process.poll() is None:
+        for worker in at_a_piece(process):
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        time.sleep(0.02)
+    facts, said = ended(process, code=1)
+    assert facts["missing"] == [{"shard": N_SHARDS, "error": "4 workers died at it"}]
+    assert said.startswith(f"error: {out}/: 1 of 6 shards is missing, the first 6: 4 workers died")
+    assert "hint: give each worker more memory" in said
+    again, _ = ended(begun(text, out, tiny))
+    check_whole(out, whole("allennlp"), again)
 
 
 @pytest.mark.slow

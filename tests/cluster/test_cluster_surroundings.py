@@ -88,9 +88,6 @@ def halves(text: Path, folder: Path) -> list[Path]:
     return paths
 
 
-@pytest.mark.xfail(
-    reason="of a text that changes after the look, a cluster tells only when it is gone"
-)
 @pytest.mark.parametrize(
     ("how", "missing", "says"),
     [
