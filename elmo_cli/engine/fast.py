@@ -175,19 +175,23 @@ class _Layer:
 
     @classmethod
     def of(cls, layer: ProjectedLSTM, options: Options, precision: str) -> _Layer:
-        def regated(weight: Tensor) -> Tensor:  # (4 * cell, …), from i, j, f, o
-            i, j, f, o = weight.chunk(4)
-            return torch.cat([i, f, o, 2 * j])
+        def regated(weight: Tensor) -> Tensor:  # (n_in, 4 * cell), from (4 * cell, n_in)
+            made = spaced_room(weight, weight.shape[1], len(weight))
+            i, f, o, j = made.chunk(4, 1)
+            for gate, rows in zip((i, j, f, o), weight.detach().chunk(4), strict=True):
+                gate.copy_(rows.T.contiguous())  # torch is slow at a copy that also turns
+            j *= 2
+            return made
 
-        bias = layer.input.bias.clone()  # (4 * cell,)
-        bias[2 * options.cell : 3 * options.cell] += FORGET_BIAS
+        i, j, f, o = layer.input.bias.chunk(4)
+        bias = torch.cat([i, f + FORGET_BIAS, o, 2 * j])  # (4 * cell,)
         projection = None
         if options.lstm_projection:
             doubled = 2 * layer.projection.get_parameter("weight").T
             projection = product(doubled, None, precision)
         return cls(
-            product(regated(layer.input.weight).T, regated(bias), precision),
-            product(regated(layer.recurrent.weight).T, None, precision),
+            product(regated(layer.input.weight), bias, precision),
+            product(regated(layer.recurrent.weight), None, precision),
             projection,
             options.cell,
             options.cell_clip,
