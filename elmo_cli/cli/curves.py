@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, named, option, quiet_option
+from elmo_cli.cli.options import GroupedCommand, named, on_disk, option, quiet_option
 
 
 @click.command(
@@ -20,7 +20,7 @@ from elmo_cli.cli.options import GroupedCommand, named, option, quiet_option
     "--output",
     required=True,
     metavar="FILE",
-    callback=named,
+    callback=on_disk,
     help="The picture: .png, .svg or .pdf.",
 )
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace FILE if it is there.")

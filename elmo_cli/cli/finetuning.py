@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
@@ -56,6 +57,8 @@ def finetune_command(given: dict[str, Any]) -> None:
         say_noticed(notes, quiet=quiet)
 
     set_threads(given["threads"])
+    if job.settings.precision == "bf16":
+        warn_of_slow_bf16(job.device, quiet=quiet)
     keep_freed_memory()
     done = finetune(job, report=_reporter(quiet), say=say, noticed=notice)
     write_warm_state(job.output)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.errors import UsageError
 
 _MOST_THREADS = 1024
@@ -70,6 +71,21 @@ def named(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     return value
 
 
+def on_disk(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse an output that is no path of this machine; a callback of click.
+
+    Raises:
+        UsageError: the name is empty, or a URL.
+    """
+    found: str = named(ctx, parameter, value)
+    if is_url(found):
+        raise UsageError(
+            f"{shown(found)}: only `elmo embed --engine ray` writes to a URL",
+            "`-o` with a path, and copy it there",
+        )
+    return found
+
+
 def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The model; a pair of files on the command line goes before $ELMO_MODEL."""
     by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
@@ -82,8 +98,7 @@ def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if value == "-":
         raise UsageError("--output -: HDF5 needs a file on a disk", "`-o FILE` names one")
-    found: str = named(ctx, parameter, value)
-    return found
+    return on_disk(ctx, parameter, value)
 
 
 hdf5_output: Callable[[Any], Any] = option(

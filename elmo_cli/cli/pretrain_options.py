@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import named, option, together, training_speed_options
+from elmo_cli.cli.options import named, on_disk, option, together, training_speed_options
 
 _run_options = together(
     option(
@@ -16,7 +16,7 @@ _run_options = together(
         "--output",
         required=True,
         metavar="DIR",
-        callback=named,
+        callback=on_disk,
         help="Folder of the model: weights, options, softmax, vocabulary, recipe, log, checkpoint.",
     ),
     option(

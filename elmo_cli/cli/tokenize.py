@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, named, option, quiet_option, raw_input_options
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    on_disk,
+    option,
+    quiet_option,
+    raw_input_options,
+)
 
 _RAW = {"format": "plain", "tokenize": True, "column": None, "blank": "keep"}
 
@@ -24,7 +30,7 @@ _RAW = {"format": "plain", "tokenize": True, "column": None, "blank": "keep"}
     "--output",
     default="-",
     show_default=True,
-    callback=named,
+    callback=on_disk,
     metavar="FILE",
     help="One sentence a line, - for standard output.",
 )

@@ -11,7 +11,7 @@ from elmo_cli.cli.options import (
     GroupedCommand,
     input_options,
     json_option,
-    named,
+    on_disk,
     option,
     quiet_option,
 )
@@ -28,7 +28,7 @@ from elmo_cli.cli.options import (
     "-o",
     "--output",
     required=True,
-    callback=named,
+    callback=on_disk,
     metavar="FILE",
     help="The vocabulary, one type a line; - for standard output.",
 )

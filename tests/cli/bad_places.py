@@ -8,7 +8,28 @@ SHARDS = stocked("part-1.hdf5", "part-2.hdf5")
 MERGE = "merge part-1.hdf5 part-2.hdf5"
 ANOTHER = "`-o` names another file"
 
+# What one process writes it writes into files.
+FAR = [
+    bad(
+        f"a URL for {words.partition(' ')[0]}",
+        f"{words} -o s3://name:key@bucket/x",
+        "s3://***@bucket/x: only `elmo embed --engine ray` writes to a URL",
+        "`-o` with a path, and copy it there",
+        code=2,
+    )
+    for words in (
+        MERGE,
+        "convert part-1.hdf5 --layout flat",
+        "vocab a.txt",
+        "tokenize a.txt",
+        "pretrain a.txt",
+        "finetune --domain texts",
+        "curves log.jsonl",
+    )
+]
+
 PLACES = [
+    *FAR,
     bad(
         "output is there",
         "embed -q a.txt -o out.hdf5",
