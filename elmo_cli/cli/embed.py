@@ -107,9 +107,8 @@ LAYOUTS = (
     "Model",
     "--batch-size",
     type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="Sentences computed together; with --state carry it decides about the vectors.",
+    help="Sentences computed together; with --state carry it decides about the vectors.  "
+    "[default: 64; 128 for models as large as the original]",
 )
 @device_options("fast", "plain", "ray")
 @precision_option(

@@ -15,6 +15,7 @@ from elmo_cli.text.sentence import Sentence
 
 SENTENCES = 1000  # of a block at most
 TOKENS = 32_768  # a block is full when it has so many; its last sentence may go beyond
+CARRIED_ROWS = 64  # of a carried state, where nothing else is said
 _OPEN_DOCUMENT = 8  # blocks' worth of one document after which it is cut all the same
 
 
@@ -40,19 +41,21 @@ class Block:
         return sum(len(sentence.tokens) for sentence in self.sentences)
 
 
-def cut(sentences: Iterable[Sentence], *, state: str, batch_size: int) -> Iterator[Block]:
+def cut(
+    sentences: Iterable[Sentence], *, state: str, batch_size: int | None = None
+) -> Iterator[Block]:
     """Cut an input into blocks.
 
     Args:
         sentences: the whole input, from its first sentence.
         state: "carry" cuts between its batches only, "document" between documents where it can.
-        batch_size: of "carry".
+        batch_size: of "carry"; None for `CARRIED_ROWS`.
     """
     digest = hashlib.sha256()
     held: list[Sentence] = []
     n_tokens = number = 0
     for sentence in sentences:
-        if held and _ends(held, n_tokens, sentence, state, batch_size):
+        if held and _ends(held, n_tokens, sentence, state, batch_size or CARRIED_ROWS):
             yield _block(number, held, digest)
             held, n_tokens, number = [], 0, number + 1
         held.append(sentence)

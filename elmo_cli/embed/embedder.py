@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.embed.blocks import cut
+from elmo_cli.embed.blocks import CARRIED_ROWS, cut
 from elmo_cli.embed.output import DTYPES, Array, Output
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
 from elmo_cli.embed.warm import warm_state
@@ -24,7 +24,8 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
-BATCH_SIZE = 64
+_ROWS, _ROWS_OF_LARGE = 64, 128
+_LARGE_BYTES = 1 << 24  # of an LSTM's recurrent weights: no cache keeps them from step to step
 BATCH_TOKENS = 16_384  # rows times longest row of a batch
 
 
@@ -39,6 +40,7 @@ class Embedder:
         pool: None, or "mean" or "max" over the tokens of a sentence.
         bare: whether a single layer loses its axis.
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
+            None for 64, and for 128 where the model is as large as the original and the state free.
         engine: "fast", or "plain" for the model as it stands.
         precision: of the LSTMs' products: "float32", "bf16" or "int8", see `engine.products`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
@@ -61,13 +63,15 @@ class Embedder:
         dtype: str = "float32",
         pool: str | None = None,
         bare: bool = False,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int | None = None,
         engine: str = "fast",
         precision: str = "float32",
         device: str = "auto",
     ) -> None:
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
+        if batch_size is None:
+            batch_size = _rows(bilm, state)
         if batch_size < 1:
             raise UsageError(
                 f"--batch-size {batch_size}: at least 1 is needed", "64 is the default"
@@ -266,3 +270,12 @@ class Embedder:
             "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
             "`--resume` goes on after the last block that was written",
         )
+
+
+def _rows(bilm: BiLM, state: str) -> int:
+    """Rows of a batch where none are asked for: few fit the caches, many share large weights."""
+    if state == "carry":
+        return CARRIED_ROWS
+    options = bilm.options
+    weights_bytes = 4 * options.projection * 4 * options.cell
+    return _ROWS_OF_LARGE if weights_bytes >= _LARGE_BYTES else _ROWS

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from elmo_cli.embed.embedder import BATCH_SIZE, Embedder
+from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.state_policy import state_bytes
 from elmo_cli.errors import UsageError
 from elmo_cli.store.settings import check_dtype_fits
@@ -39,7 +39,7 @@ class EmbedJob:
     layers: str = "all"
     dtype: str = "float32"
     pool: str | None = None
-    batch_size: int = BATCH_SIZE
+    batch_size: int | None = None
     engine: str = "fast"
     precision: str = "float32"
     device: str = "auto"
@@ -89,7 +89,7 @@ def header(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
     if embedder.precision != "float32":
         header["precision"] = embedder.precision
     if job.state == "carry":
-        header["batch_size"] = job.batch_size
+        header["batch_size"] = embedder.batch_size
     if embedder.start is not None:
         header["state_sha256"] = hashlib.sha256(state_bytes(embedder.start)).hexdigest()
     if job.text.column is not None:

@@ -71,7 +71,12 @@ class Survey:
 
 
 def survey(
-    inputs: tuple[str, ...], settings: InputSettings, *, state: str, batch_size: int, whole: bool
+    inputs: tuple[str, ...],
+    settings: InputSettings,
+    *,
+    state: str,
+    batch_size: int | None,
+    whole: bool,
 ) -> Survey | None:
     """Look at the input; None where it can be read only once.
 
