@@ -1,0 +1,54 @@
+"""The script that widens a biLM for training to go on from: what it says stays the same."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.train.language_model import LanguageModel, load_language_model
+
+SCRIPT = Path(__file__).parents[1] / "bench" / "grow.py"
+SHARE = 0.25
+
+
+def halves(model: LanguageModel, layer: int) -> list[np.ndarray]:
+    """Of a sentence, forward and backward, (token, projection) each."""
+    array = Embedder(model.bilm, device="cpu").embed(["the", "old", "baker", "was", "zzz", "."])
+    return np.split(array[layer], 2, axis=1)
+
+
+def test_predictions_and_old_values_stay(tiny: Path, golden: Path, tmp_path: Path) -> None:
+    """Training goes on from the same loss, with room for more."""
+    small, wide = tmp_path / "small", tmp_path / "wide"
+    shutil.copytree(tiny, small)
+    for name in ("softmax.hdf5", "vocab.txt"):
+        shutil.copy(golden / "lm" / name, small)
+    words = [small, wide, golden / "lm" / "sentences.txt", "--projection", 13, "--treebank", SHARE]
+    subprocess.run([sys.executable, SCRIPT, *map(str, words)], check=True, capture_output=True)
+    before, after = load_language_model(small), load_language_model(wide)
+    n_old = before.bilm.options.projection
+    assert after.bilm.options.projection == 13 > n_old
+    for layer in range(3):
+        for old, new in zip(halves(before, layer), halves(after, layer), strict=True):
+            assert new.shape == (len(old), 13)
+            np.testing.assert_allclose(new[:, :n_old], old, rtol=0, atol=1e-6)
+            assert np.abs(new[:, n_old:]).min() > 0
+
+    scores = [
+        halves(model, 2)[0] @ model.head.weight.detach().numpy().T
+        + model.head.bias.detach().numpy()
+        for model in (before, after)
+    ]
+    types, more = ((f / "vocab.txt").read_text().splitlines() for f in (small, wide))
+    places = [after.vocabulary.id(name) for name in types]
+    np.testing.assert_allclose(scores[1][:, places], scores[0], rtol=0, atol=1e-5)
+    assert set(more) - set(types) == {"``", "''"}
+    plain, opening = (scores[1][:, after.vocabulary.id(name)] for name in ('"', "``"))
+    assert opening - plain == pytest.approx(math.log(SHARE / 2), abs=1e-5)
