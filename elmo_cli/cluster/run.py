@@ -21,7 +21,7 @@ from elmo_cli.embed.survey import Survey
 from elmo_cli.text.notes import Notes
 
 _BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
-_MOST_DEATHS = 4  # of workers, at one piece; a machine may go under any of them
+_MOST_TRIES = 4  # at a piece; under any worker its machine may go
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
         batch_size=1,
         # One at a time: with more of them waiting at a worker, its death would count against all.
         compute=ray.data.ActorPoolStrategy(size=cluster.workers, max_tasks_in_flight_per_actor=1),
-        max_task_retries=_MOST_DEATHS - 1,
+        max_task_retries=_MOST_TRIES - 1,
         num_cpus=cluster.threads,
         num_gpus=cluster.gpus,
     )
@@ -146,8 +146,8 @@ def _given_up(job: EmbedJob, found: Survey, seen: set[int]) -> Iterator[Row]:
             "tokens": sum(found.block_tokens[k] for k in blocks_of),
             "computed": 0,
             "worker": "",
-            "error": f"{_MOST_DEATHS} workers died at it",
-            "hint": "give each worker more memory, by fewer of them or a smaller --batch-size",
+            "error": f"given up after {_MOST_TRIES} tries, in which its worker died",
+            "hint": "if for lack of memory, let there be fewer workers, or a smaller --batch-size",
             "seconds": 0.0,
         }
 
