@@ -42,8 +42,9 @@ LAYOUTS = (
     "--output",
     metavar="FILE|DIR/|URL/|-",
     callback=named,
-    help="The HDF5 file; a folder for one file per input; with --engine ray a folder of shards, "
-    "also in an object store; - for standard output.",
+    help="The HDF5 file, which all inputs go into, one after the other; with a / at the end, a "
+    "folder for one file per input; with --engine ray a folder of shards, also in an object store; "
+    "- for standard output.",
 )
 @option(
     "Output",
@@ -90,7 +91,11 @@ LAYOUTS = (
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
 @option("Output", "--resume", is_flag=True, help="Go on with an unfinished output, or start it.")
 @option(
-    "Output", "--shard", metavar="I/N", help="Only the I-th of N parts; `elmo merge` joins them."
+    "Output",
+    "--shard",
+    metavar="I/N",
+    help="Only the I-th of N parts, each of whole blocks of about 1,000 sentences; `elmo merge` "
+    "joins them.",
 )
 @option("Output", "-n", "--dry-run", is_flag=True, help="Say what would be done, with sizes.")
 @model_options
@@ -154,9 +159,10 @@ def embed(**settings: Any) -> None:
       head -3 corpus.txt | elmo embed - -o - --format text --layers top
 
     --json prints one object, with DIR/ and several inputs a list of them: output, sentences,
-    tokens, duplicates, computed_tokens, bytes, blank_lines, truncated_tokens, skipped, warnings;
-    with --dry-run output, sentences, tokens, exact, bytes; with --engine ray output, shards,
-    missing, sentences, tokens, computed_tokens, seconds, workers.
+    tokens, duplicates (equal sentences, where manylangs holds one), computed_tokens, bytes,
+    blank_lines, truncated_tokens, skipped, warnings; with --dry-run output, sentences, tokens,
+    exact, bytes; with --engine ray output, shards, missing, sentences, tokens, computed_tokens,
+    seconds, workers.
     """
     from elmo_cli.cli.embedding import embed_command
 

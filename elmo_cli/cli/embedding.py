@@ -122,7 +122,8 @@ class _Messages:
 
         where = str(embedder.device)
         if embedder.device.type == "cpu":
-            where += f", {torch.get_num_threads()} threads"
+            n_threads = torch.get_num_threads()
+            where += f", {n_threads} thread{'s' * (n_threads != 1)}"
         if embedder.precision != "float32":
             where += f", products in {embedder.precision}"
         self.say(f"model {embedder.bilm.name}, {embedder.bilm.options.dim} dimensions, on {where}")
@@ -159,7 +160,8 @@ def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
     say_noticed(summary.notes, quiet=said.quiet)
     _list_skipped(summary)
     if summary.duplicates:
-        said.say(f"{summary.duplicates:,} sentences equal others; --layout {job.layout} holds one")
+        equal = "sentence equals another" if summary.duplicates == 1 else "sentences equal others"
+        said.say(f"{summary.duplicates:,} {equal}; --layout {job.layout} holds one")
     said.say(
         f"{summary.output}: {summary.sentences:,} sentences, {summary.tokens:,} tokens, "
         f"{gib(summary.bytes)}; {summary.computed:,} tokens in {seconds:.1f} s"

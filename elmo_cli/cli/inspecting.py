@@ -138,7 +138,9 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
             rows[name] = str(attributes[name])
     sources = facts.get("sources") or []
     if sources:
-        rows["text"] = ", ".join(f"{name} from {first}" for name, first in sources[:_SHOWN])
+        rows["text"] = ", ".join(
+            f"{name} from sentence {first}" for name, first in sources[:_SHOWN]
+        )
     return rows
 
 

@@ -174,7 +174,10 @@ def _usage(error: click.ClickException, args: list[str]) -> tuple[str, str]:
     message = error.format_message().rstrip(".").replace("\n", " ").replace(". (", " (")
     for types, word in (("integer range", "whole number"), ("float range", "number")):
         message = message.replace(f"a valid {types}", f"a {word}")
-    return message[:1].lower() + message[1:], f"`{name} --help` shows all {of}"
+    hint = f"`{name} --help` shows all {of}"
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
+        hint = f"it stands before the command: `elmo --debug{name.removeprefix('elmo')} …`"
+    return message[:1].lower() + message[1:], hint
 
 
 def _near(name: str) -> str:

@@ -159,7 +159,7 @@ input_options: Callable[[Any], Any] = together(
         default="keep",
         show_default=True,
         help="A blank line is kept as a sentence without tokens, left out (its number too), or "
-        "refused. Line i is key i always.",
+        "refused. Line i of a plain text is key i always, but for --tokenize.",
     ),
     _max_tokens,
     _on_error,

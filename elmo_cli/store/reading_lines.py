@@ -93,7 +93,7 @@ def _flat_lines(embeddings: Embeddings, key: Key) -> list[str]:
 def _axes(
     embeddings: Embeddings, shape: tuple[int, ...], names: tuple[str, ...] | None = None
 ) -> str:
-    """A shape in words: "layer 3, token 7, dim 1024"."""
+    """A shape in words: "layers 3, tokens 7, dim 1024"."""
     if embeddings.layout == "bilm-types":
         names = ("projection",)
     elif embeddings.is_pooled:
@@ -101,4 +101,5 @@ def _axes(
     names = names or ("layer", "token", "dim")
     if len(names) > len(shape):
         names = names[-len(shape) :]
-    return ", ".join(f"{name} {size}" for name, size in zip(names, shape, strict=True))
+    counted = (f"{name}s" if name in ("layer", "token") else name for name in names)
+    return ", ".join(f"{name} {size}" for name, size in zip(counted, shape, strict=True))

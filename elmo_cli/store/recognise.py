@@ -6,6 +6,7 @@ their datasets; which program makes which, `SCHEMA.md` and its sources tell.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,11 @@ def open_hdf5(path: Path) -> h5py.File:
     except FileNotFoundError:
         raise _missing(path) from None
     except IsADirectoryError:
-        raise EmbeddingsFileError(f"{path}: is a folder", "give the HDF5 file itself") from None
+        hint = "give the HDF5 file itself"
+        inside = path / "weights.hdf5"
+        if os.path.isfile(inside):
+            hint += f": `elmo inspect {inside}`"
+        raise EmbeddingsFileError(f"{path}: is a folder", hint) from None
     except PermissionError:
         raise EmbeddingsFileError(f"{path}: no permission to read it", f"`ls -l {path}`") from None
     except OSError as error:
@@ -208,6 +213,11 @@ def _check_numbers(file: h5py.File, path: str, dataset: h5py.Dataset) -> None:
         kind = "text" if h5py.check_string_dtype(dataset.dtype) else str(dataset.dtype)
         raise _no_embeddings(file, f"dataset {path!r} holds {kind}, embeddings are floats")
     if not 1 <= len(dataset.shape) <= 3:
+        if set(file) == {"c", "h"}:
+            raise EmbeddingsFileError(
+                f"{file.filename}: a model's warm state (h, c), neither embeddings nor weights",
+                "it belongs beside its model's weights; `elmo embed --state warm` starts from it",
+            )
         what = f"dataset {path!r} has {len(dataset.shape)} axes, shape {dataset.shape}"
         raise _no_embeddings(file, f"{what}; embeddings have 1 to 3")
 

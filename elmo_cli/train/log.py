@@ -78,10 +78,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"{path}: can't be read as a log ({reason})",
-            f"`elmo pretrain` writes {FILE_NAME} into the folder of its model",
-        ) from None
+        hint = f"`elmo pretrain` writes {FILE_NAME} into the folder of its model"
+        if (path.parent / "recipe.json").exists() and not path.exists():
+            hint = "a run of fewer than `--log-steps` steps and without held-out text logs nothing"
+        raise InputError(f"{path}: can't be read as a log ({reason})", hint) from None
     found = []
     for number, line in enumerate(lines, 1):
         try:

@@ -47,6 +47,13 @@ NAMES = [
         "a model is a folder, a zip or a tar.gz with options.json and weights.hdf5",
     ),
     bad(
+        "show of a folder",
+        "models show m",
+        "no model named `m`",
+        "`elmo models list` shows all names; of a folder `elmo inspect m/weights.hdf5` tells",
+        stocked("tiny/weights.hdf5", name="m/weights.hdf5"),
+    ),
+    bad(
         "pull of no such name",
         "models pull zzzz",
         "no model named `zzzz`",

@@ -26,6 +26,13 @@ WORDS = [
         code=2,
     ),
     bad(
+        "debug behind the command",
+        "models pull small --debug",
+        "no such option '--debug'",
+        "it stands before the command: `elmo --debug models pull …`",
+        code=2,
+    ),
+    bad(
         "option without value",
         "embed a.txt -o",
         "option '-o' requires an argument",

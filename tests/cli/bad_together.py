@@ -124,7 +124,8 @@ LAYOUTS = [
         "manylangs of a blank line",
         "EMBED a.txt --layout manylangs --layers top",
         "a.txt, line 2: the key '' is empty",
-        "`--blank skip` leaves out sentences without tokens; `--layout allennlp` takes any",
+        "`elmo embed --blank skip` leaves out sentences without tokens; "
+        "`--layout allennlp` takes any",
         file("a.txt", "The\n\n"),
     ),
     bad(

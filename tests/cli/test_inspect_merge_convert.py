@@ -98,7 +98,7 @@ def test_facts_of_every_layout(name: str) -> None:
     assert rows["layers"] == ("top" if name == "manylangs" else "all")
     assert rows["values"].startswith("float32, ")
     assert (rows["model"], rows["state"]) == ("tiny", "zero")
-    assert rows["text"] == "d.jsonl from 0"
+    assert rows["text"] == "d.jsonl from sentence 0"
     assert rows["checked"] == "nothing wrong"
 
 

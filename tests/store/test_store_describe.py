@@ -346,19 +346,19 @@ def test_against_needs_tokens(tmp_path: Path) -> None:
 # -- reading_lines --------------------------------------------------------------------------------
 
 READ: list[tuple[list[Sentence], dict[str, Any], str]] = [
-    (lines(), {"layout": "allennlp"}, f"layer 3, token 7, dim {DIM}"),
-    (lines(), {"layout": "allennlp", "layers": None}, f"token 7, dim {DIM}"),
-    (lines(), {"layout": "bilm", "pool": True}, f"layer 3, dim {DIM}"),
+    (lines(), {"layout": "allennlp"}, f"layers 3, tokens 7, dim {DIM}"),
+    (lines(), {"layout": "allennlp", "layers": None}, f"tokens 7, dim {DIM}"),
+    (lines(), {"layout": "bilm", "pool": True}, f"layers 3, dim {DIM}"),
     (lines(), {"layout": "bilm", "pool": True, "layers": None}, f"dim {DIM}"),
-    (lines(repeats=False)[4:], {"layout": "allennlp", "keys": "sentence"}, "layer 3, token 5"),
-    (documents("a/b'\""), {"layout": "e2e-coref"}, f"token 1, dim {DIM}, layer 3"),
-    (documents("a/b"), {"layout": "e2e-coref", "pool": True}, f"dim {DIM}, layer 3"),
-    (documents("a/b"), {"layout": "dygie", "layers": None}, f"token 1, dim {DIM}, layer 1"),
-    (documents("bc/a_0"), {"layout": "lsgn"}, f"layer 3, token 1, dim {DIM}"),
-    (lines(blank=False), {"layout": "manylangs", "layers": None}, f"token 7, dim {DIM}"),
-    (lines(), {"layout": "flat"}, f"token 7, layer 3, dim {DIM}"),
-    (lines(), {"layout": "flat", "layers": None}, f"token 7, dim {DIM}"),
-    (lines(), {"layout": "flat", "pool": True}, f"layer 3, dim {DIM}"),
+    (lines(repeats=False)[4:], {"layout": "allennlp", "keys": "sentence"}, "layers 3, tokens 5"),
+    (documents("a/b'\""), {"layout": "e2e-coref"}, f"tokens 1, dim {DIM}, layers 3"),
+    (documents("a/b"), {"layout": "e2e-coref", "pool": True}, f"dim {DIM}, layers 3"),
+    (documents("a/b"), {"layout": "dygie", "layers": None}, f"tokens 1, dim {DIM}, layers 1"),
+    (documents("bc/a_0"), {"layout": "lsgn"}, f"layers 3, tokens 1, dim {DIM}"),
+    (lines(blank=False), {"layout": "manylangs", "layers": None}, f"tokens 7, dim {DIM}"),
+    (lines(), {"layout": "flat"}, f"tokens 7, layers 3, dim {DIM}"),
+    (lines(), {"layout": "flat", "layers": None}, f"tokens 7, dim {DIM}"),
+    (lines(), {"layout": "flat", "pool": True}, f"layers 3, dim {DIM}"),
 ]
 
 

@@ -456,7 +456,10 @@ def test_missing_but_unfinished(tmp_path: Path) -> None:
 
 
 def test_folder(tmp_path: Path) -> None:
-    assert refused(tmp_path)[0] == "is a folder"
+    assert refused(tmp_path) == ("is a folder", "give the HDF5 file itself")
+    weights = tmp_path / "weights.hdf5"
+    weights.touch()
+    assert refused(tmp_path)[1] == f"give the HDF5 file itself: `elmo inspect {weights}`"
 
 
 def test_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
@@ -580,6 +583,14 @@ def test_rank_4(tmp_path: Path) -> None:
     path = foreign(tmp_path / "a.h5", {"0": random(1, 3, 2, DIM)})
     what = f"dataset '0' has 4 axes, shape (1, 3, 2, {DIM}); embeddings have 1 to 3"
     assert refused(path)[0] == what
+
+
+def test_warm_state(tmp_path: Path) -> None:
+    """It lies beside the weights that elmo writes, so somebody will ask what it is."""
+    path = foreign(tmp_path / "state.hdf5", {"h": random(2, 2, 1, DIM), "c": random(2, 2, 1, DIM)})
+    message, hint = refused(path)
+    assert message == "a model's warm state (h, c), neither embeddings nor weights"
+    assert "`elmo embed --state warm`" in hint
 
 
 def test_no_end_mark(tmp_path: Path) -> None:

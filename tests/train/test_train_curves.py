@@ -63,6 +63,10 @@ def test_what_is_no_log_is_told(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "curves.png"
     with pytest.raises(InputError, match=r"log\.jsonl: can't be read as a log"):
         run(tmp_path, "-o", out)
+    (tmp_path / "recipe.json").write_text("{}")
+    with pytest.raises(InputError) as caught:
+        run(tmp_path, "-o", out)
+    assert "fewer than `--log-steps` steps" in caught.value.hint
     log = folder / "log.jsonl"
     with log.open("a") as file:
         file.write('{"loss": 3}\n')

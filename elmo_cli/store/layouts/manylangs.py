@@ -13,7 +13,10 @@ from elmo_cli.text.sentence import Sentence
 class ManyLangs(DatasetLayout):
     """Named by the tokens; the first of equal sentences is kept."""
 
-    hint = "`--blank skip` leaves out sentences without tokens; `--layout allennlp` takes any"
+    hint = (
+        "`elmo embed --blank skip` leaves out sentences without tokens; "
+        "`--layout allennlp` takes any"
+    )
 
     def path(self, sentence: Sentence) -> str:
         return keys.joined_tokens(sentence)
