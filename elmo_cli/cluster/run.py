@@ -21,7 +21,9 @@ from elmo_cli.embed.survey import Survey
 from elmo_cli.text.notes import Notes
 
 _BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
-_MOST_TRIES = 4  # at a piece; under any worker its machine may go
+# Ray counts each call of a worker that can't be reached, and makes three in the seconds in which a
+# machine is lost: a piece may then need new workers, which a new round brings.
+_RETRIES, _ROUNDS = 2, 3
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,13 @@ def run_on_cluster(
     begin(found.tokens, n_shards)
     rows: list[Row] = []
     with _connected(cluster):
-        for row in _rows(job, found, cluster):
-            rows.append(row)
-            advance(row)
-    rows += _given_up(job, found, {int(row["number"]) for row in rows})
+        left = set(range(1, n_shards + 1))
+        for _ in range(_ROUNDS):
+            for row in _rows(job, found, cluster, left) if left else ():
+                rows.append(row)
+                left = left - {int(row["number"])}
+                advance(row)
+    rows += [_given_up(job, found, number) for number in left]
     rows.sort(key=lambda row: int(row["number"]))
     _check_seen(folder, rows)
     missing = [row for row in rows if row["error"]]
@@ -101,7 +106,8 @@ def run_on_cluster(
     return Done(shards, rows, notes, n_shards, missing)
 
 
-def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
+def _rows(job: EmbedJob, found: Survey, cluster: Cluster, left: set[int]) -> Iterator[Row]:
+    """What becomes of the pieces with the numbers in `left`; none of those that are given up."""
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = _BLOCK_BYTES
@@ -118,7 +124,8 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
     def read(_: Any) -> Iterator[dict[str, Any]]:
         os.chdir(home)
         for piece in pieces(job, found):
-            yield {"piece": pickle.dumps(piece)}
+            if piece.number in left:
+                yield {"piece": pickle.dumps(piece)}
 
     work = ray.data.from_items([{"all": 0}]).flat_map(read, num_cpus=0)
     done = work.map_batches(
@@ -127,29 +134,27 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster) -> Iterator[Row]:
         batch_size=1,
         # One at a time: with more of them waiting at a worker, its death would count against all.
         compute=ray.data.ActorPoolStrategy(size=cluster.workers, max_tasks_in_flight_per_actor=1),
-        max_task_retries=_MOST_TRIES - 1,
+        max_task_retries=_RETRIES,
         num_cpus=cluster.threads,
         num_gpus=cluster.gpus,
     )
     yield from done.iter_rows()
 
 
-def _given_up(job: EmbedJob, found: Survey, seen: set[int]) -> Iterator[Row]:
-    """The rows of pieces that nobody could do."""
-    n_pieces = n_pieces_of(found)
-    for number in set(range(1, n_pieces + 1)) - seen:
-        blocks_of = found.shard(number, n_pieces, state=job.state)
-        yield {
-            "number": number,
-            "name": "",
-            "sentences": sum(found.block_sentences[k] for k in blocks_of),
-            "tokens": sum(found.block_tokens[k] for k in blocks_of),
-            "computed": 0,
-            "worker": "",
-            "error": f"given up after {_MOST_TRIES} tries, in which its worker died",
-            "hint": "if for lack of memory, let there be fewer workers, or a smaller --batch-size",
-            "seconds": 0.0,
-        }
+def _given_up(job: EmbedJob, found: Survey, number: int) -> Row:
+    """The row of a piece that nobody could do."""
+    blocks_of = found.shard(number, n_pieces_of(found), state=job.state)
+    return {
+        "number": number,
+        "name": "",
+        "sentences": sum(found.block_sentences[k] for k in blocks_of),
+        "tokens": sum(found.block_tokens[k] for k in blocks_of),
+        "computed": 0,
+        "worker": "",
+        "error": "given up, since every worker died at it",
+        "hint": "if for lack of memory, let there be fewer workers, or a smaller --batch-size",
+        "seconds": 0.0,
+    }
 
 
 def _check_seen(folder: Folder, rows: list[Row]) -> None:
