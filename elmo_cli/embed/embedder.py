@@ -92,6 +92,8 @@ class Embedder:
 
         Returns:
             (layer, token, dim) with `layers="all"`; see `Output.sentence` for other choices.
+        Raises:
+            TypeError: it is a text that has not been split, or several sentences.
         """
         return self.embed_batch([tokens])[0][0]
 
@@ -106,8 +108,10 @@ class Embedder:
                 successors in `state_policy`; otherwise left out.
         Returns:
             An array a sentence in the order given, and the state for the next batch ("carry").
+        Raises:
+            TypeError: a sentence is no list of tokens.
         """
-        made = [Sentence(tuple(tokens), key) for key, tokens in enumerate(sentences)]
+        made = [_sentence(tokens, key) for key, tokens in enumerate(sentences)]
         if self.state == "carry":
             return self._block(made, state, batch_size=max(1, len(made)))
         return self._block(made, None, batch_size=self.batch_size)
@@ -132,13 +136,24 @@ class Embedder:
         return array
 
     def stream(
-        self, source: str | Path | Iterable[Sentence], settings: InputSettings | None = None
+        self,
+        source: str | Path | Iterable[Sentence | Sequence[str]],
+        settings: InputSettings | None = None,
     ) -> Iterator[tuple[Sentence, Array]]:
-        """Sentences of a text file (or of any reader) with their arrays, in order."""
+        """Sentences with their arrays, in order.
+
+        Args:
+            source: a text file; or sentences of any reader, or lists of tokens.
+            settings: how a file is read.
+        """
         if isinstance(source, (str, Path)):
             source = read_sentences([str(source)], settings or InputSettings())
+        sentences = (
+            given if isinstance(given, Sentence) else _sentence(given, key)
+            for key, given in enumerate(source)
+        )
         state: State | None = None
-        for block in cut(source, state=self.state, batch_size=self.batch_size):
+        for block in cut(sentences, state=self.state, batch_size=self.batch_size):
             arrays, state = self.embed_block(block.sentences, state)
             yield from zip(block.sentences, arrays, strict=True)
 
@@ -279,3 +294,15 @@ def _rows(bilm: BiLM, state: str) -> int:
     options = bilm.options
     weights_bytes = 4 * options.projection * 4 * options.cell
     return _ROWS_OF_LARGE if weights_bytes >= _LARGE_BYTES else _ROWS
+
+
+def _sentence(tokens: Sequence[str], key: int) -> Sentence:
+    """Tokens as a sentence; a text would pass for a list of its characters."""
+    if isinstance(tokens, str):
+        raise TypeError(f"a sentence is a list of tokens, not a text: {tokens[:40]!r}; .split() it")
+    made: tuple[Any, ...] = tuple(tokens)
+    for token in made:
+        if not isinstance(token, str):
+            what = type(token).__name__
+            raise TypeError(f"a token is a text, not {what}; `embed_batch` takes several sentences")
+    return Sentence(made, key)

@@ -49,6 +49,30 @@ def test_generators_and_tuples_of_tokens(tiny_bilm: BiLM) -> None:
     close([embedder.embed(("a", "b"))], [embedder.embed(["a", "b"])])
 
 
+def test_what_is_no_list_of_tokens(tiny_bilm: BiLM) -> None:
+    """A text would be embedded letter by letter."""
+    embedder = embedder_of(tiny_bilm)
+    with pytest.raises(TypeError, match=r"not a text: 'The cat'; \.split\(\) it"):
+        embedder.embed("The cat")
+    with pytest.raises(TypeError, match="not a text: 'The cat'"):
+        embedder.embed_batch(["The cat"])
+    with pytest.raises(TypeError, match="not list; `embed_batch` takes several"):
+        embedder.embed([["The", "cat"], ["sat"]])
+    with pytest.raises(TypeError, match="not a text: 'a b'"):
+        list(embedder.stream(["a b"]))
+
+
+def test_stream_of_lists(tiny_bilm: BiLM) -> None:
+    """As of the sentences of a file, numbered from 0."""
+    embedder = embedder_of(tiny_bilm)
+    found = list(embedder.stream([["a", "b"], ["c"]]))
+    assert [(sentence.key, sentence.tokens) for sentence, _ in found] == [
+        (0, ("a", "b")),
+        (1, ("c",)),
+    ]
+    close([array for _, array in found], embedder.embed_batch([["a", "b"], ["c"]])[0])
+
+
 def test_arrays_do_not_share_memory_with_each_other(tiny_bilm: BiLM) -> None:
     """Without it keeping one sentence would keep its whole batch, and changing it change others."""
     first, second = embedder_of(tiny_bilm).embed_batch([["a", "b"], ["a", "b"]])[0]
