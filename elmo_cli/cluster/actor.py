@@ -64,6 +64,7 @@ class EmbedActor:
             "worker": self._who,
             "error": "",
             "hint": "",
+            "begun": time.time(),
         }
         try:
             if error := self._error or piece.error:

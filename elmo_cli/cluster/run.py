@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -128,16 +129,21 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster, left: set[int]) -> Ite
                 yield {"piece": pickle.dumps(piece)}
 
     work = ray.data.from_items([{"all": 0}]).flat_map(read, num_cpus=0)
-    done = work.map_batches(
-        EmbedActor,
-        fn_constructor_args=(job, found, home, None if cluster.gpus else cluster.threads),
-        batch_size=1,
-        # One at a time: with more of them waiting at a worker, its death would count against all.
-        compute=ray.data.ActorPoolStrategy(size=cluster.workers, max_tasks_in_flight_per_actor=1),
-        max_task_retries=_RETRIES,
-        num_cpus=cluster.threads,
-        num_gpus=cluster.gpus,
-    )
+    with warnings.catch_warnings():
+        # Of `max_task_retries`, which Ray 2.64 is to take away; setup.cfg stops before it.
+        warnings.simplefilter("ignore")
+        done = work.map_batches(
+            EmbedActor,
+            fn_constructor_args=(job, found, home, None if cluster.gpus else cluster.threads),
+            batch_size=1,
+            # One at a time: of those that wait at a worker, its death would count against all.
+            compute=ray.data.ActorPoolStrategy(
+                size=cluster.workers, max_tasks_in_flight_per_actor=1
+            ),
+            max_task_retries=_RETRIES,
+            num_cpus=cluster.threads,
+            num_gpus=cluster.gpus,
+        )
     yield from done.iter_rows()
 
 
@@ -153,6 +159,7 @@ def _given_up(job: EmbedJob, found: Survey, number: int) -> Row:
         "worker": "",
         "error": "given up, since every worker died at it",
         "hint": "if for lack of memory, let there be fewer workers, or a smaller --batch-size",
+        "begun": 0.0,
         "seconds": 0.0,
     }
 

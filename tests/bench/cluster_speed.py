@@ -198,16 +198,17 @@ def one_process(corpus: str, out: str, model: str | None) -> Steady:
 def on_cluster(corpus: str, out: str, model: str | None) -> ClusterRun:
     """`elmo embed --engine ray --workers 2 --threads 1`."""
     logging.disable(logging.WARNING)  # of Ray, about its own
-    rows: list[tuple[float, dict[str, Any]]] = []
+    rows: list[tuple[float, dict[str, Any]]] = []  # by the worker's clock: rows arrive in heaps
     looked: list[float] = []
-    begun = time.monotonic()
+    begun = time.time()
     run_on_cluster(
         EmbedJob((corpus,), out, model=model),
         Cluster(workers=WORKERS, threads=1),
-        begin=lambda n_tokens, n_shards: looked.append(time.monotonic()),
-        advance=lambda row: rows.append((time.monotonic(), row)),
+        begin=lambda n_tokens, n_shards: looked.append(time.time()),
+        advance=lambda row: rows.append((row["begun"] + row["seconds"], row)),
     )
-    ended = time.monotonic()
+    ended = time.time()
+    rows.sort(key=lambda done: done[0])
     missing = [row["error"] for _, row in rows if row["error"]]
     if missing:
         sys.exit(f"shards are missing: {missing[0]}")
