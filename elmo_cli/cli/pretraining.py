@@ -53,7 +53,13 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
     quiet = given["quiet"] or not team.is_first
     if settings.precision == "bf16":
         warn_of_slow_bf16(team.device, quiet=quiet)
-    last: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
+    report = _reporter(settings, quiet)
+
+    def keep(line: dict[str, Any]) -> None:
+        lines.append(line)
+        report(line)
+
     progress = pretrain(
         given["texts"],
         Path(given["output"]),
@@ -67,7 +73,8 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
         overwrite=given["overwrite"],
         resume=given["resume"],
         notes=notes,
-        report=_reporter(last, quiet),
+        report=keep,
+        say=lambda line: console.note(line, quiet=quiet),
         recipe=_recipe(ctx),
         team=team,
     )
@@ -80,13 +87,14 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
             "epochs": round(progress.epochs, 3),
             "tokens": progress.tokens,
             "seconds": round(progress.seconds, 1),
-            "heldout": last[-1]["heldout"] if last else None,
+            "heldout": _last(lines, "heldout"),
         }
         click.echo(json.dumps(facts))
-    console.note(
-        f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s",
-        quiet=quiet,
-    )
+    end = f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
+    loss = _last(lines, "loss")
+    if loss is not None and not given["heldout"]:
+        end += f", loss {loss:.3f}; `--heldout FILE` would tell its perplexity"
+    console.note(end, quiet=quiet)
     refuse_skipped(notes)
 
 
@@ -151,16 +159,21 @@ def _options(given: dict[str, Any], named: set[str]) -> Options | None:
     )
 
 
-def _reporter(last: list[dict[str, Any]], quiet: bool) -> Callable[[dict[str, Any]], None]:
-    """Says how far training is; keeps the lines with held-out figures in `last`."""
+def _last(lines: list[dict[str, Any]], name: str) -> Any:
+    """The last of the log's facts of a kind."""
+    return next((line[name] for line in reversed(lines) if name in line), None)
+
+
+def _reporter(settings: TrainSettings, quiet: bool) -> Callable[[dict[str, Any]], None]:
+    """Says how far training is."""
     said = -_LINE_EVERY_S
+    limit = f" of {settings.max_seconds:,.0f}" if settings.max_seconds else ""
 
     def report(line: dict[str, Any]) -> None:
         nonlocal said
-        at = f"step {line['step']:,}, {line['tokens']:,} tokens, {line['seconds']:,.0f} s"
+        at = f"step {line['step']:,}, {line['tokens']:,} tokens, {line['seconds']:,.0f}{limit} s"
         measured = line.get("heldout")
         if measured:
-            last.append(line)
             console.note(
                 f"{at}: held-out perplexity {measured['average']:.1f} "
                 f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})",

@@ -53,7 +53,8 @@ def tokenize(**given: Any) -> None:
     from elmo_cli.cli import console
     from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
     from elmo_cli.embed.apart import check_apart
-    from elmo_cli.text.formats import Notes, read_sentences
+    from elmo_cli.errors import UsageError
+    from elmo_cli.text.formats import InputSettings, Notes, format_of, read_sentences
     from elmo_cli.text.new_text import check_new, write_text
 
     output, quiet, notes = given["output"], given["quiet"], Notes()
@@ -68,6 +69,12 @@ def tokenize(**given: Any) -> None:
             n_tokens += len(sentence.tokens)
             yield f"{sentence.text}\n"
 
+    for name in given["texts"]:
+        if (kind := format_of(name, InputSettings())) != "plain":
+            raise UsageError(
+                f"{name}: {kind} by its name, which is no raw text",
+                "`elmo embed` reads it as it is; `elmo tokenize - < FILE` takes any as raw text",
+            )
     reading = reading_of({**given, **_RAW})
     sentences = read_sentences(given["texts"], reading, notes)
     check_apart(output, given["texts"])

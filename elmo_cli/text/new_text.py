@@ -28,7 +28,7 @@ def check_new(path: Name, *, overwrite: bool = False) -> None:
         )
     if os.path.isfile(path) and not overwrite:
         raise OutputError(
-            f"{os.fspath(path)}: exists already", "`--overwrite` replaces it, or name another file"
+            f"{os.fspath(path)}: exists", "`--overwrite` replaces it, or name another file"
         )
 
 

@@ -73,6 +73,7 @@ def pretrain(
     resume: bool = False,
     notes: Notes | None = None,
     report: Callable[[dict[str, Any]], None] = lambda line: None,
+    say: Callable[[str], None] = lambda line: None,
     recipe: Recipe | None = None,
     team: Team | None = None,
 ) -> Progress:
@@ -88,6 +89,7 @@ def pretrain(
         overwrite: begin anew where the folder holds a run already.
         resume: go on with the run in `folder`.
         report: called with each line of the log.
+        say: called with what was found, in words.
         recipe: what is written into the folder, so that the run can be repeated.
         team: the processes that train together; None for this one alone, on the CPU.
     Raises:
@@ -121,6 +123,8 @@ def pretrain(
         if heldout
         else None
     )
+    text = f"text: {corpus.n_sentences:,} sentences, {corpus.n_tokens:,} tokens"
+    say(f"{text}; held out {measured.n_tokens:,} tokens" if measured else text)
     bilm, head, types = _first_weights(folder, start, options, corpus, settings, resume=resume)
     bilm, head = bilm.to(team.device), head.to(team.device)
     trainer = Trainer(bilm, head, types, corpus, measured, settings, folder, report, team)

@@ -60,12 +60,22 @@ def test_an_old_file_stays(raw: Path, tmp_path: Path) -> None:
     out.write_text("old\n")
     done = elmo("tokenize", raw, "-o", out)
     assert done.code == 1
-    assert done.err.splitlines()[0] == f"error: {out}: exists already"
+    assert done.err.splitlines()[0] == f"error: {out}: exists"
     assert out.read_text() == "old\n"
     assert elmo("tokenize", raw, "-o", raw, "-f").code == 2
     assert raw.read_text() == RAW
     made("tokenize", raw, "-o", out, "-f")
     assert out.read_text() == TOKENS
+
+
+def test_what_is_split_already_is_refused(tmp_path: Path) -> None:
+    """Columns and braces would become tokens."""
+    path = tmp_path / "a.conllu.gz"
+    path.touch()
+    done = elmo("tokenize", path)
+    assert done.code == 2
+    assert done.err.splitlines()[0] == f"error: {path}: conllu by its name, which is no raw text"
+    assert elmo("tokenize", "-", stdin=b"One.\n").out == b"One .\n"
 
 
 def test_a_line_that_cannot_be_read(tmp_path: Path) -> None:

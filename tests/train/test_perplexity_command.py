@@ -134,7 +134,7 @@ def test_a_table_is_not_overwritten_unasked(
     """Nothing that is there may be lost, the text and the model least of all."""
     table = tmp_path / "table.tsv"
     table.write_text("mine")
-    refused(run(text, "-m", model, "--sentences", table), "table.tsv: exists already", "overwrite")
+    refused(run(text, "-m", model, "--sentences", table), "table.tsv: exists", "overwrite")
     assert table.read_text() == "mine"
     assert run(text, "-m", model, "--sentences", table, "-f")[0] == 0
     assert table.read_text().startswith("source\t")

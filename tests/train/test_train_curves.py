@@ -43,7 +43,7 @@ def test_a_picture_shows_losses_and_perplexities(folder: Path, tmp_path: Path) -
     png = tmp_path / "curves.png"
     run(folder, "-o", png)
     assert png.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="exists"):
         run(folder, "-o", png)
 
 

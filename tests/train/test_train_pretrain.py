@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,22 @@ def test_a_model_folder_comes_out(text: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError):  # of other weights than those that are trained next
         run(text, "-o", out, "--resume", "--max-steps", "5", "--rate", "1e30", *SIZES)
     assert not (out / "state.hdf5").exists()
+
+
+def test_a_run_says_what_it_read_and_how_it_ended(text: Path, tmp_path: Path) -> None:
+    """Without held-out text the loss is all that tells whether anything was learned."""
+    words = ("--max-steps", "2", "--log-steps", "1", *SIZES)
+    first, *_, last = run(text, "-o", tmp_path / "m", *words).stderr.splitlines()
+    assert first == "text: 120 sentences, 1,080 tokens"
+    assert re.fullmatch(
+        r".*/m: trained on 160 tokens in \d+ s, loss \d\.\d{3}; "
+        "`--heldout FILE` would tell its perplexity",
+        last,
+    )
+    words = ("--heldout", text, *words)
+    first, *_, last = run(text, "-o", tmp_path / "n", *words).stderr.splitlines()
+    assert first == "text: 120 sentences, 1,080 tokens; held out 1,080 tokens"
+    assert re.fullmatch(r".*/n: trained on 160 tokens in \d+ s", last)
 
 
 def test_raw_text_is_tokenised(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_nothing_is_overwritten_unasked(run: Command, text: Path, tmp_path: Path
     """A vocabulary that changes under a softmax makes it worthless."""
     out = tmp_path / "vocab.txt"
     out.write_text("mine")
-    refused(run(text, "-o", out), "vocab.txt: exists already", "`--overwrite`")
+    refused(run(text, "-o", out), "vocab.txt: exists", "`--overwrite`")
     assert out.read_text() == "mine"
     refused(run(text, "-o", text, "-f"), "is one of the inputs", "-o", code=2)
     assert text.read_text() == TEXT
