@@ -24,8 +24,7 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
-_ROWS, _ROWS_OF_LARGE = 64, 128
-_LARGE_BYTES = 1 << 24  # of an LSTM's recurrent weights: no cache keeps them from step to step
+_ROWS = 256  # of a batch, where the state is free
 BATCH_TOKENS = 16_384  # rows times longest row of a batch
 
 
@@ -40,7 +39,7 @@ class Embedder:
         pool: None, or "mean" or "max" over the tokens of a sentence.
         bare: whether a single layer loses its axis.
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
-            None for 64, and for 128 where the model is as large as the original and the state free.
+            None for 64 with it, and for 256 otherwise.
         engine: "fast", or "plain" for the model as it stands.
         precision: of the LSTMs' products: "float32", "bf16" or "int8", see `engine.products`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
@@ -71,10 +70,11 @@ class Embedder:
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
         if batch_size is None:
-            batch_size = _rows(bilm, state)
+            batch_size = CARRIED_ROWS if state == "carry" else _ROWS
         if batch_size < 1:
             raise UsageError(
-                f"--batch-size {batch_size}: at least 1 is needed", "64 is the default"
+                f"--batch-size {batch_size}: at least 1 is needed",
+                f"{_ROWS} is the default, with `--state carry` {CARRIED_ROWS}",
             )
         self.bilm, self.state, self.batch_size = bilm, state, batch_size
         self.precision = precision
@@ -285,15 +285,6 @@ class Embedder:
             "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
             "`--resume` goes on after the last block that was written",
         )
-
-
-def _rows(bilm: BiLM, state: str) -> int:
-    """Rows of a batch where none are asked for: few fit the caches, many share large weights."""
-    if state == "carry":
-        return CARRIED_ROWS
-    options = bilm.options
-    weights_bytes = 4 * options.projection * 4 * options.cell
-    return _ROWS_OF_LARGE if weights_bytes >= _LARGE_BYTES else _ROWS
 
 
 def _sentence(tokens: Sequence[str], key: int) -> Sentence:

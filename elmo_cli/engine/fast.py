@@ -26,6 +26,7 @@ from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch, Ids
 
 _CHUNK_TOKENS = 1024  # tokens whose input products are held at a time
+_TYPES_BYTES = 1 << 28  # of the first layer's input products, in a direction, if held for each type
 
 
 class FastEngine:
@@ -216,7 +217,7 @@ class _Layer:
         gates = spaced_room(x, heights[0], 4 * self.cell)  # (batch, 4 * cell)
         inner = x.new_empty(heights[0], self.cell)  # (batch, cell)
         chunks = _chunks(heights)
-        if numbers is not None and len(x) > _CHUNK_TOKENS:
+        if numbers is not None and len(x) * 4 * self.cell * x.element_size() > _TYPES_BYTES:
             x, numbers = x.index_select(0, numbers), None
         n_room = max(map(sum, chunks)) if numbers is None else len(x)
         room = spaced_room(x, n_room, 4 * self.cell)  # (token or type, 4 * cell)

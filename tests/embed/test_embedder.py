@@ -134,19 +134,13 @@ def test_stream_carries_over_blocks(
     close([array for _, array in embedder.stream(given)], expected)
 
 
-def test_rows_follow_the_size_of_the_model(
-    tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More of them share weights that no cache holds; those of a carried state are of its kind."""
-    given = [[f"w{n}"] * (1 + n % 5) for n in range(150)]
-    usual = embedder_of(tiny_bilm)
-    assert usual.batch_size == 64
-    monkeypatch.setattr("elmo_cli.embed.embedder._LARGE_BYTES", 1)
-    large = embedder_of(tiny_bilm)
-    assert large.batch_size == 128
-    assert embedder_of(tiny_bilm, batch_size=7).batch_size == 7
+def test_rows_where_none_are_asked_for(tiny_bilm: BiLM) -> None:
+    """Many where they only share the work; those of a carried state decide about the vectors."""
+    given = [[f"w{n}"] * (1 + n % 5) for n in range(300)]
+    usual, few = embedder_of(tiny_bilm), embedder_of(tiny_bilm, batch_size=7)
+    assert (usual.batch_size, few.batch_size) == (256, 7)
     assert embedder_of(tiny_bilm, state="carry").batch_size == 64
-    close(large.embed_batch(given)[0], usual.embed_batch(given)[0])
+    close(few.embed_batch(given)[0], usual.embed_batch(given)[0])
 
 
 def test_write_says_what_the_embedder_did(

@@ -168,14 +168,17 @@ def test_layer_0_is_the_token_vector_twice(engine: str, tiny_bilm: BiLM) -> None
             close(found[0, :, :8], vectors)
 
 
+@pytest.mark.parametrize("types_bytes", [0, 1 << 28])
 @pytest.mark.parametrize("n_tokens", [1, 3, 7, 10**6])
 def test_borders_of_the_pieces_change_nothing(
-    n_tokens: int, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+    n_tokens: int, types_bytes: int, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it a step at the end of a piece of input products could be lost or read twice."""
+    """Without it a step at the end of a piece of input products could be lost or read twice,
+    where the first layer has them for each type as where it has not."""
     sentences = [*SENTENCES, "a b c d e f g h i j k l m n o p q r s t u v w x y z"]
     expected, expected_left = run(choose_engine("plain", odd_bilm, CPU), sentences)
     monkeypatch.setattr(fast, "_CHUNK_TOKENS", n_tokens)
+    monkeypatch.setattr(fast, "_TYPES_BYTES", types_bytes)
     layers, left = run(choose_engine("fast", odd_bilm, CPU), sentences)
     for found, wanted in zip(layers, expected, strict=True):
         close(found, wanted)
