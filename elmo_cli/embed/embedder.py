@@ -24,7 +24,7 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
-_ROWS = 256  # of a batch, where the state is free
+_ROWS = 512  # of a batch, where the state is free
 BATCH_TOKENS = 16_384  # rows times longest row of a batch
 
 
@@ -39,7 +39,7 @@ class Embedder:
         pool: None, or "mean" or "max" over the tokens of a sentence.
         bare: whether a single layer loses its axis.
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
-            None for 64 with it, and for 256 otherwise.
+            None for 64 with it, and for 512 otherwise.
         engine: "fast", or "plain" for the model as it stands.
         precision: of the LSTMs' products: "float32", "bf16" or "int8", see `engine.products`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".

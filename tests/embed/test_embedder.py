@@ -136,9 +136,9 @@ def test_stream_carries_over_blocks(
 
 def test_rows_where_none_are_asked_for(tiny_bilm: BiLM) -> None:
     """Many where they only share the work; those of a carried state decide about the vectors."""
-    given = [[f"w{n}"] * (1 + n % 5) for n in range(300)]
+    given = [[f"w{n}"] * (1 + n % 5) for n in range(600)]
     usual, few = embedder_of(tiny_bilm), embedder_of(tiny_bilm, batch_size=7)
-    assert (usual.batch_size, few.batch_size) == (256, 7)
+    assert (usual.batch_size, few.batch_size) == (512, 7)
     assert embedder_of(tiny_bilm, state="carry").batch_size == 64
     close(few.embed_batch(given)[0], usual.embed_batch(given)[0])
 
