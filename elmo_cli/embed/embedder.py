@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ from elmo_cli.text.settings import InputSettings
 
 _ROWS = 512  # of a batch, where the state is free
 BATCH_TOKENS = 16_384  # rows times longest row of a batch
+
+Result = TypeVar("Result")
 
 
 class Embedder:
@@ -192,8 +194,7 @@ class Embedder:
         arrays = [self._empty() for _ in rows]
         vectors = self._guarded(lambda: self.engine.token_vectors(types.types), sentences)
 
-        def run(batch: Batch, start: State | None) -> State:
-            layers, left = self._run(batch, vectors, start, sentences)
+        def keep(batch: Batch, layers: Tensor) -> None:
             inner = (batch.lengths - 2).tolist()
             kept = self.output.of(layers)
             if not self.output.holds(kept):
@@ -202,17 +203,31 @@ class Embedder:
             for position, piece in zip(batch.positions.tolist(), pieces, strict=True):
                 if piece.shape[0]:
                     arrays[position] = self.output.sentence(piece)
-            return left
+
+        def read_alike(batch: Batch) -> None:
+            def part(rows: slice) -> Tensor:
+                some = batch.part(rows)
+                return self.engine.run_alike(some, vectors, self.start, highest=self._highest)
+
+            keep(batch, _joined(self._in_parts(batch, part, sentences), 0))
+
+        def read_on(batch: Batch, start: State) -> State:
+            def part(rows: slice) -> tuple[Tensor, State]:
+                return self.engine.run(batch.part(rows), vectors, start.rows(rows))
+
+            layers, left = zip(*self._in_parts(batch, part, sentences), strict=True)
+            keep(batch, _joined(layers, 0))
+            return State(_joined([s.h for s in left], 2), _joined([s.c for s in left], 2))
 
         if self.state in ("zero", "warm"):
-            run_free(rows, run, start=self.start, batch_size=batch_size, batch_tokens=BATCH_TOKENS)
+            run_free(rows, read_alike, batch_size=batch_size, batch_tokens=BATCH_TOKENS)
             return arrays, None
         if state is None:
             state = State.zeros(self.bilm.options, 1, device=self.device)
         state = state.to(self.device)
         if self.state == "carry":
-            return arrays, run_carried(rows, run, state=state, batch_size=batch_size)
-        return arrays, run_documents(rows, sentences, run, state=state)
+            return arrays, run_carried(rows, read_on, state=state, batch_size=batch_size)
+        return arrays, run_documents(rows, sentences, read_on, state=state)
 
     def _beyond(
         self, pieces: Sequence[Tensor], batch: Batch, sentences: Sequence[Sentence]
@@ -241,28 +256,28 @@ class Embedder:
         n_layers, dim = 1 + self.bilm.options.n_layers, self.bilm.options.dim
         return self.output.sentence(self.output.of(torch.empty(0, n_layers, dim)))
 
-    def _run(
-        self, batch: Batch, vectors: Tensor, state: State | None, sentences: Sequence[Sentence]
-    ) -> tuple[Tensor, State]:
-        """Run a batch, in halves where the device's memory asks for it."""
-        n_rows = len(batch.rows)
-        if n_rows == 1 or self._fits(batch):
-            try:
-                return self.engine.run(batch, vectors, state, highest=self._highest)
-            except RuntimeError as error:
-                if not is_out_of_memory(error) or n_rows == 1:
-                    raise self._out_of_memory(error, sentences[int(batch.positions[0])]) from error
-                if self.device.type == "cuda":
-                    torch.cuda.empty_cache()
-                self._most_tokens = n_rows * int(batch.lengths.max()) // 2
-        half = n_rows // 2
-        parts = []
-        for start, stop in ((0, half), (half, n_rows)):
-            of_part = None if state is None else state.rows(slice(start, stop))
-            parts.append(self._run(batch.part(start, stop), vectors, of_part, sentences))
-        (layers_a, left_a), (layers_b, left_b) = parts
-        left = State(torch.cat([left_a.h, left_b.h], 2), torch.cat([left_a.c, left_b.c], 2))
-        return torch.cat([layers_a, layers_b]), left
+    def _in_parts(
+        self, batch: Batch, compute: Callable[[slice], Result], sentences: Sequence[Sentence]
+    ) -> list[Result]:
+        """What `compute` makes of the rows of a batch, in parts where the device's memory asks."""
+        parts, start, stop = [], 0, len(batch.rows)
+        while start < len(batch.rows):
+            part = batch.part(slice(start, stop))
+            n_rows = len(part.rows)
+            if n_rows == 1 or self._fits(part):
+                try:
+                    parts.append(compute(slice(start, stop)))
+                    start, stop = stop, len(batch.rows)
+                    continue
+                except RuntimeError as error:
+                    if not is_out_of_memory(error) or n_rows == 1:
+                        where = sentences[int(part.positions[0])]
+                        raise self._out_of_memory(error, where) from error
+                    if self.device.type == "cuda":
+                        torch.cuda.empty_cache()
+                    self._most_tokens = n_rows * int(part.lengths.max()) // 2
+            stop = start + n_rows // 2
+        return parts
 
     def _fits(self, batch: Batch) -> bool:
         """False once a batch of this size has met the end of a GPU's memory."""
@@ -285,6 +300,11 @@ class Embedder:
             "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
             "`--resume` goes on after the last block that was written",
         )
+
+
+def _joined(parts: Sequence[Tensor], dim: int) -> Tensor:
+    """Parts of a batch in one; mostly there is one part, which is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim)
 
 
 def _sentence(tokens: Sequence[str], key: int) -> Sentence:

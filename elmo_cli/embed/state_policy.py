@@ -16,13 +16,13 @@ from elmo_cli.text.sentence import Sentence
 STATES = ("zero", "warm", "carry", "document")
 _BORDERS = 2  # tokens of a row that are the borders of the sentence
 
-Run = Callable[[Batch, State | None], State]
+Run = Callable[[Batch, State], State]
 
 
 def run_free(
-    rows: Sequence[Ids], run: Run, *, start: State | None, batch_size: int, batch_tokens: int
+    rows: Sequence[Ids], run: Callable[[Batch], None], *, batch_size: int, batch_tokens: int
 ) -> None:
-    """Each sentence from the same state: "zero" (None) or "warm"; batches by length.
+    """Each sentence from the same state, "zero" or "warm"; batches by length.
 
     Source: an ELMo embedder of AllenNLP that is asked for one sentence only starts from zeros.
     """
@@ -31,9 +31,7 @@ def run_free(
         [rows[p] for p in filled], batch_size=batch_size, batch_tokens=batch_tokens
     )
     for batch in batches:
-        n_rows = len(batch.rows)
-        placed = Batch(batch.rows, np.array([filled[p] for p in batch.positions], np.int64))
-        run(placed, None if start is None else start.repeat(n_rows))
+        run(Batch(batch.rows, np.array([filled[p] for p in batch.positions], np.int64)))
 
 
 def run_carried(rows: Sequence[Ids], run: Run, *, state: State, batch_size: int) -> State:

@@ -22,18 +22,27 @@ class Engine(Protocol):
     def token_vectors(self, types: Sequence[str]) -> Tensor:
         """Vectors of types without context, (type, projection), on the engine's device."""
 
-    def run(
-        self, batch: Batch, vectors: Tensor, state: State | None, *, highest: int | None = None
-    ) -> tuple[Tensor, State]:
-        """The layers of a batch.
+    def run(self, batch: Batch, vectors: Tensor, state: State) -> tuple[Tensor, State]:
+        """The layers of rows that go on from states of their own, and where they stop.
 
         Args:
             batch: rows whose numbers index `vectors`.
             vectors: (type, projection), from `token_vectors`.
-            state: one row for each row of the batch; zeros when None.
+            state: one row for each row of the batch.
+        Returns:
+            Layers (token, layer, dim), row after row in the order of the batch and without the
+            borders; and the state that each row left.
+        """
+
+    def run_alike(
+        self, batch: Batch, vectors: Tensor, start: State | None, *, highest: int | None = None
+    ) -> Tensor:
+        """The layers of rows that all begin in the same state; where they stop is not asked for.
+
+        Args:
+            batch, vectors: as for `run`.
+            start: a single row; zeros when None.
             highest: the highest layer that is wanted, 0 for token vectors alone; None for all.
         Returns:
-            Layers (token, layer, dim) up to the highest, row after row in the order of the batch
-            and without the borders; and the state that each row left, that of layers beyond the
-            highest being anything.
+            Layers (token, layer, dim) up to the highest, in the order of `run`.
         """

@@ -1,8 +1,9 @@
 """The fast engine: the same numbers as the plain one, with known work skipped.
 
 Rows stand in the order of their lengths and are packed: a step of the LSTM has as many rows as are
-still running, and no product ever sees padding. The products with the input are taken out of the
-loop over time, many tokens at once; what is left in the loop works in place.
+still running, and no product ever sees padding; rows that begin alike are one as long as they are,
+see `packing`. The products with the input are taken out of the loop over time, many tokens at once;
+what is left in the loop works in place.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_cli.engine.packing import Packing
 from elmo_cli.engine.products import Product, product, spaced_room
 from elmo_cli.engine.short_cnn import ShortCNN
 from elmo_cli.engine.side_by_side import side_by_side
@@ -30,7 +32,7 @@ _TYPES_BYTES = 1 << 28  # of the first layer's input products, in a direction, i
 
 
 class FastEngine:
-    """Types once, input products at once, no padding.
+    """Types once, beginnings once, input products at once, no padding.
 
     Args:
         bilm: the model; its weights move to the device.
@@ -59,102 +61,65 @@ class FastEngine:
         return self._cache.vectors(types)
 
     @torch.inference_mode()
-    def run(
-        self, batch: Batch, vectors: Tensor, state: State | None, *, highest: int | None = None
-    ) -> tuple[Tensor, State]:
+    def run(self, batch: Batch, vectors: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Engine.run`."""
-        packing = _Packing.of(batch, self._device)
-        order = packing.order  # (batch,)
-        n_rows, options = len(batch.rows), self.options
-        if state is None:
-            state = State.zeros(options, n_rows, device=self._device)
-        sorted_state = state.rows(order)
-        n_tokens = int(packing.inner.shape[0])
-        dim, projection = options.dim, options.projection
-        n_lstms = options.n_layers if highest is None else highest
+        order = _longest_first(batch)
+        order_t = torch.from_numpy(order).to(self._device)  # (batch,)
+        state = state.rows(order_t)  # a copy, which is changed in place
+        packings = [
+            Packing.of_rows(batch, order, backward=backward, device=self._device)
+            for backward in (False, True)
+        ]
+        layers = self._read(packings, vectors, state, None)
+        left = State(torch.empty_like(state.h), torch.empty_like(state.c))
+        left.h[:, :, order_t], left.c[:, :, order_t] = state.h, state.c
+        return layers, left
+
+    @torch.inference_mode()
+    def run_alike(
+        self, batch: Batch, vectors: Tensor, start: State | None, *, highest: int | None = None
+    ) -> Tensor:
+        """See `Engine.run_alike`."""
+        order = _longest_first(batch)
+        if start is None:
+            start = State.zeros(self.options, 1, device=self._device)
+        packings = [
+            Packing.of_prefixes(batch, order, backward=backward, device=self._device)
+            for backward in (False, True)
+        ]
+        return self._read(packings, vectors, State(start.h.clone(), start.c.clone()), highest)
+
+    def _read(
+        self, packings: list[Packing], vectors: Tensor, state: State, highest: int | None
+    ) -> Tensor:
+        """Layers (token, layer, dim); `state` is changed in place where rows stay by themselves."""
+        dim, projection = self.options.dim, self.options.projection
+        n_lstms = self.options.n_layers if highest is None else highest
+        n_tokens = len(packings[0].inner)
         layers = vectors.new_empty(n_tokens, 1 + n_lstms, dim)  # (token, layer, dim)
-        of_types = vectors.index_select(0, packing.types)  # (type, projection)
-        inner = of_types.index_select(0, packing.numbers[packing.inner])  # (token, projection)
-        layers[:, 0, :projection], layers[:, 0, projection:] = inner, inner
-        left_h, left_c = torch.empty_like(state.h), torch.empty_like(state.c)
 
         def read(direction: int) -> None:
-            back = packing.inner if direction == 0 else packing.inner_turned
+            packing = packings[direction]
             half = slice(0, projection) if direction == 0 else slice(projection, dim)
-            numbers = packing.numbers if direction == 0 else packing.numbers[packing.turned]
-            inputs = of_types
+            types, numbers = torch.unique(packing.numbers, return_inverse=True)
+            inputs = vectors.index_select(0, types)  # (type, projection)
+            layers[:, 0, half] = inputs.index_select(0, numbers[packing.inner])
+            chosen: Tensor | None = numbers
             for k, layer in enumerate(self._directions[direction][:n_lstms]):
-                h = sorted_state.h[k, direction].clone()  # (batch, projection)
-                c = sorted_state.c[k, direction].clone()  # (batch, cell)
-                chosen = numbers if k == 0 else None
-                outputs = layer.run(inputs, chosen, packing.heights, h, c)  # (packed, projection)
-                left_h[k, direction, order], left_c[k, direction, order] = h, c
-                if options.skip and k > 0:
+                h, c = state.h[k, direction], state.c[k, direction]
+                outputs = layer.run(inputs, chosen, packing, h, c)  # (packed, projection)
+                if self.options.skip and k > 0:
                     outputs += inputs
-                inputs = outputs
-                layers[:, 1 + k, half] = inputs.index_select(0, back)
+                inputs, chosen = outputs, None
+                layers[:, 1 + k, half] = inputs.index_select(0, packing.inner)
 
         side_by_side([partial(read, 0), partial(read, 1)], self._device)
-        return layers, State(left_h, left_c)
+        return layers
 
 
-@dataclass(frozen=True)
-class _Packing:
-    """Rows of a batch, longest first, laid one time step after the other.
-
-    Attributes:
-        order: the batch's row for each sorted row, (batch,).
-        heights: rows that run at each step, from many to few.
-        types: the batch's distinct types, numbers among those of the block, (type,).
-        numbers: place in `types` of each packed token, in the forward direction's order, (packed,).
-        turned: for each place in the reading order of the backward direction its place in that of
-            the forward direction, (packed,).
-        inner: packed places of the tokens without borders, in the order of the batch, (token,).
-        inner_turned: the same for the backward direction's order.
-    """
-
-    order: Tensor
-    heights: list[int]
-    types: Tensor
-    numbers: Tensor
-    turned: Tensor
-    inner: Tensor
-    inner_turned: Tensor
-
-    @classmethod
-    def of(cls, batch: Batch, device: torch.device) -> _Packing:
-        lengths = batch.lengths
-        order = np.argsort(-lengths, kind="stable")
-        ordered = lengths[order]  # from long to short
-        steps = np.arange(ordered[0])
-        heights = np.searchsorted(-ordered, -steps, side="left")  # rows with length > step
-        starts = np.concatenate([[0], np.cumsum(heights)])  # first packed place of a step
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        row, step = _spread(lengths), _counted(lengths)  # (packed,), batch order
-        last = lengths[row] - 1
-        place = starts[step] + rank[row]  # packed place, forward order
-        place_turned = starts[last - step] + rank[row]
-        packed = np.empty(len(place), np.int64)
-        packed[place] = np.concatenate(batch.rows)
-        turned = np.empty(len(place), np.int64)
-        turned[place_turned] = place
-        is_inner = (step > 0) & (step < last)
-        types, numbers = np.unique(packed, return_inverse=True)
-        index = [order, types, numbers, turned, place[is_inner], place_turned[is_inner]]
-        order_t, *rest = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in index)
-        return cls(order_t, heights.tolist(), *rest)
-
-
-def _spread(lengths: Ids) -> Ids:
-    """Number of the row of each token, row after row."""
-    return np.repeat(np.arange(len(lengths)), lengths)
-
-
-def _counted(lengths: Ids) -> Ids:
-    """Place within its row of each token, row after row."""
-    first = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.arange(int(lengths.sum())) - first
+def _longest_first(batch: Batch) -> Ids:
+    """The batch's row for each sorted row."""
+    return np.argsort(-batch.lengths, kind="stable")
 
 
 @dataclass(frozen=True)
@@ -200,46 +165,49 @@ class _Layer:
         )
 
     def run(
-        self, x: Tensor, numbers: Tensor | None, heights: list[int], h: Tensor, c: Tensor
+        self, x: Tensor, numbers: Tensor | None, packing: Packing, h: Tensor, c: Tensor
     ) -> Tensor:
         """Read packed rows.
 
         Args:
-            x: a vector for each packed token, or for each type, (packed or type, projection).
-            numbers: where `x` is of types, the type of each packed token, (packed,).
-            heights: rows that run at each step.
-            h: (batch, projection), changed in place.
-            c: (batch, cell), changed in place.
+            x: a vector for each place, or for each type, (packed or type, projection).
+            numbers: where `x` is of types, the type of each place, (packed,).
+            packing: steps, and how they go on from each other.
+            h: (row, projection), changed in place as long as rows stay by themselves.
+            c: (row, cell), changed in place as `h` is.
         Returns:
-            The output of each packed token, (packed, projection).
+            The output of each place, (packed, projection).
         """
+        heights = packing.heights
         outputs = x.new_empty(sum(heights), h.shape[1])  # (packed, projection)
-        gates = spaced_room(x, heights[0], 4 * self.cell)  # (batch, 4 * cell)
-        inner = x.new_empty(heights[0], self.cell)  # (batch, cell)
+        inner = x.new_empty(max(heights), self.cell)  # (place, cell)
         chunks = _chunks(heights)
         if numbers is not None and len(x) * 4 * self.cell * x.element_size() > _TYPES_BYTES:
             x, numbers = x.index_select(0, numbers), None
         n_room = max(map(sum, chunks)) if numbers is None else len(x)
-        room = spaced_room(x, n_room, 4 * self.cell)  # (token or type, 4 * cell)
+        room = spaced_room(x, n_room, 4 * self.cell)  # (place or type, 4 * cell)
         if numbers is not None:
             self.input.into(x, room)
-        first = 0
+            gates = spaced_room(x, max(heights), 4 * self.cell)  # (place, 4 * cell)
+        step = first = 0
         c.mul_(2)
         for chunk in chunks:
             if numbers is None:
-                tokens = x[first : first + sum(chunk)]  # (token, projection)
-                self.input.into(tokens, room[: len(tokens)])
-            place = 0
+                places = x[first : first + sum(chunk)]  # (place, projection)
+                self.input.into(places, room[: len(places)])
+            start = first
             for n in chunk:
-                z = gates[:n]  # (row, 4 * cell)
+                if (parents := packing.parents[step]) is not None:
+                    h, c = h.index_select(0, parents), c.index_select(0, parents)
                 if numbers is None:
-                    self.recurrent.added(h[:n], room[place : place + n], z)
+                    z = room[first - start : first - start + n]  # (place, 4 * cell)
                 else:
+                    z = gates[:n]
                     torch.index_select(room, 0, numbers[first : first + n], out=z)
-                    self.recurrent.added(h[:n], z, z)
+                self.recurrent.added(h[:n], z, z)
                 self._step(z, h[:n], c[:n], inner[:n])
                 outputs[first : first + n] = h[:n]
-                first, place = first + n, place + n
+                step, first = step + 1, first + n
         c.mul_(0.5)
         return outputs
 

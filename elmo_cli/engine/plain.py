@@ -34,15 +34,21 @@ class PlainEngine:
         return torch.cat(vectors)  # (type, projection)
 
     @torch.inference_mode()
-    def run(
-        self, batch: Batch, vectors: Tensor, state: State | None, *, highest: int | None = None
-    ) -> tuple[Tensor, State]:
+    def run(self, batch: Batch, vectors: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Engine.run`."""
         lengths = torch.from_numpy(batch.lengths).to(self._device)  # (batch,)
         rows = [torch.from_numpy(row) for row in batch.rows]
         numbers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self._device)
         layers, left = self._bilm.layers_of(vectors[numbers], lengths, state)
-        if highest is not None:
-            layers = layers[: highest + 1]  # (layer, batch, token, dim)
         inner = [layers[:, r, 1 : len(row) - 1] for r, row in enumerate(rows)]
         return torch.cat(inner, 1).transpose(0, 1), left  # (token, layer, dim)
+
+    @torch.inference_mode()
+    def run_alike(
+        self, batch: Batch, vectors: Tensor, start: State | None, *, highest: int | None = None
+    ) -> Tensor:
+        """See `Engine.run_alike`."""
+        if start is None:
+            start = State.zeros(self.options, 1, device=self._device)
+        layers, _ = self.run(batch, vectors, start.repeat(len(batch.rows)))
+        return layers if highest is None else layers[:, : highest + 1]  # (token, layer, dim)

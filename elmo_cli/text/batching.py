@@ -51,9 +51,9 @@ class Batch:
         """Tokens of each row with its borders, (batch,)."""
         return np.array([len(row) for row in self.rows], np.int64)
 
-    def part(self, start: int, stop: int) -> Batch:
+    def part(self, rows: slice) -> Batch:
         """Some of the rows, as a batch of its own."""
-        return Batch(self.rows[start:stop], self.positions[start:stop])
+        return Batch(self.rows[rows], self.positions[rows])
 
 
 def batches_by_length(rows: Sequence[Ids], *, batch_size: int, batch_tokens: int) -> list[Batch]:

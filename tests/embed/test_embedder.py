@@ -170,13 +170,20 @@ class SmallMemory:
     def token_vectors(self, types: Sequence[str]) -> Tensor:
         return self._engine.token_vectors(types)
 
-    def run(
-        self, batch: Batch, vectors: Tensor, state: State | None, *, highest: int | None = None
-    ) -> tuple[Tensor, State]:
+    def run(self, batch: Batch, vectors: Tensor, state: State) -> tuple[Tensor, State]:
+        self._try(batch)
+        return self._engine.run(batch, vectors, state)
+
+    def run_alike(
+        self, batch: Batch, vectors: Tensor, start: State | None, *, highest: int | None = None
+    ) -> Tensor:
+        self._try(batch)
+        return self._engine.run_alike(batch, vectors, start, highest=highest)
+
+    def _try(self, batch: Batch) -> None:
         self.tried.append(len(batch.rows))
         if len(batch.rows) > self._n_rows:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-        return self._engine.run(batch, vectors, state, highest=highest)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry", "document"])
@@ -236,7 +243,7 @@ def test_other_errors_of_torch_are_not_hidden(tiny_bilm: BiLM) -> None:
     embedder = embedder_of(tiny_bilm)
 
     class Broken(SmallMemory):
-        def run(self, *given: object, **named: object) -> tuple[Tensor, State]:
+        def run_alike(self, *given: object, **named: object) -> Tensor:
             raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     embedder.engine = Broken(embedder.engine, 1)

@@ -24,6 +24,7 @@ from elmo_cli.text.batching import Batch, Types
 Paired = Callable[..., tuple[BiLM, Oracle]]
 
 CPU = torch.device("cpu")
+ALIKE = ["the cat saw", "the cat saw Zoë .", "the cat", "saw the cat on the mat .", "on the mat ."]
 SENTENCES = ["the cat", "", "Zoë saw the cat that saw Zoë", "a", "", "saw the cat on the mat ."]
 
 
@@ -44,9 +45,23 @@ def run(
 ) -> tuple[list[np.ndarray], State]:
     """Layers (layer, token, dim) of each sentence, and the state that is left."""
     batch, types = batch_of(sentences)
+    if state is None:
+        state = State.zeros(engine.options, len(sentences))
     layers, left = engine.run(batch, engine.token_vectors(types), state)
-    pieces = torch.split(layers, (batch.lengths - 2).tolist())
-    return [piece.transpose(0, 1).numpy() for piece in pieces], left
+    return split(layers, batch), left
+
+
+def run_alike(
+    engine: Engine, sentences: Sequence[str], start: State | None = None
+) -> list[np.ndarray]:
+    """Layers (layer, token, dim) of each sentence, all from one state."""
+    batch, types = batch_of(sentences)
+    return split(engine.run_alike(batch, engine.token_vectors(types), start), batch)
+
+
+def split(layers: torch.Tensor, batch: Batch) -> list[np.ndarray]:
+    pieces = torch.split(layers.cpu(), (batch.lengths - 2).tolist())
+    return [piece.transpose(0, 1).numpy() for piece in pieces]
 
 
 def close(found: object, expected: object, atol: float = ATOL_ORDER) -> None:
@@ -67,6 +82,27 @@ def test_layers_and_state_are_those_of_the_oracle(shape: str, engine: str, paire
         close(layers[r], expected, ATOL[engine, "float32"])
         close(left.h[:, :, r], h, ATOL[engine, "float32"])
         close(left.c[:, :, r], c, ATOL[engine, "float32"])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.usefixtures("seed")
+def test_layers_from_one_state_are_those_of_the_oracle(
+    shape: str, engine: str, paired: Paired
+) -> None:
+    """Without it rows that share their first steps could end up with each other's layers."""
+    bilm, oracle = paired(SHAPES[shape])
+    sentences = [*SENTENCES, *ALIKE]
+    start = random_state(bilm, 1)
+    chosen = choose_engine(engine, bilm, CPU)
+    for begun, of_oracle in (
+        (None, None),
+        (start, (start.h[:, :, 0].double().numpy(), start.c[:, :, 0].double().numpy())),
+    ):
+        layers = run_alike(chosen, sentences, begun)
+        for found, sentence in zip(layers, sentences, strict=True):
+            expected, _ = oracle.read(sentence.split(), of_oracle)
+            assert found.shape == expected.shape
+            close(found, expected, ATOL[engine, "float32"])
 
 
 def test_state_goes_from_batch_to_batch_of_other_sizes(engine: str, odd_bilm: BiLM) -> None:
@@ -114,6 +150,18 @@ def test_fast_is_plain(
     close(left.c, expected_left.c)
 
 
+@given(BATCHES, st.booleans(), st.integers(0, 99))
+def test_fast_is_plain_from_one_state(
+    both: tuple[Engine, Engine], odd_bilm: BiLM, sentences: list[str], from_zero: bool, seed: int
+) -> None:
+    """Without it beginnings that rows have in common could go wrong for some choice of rows."""
+    torch.manual_seed(seed)
+    start = None if from_zero else random_state(odd_bilm, 1)
+    found = run_alike(both[0], sentences, start)
+    for one, other in zip(found, run_alike(both[1], sentences, start), strict=True):
+        close(one, other)
+
+
 @pytest.mark.parametrize("highest", [0, 1, 2, 3])
 @pytest.mark.usefixtures("seed")
 def test_layers_beyond_the_wanted_ones_change_nothing(
@@ -121,11 +169,11 @@ def test_layers_beyond_the_wanted_ones_change_nothing(
 ) -> None:
     """Without it `--layers 1` could be other numbers than layer 1 of `--layers all`."""
     chosen = choose_engine(engine, odd_bilm, CPU)
-    state = random_state(odd_bilm, len(SENTENCES))
+    start = random_state(odd_bilm, 1)
     batch, types = batch_of(SENTENCES)
     vectors = chosen.token_vectors(types)
-    layers, _ = chosen.run(batch, vectors, state)
-    some, _ = chosen.run(batch, vectors, state, highest=highest)
+    layers = chosen.run_alike(batch, vectors, start)
+    some = chosen.run_alike(batch, vectors, start, highest=highest)
     assert some.shape[1] == highest + 1
     np.testing.assert_array_equal(some, layers[:, : highest + 1])
 
@@ -155,6 +203,10 @@ def test_given_state_stays_as_it_is(engine: str, tiny_bilm: BiLM) -> None:
     again, _ = run(choose_engine(engine, tiny_bilm, CPU), SENTENCES, state)
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one, other)
+    start = state.rows(slice(0, 1))
+    run_alike(choose_engine(engine, tiny_bilm, CPU), SENTENCES, start)
+    assert torch.equal(start.h, before.h[:, :, :1])
+    assert torch.equal(start.c, before.c[:, :, :1])
 
 
 def test_layer_0_is_the_token_vector_twice(engine: str, tiny_bilm: BiLM) -> None:
@@ -183,6 +235,10 @@ def test_borders_of_the_pieces_change_nothing(
     for found, wanted in zip(layers, expected, strict=True):
         close(found, wanted)
     close(left.h, expected_left.h)
+    for found, wanted in zip(
+        run_alike(choose_engine("fast", odd_bilm, CPU), sentences), expected, strict=True
+    ):
+        close(found, wanted)
 
 
 def test_types_are_asked_for_in_any_number(engine: str, tiny_bilm: BiLM) -> None:
@@ -237,8 +293,10 @@ def test_on_a_gpu_they_are_those_of_the_oracle(shape: str, engine: str, paired: 
     bilm, oracle = paired(SHAPES[shape])
     chosen = choose_engine(engine, bilm, torch.device("cuda"))
     batch, types = batch_of(SENTENCES)
-    layers, _ = chosen.run(batch, chosen.token_vectors(types), None)
-    pieces = torch.split(layers.cpu(), (batch.lengths - 2).tolist())
-    for piece, sentence in zip(pieces, SENTENCES, strict=True):
-        expected, _ = oracle.read(sentence.split())
-        close(piece.transpose(0, 1), expected, ATOL[engine, "float32"])
+    vectors = chosen.token_vectors(types)
+    layers, _ = chosen.run(batch, vectors, State.zeros(bilm.options, len(SENTENCES), device="cuda"))
+    alike = chosen.run_alike(batch, vectors, None)
+    for found in (split(layers, batch), split(alike, batch)):
+        for piece, sentence in zip(found, SENTENCES, strict=True):
+            expected, _ = oracle.read(sentence.split())
+            close(piece, expected, ATOL[engine, "float32"])

@@ -1,0 +1,140 @@
+"""Packing: what one direction reads of a batch, one time step after the other, without padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_cli.text.batching import Batch, Ids
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The places of a batch in one direction: step after step, in a step longest rows first.
+
+    A place stands for one row, or for all rows that began in the same state and have read the same
+    tokens since: what the LSTMs compute for them is the same.
+
+    Attributes:
+        heights: places of each step.
+        parents: for each step the places of the step before that its own go on from, (place,); of
+            the first step, rows of the state. None where those are the first ones, in order.
+        numbers: the number of the type that is read at each place, (packed,).
+        inner: the place of each token without borders, in the order of the batch, (token,).
+    """
+
+    heights: list[int]
+    parents: list[Tensor | None]
+    numbers: Tensor
+    inner: Tensor
+
+    @classmethod
+    def of_rows(cls, batch: Batch, order: Ids, *, backward: bool, device: torch.device) -> Packing:
+        """Each row by itself, with both borders.
+
+        Args:
+            batch: its rows.
+            order: the batch's row for each sorted row, from long to short; the state is so sorted.
+            backward: whether rows are read from their end.
+            device: of the tensors.
+        """
+        tokens, running = _laid_out(batch, order, backward=backward, n_unread=0)
+        places = np.broadcast_to(np.arange(len(order))[:, None], tokens.shape)
+        heights = running.sum(0).tolist()
+        parents: list[Ids | None] = [None] * len(heights)
+        return cls._of(batch, order, tokens, running, places, heights, parents, backward, device)
+
+    @classmethod
+    def of_prefixes(
+        cls, batch: Batch, order: Ids, *, backward: bool, device: torch.device
+    ) -> Packing:
+        """Rows that all begin in one state: a place for what they have in common.
+
+        The border of the sentence at which a row ends is left out: no token is behind it.
+
+        Args:
+            batch, order, backward, device: as for `of_rows`; the state has a single row.
+        """
+        tokens, running = _laid_out(batch, order, backward=backward, n_unread=1)
+        places, heights, parents = _prefixes(tokens, running.sum(0))
+        return cls._of(batch, order, tokens, running, places, heights, parents, backward, device)
+
+    @classmethod
+    def _of(
+        cls,
+        batch: Batch,
+        order: Ids,
+        tokens: Ids,
+        running: np.ndarray,
+        places: Ids,
+        heights: list[int],
+        parents: list[Ids | None],
+        backward: bool,
+        device: torch.device,
+    ) -> Packing:
+        starts = np.cumsum([0, *heights])
+        packed = starts[:-1] + places  # (sorted row, step)
+        numbers = np.empty(starts[-1], np.int64)
+        numbers[packed[running]] = tokens[running]
+        lengths = batch.lengths
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        n_inner = lengths - 2
+        row = np.repeat(np.arange(len(order)), n_inner)
+        step = 1 + np.arange(len(row)) - np.repeat(np.cumsum(n_inner) - n_inner, n_inner)
+        if backward:
+            step = lengths[row] - 1 - step
+        inner = packed[rank[row], step]
+        there = [None if p is None else torch.from_numpy(p).to(device) for p in parents]
+        return cls(
+            heights, there, torch.from_numpy(numbers).to(device), torch.from_numpy(inner).to(device)
+        )
+
+
+def _laid_out(batch: Batch, order: Ids, *, backward: bool, n_unread: int) -> tuple[Ids, np.ndarray]:
+    """The tokens of sorted rows in the order of reading, (row, step), and where there are any."""
+    lengths = batch.lengths[order] - n_unread
+    running = np.arange(lengths[0]) < lengths[:, None]  # (row, step)
+    tokens = np.zeros(running.shape, np.int64)
+    rows = (batch.rows[r][::-1] if backward else batch.rows[r] for r in order)
+    tokens[running] = np.concatenate([row[: len(row) - n_unread] for row in rows])
+    return tokens, running
+
+
+def _prefixes(tokens: Ids, n_running: Ids) -> tuple[Ids, list[int], list[Ids | None]]:
+    """A place for each different beginning.
+
+    Args:
+        tokens: of rows from long to short, (row, step).
+        n_running: rows that have a token at each step.
+    Returns:
+        The place of each row at each step, (row, step); heights and parents of the steps.
+    """
+    n_rows, n_steps = tokens.shape
+    places = np.zeros((n_rows, n_steps), np.int64)
+    heights: list[int] = []
+    parents: list[Ids | None] = []
+    before = np.zeros(n_rows, np.int64)  # place of each row in the step before
+    beyond = tokens.max() + 1
+    for step, n in enumerate(n_running.tolist()):
+        begun = before[:n] * beyond + tokens[:n, step]
+        _, first, inverse = np.unique(begun, return_index=True, return_inverse=True)
+        turn = np.argsort(first)  # so that places stand in the order of their longest rows
+        number = np.empty_like(turn)
+        number[turn] = np.arange(len(turn))
+        here = number[inverse]
+        parent = before[first[turn]]
+        is_same = np.array_equal(parent, np.arange(len(parent)))
+        heights.append(len(first))
+        parents.append(None if is_same else parent)
+        places[:n, step] = here
+        if len(first) == n:  # nothing is in common from here on
+            places[:, step + 1 :] = np.arange(n_rows)[:, None]
+            heights += n_running[step + 1 :].tolist()
+            parents += [None] * (n_steps - step - 1)
+            break
+        before = here
+    return places, heights, parents
