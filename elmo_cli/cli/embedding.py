@@ -23,6 +23,7 @@ from elmo_cli.embed.run import Summary, embedder_of, output_bytes, run_with
 from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import gib, survey
 from elmo_cli.engine.device import set_threads
+from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import SkippedError, UsageError
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
@@ -56,6 +57,7 @@ def embed_command(settings: dict[str, Any]) -> None:
                 f"--{option}: has no meaning without a cluster", "`--engine ray` runs on one"
             )
     set_threads(threads)
+    keep_freed_memory()
     job = _job(settings, stream)
     _check_stdin(job)
     if job.output == "-":

@@ -15,11 +15,11 @@ from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
+from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import UsageError
 from elmo_cli.text.notes import Notes
 from elmo_cli.train.card import table
 from elmo_cli.train.finetune import finetune
-from elmo_cli.train.memory import keep_freed_memory
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.source_model import SourceNames
 from elmo_cli.train.tuning_job import FineTuned, FinetuneJob

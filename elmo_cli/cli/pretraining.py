@@ -17,10 +17,10 @@ from elmo_cli.cli.recipes import effective_settings, is_given, long_name, take_r
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import set_threads
+from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
-from elmo_cli.train.memory import keep_freed_memory
 from elmo_cli.train.recipe import FILE_NAME, Recipe
 from elmo_cli.train.run import FILTERS, Start, pretrain, refuse_no_run
 from elmo_cli.train.settings import TrainSettings

@@ -18,6 +18,7 @@ from elmo_cli.embed.job import EmbedJob, header
 from elmo_cli.embed.run import embedder_of
 from elmo_cli.embed.survey import Survey
 from elmo_cli.engine.device import set_threads
+from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import ElmoError, ResumeError
 
 Row = dict[str, Any]
@@ -36,6 +37,7 @@ class EmbedActor:
     def __init__(self, job: EmbedJob, found: Survey, home: str, threads: int | None) -> None:
         os.chdir(home)
         set_threads(threads)
+        keep_freed_memory()
         self._job, self._found = job, found
         self._error: ElmoError | None = None
         try:

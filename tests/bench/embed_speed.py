@@ -29,6 +29,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from elmo_cli.embed.blocks import cut
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.engine.device import is_quick_in_bf16
+from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.engine.products import PRECISIONS
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, help="stop reading after so many")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    keep_freed_memory()  # as the command does
     results = []
     for size, text in itertools.product(given.size or ["small"], given.texts):
         with tempfile.TemporaryDirectory() as folder:

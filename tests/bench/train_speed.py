@@ -7,7 +7,7 @@ trained on it. Printed are
 
 - tokens a second, as the log counts them (each is read once in each direction), with the character
   CNN once a distinct type of a window and, to compare, once a token; in bfloat16; and with memory
-  kept as `train/memory.py` does it. Variants take turns, step by step, so that a busy machine slows
+  kept as `engine/memory.py` does it. Variants take turns, step by step, so that a busy machine slows
   all alike; figures are medians, and what counts are their ratios;
 - the share of a step in each part, forward and backward;
 - on a GPU, which is waited for after each part, the share that a step reaches of the rate of a
@@ -26,12 +26,12 @@ import torch
 from torch import Tensor
 
 from elmo_cli.engine.device import choose_device
+from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.train.corpus import Corpus, Window, windows
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.memory import keep_freed_memory
 from elmo_cli.train.run import FILTERS
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.step import Learner

@@ -1,4 +1,4 @@
-"""Memory that a step frees is kept for the next one."""
+"""Memory that is freed is kept for what comes next."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _KEPT, _LARGEST_KEPT = 1 << 30, 1 << 25  # bytes; the second is the most that gl
 def keep_freed_memory() -> bool:
     """Tell glibc to keep what is freed instead of giving it back to the system.
 
-    A step makes and frees some hundred arrays of megabytes. Given back each time, their pages are
-    zeroed anew by the system at each first touch.
+    A batch, or a step of training, makes and frees arrays of megabytes. Given back each time, their
+    pages are zeroed anew by the system at each first touch.
 
     Returns:
         Whether the C library took it; other libraries than glibc do not have these settings.
