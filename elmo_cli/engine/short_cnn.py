@@ -48,13 +48,13 @@ class ShortCNN:
         """The bucket of a type with so many characters, borders of the word counted."""
         return next(n for n in self.buckets if n_characters <= n)
 
-    def __call__(self, ids: Tensor, bucket: int) -> Tensor:
-        """Vectors of types of one bucket.
+    def maxima(self, ids: Tensor, bucket: int) -> Tensor:
+        """The filters' maxima over all places of types of one bucket.
 
         Args:
             ids: (type, max_characters) int64, padding from place `bucket` on.
         Returns:
-            (type, projection).
+            (type, filter).
         """
         places = min(bucket + self._widest, self._full)
         x = self._char_cnn.embedding(ids[:, :places])  # (type, place, char_dim)
@@ -67,4 +67,8 @@ class ShortCNN:
             ).reshape(-1, width * char_dim)  # (type * window, width * char_dim)
             products = (windows @ weight).view(n_types, n_windows, -1)
             maxima.append(products.amax(1) + bias)  # (type, count)
-        return self._char_cnn.after_filters(torch.cat(maxima, 1))
+        return torch.cat(maxima, 1)
+
+    def vectors(self, maxima: Tensor) -> Tensor:
+        """Vectors of types of any length: (type, filter) -> (type, projection)."""
+        return self._char_cnn.after_filters(maxima)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from elmo_cli.engine.side_by_side import side_by_side
+from elmo_cli.text.batching import Ids
 from elmo_cli.text.characters import PADDING, CharacterIds
 
-HEIGHT = 64  # rows of every product, whatever the number of types: see `_same_in_every_row`
+HEIGHT = 64  # rows of every product, whatever the number of types: see `_can_keep`
 _CAPACITY = 65_536  # types that are kept; the rest of a vocabulary is rare by Zipf's law
 
 
@@ -25,8 +27,11 @@ class Vectors(Protocol):
     def bucket(self, n_characters: int) -> int:
         """The bucket of a type with so many characters."""
 
-    def __call__(self, ids: Tensor, bucket: int) -> Tensor:
-        """(HEIGHT, char) -> (HEIGHT, projection)."""
+    def maxima(self, ids: Tensor, bucket: int) -> Tensor:
+        """(HEIGHT, char) -> (HEIGHT, filter), for types of one bucket."""
+
+    def vectors(self, maxima: Tensor) -> Tensor:
+        """(HEIGHT, filter) -> (HEIGHT, projection), for types of any."""
 
 
 class TypeCache:
@@ -58,6 +63,7 @@ class TypeCache:
         self._recent: set[str] = set()  # types asked for since types were last thrown away
         self._kept = torch.empty(0, projection, device=device)  # (place, projection)
         self._keeps: dict[int, bool] = {}  # by bucket
+        self._same_vectors: bool | None = None  # in every row; None before it was tried
         self._passing: set[str] = set()  # types of buckets that can't be kept
 
     def vectors(self, types: Sequence[str]) -> Tensor:
@@ -94,33 +100,38 @@ class TypeCache:
         buckets: dict[int, list[int]] = {}
         for n, n_characters in enumerate((ids != PADDING).sum(1).tolist()):
             buckets.setdefault(self._char_cnn.bucket(n_characters), []).append(n)
-        groups = [
-            (bucket, rows[start : start + HEIGHT])
-            for bucket, rows in sorted(buckets.items())
-            for start in range(0, len(rows), HEIGHT)
-        ]
         for bucket in buckets:
             if bucket not in self._keeps:
-                self._keeps[bucket] = self._same_in_every_row(bucket)
+                self._keeps[bucket] = self._can_keep(bucket)
             if not self._keeps[bucket]:
                 self._passing.update(types[n] for n in buckets[bucket])
+        rows = [(bucket, n) for bucket, numbers in sorted(buckets.items()) for n in numbers]
         first = len(self._places)
         self._reserve(first + len(types))
-        starts = [first, *(first + n for n in accumulate(len(rows) for _, rows in groups))]
 
-        def compute(start: int, bucket: int, rows: list[int]) -> None:
-            padded = self._characters.tokens([""] * HEIGHT)  # (HEIGHT, char)
-            padded[: len(rows)] = ids[rows]
-            vectors = self._char_cnn(torch.from_numpy(padded).to(self._device), bucket)
-            self._kept[start : start + len(rows)] = vectors[: len(rows)]
+        def compute(start: int) -> None:
+            some = rows[start : start + HEIGHT]
+            maxima = [
+                self._maxima(ids[[n for _, n in group]], bucket)
+                for bucket, group in groupby(some, itemgetter(0))
+            ]
+            place = first + start
+            self._kept[place : place + len(some)] = self._vectors(torch.cat(maxima))
 
-        tasks = [
-            partial(compute, start, bucket, rows)
-            for start, (bucket, rows) in zip(starts, groups, strict=False)
-        ]
-        side_by_side(tasks, self._device)
-        met = (types[n] for _, rows in groups for n in rows)
-        self._places.update((t, first + k) for k, t in enumerate(met))
+        side_by_side([partial(compute, k) for k in range(0, len(rows), HEIGHT)], self._device)
+        self._places.update((types[n], first + k) for k, (_, n) in enumerate(rows))
+
+    def _maxima(self, ids: Ids, bucket: int) -> Tensor:
+        """Of at most HEIGHT types of one bucket: (type, char) -> (type, filter)."""
+        padded = self._characters.tokens([""] * HEIGHT)  # (HEIGHT, char)
+        padded[: len(ids)] = ids
+        return self._char_cnn.maxima(torch.from_numpy(padded).to(self._device), bucket)[: len(ids)]
+
+    def _vectors(self, maxima: Tensor) -> Tensor:
+        """Of at most HEIGHT types: (type, filter) -> (type, projection)."""
+        padded = maxima.new_zeros(HEIGHT, maxima.shape[1])  # (HEIGHT, filter)
+        padded[: len(maxima)] = maxima
+        return self._char_cnn.vectors(padded)[: len(maxima)]
 
     def _reserve(self, n_places: int) -> None:
         if n_places > self._kept.shape[0]:
@@ -130,17 +141,23 @@ class TypeCache:
             grown[: self._kept.shape[0]] = self._kept
             self._kept = grown
 
-    def _same_in_every_row(self, bucket: int) -> bool:
+    def _can_keep(self, bucket: int) -> bool:
         """Whether a type of this length has the same vector, bit for bit, in any row."""
-        probe = self._characters.tokens([f"{i:x}tion"[: bucket - 2] for i in range(HEIGHT)])
-        ids = torch.from_numpy(probe).to(self._device)  # (HEIGHT, char)
+        ids = self._characters.tokens([f"{i:x}tion"[: bucket - 2] for i in range(HEIGHT)])
+        probe = torch.from_numpy(ids).to(self._device)  # (HEIGHT, char)
+        maxima = self._same_in_every_row(partial(self._char_cnn.maxima, bucket=bucket), probe)
+        if maxima is None:
+            return False
+        if self._same_vectors is None:
+            vectors = self._same_in_every_row(self._char_cnn.vectors, maxima)
+            self._same_vectors = vectors is not None
+        return self._same_vectors
+
+    def _same_in_every_row(
+        self, compute: Callable[[Tensor], Tensor], rows: Tensor
+    ) -> Tensor | None:
+        """What comes of rows, if each of them comes to the same bits in another place."""
         shift = HEIGHT // 2 - 1
-
-        def straight() -> Tensor:
-            return self._char_cnn(ids, bucket)
-
-        def turned() -> Tensor:
-            return self._char_cnn(ids.roll(shift, 0), bucket)
-
-        one, other = side_by_side([straight, turned], self._device)
-        return torch.equal(one.roll(shift, 0), other)
+        tasks = [partial(compute, rows), partial(compute, rows.roll(shift, 0))]
+        straight, turned = side_by_side(tasks, self._device)
+        return straight if torch.equal(straight.roll(shift, 0), turned) else None

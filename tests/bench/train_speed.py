@@ -7,7 +7,7 @@ trained on it. Printed are
 
 - tokens a second, as the log counts them (each is read once in each direction), with the character
   CNN once a distinct type of a window and, to compare, once a token; in bfloat16; and with memory
-  kept as `engine/memory.py` does it. Variants take turns, step by step, so that a busy machine slows
+  kept as `engine/memory.py` does it. Variants take turns, step by step, so a busy machine slows
   all alike; figures are medians, and what counts are their ratios;
 - the share of a step in each part, forward and backward;
 - on a GPU, which is waited for after each part, the share that a step reaches of the rate of a
