@@ -1,6 +1,6 @@
 """python -m elmo_cli: the same as the command `elmo`."""
 
-from elmo_cli.cli.main import main
+from elmo_cli.cli.main import command
 
 if __name__ == "__main__":
-    main()
+    command()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -79,6 +81,23 @@ def cli(debug: bool) -> None:
       xz -dc corpus.xz | elmo embed - --tokenize -o corpus.hdf5
       elmo inspect corpus.hdf5
     """
+
+
+def command() -> None:
+    """The process of the command `elmo`: `main`, and an end that does not take long.
+
+    Python would take torch's modules apart object by object, which is half a second; the system
+    lets go of all of them at once.
+    """
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # as `main` found, or closed, or None
+            stream.flush()
+    os._exit(code)
 
 
 def main(args: list[str] | None = None) -> None:

@@ -21,7 +21,7 @@ from elmo_cli.cli.main import main
 from elmo_cli.store.journal import read_journal
 
 LONG = ("embed", "-q", "long.txt", "-o", "long.hdf5")
-COMMAND = "from elmo_cli.cli.main import main; main()"
+COMMAND = "from elmo_cli.cli.main import command; command()"
 NO_SPACE = (
     "error: long.hdf5.part: no space left (File too large)\n"
     "hint: free some, then `--resume` (what is committed is kept), or `--dtype float16`\n"
