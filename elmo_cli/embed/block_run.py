@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import h5py
 import numpy as np
 import torch
 
+from elmo_cli.embed.behind import Behind
 from elmo_cli.embed.blocks import Block, cut
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
@@ -19,6 +21,7 @@ from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
 from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import InputError, ResumeError
 from elmo_cli.model.state import State
+from elmo_cli.store.journal import Progress
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
@@ -32,7 +35,7 @@ class Watcher(Protocol):
         """Work begins: tokens in all (None if unknown), tokens that were done before."""
 
     def advance(self, sentences: int, tokens: int) -> None:
-        """A block was written."""
+        """A block was written; called by the thread that writes, behind the one that computes."""
 
     def say(self, message: str) -> None:
         """Something that the user should see once."""
@@ -135,6 +138,17 @@ class BlockRun:
         state = None
         if done.state:
             state = state_from_bytes(done.state, self.embedder.bilm.options)
+        with Behind() as behind:
+            committed = self._work_through(done, state, behind)
+        if committed < done.blocks:
+            raise ResumeError(
+                f"{self.job.output}.part: holds {done.sentences} sentences, the input has fewer",
+                "give the text that the run began with, or `--overwrite` to start anew",
+            )
+
+    def _work_through(self, done: Progress, state: State | None, behind: Behind) -> int:
+        """Compute the blocks that are not committed, each written behind the next one's computing;
+        how many of those that are were found in the text."""
         committed = 0
         for block in self._read():
             self.text_sha256 = block.text_sha256
@@ -146,12 +160,10 @@ class BlockRun:
                 committed += 1
                 self._remember(block, is_last=committed == done.blocks)
                 continue
-            state = self._compute(block, state)
-        if committed < done.blocks:
-            raise ResumeError(
-                f"{self.job.output}.part: holds {done.sentences} sentences, the input has fewer",
-                "give the text that the run began with, or `--overwrite` to start anew",
-            )
+            arrays, state = self._arrays(block, state)
+            kept = b"" if state is None else state_bytes(state)
+            behind.begin(partial(self._write, block, arrays, kept))
+        return committed
 
     def _remember(self, block: Block, *, is_last: bool) -> None:
         for sentence in block.sentences:
@@ -163,16 +175,13 @@ class BlockRun:
                 "give the text that the run began with, or `--overwrite` to start anew",
             )
 
-    def _compute(self, block: Block, state: State | None) -> State | None:
-        arrays, state = self._arrays(block, state)
+    def _write(self, block: Block, arrays: list[Array], state: bytes) -> None:
         for sentence, array in zip(block.sentences, arrays, strict=True):
             self.writer.append(sentence, array)
-        kept = b"" if state is None else state_bytes(state)
-        self.writer.commit(block.text_sha256, kept)
+        self.writer.commit(block.text_sha256, state)
         self.computed += block.n_tokens
         if self.watcher is not None:
             self.watcher.advance(len(block.sentences), block.n_tokens)
-        return state
 
     def _arrays(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
         if self.job.layout != "bilm-types":

@@ -26,8 +26,8 @@ Embed = Callable[..., Done]
 
 @pytest.fixture(autouse=True)
 def texts(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two texts of three blocks each."""
-    monkeypatch.setattr(blocks, "SENTENCES", 100)
+    """Two texts of six blocks each: while the first block is written, some more are read."""
+    monkeypatch.setattr(blocks, "SENTENCES", 50)
     for name in ("first.txt", "second.txt"):
         (scene.folder / name).write_text("".join(f"Line {i} of {name}\n" for i in range(300)))
 
