@@ -201,7 +201,7 @@ def product_rate(dtype: torch.dtype) -> float:
     # A processor without bfloat16 instructions takes a minute for the larger one.
     side = 2048 if dtype == torch.float32 else 512
     matrix = torch.randn(side, side).to(dtype)
-    seconds = min(timed(lambda: torch.mm(matrix, matrix)) for _ in range(6))
+    seconds = min(timed(lambda: torch.mm(matrix, matrix)) for _ in range(20))
     return 2 * side**3 / seconds / 1e9
 
 
