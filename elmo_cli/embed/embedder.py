@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from elmo_cli.embed.blocks import CARRIED_ROWS, cut
 from elmo_cli.embed.output import DTYPES, Array, Output
+from elmo_cli.embed.parts import Parts, joined, out_of_memory
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.choose import choose_engine
-from elmo_cli.engine.device import choose_device, is_out_of_memory
-from elmo_cli.errors import DeviceError, ElmoError, OutputError, UsageError, WeightFileError
+from elmo_cli.engine.device import choose_device
+from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch, Types
@@ -26,8 +27,6 @@ from elmo_cli.text.settings import InputSettings
 
 _ROWS = 512  # of a batch, where the state is free
 BATCH_TOKENS = 16_384  # rows times longest row of a batch
-
-Result = TypeVar("Result")
 
 
 class Embedder:
@@ -87,7 +86,7 @@ class Embedder:
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         # A carried state needs all layers, whatever goes out.
         self._highest = self.output.highest if state in ("zero", "warm") else None
-        self._most_tokens = BATCH_TOKENS
+        self._parts = Parts(self.device, BATCH_TOKENS)
 
     def embed(self, tokens: Sequence[str]) -> Array:
         """The array of one sentence by itself, from the zero or the warm state.
@@ -209,15 +208,15 @@ class Embedder:
                 some = batch.part(rows)
                 return self.engine.run_alike(some, vectors, self.start, highest=self._highest)
 
-            keep(batch, _joined(self._in_parts(batch, part, sentences), 0))
+            keep(batch, joined(self._parts.run(batch, part, sentences), 0))
 
         def read_on(batch: Batch, start: State) -> State:
             def part(rows: slice) -> tuple[Tensor, State]:
                 return self.engine.run(batch.part(rows), vectors, start.rows(rows))
 
-            layers, left = zip(*self._in_parts(batch, part, sentences), strict=True)
-            keep(batch, _joined(layers, 0))
-            return State(_joined([s.h for s in left], 2), _joined([s.c for s in left], 2))
+            layers, left = zip(*self._parts.run(batch, part, sentences), strict=True)
+            keep(batch, joined(layers, 0))
+            return State(joined([s.h for s in left], 2), joined([s.c for s in left], 2))
 
         if self.state in ("zero", "warm"):
             run_free(rows, read_alike, batch_size=batch_size, batch_tokens=BATCH_TOKENS)
@@ -256,55 +255,11 @@ class Embedder:
         n_layers, dim = 1 + self.bilm.options.n_layers, self.bilm.options.dim
         return self.output.sentence(self.output.of(torch.empty(0, n_layers, dim)))
 
-    def _in_parts(
-        self, batch: Batch, compute: Callable[[slice], Result], sentences: Sequence[Sentence]
-    ) -> list[Result]:
-        """What `compute` makes of the rows of a batch, in parts where the device's memory asks."""
-        parts, start, stop = [], 0, len(batch.rows)
-        while start < len(batch.rows):
-            part = batch.part(slice(start, stop))
-            n_rows = len(part.rows)
-            if n_rows == 1 or self._fits(part):
-                try:
-                    parts.append(compute(slice(start, stop)))
-                    start, stop = stop, len(batch.rows)
-                    continue
-                except RuntimeError as error:
-                    if not is_out_of_memory(error) or n_rows == 1:
-                        where = sentences[int(part.positions[0])]
-                        raise self._out_of_memory(error, where) from error
-                    if self.device.type == "cuda":
-                        torch.cuda.empty_cache()
-                    self._most_tokens = n_rows * int(part.lengths.max()) // 2
-            stop = start + n_rows // 2
-        return parts
-
-    def _fits(self, batch: Batch) -> bool:
-        """False once a batch of this size has met the end of a GPU's memory."""
-        return self.device.type == "cpu" or (
-            len(batch.rows) * int(batch.lengths.max()) <= self._most_tokens
-        )
-
     def _guarded(self, compute: Callable[[], Tensor], sentences: Sequence[Sentence]) -> Tensor:
         try:
             return compute()
         except RuntimeError as error:
-            raise self._out_of_memory(error, sentences[0]) from error
-
-    def _out_of_memory(self, error: RuntimeError, sentence: Sentence) -> Exception:
-        if not is_out_of_memory(error):
-            return error
-        return DeviceError(
-            f"{sentence.source}, line {sentence.line}: out of memory on {self.device} with a "
-            f"sentence of {len(sentence.tokens)} tokens",
-            "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
-            "`--resume` goes on after the last block that was written",
-        )
-
-
-def _joined(parts: Sequence[Tensor], dim: int) -> Tensor:
-    """Parts of a batch in one; mostly there is one part, which is not copied."""
-    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim)
+            raise out_of_memory(error, sentences[0], self.device) from error
 
 
 def _sentence(tokens: Sequence[str], key: int) -> Sentence:

@@ -12,7 +12,8 @@ from tolerance import ATOL_ORDER
 from torch import Tensor
 
 from elmo_cli.embed import blocks
-from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.embedder import BATCH_TOKENS, Embedder
+from elmo_cli.embed.parts import Parts
 from elmo_cli.engine.contract import Engine
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
@@ -214,7 +215,8 @@ def test_on_a_gpu_the_size_that_failed_is_not_tried_again(
     given = [["the", "cat", str(n)] for n in range(160)]
     embedder = embedder_of(tiny_bilm, batch_size=16)
     expected, _ = embedder.embed_batch(given)
-    embedder.device = torch.device("mps")  # any but the CPU; the engine stays where it is
+    # Any device but the CPU; the engine stays where it is.
+    embedder._parts = Parts(torch.device("mps"), BATCH_TOKENS)
     small = SmallMemory(embedder.engine, 4)
     embedder.engine = small
     arrays, _ = embedder.embed_batch(given)

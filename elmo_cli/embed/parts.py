@@ -1,0 +1,81 @@
+"""Parts: a batch in parts, where the memory of the device ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from elmo_cli.engine.device import is_out_of_memory
+from elmo_cli.errors import DeviceError
+from elmo_cli.text.batching import Batch
+from elmo_cli.text.sentence import Sentence
+
+Result = TypeVar("Result")
+
+
+class Parts:
+    """Computes batches whole, and in halves once one of their size has met the end of a memory.
+
+    Args:
+        device: where they are computed.
+        most_tokens: rows times longest row of a batch that may fit.
+    """
+
+    def __init__(self, device: torch.device, most_tokens: int) -> None:
+        self._device, self._most_tokens = device, most_tokens
+
+    def run(
+        self, batch: Batch, compute: Callable[[slice], Result], sentences: Sequence[Sentence]
+    ) -> list[Result]:
+        """What `compute` makes of the rows of a batch, mostly of all of them at once.
+
+        Args:
+            batch: its rows.
+            compute: takes some of the rows.
+            sentences: what the batch's positions are places in.
+        Raises:
+            DeviceError: a single row is too much.
+        """
+        parts, start, stop = [], 0, len(batch.rows)
+        while start < len(batch.rows):
+            part = batch.part(slice(start, stop))
+            n_rows = len(part.rows)
+            if n_rows == 1 or self._fits(part):
+                try:
+                    parts.append(compute(slice(start, stop)))
+                    start, stop = stop, len(batch.rows)
+                    continue
+                except RuntimeError as error:
+                    if not is_out_of_memory(error) or n_rows == 1:
+                        first = sentences[int(part.positions[0])]
+                        raise out_of_memory(error, first, self._device) from error
+                    if self._device.type == "cuda":
+                        torch.cuda.empty_cache()
+                    self._most_tokens = n_rows * int(part.lengths.max()) // 2
+            stop = start + n_rows // 2
+        return parts
+
+    def _fits(self, batch: Batch) -> bool:
+        return self._device.type == "cpu" or (
+            len(batch.rows) * int(batch.lengths.max()) <= self._most_tokens
+        )
+
+
+def joined(parts: Sequence[Tensor], dim: int) -> Tensor:
+    """The parts of a batch as one; a part that is alone is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim)
+
+
+def out_of_memory(error: RuntimeError, sentence: Sentence, device: torch.device) -> Exception:
+    """What to raise for an error of torch: itself, unless it is that memory ended."""
+    if not is_out_of_memory(error):
+        return error
+    return DeviceError(
+        f"{sentence.source}, line {sentence.line}: out of memory on {device} with a "
+        f"sentence of {len(sentence.tokens)} tokens",
+        "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
+        "`--resume` goes on after the last block that was written",
+    )
