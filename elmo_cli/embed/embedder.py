@@ -197,10 +197,10 @@ class Embedder:
             inner = (batch.lengths - 2).tolist()
             kept = self.output.of(layers)
             if not self.output.holds(kept):
-                raise self._beyond(torch.split(kept, inner), batch, sentences)
-            pieces = torch.split(kept.cpu(), inner)
+                raise self._beyond(torch.split(kept, inner, -2), batch, sentences)
+            pieces = torch.split(self.output.leaving(kept).cpu(), inner, -2)
             for position, piece in zip(batch.positions.tolist(), pieces, strict=True):
-                if piece.shape[0]:
+                if piece.shape[-2]:
                     arrays[position] = self.output.sentence(piece)
 
         def read_alike(batch: Batch) -> None:
@@ -208,14 +208,14 @@ class Embedder:
                 some = batch.part(rows)
                 return self.engine.run_alike(some, vectors, self.start, highest=self._highest)
 
-            keep(batch, joined(self._parts.run(batch, part, sentences), 0))
+            keep(batch, joined(self._parts.run(batch, part, sentences), 1))
 
         def read_on(batch: Batch, start: State) -> State:
             def part(rows: slice) -> tuple[Tensor, State]:
                 return self.engine.run(batch.part(rows), vectors, start.rows(rows))
 
             layers, left = zip(*self._parts.run(batch, part, sentences), strict=True)
-            keep(batch, joined(layers, 0))
+            keep(batch, joined(layers, 1))
             return State(joined([s.h for s in left], 2), joined([s.c for s in left], 2))
 
         if self.state in ("zero", "warm"):
@@ -253,7 +253,7 @@ class Embedder:
     def _empty(self) -> Array:
         """The array of a sentence without tokens."""
         n_layers, dim = 1 + self.bilm.options.n_layers, self.bilm.options.dim
-        return self.output.sentence(self.output.of(torch.empty(0, n_layers, dim)))
+        return self.output.sentence(self.output.of(torch.empty(n_layers, 0, dim)))
 
     def _guarded(self, compute: Callable[[], Tensor], sentences: Sequence[Sentence]) -> Tensor:
         try:

@@ -86,25 +86,29 @@ class Output:
         """Reduce layers to what goes out.
 
         Args:
-            layers: (token, layer, dim) float32.
+            layers: (layer, token, dim) float32.
         Returns:
-            (token, kept layer, dim), or (token, dim) for a weighted sum; still float32.
+            (kept layer, token, dim), or (token, dim) for a weighted sum; still float32.
         """
-        if len(self.keep) > 1 and self.keep == tuple(range(layers.shape[1])):
+        if len(self.keep) > 1 and self.keep == tuple(range(len(layers))):
             return layers
         if self.bare and len(self.keep) == 1:
-            return layers[:, self.keep[0]]  # (token, dim)
+            return layers[self.keep[0]]  # (token, dim)
         if self.keep:
-            return layers[:, list(self.keep)]  # (token, kept layer, dim)
+            return layers[list(self.keep)]  # (kept layer, token, dim)
         if self.name == "top":
-            return layers[:, -1]  # (token, dim)
+            return layers[-1]  # (token, dim)
         if self.name == "average":
-            return layers.mean(1)  # (token, dim)
+            return layers.mean(0)  # (token, dim)
         weights = torch.tensor(self.weights, device=layers.device)  # (layer,)
-        return torch.einsum("k,tkd->td", weights, layers)  # (token, dim)
+        return torch.einsum("k,ktd->td", weights, layers)  # (token, dim)
+
+    def leaving(self, kept: Tensor) -> Tensor:
+        """What `of` gave, in the type that leaves the device: the file's, if nothing is pooled."""
+        return kept if self.pool else self.stored(kept)
 
     def sentence(self, kept: Tensor) -> Array:
-        """The array of one sentence from what `of` gave for its tokens.
+        """The array of one sentence from what `of` or `leaving` gave for its tokens.
 
         Returns:
             (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,). A sentence without
@@ -112,11 +116,11 @@ class Output:
         """
         if self.pool is None:
             array: Array = self.stored(kept).numpy()
-            return array.swapaxes(0, 1) if array.ndim == 3 else array
-        if kept.shape[0] == 0:
-            pooled = kept.new_zeros(kept.shape[1:])
+            return array
+        if kept.shape[-2] == 0:
+            pooled = kept.sum(-2)
         else:
-            pooled = kept.mean(0) if self.pool == "mean" else kept.amax(0)
+            pooled = kept.mean(-2) if self.pool == "mean" else kept.amax(-2)
         array = self.stored(pooled).numpy()
         return array
 

@@ -30,7 +30,7 @@ class Engine(Protocol):
             vectors: (type, projection), from `token_vectors`.
             state: one row for each row of the batch.
         Returns:
-            Layers (token, layer, dim), row after row in the order of the batch and without the
+            Layers (layer, token, dim), row after row in the order of the batch and without the
             borders; and the state that each row left.
         """
 
@@ -44,5 +44,5 @@ class Engine(Protocol):
             start: a single row; zeros when None.
             highest: the highest layer that is wanted, 0 for token vectors alone; None for all.
         Returns:
-            Layers (token, layer, dim) up to the highest, in the order of `run`.
+            Layers (layer, token, dim) up to the highest, in the order of `run`.
         """

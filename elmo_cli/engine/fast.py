@@ -92,18 +92,18 @@ class FastEngine:
     def _read(
         self, packings: list[Packing], vectors: Tensor, state: State, highest: int | None
     ) -> Tensor:
-        """Layers (token, layer, dim); `state` is changed in place where rows stay by themselves."""
+        """Layers (layer, token, dim); `state` is changed in place where rows stay by themselves."""
         dim, projection = self.options.dim, self.options.projection
         n_lstms = self.options.n_layers if highest is None else highest
         n_tokens = len(packings[0].inner)
-        layers = vectors.new_empty(n_tokens, 1 + n_lstms, dim)  # (token, layer, dim)
+        layers = vectors.new_empty(1 + n_lstms, n_tokens, dim)  # (layer, token, dim)
 
         def read(direction: int) -> None:
             packing = packings[direction]
             half = slice(0, projection) if direction == 0 else slice(projection, dim)
             types, numbers = torch.unique(packing.numbers, return_inverse=True)
             inputs = vectors.index_select(0, types)  # (type, projection)
-            layers[:, 0, half] = inputs.index_select(0, numbers[packing.inner])
+            layers[0, :, half] = inputs.index_select(0, numbers[packing.inner])
             chosen: Tensor | None = numbers
             for k, layer in enumerate(self._directions[direction][:n_lstms]):
                 h, c = state.h[k, direction], state.c[k, direction]
@@ -111,7 +111,7 @@ class FastEngine:
                 if self.options.skip and k > 0:
                     outputs += inputs
                 inputs, chosen = outputs, None
-                layers[:, 1 + k, half] = inputs.index_select(0, packing.inner)
+                layers[1 + k, :, half] = inputs.index_select(0, packing.inner)
 
         side_by_side([partial(read, 0), partial(read, 1)], self._device)
         return layers

@@ -41,7 +41,7 @@ class PlainEngine:
         numbers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self._device)
         layers, left = self._bilm.layers_of(vectors[numbers], lengths, state)
         inner = [layers[:, r, 1 : len(row) - 1] for r, row in enumerate(rows)]
-        return torch.cat(inner, 1).transpose(0, 1), left  # (token, layer, dim)
+        return torch.cat(inner, 1), left  # (layer, token, dim)
 
     @torch.inference_mode()
     def run_alike(
@@ -51,4 +51,4 @@ class PlainEngine:
         if start is None:
             start = State.zeros(self.options, 1, device=self._device)
         layers, _ = self.run(batch, vectors, start.repeat(len(batch.rows)))
-        return layers if highest is None else layers[:, : highest + 1]  # (token, layer, dim)
+        return layers if highest is None else layers[: highest + 1]  # (layer, token, dim)

@@ -12,7 +12,7 @@ from elmo_cli.text.sentence import Sentence
 
 
 def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """The array of a sentence as a layout takes it, C-contiguous.
+    """The array of a sentence as a layout takes it.
 
     Args:
         dtype: of the file; int8 is made by the layout, which takes float32.
@@ -22,7 +22,7 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
     """
     try:
         with np.errstate(over="raise"):
-            return np.ascontiguousarray(array, np.float32 if dtype == INT8 else dtype)
+            return np.asarray(array, np.float32 if dtype == INT8 else dtype)
     except FloatingPointError:
         raise OutputError(
             f"{sentence.source}, line {sentence.line}: a value is beyond {dtype.name}",

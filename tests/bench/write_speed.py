@@ -62,7 +62,7 @@ def main() -> None:
 def one_round(folder: Path, given: argparse.Namespace) -> dict[str, float]:
     """Every kind once, and the disk beside it."""
     random = np.random.default_rng(1)
-    values = random.standard_normal((BLOCK, N_TOKENS, 3, given.dim), np.float32)
+    values = random.standard_normal((3, BLOCK * N_TOKENS, given.dim), np.float32)
     tokens = tuple(f"word{n}" for n in range(N_TOKENS))
     plain = folder / "plain"
     facts = {}
@@ -99,10 +99,10 @@ def write(
     text, keys = " ".join(tokens), itertools.count()
     with EmbeddingsWriter.create(path, layout=layout, header={}, dtype=dtype) as writer:
         for _ in range(given.sentences // BLOCK):
-            for array in values:  # (token, layer, dim), handed over as (layer, token, dim)
+            for array in np.split(values, BLOCK, 1):  # (layer, token, dim)
                 key = next(keys)
                 sentence = Sentence(tokens, key, text=f"{text} {key}")
-                writer.append(sentence, array.transpose(1, 0, 2))
+                writer.append(sentence, array)
             writer.commit("")
         writer.finish({})
 

@@ -42,12 +42,12 @@ def test_refused(given: dict[str, str], said: str) -> None:
 
 @pytest.fixture
 def layers(seed: int) -> Tensor:
-    """(token 5, layer 3, dim 4)."""
-    return torch.randn(5, 3, 4)
+    """(layer 3, token 5, dim 4)."""
+    return torch.randn(3, 5, 4)
 
 
 def stored(name: str, layers: Tensor, **settings: object) -> np.ndarray:
-    output = Output.parse(name, n_layers=layers.shape[1], **settings)
+    output = Output.parse(name, n_layers=len(layers), **settings)
     return output.sentence(output.of(layers))
 
 
@@ -59,15 +59,14 @@ def close(found: np.ndarray, expected: Tensor) -> None:
 
 def test_values_of_each_choice(layers: Tensor) -> None:
     """Without it a layer could be taken for another, or the mix be weighted otherwise."""
-    by_layer = layers.transpose(0, 1)
-    close(stored("all", layers), by_layer)
-    close(stored("top", layers), by_layer[2])
-    close(stored("average", layers), layers.mean(1))
-    close(stored("1", layers), by_layer[1:2])
-    close(stored("2,0", layers), by_layer[[2, 0]])
-    close(stored("0, 2", layers), by_layer[[0, 2]])
-    close(stored("0,1,2", layers), by_layer)
-    mixed = 0.2 * by_layer[0] + 0.3 * by_layer[1] - 0.5 * by_layer[2]
+    close(stored("all", layers), layers)
+    close(stored("top", layers), layers[2])
+    close(stored("average", layers), layers.mean(0))
+    close(stored("1", layers), layers[1:2])
+    close(stored("2,0", layers), layers[[2, 0]])
+    close(stored("0, 2", layers), layers[[0, 2]])
+    close(stored("0,1,2", layers), layers)
+    mixed = 0.2 * layers[0] + 0.3 * layers[1] - 0.5 * layers[2]
     close(stored("mix:0.2,0.3,-0.5", layers), mixed)
     close(stored("mix:0.2,0.3,-0.5,2", layers), 2 * mixed)
     close(stored("mix:0,0,0", layers), torch.zeros(5, 4))
@@ -75,14 +74,14 @@ def test_values_of_each_choice(layers: Tensor) -> None:
 
 def test_a_single_layer_may_lose_its_axis(layers: Tensor) -> None:
     """Without it a layout of one layer a file would get an axis that its readers do not know."""
-    close(stored("1", layers, bare=True), layers[:, 1])
-    close(stored("0,1", layers, bare=True), layers.transpose(0, 1)[:2])
+    close(stored("1", layers, bare=True), layers[1])
+    close(stored("0,1", layers, bare=True), layers[:2])
 
 
 def test_two_layers_of_a_model_of_one_lstm_layer() -> None:
     """Without it "top" could be taken for layer 2 of every model."""
-    layers = torch.randn(4, 2, 6)
-    close(stored("top", layers), layers[:, 1])
+    layers = torch.randn(2, 4, 6)
+    close(stored("top", layers), layers[1])
     with pytest.raises(UsageError, match="the model has layers 0 to 1"):
         Output.parse("2", n_layers=2)
 
@@ -97,12 +96,12 @@ def test_half_precision_is_the_rounded_float32(name: str, layers: Tensor) -> Non
 
 def test_pool(layers: Tensor) -> None:
     """Without it layers could be pooled together with tokens."""
-    close(stored("all", layers, pool="mean"), layers.mean(0))
-    close(stored("all", layers, pool="max"), layers.amax(0))
-    close(stored("top", layers, pool="mean"), layers[:, 2].mean(0))
-    close(stored("0,2", layers, pool="max"), layers[:, [0, 2]].amax(0))
+    close(stored("all", layers, pool="mean"), layers.mean(1))
+    close(stored("all", layers, pool="max"), layers.amax(1))
+    close(stored("top", layers, pool="mean"), layers[2].mean(0))
+    close(stored("0,2", layers, pool="max"), layers[[0, 2]].amax(1))
     half = stored("average", layers, pool="mean", dtype="float16")
-    expected = layers.mean(1).mean(0).to(torch.float16)
+    expected = layers.mean(0).mean(0).to(torch.float16)
     np.testing.assert_array_equal(half, expected)
 
 
@@ -120,7 +119,7 @@ def test_pool(layers: Tensor) -> None:
 )
 def test_a_sentence_without_tokens(name: str, pool: str | None, shape: tuple[int, ...]) -> None:
     """Without it a blank line would be NaN, or an error of torch's amax."""
-    array = stored(name, torch.empty(0, 3, 4), pool=pool)
+    array = stored(name, torch.empty(3, 0, 4), pool=pool)
     assert array.shape == shape
     assert not array.any()
 

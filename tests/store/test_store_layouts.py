@@ -138,6 +138,27 @@ VIEWS: dict[str, Callable[[h5py.File, Sentence], np.ndarray]] = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", [*VIEWS, "flat"])
+def test_arrays_of_any_strides(tmp_path: Path, layout: str, dtype: str) -> None:
+    """Arrays cut from a batch have their layers apart; their values must not be taken in a row."""
+    given = sentences(6)
+    in_a_row = [array(one) for one in given]
+    ends = np.cumsum([len(one.tokens) for one in given])
+    layers_apart = np.split(np.concatenate(in_a_row, 1), ends[:-1], 1)
+    tokens_first = [one.transpose(1, 0, 2).copy().transpose(1, 0, 2) for one in in_a_row]
+    written = []
+    for n, arrays in enumerate((in_a_row, layers_apart, tokens_first)):
+        out = tmp_path / f"{n}.hdf5"
+        with EmbeddingsWriter.create(out, layout=layout, dtype=dtype, header={}) as writer:
+            for one, values in zip(given, arrays, strict=True):
+                writer.append(one, values)
+            writer.commit("")
+            writer.finish({})
+        written.append(out.read_bytes())
+    assert written[0] == written[1] == written[2]
+
+
 @pytest.mark.parametrize("layout", VIEWS)
 def test_values(tmp_path: Path, layout: str) -> None:
     """Values written past HDF5 must stand where HDF5 reads them, with the axes in their places."""

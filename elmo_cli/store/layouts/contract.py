@@ -51,8 +51,7 @@ class Layout(ABC):
 
         Args:
             sentence: its key, document or tokens name it.
-            array: C-contiguous, of the file's dtype, or float32 where that is int8; see SCHEMA.md
-                for shapes.
+            array: of the file's dtype, or float32 where that is int8; see SCHEMA.md for shapes.
         Returns:
             False where an equal sentence is there already and this one is left out.
         Raises:

@@ -82,11 +82,14 @@ class Datasets:
             self._properties,
             self._link(leaf),
         )
-        if array.size:
-            # Space is allocated early, and nobody reads it while the file is open here. To write
-            # there ourselves takes a tenth of the time of H5Dwrite for a short sentence.
-            values = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-            self._raw.write_at(dataset.get_offset(), values)
+        if not array.size:
+            return
+        # Space is allocated early, and nobody reads it while the file is open here. To write there
+        # ourselves takes a tenth of the time of H5Dwrite for a short sentence.
+        offset = dataset.get_offset()
+        for values in _contiguous(array):
+            self._raw.write_at(offset, values)
+            offset += len(values)
 
     def _group(self, path: str, sentence: Sentence, hint: str) -> h5g.GroupID:
         group = self._root
@@ -106,6 +109,13 @@ class Datasets:
 
     def _link(self, name: bytes) -> h5p.PropLCID:
         return self._ascii if name.isascii() else self._utf8
+
+
+def _contiguous(array: np.ndarray) -> list[memoryview]:
+    """The bytes of an array: a piece for each layer where those lie apart, as in a batch's."""
+    if not array.flags.c_contiguous and array[0].flags.c_contiguous:
+        return [layer.data.cast("B") for layer in array]
+    return [np.ascontiguousarray(array).data.cast("B")]
 
 
 def _dataset_properties() -> h5p.PropDCID:
