@@ -19,6 +19,7 @@ from elmo_cli.errors import UsageError
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.new_text import check_new, write_text
 from elmo_cli.text.notes import Notes
+from elmo_cli.text.opening import names
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import LanguageModel, load_language_model
 from elmo_cli.train.perplexity import Perplexity, perplexity_of
@@ -92,7 +93,7 @@ def _scores(
     max_characters = bilm.options.max_characters
     reading = reading_of(given, max_characters=max_characters)
     sentences = lines.noted(read_sentences(given["texts"], reading, notes))
-    corpus = Corpus.read(sentences, max_characters=max_characters)
+    corpus = Corpus.read(sentences, max_characters=max_characters, name=names(given["texts"]))
     total = corpus.n_tokens + corpus.n_sentences
     with console.bar(total, "predictions", quiet=given["quiet"]) as bar:
         return score(

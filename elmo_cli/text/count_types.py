@@ -23,9 +23,11 @@ class TypeCounts:
     n_sentences: int
 
     @classmethod
-    def of(cls, sentences: Iterable[Sequence[str]]) -> TypeCounts:
+    def of(cls, sentences: Iterable[Sequence[str]], *, name: str = "the text") -> TypeCounts:
         """Count sentences as they come.
 
+        Args:
+            name: of the text, for messages.
         Raises:
             InputError: there is no token.
         """
@@ -35,7 +37,7 @@ class TypeCounts:
             counts.update(sentence)
             n_sentences += len(sentence) > 0
         if not counts:
-            raise InputError("the text: no sentence in it", "give a text with tokens in it")
+            raise InputError(f"{name}: no sentence in it", "give a text with tokens in it")
         return cls(counts, n_sentences)
 
     @property

@@ -37,6 +37,11 @@ def check_paths(paths: Sequence[str]) -> int | None:
     return None if None in sizes else sum(size or 0 for size in sizes)
 
 
+def names(paths: Sequence[str]) -> str:
+    """The names of texts as a message says them, of many the first."""
+    return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1:,} more"
+
+
 def _size(path: str) -> int | None:
     """Bytes of a regular file, None for a stream."""
     if path == STDIN:

@@ -54,12 +54,15 @@ class Corpus:
         *,
         begins: Sequence[int] | None = None,
         max_characters: int = 50,
+        name: str = "the text",
     ) -> Corpus:
         """Turn sentences into numbers; sentences without tokens are left out.
 
         Args:
             begins: numbers of the sentences with which documents begin, those without tokens not
                 counted; may be filled while `sentences` is read.
+            max_characters: that the model reads of a token.
+            name: of the text, for messages.
         Raises:
             TrainingError: there is no sentence.
         """
@@ -73,7 +76,7 @@ class Corpus:
             tokens.append(1)
             starts.append(len(tokens))
         if len(starts) == 1:
-            raise TrainingError("the text: no sentence in it", "give a text with tokens in it")
+            raise TrainingError(f"{name}: no sentence in it", "give a text with tokens in it")
         return cls(
             np.asarray(tokens, np.int32),
             np.asarray(starts, np.int64),

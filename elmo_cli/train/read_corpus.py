@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from elmo_cli.errors import TrainingError
 from elmo_cli.text.formats import InputSettings, Notes, read_sentences
-from elmo_cli.text.opening import check_paths
+from elmo_cli.text.opening import check_paths, names
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.treebank import is_in_treebank_spelling, treebank_spelling
@@ -46,11 +45,8 @@ def read_corpus(
             yield treebank_spelling(sentence.tokens) if spelled_so else sentence.tokens
             number, starts = number + 1, False
 
-    try:
-        return Corpus.read(tokens(), begins=begins, max_characters=max_characters)
-    except TrainingError as error:
-        message = error.message.removeprefix("the text: ")
-        raise TrainingError(f"{', '.join(paths)}: {message}", error.hint) from None
+    name = names(paths)
+    return Corpus.read(tokens(), begins=begins, max_characters=max_characters, name=name)
 
 
 def _read(

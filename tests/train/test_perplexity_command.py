@@ -155,7 +155,7 @@ def test_bad_input_is_told_in_two_lines(
     refused(run(text, "-m", tiny), "this model has no softmax", "elmo finetune")
     empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
-    refused(run(empty, "-m", model), "the text: no sentence in it", "tokens")
+    refused(run(empty, "-m", model), f"{empty}: no sentence in it", "tokens")
     refused(run(tmp_path / "gone.txt", "-m", model), "gone.txt: no such file", "")
     refused(run(text, "-m", model, "--rows", 4), "--rows 4: has no meaning", "carry", code=2)
     refused(run(text, "-m", model, "--warm-up", 1), "--warm-up 1: has no", "carry", code=2)

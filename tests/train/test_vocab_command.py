@@ -103,7 +103,9 @@ def test_bad_input_is_told_in_two_lines(run: Command, text: Path, tmp_path: Path
     out = tmp_path / "vocab.txt"
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
-    refused(run(empty, "-o", out), "the text: no sentence in it", "tokens")
+    refused(run(empty, "-o", out), f"{empty}: no sentence in it", "tokens")
+    many = [empty] * 4
+    refused(run(*many, "-o", out), f"{empty} and 3 more: no sentence in it", "tokens")
     refused(run(tmp_path / "gone.txt", "-o", out), "no such file", "")
     refused(run(text, "-o", tmp_path), "a folder, not a file", "")
     refused(run(text, "-o", tmp_path / "no" / "v.txt"), "there is no folder", "")
