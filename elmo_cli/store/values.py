@@ -20,9 +20,12 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
     Raises:
         OutputError: a finite value is beyond what float16 holds.
     """
+    taken = np.dtype(np.float32) if dtype == INT8 else dtype
+    if array.dtype == taken:
+        return array
     try:
         with np.errstate(over="raise"):
-            return np.asarray(array, np.float32 if dtype == INT8 else dtype)
+            return array.astype(taken)
     except FloatingPointError:
         raise OutputError(
             f"{sentence.source}, line {sentence.line}: a value is beyond {dtype.name}",

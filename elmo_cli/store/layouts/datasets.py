@@ -58,6 +58,7 @@ class Datasets:
         self._ascii, self._utf8 = h5p.create(h5p.LINK_CREATE), h5p.create(h5p.LINK_CREATE)
         self._utf8.set_char_encoding(h5t.CSET_UTF8)
         self._last: tuple[str, h5g.GroupID] = ("", self._root)
+        self._spaces: dict[tuple[int, ...], h5s.SpaceID] = {}
 
     def place(self, path: str, sentence: Sentence, hint: str) -> tuple[h5g.GroupID, bytes]:
         """The group that holds, or will hold, the dataset of a path, and the name in it.
@@ -78,7 +79,7 @@ class Datasets:
             group,
             leaf,
             self._type,
-            h5s.create_simple(array.shape),
+            self._space(array.shape),
             self._properties,
             self._link(leaf),
         )
@@ -106,6 +107,12 @@ class Datasets:
             return h5g.create(group, name, self._link(name), self._group_properties)
         there = h5o.open(group, name)
         return there if isinstance(there, h5g.GroupID) else None
+
+    def _space(self, shape: tuple[int, ...]) -> h5s.SpaceID:
+        """The extent of a dataset, made once a shape: a block has many sentences of a length."""
+        if shape not in self._spaces:
+            self._spaces[shape] = h5s.create_simple(shape)
+        return self._spaces[shape]
 
     def _link(self, name: bytes) -> h5p.PropLCID:
         return self._ascii if name.isascii() else self._utf8
