@@ -67,7 +67,7 @@ class FastEngine:
         order_t = torch.from_numpy(order).to(self._device)  # (batch,)
         state = state.rows(order_t)  # a copy, which is changed in place
         packings = [
-            Packing.of_rows(batch, order, backward=backward, device=self._device)
+            Packing.of(batch, order, backward=backward, is_alike=False, device=self._device)
             for backward in (False, True)
         ]
         layers = self._read(packings, vectors, state, None)
@@ -84,7 +84,7 @@ class FastEngine:
         if start is None:
             start = State.zeros(self.options, 1, device=self._device)
         packings = [
-            Packing.of_prefixes(batch, order, backward=backward, device=self._device)
+            Packing.of(batch, order, backward=backward, is_alike=True, device=self._device)
             for backward in (False, True)
         ]
         return self._read(packings, vectors, State(start.h.clone(), start.c.clone()), highest)

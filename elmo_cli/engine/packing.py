@@ -32,62 +32,32 @@ class Packing:
     inner: Tensor
 
     @classmethod
-    def of_rows(cls, batch: Batch, order: Ids, *, backward: bool, device: torch.device) -> Packing:
-        """Each row by itself, with both borders.
+    def of(
+        cls, batch: Batch, order: Ids, *, backward: bool, is_alike: bool, device: torch.device
+    ) -> Packing:
+        """Lay out a batch.
 
         Args:
             batch: its rows.
             order: the batch's row for each sorted row, from long to short; the state is so sorted.
             backward: whether rows are read from their end.
+            is_alike: whether all rows begin in one state, of a single row, and nobody asks where
+                they stop. Then there is a place for what they have in common, and the border at
+                which a row ends is left out: no token is behind it.
             device: of the tensors.
         """
-        tokens, running = _laid_out(batch, order, backward=backward, n_unread=0)
-        places = np.broadcast_to(np.arange(len(order))[:, None], tokens.shape)
-        heights = running.sum(0).tolist()
-        parents: list[Ids | None] = [None] * len(heights)
-        return cls._of(batch, order, tokens, running, places, heights, parents, backward, device)
-
-    @classmethod
-    def of_prefixes(
-        cls, batch: Batch, order: Ids, *, backward: bool, device: torch.device
-    ) -> Packing:
-        """Rows that all begin in one state: a place for what they have in common.
-
-        The border of the sentence at which a row ends is left out: no token is behind it.
-
-        Args:
-            batch, order, backward, device: as for `of_rows`; the state has a single row.
-        """
-        tokens, running = _laid_out(batch, order, backward=backward, n_unread=1)
-        places, heights, parents = _prefixes(tokens, running.sum(0))
-        return cls._of(batch, order, tokens, running, places, heights, parents, backward, device)
-
-    @classmethod
-    def _of(
-        cls,
-        batch: Batch,
-        order: Ids,
-        tokens: Ids,
-        running: np.ndarray,
-        places: Ids,
-        heights: list[int],
-        parents: list[Ids | None],
-        backward: bool,
-        device: torch.device,
-    ) -> Packing:
+        tokens, running = _laid_out(batch, order, backward=backward, n_unread=int(is_alike))
+        n_running = running.sum(0)  # (step,)
+        if is_alike:
+            places, heights, parents = _prefixes(tokens, n_running)
+        else:
+            places = np.broadcast_to(np.arange(len(order))[:, None], tokens.shape)
+            heights, parents = n_running.tolist(), [None] * len(n_running)
         starts = np.cumsum([0, *heights])
         packed = starts[:-1] + places  # (sorted row, step)
         numbers = np.empty(starts[-1], np.int64)
         numbers[packed[running]] = tokens[running]
-        lengths = batch.lengths
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        n_inner = lengths - 2
-        row = np.repeat(np.arange(len(order)), n_inner)
-        step = 1 + np.arange(len(row)) - np.repeat(np.cumsum(n_inner) - n_inner, n_inner)
-        if backward:
-            step = lengths[row] - 1 - step
-        inner = packed[rank[row], step]
+        inner = packed[_inner_tokens(batch, order, backward=backward)]
         there = [None if p is None else torch.from_numpy(p).to(device) for p in parents]
         return cls(
             heights, there, torch.from_numpy(numbers).to(device), torch.from_numpy(inner).to(device)
@@ -102,6 +72,17 @@ def _laid_out(batch: Batch, order: Ids, *, backward: bool, n_unread: int) -> tup
     rows = (batch.rows[r][::-1] if backward else batch.rows[r] for r in order)
     tokens[running] = np.concatenate([row[: len(row) - n_unread] for row in rows])
     return tokens, running
+
+
+def _inner_tokens(batch: Batch, order: Ids, *, backward: bool) -> tuple[Ids, Ids]:
+    """Sorted row and step of each token without borders, in the order of the batch."""
+    lengths = batch.lengths
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    n_inner = lengths - 2
+    row = np.repeat(np.arange(len(order)), n_inner)
+    step = 1 + np.arange(len(row)) - np.repeat(np.cumsum(n_inner) - n_inner, n_inner)
+    return rank[row], lengths[row] - 1 - step if backward else step
 
 
 def _prefixes(tokens: Ids, n_running: Ids) -> tuple[Ids, list[int], list[Ids | None]]:
