@@ -166,10 +166,12 @@ class Embedder:
             out: the file to make.
             settings: as in `EmbedJob`: layout, keys, overwrite, resume, …; what the embedder itself
                 decides (state, layers, dtype, pool, batch size) is taken from it.
+        Raises:
+            ElmoError: of every kind; what was committed stays for `resume`.
         """
         # These two stand on the embedder; only this convenience looks up to them.
         from elmo_cli.embed.job import EmbedJob
-        from elmo_cli.embed.run import run_with
+        from elmo_cli.embed.run import check_places, run_with
 
         job = EmbedJob(
             inputs=(str(source),),
@@ -181,6 +183,7 @@ class Embedder:
             batch_size=self.batch_size,
             **settings,
         )
+        check_places(job)
         run_with(job, self)
 
     def _block(

@@ -71,12 +71,15 @@ def recompute(
     with open_embeddings(path) as embeddings:
         embedder = _embedder(embeddings, bilm, device, engine)
         keys = list(embeddings)
-        if text is not None and len(text) != len(keys):
+        # Of equal sentences manylangs has only the first.
+        n_read = len(keys) + int(embeddings.attributes.get("duplicates", 0))
+        if text is not None and len(text) != n_read:
             raise EmbeddingsFileError(
-                f"{path}: has {len(keys)} sentences, the text {len(text)}",
+                f"{path}: has {n_read} sentences, the text {len(text)}",
                 "`--text` names the text that it was made from, read with the same options",
             )
-        picked = np.unique(np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int))
+        n_places = len(keys) if text is None else len(text)
+        picked = np.unique(np.linspace(0, n_places - 1, min(n, n_places)).round().astype(int))
         found: dict[Key, Recomputed] = {}
         for place in picked.tolist() if keys else []:
             if text is None:
@@ -85,8 +88,10 @@ def recompute(
                 key, tokens = key_of(embeddings, text[place]), text[place].tokens
             if key not in found:
                 held, computed = _held(embeddings, key), embedder.embed(tokens)
+                if computed.ndim == held.ndim + 1 and len(computed) == 1:
+                    computed = computed[0]  # a single layer, of which the layout drops the axis
                 room = _room(embeddings, computed, exact=embedder.precision == "float32")
-                found[key] = _compare(key, held, computed, room)
+                found[key] = _compare(key, len(tokens), held, computed, room)
         return list(found.values())
 
 
@@ -139,7 +144,6 @@ def _embedder(embeddings: Embeddings, bilm: BiLM, device: str, engine: str) -> E
         state=state,
         layers=str(facts.get("layers", "all")),
         pool=None if pool in (None, "none") else str(pool),
-        bare=embeddings.layout == "manylangs",
         device=device,
         engine=engine,
         precision=str(facts.get("precision", "float32")),
@@ -160,8 +164,7 @@ def _room(embeddings: Embeddings, computed: Array, *, exact: bool) -> Array:
     return room
 
 
-def _compare(key: Key, held: Array, computed: Array, room: Array) -> Recomputed:
-    n_tokens = computed.shape[-2] if computed.ndim > 1 else 1
+def _compare(key: Key, n_tokens: int, held: Array, computed: Array, room: Array) -> Recomputed:
     if held.shape != computed.shape:
         return Recomputed(key, n_tokens, float("inf"), False)
     if not held.size:

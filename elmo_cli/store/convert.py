@@ -110,14 +110,15 @@ class _Conversion:
         embeddings: the file.
         layout, dtype: of the new one.
         layers: as given.
-        part: which layer of an array stays, all of it with None; "average" for their mean.
+        part: which layer of an array stays, with its axis where it is a slice; all layers with
+            None, "average" for their mean.
     """
 
     embeddings: Embeddings
     layout: str
     dtype: str
     layers: str | None
-    part: int | str | None
+    part: int | slice | str | None
 
     def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
         """Write the new file; see `convert`."""
@@ -221,12 +222,24 @@ class _Conversion:
             yield facts.sentence(tokens=tokens, text=text or ""), self._reduced(array)
 
     def _reduced(self, array: Array) -> Array:
-        if self.part is None:
-            return array
-        reduced: Array = (
-            array[self.part] if isinstance(self.part, int) else array.mean(axis=0, dtype=np.float32)
-        )
+        """The layers that stay; a single numbered one has an axis, as from `elmo embed`."""
+        reduced: Array = array
+        if isinstance(self.part, str):
+            reduced = array.mean(axis=0, dtype=np.float32)
+        elif self.part is not None:
+            reduced = array[self.part]
+        elif self._lost_axis(array):
+            reduced = array[np.newaxis]
         return reduced
+
+    def _lost_axis(self, array: Array) -> bool:
+        """Whether a layout that holds one layer without its axis goes over to one with it."""
+        facts = self.embeddings.attributes
+        return (
+            array.ndim == (1 if self.embeddings.is_pooled else 2)
+            and self.layout != "manylangs"
+            and str(facts.get("layers")).isdecimal()
+        )
 
     def _check(self, facts: Facts) -> None:
         """Refuse a sentence of which the file doesn't know what the layout needs."""
@@ -261,8 +274,8 @@ class _Conversion:
             )
 
 
-def _part(embeddings: Embeddings, layers: str | None, layout: str) -> int | str | None:
-    """Which layer of each array stays; None for all, "average" for the mean."""
+def _part(embeddings: Embeddings, layers: str | None, layout: str) -> int | slice | str | None:
+    """What of each array stays, see `_Conversion.part`."""
     n_layers = embeddings.n_layers
     if layers is None:
         if layout != "manylangs" or n_layers is None:
@@ -288,7 +301,8 @@ def _part(embeddings: Embeddings, layers: str | None, layout: str) -> int | str 
             f"{embeddings.path}: --layers {layers}: it has layers {', '.join(map(str, numbers))}",
             "`--layers` takes one of them" + ("" if held else ", or top, or average"),
         )
-    return numbers.index(int(layers))
+    place = numbers.index(int(layers))
+    return place if layout == "manylangs" else slice(place, place + 1)
 
 
 def _held_layers(embeddings: Embeddings, n_layers: int) -> list[int] | None:

@@ -100,6 +100,14 @@ def all_facts(
     return {**facts, **attributes, "complete": True}
 
 
+def settings_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among the attributes of a file that `all_facts` gave."""
+    names = list(facts)
+    return {
+        name: facts[name] for name in names[: names.index("sentences")] if name != "elmo_schema"
+    }
+
+
 def is_pooled(settings: Mapping[str, Any]) -> bool:
     """Whether arrays have no token axis."""
     return settings.get("pool") not in (None, "none")

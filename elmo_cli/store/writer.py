@@ -37,6 +37,7 @@ from elmo_cli.store.settings import (
     checked_settings,
     has_sentence_map,
     is_pooled,
+    settings_of,
 )
 from elmo_cli.store.values import as_stored, n_tokens
 from elmo_cli.text.sentence import Sentence
@@ -273,8 +274,7 @@ class EmbeddingsWriter:
 
     def _take_finished(self, facts: dict[str, Any]) -> None:
         """OUT is whole; only check that it is what was asked for."""
-        then = {name: facts.get(name) for name in self._settings}
-        check_settings(f"{self._out}: finished", then, self._settings)
+        check_settings(f"{self._out}: finished", settings_of(facts), self._settings)
         remove_leftovers(self._out)
         duplicates = facts.get("duplicates", 0)
         self._counts = _Counts(facts["sentences"] + duplicates, facts["tokens"], duplicates)

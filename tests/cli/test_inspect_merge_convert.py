@@ -180,6 +180,32 @@ def damage(path: str, key: str = "1") -> None:
         file[key][0, 0, 0] = np.nan
 
 
+@pytest.mark.parametrize("layout", ["allennlp", "flat", "bilm", "lsgn", "e2e-coref", "manylangs"])
+@pytest.mark.parametrize("source", ["allennlp", "flat", "e2e-coref"])
+def test_a_converted_layer_is_as_embedded(source: str, layout: str) -> None:
+    """Under equal attributes an array would else have another shape, and `--resume` take it."""
+    made("embed", "d.jsonl", "-o", "all.hdf5", "-q", "--layout", source)
+    made("embed", "d.jsonl", "-o", "one.hdf5", "-q", "--layout", source, "--layers", "2")
+    made("embed", "d.jsonl", "-o", "wanted.hdf5", "-q", "--layout", layout, "--layers", "2")
+    asked = ("--layout", layout, "-q")
+    lacks = {"allennlp": ("lsgn", "e2e-coref"), "e2e-coref": ("flat", "manylangs")}
+    if layout in lacks.get(source, ()):  # documents, tokens
+        assert elmo("convert", "all.hdf5", "-o", "a.hdf5", *asked, "--layers", "2").code == 2
+        return
+    made("convert", "all.hdf5", "-o", "a.hdf5", *asked, "--layers", "2")
+    made("convert", "one.hdf5", "-o", "b.hdf5", *asked)
+    wanted = arrays_of("wanted.hdf5")
+    for found in (arrays_of("a.hdf5"), arrays_of("b.hdf5")):
+        assert len(found) == len(wanted) == len(SENTENCES)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other, strict=True)
+
+
+def arrays_of(path: str) -> list[np.ndarray]:
+    with open_embeddings(path) as embeddings:
+        return [embeddings[key] for key in embeddings]
+
+
 def test_what_is_wrong_is_told() -> None:
     damage(embedded("bilm"))
     done = elmo("inspect", "a.hdf5")
@@ -256,6 +282,26 @@ def test_a_sample_is_computed_again(name: str) -> None:
 )
 def test_a_sample_knows_the_settings_of_its_file(options: tuple[str, ...]) -> None:
     made("inspect", embedded("flat", *options), "--sample", "7")
+
+
+@pytest.mark.parametrize("pool", [(), ("--pool", "mean")])
+@pytest.mark.parametrize("layout", ["allennlp", "e2e-coref", "dygie", "lsgn", "manylangs", "flat"])
+def test_a_sample_of_one_numbered_layer(layout: str, pool: tuple[str, ...]) -> None:
+    """Some layouts drop its axis, and sound files of theirs were called wrong."""
+    made("embed", "d.jsonl", "-o", "a.hdf5", "-q", "--layout", layout, "--layers", "2", *pool)
+    done = made("inspect", "a.hdf5", "--sample", "7", "--text", "d.jsonl", "--json")
+    n_tokens = [one["tokens"] for one in json.loads(done.out)["sample"]]
+    assert n_tokens == [len(tokens) for tokens in SENTENCES]
+
+
+def test_a_sample_of_a_text_whose_equal_sentences_are_left_out() -> None:
+    """manylangs keeps the first of them, and the text that it was made from has all."""
+    Path("r.txt").write_text("Yes .\nYes .\nNo .\n")
+    made("embed", "r.txt", "-o", "r.hdf5", "-q", "--layout", "manylangs", *ONE_LAYER)
+    made("inspect", "r.hdf5", "--sample", "3", "--text", "r.txt")
+    Path("other.txt").write_text("Yes .\nNo .\n")
+    done = elmo("inspect", "r.hdf5", "--sample", "3", "--text", "other.txt")
+    refused(done, 1, "r.hdf5: has 3 sentences, the text 2", "`--text`")
 
 
 def test_a_sample_of_a_changed_file() -> None:

@@ -161,6 +161,16 @@ def test_write_says_what_the_embedder_did(
             np.testing.assert_array_equal(embeddings[key], array)
 
 
+def test_write_spares_what_it_reads(tiny_bilm: BiLM, golden: Path, tmp_path: Path) -> None:
+    """Without it a notebook could lose its text to the file that was to be made of it."""
+    text = tmp_path / "text.txt"
+    text.write_bytes((golden / "sentences.txt").read_bytes())
+    before = text.read_bytes()
+    with pytest.raises(UsageError, match="is one of the inputs"):
+        embedder_of(tiny_bilm).write(text, text, overwrite=True)
+    assert text.read_bytes() == before
+
+
 class SmallMemory:
     """An engine whose memory ends above a number of rows."""
 

@@ -124,7 +124,7 @@ def test_layers_have_the_numbers_of_the_model(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout="bilm", layers=2, header={"layers": "0,2"})
     convert(path, tmp_path / "b.hdf5", layers="2")
     with open_embeddings(tmp_path / "b.hdf5") as embeddings:
-        np.testing.assert_array_equal(embeddings[0], array(lines()[0], 2)[1])
+        np.testing.assert_array_equal(embeddings[0], array(lines()[0], 2)[1:])
     for layers in ("1", "top", "average", "x"):
         with pytest.raises(UsageError, match=f"--layers {layers}: it has layers 0, 2"):
             convert(path, tmp_path / "c.hdf5", layers=layers)

@@ -233,16 +233,19 @@ def test_other_settings(tmp_path: Path, change: dict[str, Any], what: str, finis
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_setting_that_is_gone(tmp_path: Path) -> None:
-    """An older run may have had a setting that this one lacks."""
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_setting_that_is_gone(tmp_path: Path, finished: bool) -> None:
+    """A shard, or a file of int8 products, would pass for the whole run that is asked for now."""
     out = tmp_path / "out.hdf5"
     part = unfinished(out)
+    where = f"{part}: unfinished, 4 sentences"
+    if finished:
+        run(out, layout="bilm", resume=True)
+        where = f"{out}: finished"
     header = {name: value for name, value in HEADER.items() if name != "state"}
     with pytest.raises(ResumeError) as caught:
         EmbeddingsWriter.resume(out, layout="bilm", header=header)
-    assert str(caught.value) == (
-        f"{part}: unfinished, 4 sentences, made with other state (zero, now none)"
-    )
+    assert str(caught.value) == f"{where}, made with other state (zero, now none)"
 
 
 def test_resume_of_a_finished_file(tmp_path: Path) -> None:
