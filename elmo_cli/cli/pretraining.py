@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -13,7 +14,13 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
-from elmo_cli.cli.recipes import effective_settings, is_given, long_name, take_recipe
+from elmo_cli.cli.recipes import (
+    effective_settings,
+    is_given,
+    long_name,
+    recipe_parameters,
+    take_recipe,
+)
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import set_threads
@@ -21,7 +28,7 @@ from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
-from elmo_cli.train.recipe import FILE_NAME, Recipe
+from elmo_cli.train.recipe import FILE_NAME, Recipe, read_recipe
 from elmo_cli.train.run import FILTERS, Start, pretrain, refuse_no_run
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team, joined_team
@@ -29,6 +36,7 @@ from elmo_cli.train.team import Team, joined_team
 _LINE_EVERY_S = 15.0
 _SIZES = frozenset(("options", "cell", "projection", "filters"))
 _TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
+_BEGUN_WITH = {"source", *_TYPES}  # what a run that goes on has done already
 
 
 def pretrain_command(ctx: click.Context) -> None:
@@ -108,9 +116,26 @@ def _with_recipe(ctx: click.Context) -> set[str]:
         named |= take_recipe(ctx, Path(given["recipe"]), data)
     elif given["resume"] and own.exists():
         named |= take_recipe(ctx, own, data)
+        _refuse_other_beginning(ctx, read_recipe(own, list(recipe_parameters(ctx)), data=data))
     elif data is not None:
         raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
     return named
+
+
+def _refuse_other_beginning(ctx: click.Context, begun: dict[str, Any]) -> None:
+    """Refuse, for a run that goes on, another vocabulary or model than the one it began with."""
+    for parameter in ctx.command.params:
+        if parameter.name not in _BEGUN_WITH or not is_given(ctx, parameter.name):
+            continue
+        name, now = long_name(parameter), ctx.params[parameter.name]
+        then = begun.get(name)
+        if now != then and not (
+            isinstance(then, str) and os.path.realpath(now) == os.path.realpath(then)
+        ):
+            raise UsageError(
+                f"--{name} {now}: the run began with {'none' if then is None else then}",
+                f"leave out `--{name}`, or begin another run: `-o` names a new folder",
+            )
 
 
 def _recipe(ctx: click.Context) -> Recipe:
@@ -133,6 +158,13 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
                 raise UsageError(
                     f"--{long_name(parameter)}: has no meaning with `--from {given['source']}`",
                     "sizes and vocabulary are those of that model",
+                )
+    for name, others in (("options", _SIZES), ("vocabulary", _TYPES)):
+        for parameter in ctx.command.params if given[name] else ():
+            if parameter.name in others - {name} and is_given(ctx, parameter.name):
+                raise UsageError(
+                    f"--{long_name(parameter)}: has no meaning with `--{name} {given[name]}`",
+                    "leave out one of them",
                 )
     return Start(
         options=_options(given, {name for name in _SIZES if is_given(ctx, name)}),

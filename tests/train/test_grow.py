@@ -1,4 +1,4 @@
-"""The script that widens a biLM for training to go on from: what it says stays the same."""
+"""The script that makes a biLM larger for training to go on from: what it says stays the same."""
 
 from __future__ import annotations
 
@@ -22,6 +22,28 @@ def halves(model: LanguageModel, layer: int) -> list[np.ndarray]:
     """Of a sentence, forward and backward, (token, projection) each."""
     array = Embedder(model.bilm, device="cpu").embed(["the", "old", "baker", "was", "zzz", "."])
     return np.split(array[layer], 2, axis=1)
+
+
+def test_more_cells_and_filters_change_nothing(tiny: Path, golden: Path, tmp_path: Path) -> None:
+    """They are there to be trained; and a projection that large would be taken for none."""
+    small, large = tmp_path / "small", tmp_path / "large"
+    shutil.copytree(tiny, small)
+    for name in ("softmax.hdf5", "vocab.txt"):
+        shutil.copy(golden / "lm" / name, small)
+    words = [sys.executable, SCRIPT, small, large, "--cell", 19, "--filter", "2,5"]
+    subprocess.run(list(map(str, words)), check=True, capture_output=True)
+    before, after = load_language_model(small), load_language_model(large)
+    old, new = before.bilm.options, after.bilm.options
+    assert (new.cell, new.n_filters) == (19, old.n_filters + 5)
+    for layer in range(3):
+        for one, other in zip(halves(before, layer), halves(after, layer), strict=True):
+            np.testing.assert_allclose(other, one, rtol=0, atol=1e-6)
+    words[-4:] = ["--projection", str(old.cell)]
+    done = subprocess.run(
+        [*map(str, words[:3]), str(tmp_path / "no"), *words[-2:]], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert f"projection {old.cell}: taken for none at all" in done.stderr
 
 
 def test_predictions_and_old_values_stay(tiny: Path, golden: Path, tmp_path: Path) -> None:

@@ -93,6 +93,33 @@ def test_a_run_goes_on_by_its_own_recipe(home: Path) -> None:
     assert json.loads(result.stdout)["steps"] == 6
 
 
+def test_a_run_that_goes_on_has_begun_with_its_vocabulary(home: Path) -> None:
+    """Another one would be passed over, and stand in the recipe of what it did not make."""
+    for name in ("v", "w"):
+        (home / f"{name}.txt").write_text(f"<S>\n</S>\n<UNK>\nthe\ncat\n{name}\n")
+    own = ("--vocabulary", home / "v.txt")
+    texts = (home / "train/a.txt", *own, "--cell", 8, "--projection", 4, "--rows", 4)
+    run(*texts, "--threads", 1, "-o", home / "one", "--max-steps", 2)
+    before = (home / "one/recipe.json").read_text()
+    again = ("-o", home / "one", "--resume", "--max-steps", 4)
+    for other in (("--vocabulary", home / "w.txt"), ("--min-count", 2), ("--from", "elmo-en")):
+        with pytest.raises(UsageError, match=f"{other[0]} .*: the run began with"):
+            run(*again, *other)
+    assert (home / "one/recipe.json").read_text() == before
+    assert json.loads(run(*again, *own, "--json").stdout)["steps"] == 4
+
+
+def test_options_that_contradict_each_other(home: Path) -> None:
+    """One of them would be passed over without a word."""
+    (home / "v.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    begin = (home / "train/a.txt", "-o", home / "two", "--max-steps", 2)
+    with pytest.raises(UsageError, match="--cell: has no meaning with `--options"):
+        run(*begin, "--options", home / "one/options.json", "--cell", 8)
+    with pytest.raises(UsageError, match="--min-count: has no meaning with `--vocabulary"):
+        run(*begin, "--vocabulary", home / "v.txt", "--min-count", 2)
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
