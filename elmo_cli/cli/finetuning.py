@@ -73,7 +73,7 @@ def finetune_command(given: dict[str, Any]) -> None:
         _print(done)
     if not done.is_better:
         say(
-            f"fine-tuning did not help: {done.output} holds {done.model} as it was; "
+            f"fine-tuning did not help: {done.output} holds the biLM of {done.model} as it was; "
             f"try `--overwrite --rate {(job.settings.rate or 1e-3) / 4:g}`, or more text"
         )
     refuse_skipped(noticed[0])

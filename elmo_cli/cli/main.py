@@ -145,7 +145,7 @@ def _report(error: BaseException, args: list[str]) -> int:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return _say(
             "interrupted",
-            "what was done is kept: the same command goes on (`elmo embed` with `--resume`)",
+            "`--resume` goes on where the command has it; else give the same command again",
             _INTERRUPTED,
         )
     if isinstance(error, BrokenPipeError):

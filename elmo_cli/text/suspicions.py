@@ -54,7 +54,8 @@ class Suspicions:
             self._count("untokenised", sentence)
         if _ENTITY.search(text):
             self._count("escaped", sentence)
-        if not _BORDERS.isdisjoint(sentence.tokens):
+        # Alone on its line a border is the entry of a vocabulary.
+        if len(sentence.tokens) > 1 and not _BORDERS.isdisjoint(sentence.tokens):
             self._count("borders", sentence)
         if len(sentence.tokens) == 1 and len(sentence.tokens[0].encode()) > _LONG_TOKEN:
             self._count("unparted", sentence)

@@ -111,7 +111,7 @@ def test_interrupted(scene: Scene, stock: Path, monkeypatch) -> None:
     said = run.stderr.read()
     assert said == (
         "\nerror: interrupted\n"  # after the ^C that a terminal shows
-        "hint: what was done is kept: the same command goes on (`elmo embed` with `--resume`)\n"
+        "hint: `--resume` goes on where the command has it; else give the same command again\n"
     )
     assert run.wait() == 130
     run.stdin.close()

@@ -64,6 +64,11 @@ ADVICE = {
 }
 
 
+def test_a_vocabulary_begins_with_borders(text: Path) -> None:
+    """They have to stand there, and `--layout bilm-types` reads such a file."""
+    assert notes_on(text, "<S>\n</S>\n<UNK>\nthe\ncat\n").warnings == []
+
+
 @pytest.mark.parametrize("kind", SUSPICIOUS)
 def test_a_suspicious_text_is_warned_about_once(text: Path, kind: str) -> None:
     """Each is a mistake that users made and found out about after training on the vectors."""
