@@ -128,7 +128,7 @@ _on_error: Callable[[Any], Any] = option(
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="Stop at a line that can't be read, or leave it out, list it and exit with 3.",
+    help="Stop at a line that can't be read, or leave it out, tell of it and exit with 3.",
 )
 
 input_options: Callable[[Any], Any] = together(

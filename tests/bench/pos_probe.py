@@ -36,13 +36,8 @@ from vectors import Vectors, embed, parser_of, prepare, table, tokens_of, vector
 PARTS = ("train", "dev", "test")
 COLUMNS = {"upos": 3, "xpos": 4}
 LAYERS = (0, 1, 2)
-DECAYS = (
-    1e-3,
-    1e-4,
-    1e-5,
-    1e-6,
-    1e-7,
-)  # of the sum of squared weights, in the mean loss of a token
+# Of the sum of squared weights, in the mean loss of a token.
+DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
 EPOCHS = 10
 BATCH = 512
 RATE = 1e-2  # at first; it falls to 0 in a straight line
