@@ -157,9 +157,11 @@ def _room(embeddings: Embeddings, computed: Array, *, exact: bool) -> Array:
     room = np.full(sizes.shape, ATOL)
     if not exact:
         room += ATOL_LESS_PRECISE * greatest
-    if embeddings.stored_dtype == np.float16:
+    stored = embeddings.stored_dtype
+    rounded_to = {None if stored is None else stored.name, embeddings.attributes.get("rounded_to")}
+    if "float16" in rounded_to:
         room += RTOL_FLOAT16 * sizes
-    elif embeddings.stored_dtype == INT8:
+    if INT8.name in rounded_to:
         room += HALF_STEP * greatest
     return room
 

@@ -128,6 +128,9 @@ class _Conversion:
         header, others = run_facts(self.embeddings.attributes)
         if self.layers is not None:
             header["layers"] = self.layers
+        stored = self.embeddings.stored_dtype
+        if stored is not None and stored.itemsize < DTYPES[self.dtype].itemsize:
+            header["rounded_to"] = stored.name  # or it would pass for a file of this run's values
         may_have_map = self.layout == "allennlp" and self._keys() == "number"
         with_map = may_have_map and self._knows_texts()
         writer = EmbeddingsWriter.create(

@@ -284,6 +284,15 @@ def test_a_sample_knows_the_settings_of_its_file(options: tuple[str, ...]) -> No
     made("inspect", embedded("flat", *options), "--sample", "7")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_a_wider_type_does_not_hide_the_rounding(dtype: str) -> None:
+    """A file would pass for one of float32, go on as its run, and be called wrong in a sample."""
+    made("convert", embedded("flat", "--dtype", dtype), "-o", "b.hdf5", "--dtype", "float32", "-q")
+    made("inspect", "b.hdf5", "--sample", "7")
+    done = elmo("embed", "d.jsonl", "-o", "b.hdf5", "--layout", "flat", "--resume")
+    refused(done, 1, f"b.hdf5: finished, made with other rounded to ({dtype}, now none)", "anew")
+
+
 @pytest.mark.parametrize("pool", [(), ("--pool", "mean")])
 @pytest.mark.parametrize("layout", ["allennlp", "e2e-coref", "dygie", "lsgn", "manylangs", "flat"])
 def test_a_sample_of_one_numbered_layer(layout: str, pool: tuple[str, ...]) -> None:
