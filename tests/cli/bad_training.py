@@ -119,7 +119,7 @@ TRAINING = [
     bad(
         "empty text to count",
         "vocab -q b.txt -o v.txt",
-        "the text: no sentence in it",
+        "b.txt: no sentence in it",
         "give a text with tokens in it",
         file("b.txt", "\n"),
     ),
