@@ -120,8 +120,8 @@ LAYOUTS = (
     "float32",
     "bf16",
     "int8",
-    what="Of the LSTMs' products: int8 is quicker on a processor, bf16 on a GPU; both cost some "
-    "accuracy.",
+    what="Of the products: int8 is quicker on a processor, bf16 on a GPU and on processors that "
+    "have it; both cost some accuracy.",
 )
 @input_options
 @option(

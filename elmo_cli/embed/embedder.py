@@ -42,7 +42,7 @@ class Embedder:
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
             None for 64 with it, and for 512 otherwise.
         engine: "fast", or "plain" for the model as it stands.
-        precision: of the LSTMs' products: "float32", "bf16" or "int8", see `engine.products`.
+        precision: of the products: "float32", "bf16" or "int8", see `engine.products`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
     Attributes:
         start: the state of one row that every sentence starts from with state "warm", else None.

@@ -37,7 +37,7 @@ class FastEngine:
     Args:
         bilm: the model; its weights move to the device.
         device: where to compute.
-        precision: of the LSTMs' products, see `products`; all else is float32.
+        precision: of the highways' and LSTMs' products, see `products`; all else is float32.
     """
 
     def __init__(self, bilm: BiLM, device: torch.device, precision: str = "float32") -> None:
@@ -45,7 +45,7 @@ class FastEngine:
         self._device = device
         bilm = bilm.to(device)
         self._cache = TypeCache(
-            ShortCNN(bilm.char_cnn),
+            ShortCNN(bilm.char_cnn, precision),
             max_characters=bilm.options.max_characters,
             projection=bilm.options.projection,
             device=device,
@@ -187,7 +187,10 @@ class _Layer:
         n_room = max(map(sum, chunks)) if numbers is None else len(x)
         room = spaced_room(x, n_room, 4 * self.cell)  # (place or type, 4 * cell)
         if numbers is not None:
-            self.input.into(x, room)
+            for some, its_room in zip(
+                torch.split(x, _CHUNK_TOKENS), torch.split(room, _CHUNK_TOKENS), strict=True
+            ):
+                self.input.into(some, its_room)
             gates = spaced_room(x, max(heights), 4 * self.cell)  # (place, 4 * cell)
         step = first = 0
         c.mul_(2)

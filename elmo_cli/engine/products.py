@@ -16,14 +16,15 @@ PRECISIONS = ("float32", "bf16", "int8")
 _TINY = torch.finfo(torch.float32).tiny  # a row of zeros is divided by it
 _SPACE = 32  # values between rows
 # Rows have 7 bits, weights 8: processors without VNNI sum two products in 16 bits. Stored with
-# `_ZERO` added, a value of a row is 1 … 127.
-_LEVELS, _ZERO, _WEIGHT_LEVELS = 63, 64, 127
+# `_ZERO` added, a value of a row is 1 … 127; one that is never negative is 0 … 127 as it is.
+_LEVELS, _ZERO, _POSITIVE_LEVELS, _WEIGHT_LEVELS = 63, 64, 127, 127
+# Columns of a product that is not added where it belongs at once: what comes in between stays in
+# the cache, and below the 32 MB that the allocator gives back to the system each time.
+_AT_ONCE = 4096
 
 
 class Product(Protocol):
-    """x @ weight, for rows x; the weight is (n_in, n_out), the bias (n_out,)."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None: ...
+    """x @ weight, for rows x; the weight is (n_in, n_out)."""
 
     def into(self, x: Tensor, out: Tensor) -> None:
         """Write x @ weight + bias.
@@ -37,10 +38,17 @@ class Product(Protocol):
         """Write base + x @ weight; `out` may be `base`, (row, n_out) both."""
 
 
-def product(weight: Tensor, bias: Tensor | None, precision: str) -> Product:
-    """The product with a weight (n_in, n_out), and bias (n_out,)."""
-    kinds: dict[str, type[Product]] = {"float32": _Float32, "bf16": _BFloat16, "int8": _Int8}
-    return kinds[precision](weight, bias)
+def product(
+    weight: Tensor, bias: Tensor | None, precision: str, *, is_positive: bool = False
+) -> Product:
+    """The product with a weight (n_in, n_out), and bias (n_out,).
+
+    Args:
+        is_positive: whether no value of a row is ever negative, so that int8 has twice the levels.
+    """
+    if precision == "int8":
+        return _Int8(weight, bias, is_positive=is_positive)
+    return _BFloat16(weight, bias) if precision == "bf16" else _Float32(weight, bias)
 
 
 def check_precision(precision: str, device: torch.device, *, engine: str) -> None:
@@ -96,19 +104,25 @@ class _BFloat16:
     """Rows and weight rounded to 8 bits of mantissa, and the product too; sums in float32."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self._weight, self._bias = weight.bfloat16().contiguous(), bias
+        self._parts = [part.contiguous() for part in torch.split(weight.bfloat16(), _AT_ONCE, 1)]
+        self._bias = bias
 
     def into(self, x: Tensor, out: Tensor) -> None:
         """See `Product.into`."""
-        product = torch.mm(x.bfloat16(), self._weight)
-        if self._bias is None:
-            out.copy_(product)
-        else:
-            torch.add(self._bias, product, out=out)
+        rounded = x.bfloat16()
+        for k, (part, room) in enumerate(
+            zip(self._parts, torch.split(out, _AT_ONCE, 1), strict=True)
+        ):
+            room.copy_(torch.mm(rounded, part))
+            if self._bias is not None:
+                room += self._bias[k * _AT_ONCE : (k + 1) * _AT_ONCE]
 
     def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
         """See `Product.added`."""
-        torch.add(base, torch.mm(x.bfloat16(), self._weight), out=out)
+        rounded = x.bfloat16()
+        bases, rooms = torch.split(base, _AT_ONCE, 1), torch.split(out, _AT_ONCE, 1)
+        for part, begun, room in zip(self._parts, bases, rooms, strict=True):
+            torch.add(begun, torch.mm(rounded, part), out=room)
 
 
 class _Int8:
@@ -118,35 +132,58 @@ class _Int8:
     threads or the processor.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, *, is_positive: bool = False) -> None:
+        self._levels, zero = (_POSITIVE_LEVELS, 0) if is_positive else (_LEVELS, _ZERO)
+        self._parts = [_WholeColumns(part, zero) for part in torch.split(weight, _AT_ONCE, 1)]
+        self._bias, self._zero = bias, zero
+
+    def into(self, x: Tensor, out: Tensor) -> None:
+        """See `Product.into`."""
+        whole, scales = self._whole(x)
+        for k, (part, room) in enumerate(
+            zip(self._parts, torch.split(out, _AT_ONCE, 1), strict=True)
+        ):
+            product = part.product(whole)
+            if self._bias is None:
+                torch.mul(product, scales, out=room)
+            else:
+                bias = self._bias[k * _AT_ONCE : (k + 1) * _AT_ONCE]
+                torch.addcmul(bias, product, scales, out=room)
+
+    def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
+        """See `Product.added`."""
+        whole, scales = self._whole(x)
+        bases, rooms = torch.split(base, _AT_ONCE, 1), torch.split(out, _AT_ONCE, 1)
+        for part, begun, room in zip(self._parts, bases, rooms, strict=True):
+            torch.addcmul(begun, part.product(whole), scales, out=room)
+
+    def _whole(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows as whole numbers, uint8, and what each was divided by, (row, 1)."""
+        scales = (x.abs().amax(1, keepdim=True) / self._levels).clamp_min_(_TINY)
+        return (x / scales).round_().add_(self._zero).to(torch.uint8), scales
+
+
+class _WholeColumns:
+    """Columns of a weight as whole numbers, a scale for each: (n_in, n_out).
+
+    Args:
+        zero: what stands for 0 in the rows.
+    """
+
+    def __init__(self, weight: Tensor, zero: int) -> None:
         columns = weight.T.contiguous()  # (n_out, n_in)
         self._scales = (columns.abs().amax(1) / _WEIGHT_LEVELS).clamp_min(_TINY)  # (n_out,)
         whole = (columns / self._scales[:, None]).round_().to(torch.int8)
         self._weight = torch.ops.onednn.qlinear_prepack(whole, None)
-        self._zeros = torch.zeros(len(columns), dtype=torch.int64)
-        self._bias = bias
+        self._zeros, self._zero = torch.zeros(len(columns), dtype=torch.int64), zero
 
-    def into(self, x: Tensor, out: Tensor) -> None:
-        """See `Product.into`."""
-        product, scales = self._product(x)
-        if self._bias is None:
-            torch.mul(product, scales, out=out)
-        else:
-            torch.addcmul(self._bias, product, scales, out=out)
-
-    def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
-        """See `Product.added`."""
-        torch.addcmul(base, *self._product(x), out=out)
-
-    def _product(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(row, n_out) of rows divided by their scales, and the scales, (row, 1)."""
-        scales = (x.abs().amax(1, keepdim=True) / _LEVELS).clamp_min_(_TINY)  # (row, 1)
-        whole = (x / scales).round_().add_(_ZERO).to(torch.uint8)  # (row, n_in)
+    def product(self, whole: Tensor) -> Tensor:
+        """Of rows of whole numbers, not yet times their scales, (row, n_out) float32."""
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
-            whole, 1.0, _ZERO, self._weight, self._scales, self._zeros, None,
+            whole, 1.0, self._zero, self._weight, self._scales, self._zeros, None,
             1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        return product, scales
+        return product
 
 
 def spaced(matrix: Tensor) -> Tensor:

@@ -7,7 +7,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.engine.products import product
 from elmo_cli.model.char_cnn import CharCNN
+from elmo_cli.model.highway import Highway
 
 _BUCKETS = (8, 11, 14, 18, 26)  # characters with the borders of the word
 
@@ -22,14 +24,16 @@ class ShortCNN:
 
     Args:
         char_cnn: the specification.
+        precision: of the highways' products, see `products`; filters and projection are float32.
     Attributes:
         buckets: the numbers of characters that types are padded to, from few to many. The last one
             is `max_characters`, where every window of the specification is there.
     """
 
-    def __init__(self, char_cnn: CharCNN) -> None:
+    def __init__(self, char_cnn: CharCNN, precision: str = "float32") -> None:
         options = char_cnn.options
-        self._char_cnn, self._full = char_cnn, options.max_characters
+        self._full, self._embedding = options.max_characters, char_cnn.embedding
+        self._activation = torch.relu if options.activation == "relu" else torch.tanh
         self._widest = max(width for width, _ in options.filters)
         fitting = (n for n in _BUCKETS if n + self._widest < self._full)
         self.buckets = (*fitting, self._full)
@@ -43,6 +47,17 @@ class ShortCNN:
                 options.filters, cast("list[nn.Conv1d]", list(char_cnn.filters)), strict=True
             )
         ]  # each (width * char_dim, count), (count,)
+        # What relu lets through no highway makes negative.
+        is_positive = options.activation == "relu"
+        self._highways = [
+            _Highway(cast(Highway, highway), precision, is_positive=is_positive)
+            for highway in char_cnn.highways
+        ]
+        self._size, self._projection = options.projection, None
+        if options.cnn_projection:
+            weight = char_cnn.projection.get_parameter("weight").detach().T
+            bias = char_cnn.projection.get_parameter("bias")
+            self._projection = product(weight, bias, "float32")
 
     def bucket(self, n_characters: int) -> int:
         """The bucket of a type with so many characters, borders of the word counted."""
@@ -57,7 +72,7 @@ class ShortCNN:
             (type, filter).
         """
         places = min(bucket + self._widest, self._full)
-        x = self._char_cnn.embedding(ids[:, :places])  # (type, place, char_dim)
+        x = self._embedding(ids[:, :places])  # (type, place, char_dim)
         n_types, _, char_dim = x.shape
         maxima = []
         for width, weight, bias in self._filters:
@@ -71,4 +86,28 @@ class ShortCNN:
 
     def vectors(self, maxima: Tensor) -> Tensor:
         """Vectors of types of any length: (type, filter) -> (type, projection)."""
-        return self._char_cnn.after_filters(maxima)
+        x = self._activation(maxima)  # (type, filter)
+        for highway in self._highways:
+            x = highway.run(x)  # (type, filter)
+        if self._projection is None:
+            return x
+        vectors = x.new_empty(len(x), self._size)
+        self._projection.into(x, vectors)
+        return vectors
+
+
+class _Highway:
+    """What `Highway` computes, both of its products as one."""
+
+    def __init__(self, highway: Highway, precision: str, *, is_positive: bool) -> None:
+        gates = (highway.carry, highway.transform)
+        weight = torch.cat([gate.weight.detach() for gate in gates]).T  # (filter, 2 * filter)
+        bias = torch.cat([gate.bias.detach() for gate in gates])  # (2 * filter,)
+        self._products = product(weight, bias, precision, is_positive=is_positive)
+
+    def run(self, x: Tensor) -> Tensor:
+        """(type, filter) -> (type, filter)."""
+        z = x.new_empty(len(x), 2 * x.shape[1])
+        self._products.into(x, z)
+        gate, transformed = z.chunk(2, 1)  # each (type, filter)
+        return torch.lerp(x, transformed.relu_(), gate.sigmoid_())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elmo_cli.errors import ResumeError
@@ -101,17 +101,18 @@ class JournaledFile:
         self._position += len(view)
         return len(view)
 
-    def write_at(self, offset: int, view: memoryview) -> None:
-        """Write bytes at `offset`, wherever the position stands."""
+    def write_at(self, offset: int, *views: memoryview) -> None:
+        """Write bytes, one after the other, at `offset`, wherever the position stands."""
+        end = offset + sum(map(len, views))
         try:
             if self.error is None:
-                self._keep(offset, offset + len(view))
-                _write_all(self._descriptor, view, offset)
+                self._keep(offset, end)
+                _write_all(self._descriptor, views, offset)
         except BaseException as error:
             self.fail(error)
         if self.error is not None:
-            self._unwritten.append((offset, bytes(view)))
-        self._size = max(self._size, offset + len(view))
+            self._unwritten.append((offset, b"".join(views)))
+        self._size = max(self._size, end)
 
     def truncate(self, size: int) -> int:
         try:
@@ -134,7 +135,9 @@ class JournaledFile:
             old = memoryview(bytearray(stop - offset))
             if _read_into(self._descriptor, old, offset) < len(old):
                 raise OSError(f"shorter than the {self._committed} bytes that were committed")
-            _write_all(self._undo, memoryview(_record(self._block, offset, bytes(old))))
+            record = memoryview(_record(self._block, offset, bytes(old)))
+            while record:
+                record = record[os.write(self._undo, record) :]
         self._kept.update(pages)
 
 
@@ -155,7 +158,7 @@ def roll_back(descriptor: int, undo_path: Path, *, committed: int, block: int, n
     """
     for of_block, offset, old in _records(undo_path):
         if of_block == block and offset + len(old) <= committed:
-            _write_all(descriptor, memoryview(old), offset)
+            _write_all(descriptor, [memoryview(old)], offset)
     size = os.fstat(descriptor).st_size
     if size < committed:
         raise ResumeError(
@@ -221,11 +224,13 @@ def _read_into(descriptor: int, view: memoryview, offset: int) -> int:
     return done
 
 
-def _write_all(descriptor: int, view: memoryview, offset: int | None = None) -> None:
-    """Write all of `view`, at `offset` or at the descriptor's own position."""
-    done = 0
-    while done < len(view):
-        if offset is None:
-            done += os.write(descriptor, view[done:])
-        else:
-            done += os.pwrite(descriptor, view[done:], offset + done)
+def _write_all(descriptor: int, views: Sequence[memoryview], offset: int) -> None:
+    """Write all bytes of `views`, one after the other, at `offset`."""
+    left = list(views)
+    while left:
+        done = os.pwritev(descriptor, left, offset)
+        offset += done
+        while left and done >= len(left[0]):
+            done -= len(left.pop(0))
+        if done:
+            left[0] = left[0][done:]

@@ -8,6 +8,7 @@ import torch
 from make_weights import SHAPES
 from test_engines import CPU, SENTENCES, Paired, random_state, run
 
+from elmo_cli.engine import products
 from elmo_cli.engine.choose import choose_engine
 from elmo_cli.engine.products import PRECISIONS, product
 from elmo_cli.errors import DeviceError, UsageError
@@ -34,6 +35,20 @@ def test_int8_is_a_sum_of_whole_numbers() -> None:
     np.testing.assert_allclose(out, whole + bias, rtol=0, atol=2e-5)
     chosen.added(tensors[0], tensors[3], out)
     np.testing.assert_allclose(out, whole + base, rtol=0, atol=2e-5)
+
+
+def test_int8_has_twice_the_levels_where_nothing_is_negative() -> None:
+    """Without it the highways' rows would be rounded to 6 bits, for half of the levels is never
+    met behind a relu."""
+    x, weight, bias, base = matrices()
+    x = x.abs()
+    of_row, of_column = x.amax(1, keepdim=True) / 127, weight.abs().amax(0) / 127
+    whole = (x / of_row).round() @ (weight / of_column).round() * of_row * of_column
+    chosen, out = product(weight, bias, "int8", is_positive=True), torch.empty(37, 40)
+    chosen.into(x, out)
+    torch.testing.assert_close(out, whole + bias, rtol=0, atol=2e-5)
+    chosen.added(x, base, out)
+    torch.testing.assert_close(out, whole + base, rtol=0, atol=2e-5)
 
 
 def test_bf16_rounds_rows_weight_and_product() -> None:
@@ -77,15 +92,32 @@ def test_vectors_stay_near_those_of_float32(precision: str, shape: str, paired: 
     assert any((a != b).any() for a, b in zip(layers, expected, strict=True))
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
 @pytest.mark.usefixtures("seed")
-def test_layer_0_is_always_that_of_float32(precision: str, paired: Paired) -> None:
-    """The type alone decides about it; its products are few."""
+def test_layer_0_is_that_of_the_types(precision: str, paired: Paired) -> None:
+    """Without it a token's own vector would depend on its sentence."""
     bilm, _ = paired(SHAPES["odd"])
-    layers, _ = run(choose_engine("fast", bilm, CPU, precision), SENTENCES)
-    exact, _ = run(choose_engine("fast", bilm, CPU), SENTENCES)
-    for one, other in zip(layers, exact, strict=True):
-        assert one[0].tobytes() == other[0].tobytes()
+    engine = choose_engine("fast", bilm, CPU, precision)
+    layers, _ = run(engine, SENTENCES)
+    for sentence, found in zip(SENTENCES, layers, strict=True):
+        half = engine.token_vectors(sentence.split()).numpy()
+        np.testing.assert_allclose(found[0], np.concatenate([half, half], 1), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_wide_products_go_through_in_parts(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it a part of the columns could be left out, or meet the bias of another."""
+    x, weight, bias, base = matrices()
+    whole, parts = torch.empty(37, 40), torch.empty(37, 40)
+    for begun in (None, base):
+        for out, at_once in ((whole, 4096), (parts, 16)):  # 16, 16 and 8 columns
+            monkeypatch.setattr(products, "_AT_ONCE", at_once)
+            chosen = product(weight, bias, precision)
+            if begun is None:
+                chosen.into(x, out)
+            else:
+                chosen.added(x, begun, out)
+        torch.testing.assert_close(parts, whole, rtol=2**-8, atol=1e-4)
 
 
 def test_in_int8_other_rows_decide_nothing() -> None:
