@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.engine.packing import Packing
-from elmo_cli.engine.products import Product, product, spaced_room
+from elmo_cli.engine.products import KeptRoom, Product, product, spaced_room
 from elmo_cli.engine.short_cnn import ShortCNN
 from elmo_cli.engine.side_by_side import side_by_side
 from elmo_cli.engine.type_cache import TypeCache
@@ -54,6 +54,7 @@ class FastEngine:
             [_Layer.of(layer, bilm.options, precision) for layer in _lstm_layers(lm)]
             for lm in (bilm.forward_lm, bilm.backward_lm)
         ]
+        self._rooms = [(KeptRoom(), KeptRoom()) for _ in self._directions]
 
     @torch.inference_mode()
     def token_vectors(self, types: Sequence[str]) -> Tensor:
@@ -107,7 +108,8 @@ class FastEngine:
             chosen: Tensor | None = numbers
             for k, layer in enumerate(self._directions[direction][:n_lstms]):
                 h, c = state.h[k, direction], state.c[k, direction]
-                outputs = layer.run(inputs, chosen, packing, h, c)  # (packed, projection)
+                rooms = self._rooms[direction]
+                outputs = layer.run(inputs, chosen, packing, h, c, rooms)  # (packed, projection)
                 if self.options.skip and k > 0:
                     outputs += inputs
                 inputs, chosen = outputs, None
@@ -165,7 +167,13 @@ class _Layer:
         )
 
     def run(
-        self, x: Tensor, numbers: Tensor | None, packing: Packing, h: Tensor, c: Tensor
+        self,
+        x: Tensor,
+        numbers: Tensor | None,
+        packing: Packing,
+        h: Tensor,
+        c: Tensor,
+        rooms: tuple[KeptRoom, KeptRoom],
     ) -> Tensor:
         """Read packed rows.
 
@@ -175,6 +183,7 @@ class _Layer:
             packing: steps, and how they go on from each other.
             h: (row, projection), changed in place as long as rows stay by themselves.
             c: (row, cell), changed in place as `h` is.
+            rooms: for input products, and for the gates of a step.
         Returns:
             The output of each place, (packed, projection).
         """
@@ -185,13 +194,13 @@ class _Layer:
         if numbers is not None and len(x) * 4 * self.cell * x.element_size() > _TYPES_BYTES:
             x, numbers = x.index_select(0, numbers), None
         n_room = max(map(sum, chunks)) if numbers is None else len(x)
-        room = spaced_room(x, n_room, 4 * self.cell)  # (place or type, 4 * cell)
+        room = rooms[0].spaced(x, n_room, 4 * self.cell)  # (place or type, 4 * cell)
         if numbers is not None:
             for some, its_room in zip(
                 torch.split(x, _CHUNK_TOKENS), torch.split(room, _CHUNK_TOKENS), strict=True
             ):
                 self.input.into(some, its_room)
-            gates = spaced_room(x, max(heights), 4 * self.cell)  # (place, 4 * cell)
+            gates = rooms[1].spaced(x, max(heights), 4 * self.cell)  # (place, 4 * cell)
         step = first = 0
         c.mul_(2)
         for chunk in chunks:

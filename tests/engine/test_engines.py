@@ -13,9 +13,10 @@ from make_weights import SHAPES
 from oracle import Oracle
 from tolerance import ATOL, ATOL_ORDER
 
-from elmo_cli.engine import fast
+from elmo_cli.engine import fast, products
 from elmo_cli.engine.choose import ENGINES, choose_engine
 from elmo_cli.engine.contract import Engine
+from elmo_cli.engine.products import PRECISIONS
 from elmo_cli.errors import UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
@@ -239,6 +240,21 @@ def test_borders_of_the_pieces_change_nothing(
         run_alike(choose_engine("fast", odd_bilm, CPU), sentences), expected, strict=True
     ):
         close(found, wanted)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_room_that_is_kept_keeps_nothing(
+    precision: str, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it the gates of one batch could show in the next, smaller or larger one."""
+    batches = (SENTENCES[:1], SENTENCES, ALIKE[:2], SENTENCES)
+    fresh = choose_engine("fast", odd_bilm, CPU, precision)
+    expected = [run(fresh, batch)[0] for batch in batches]
+    monkeypatch.setattr(products, "LARGEST_KEPT", 0)
+    kept = choose_engine("fast", odd_bilm, CPU, precision)
+    for batch, layers in zip(batches, expected, strict=True):
+        for one, other in zip(run(kept, batch)[0], layers, strict=True):
+            close(one, other, 1e-6)
 
 
 def test_types_are_asked_for_in_any_number(engine: str, tiny_bilm: BiLM) -> None:
