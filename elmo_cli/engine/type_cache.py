@@ -15,7 +15,7 @@ from elmo_cli.engine.side_by_side import side_by_side
 from elmo_cli.text.batching import Ids
 from elmo_cli.text.characters import PADDING, CharacterIds
 
-HEIGHT = 128  # rows of every product, whatever the number of types: see `_can_keep`
+HEIGHT = 64  # rows of every product, whatever the number of types: see `_can_keep`
 _CAPACITY = 65_536  # types that are kept; the rest of a vocabulary is rare by Zipf's law
 
 
