@@ -5,6 +5,7 @@ What goes in and comes out is float32 in each of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -106,17 +107,15 @@ class _BFloat16:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self._parts = [part.contiguous() for part in torch.split(weight.bfloat16(), _AT_ONCE, 1)]
-        self._bias = bias
+        self._biases = _bias_parts(bias, len(self._parts))
 
     def into(self, x: Tensor, out: Tensor) -> None:
         """See `Product.into`."""
-        rounded = x.bfloat16()
-        for k, (part, room) in enumerate(
-            zip(self._parts, torch.split(out, _AT_ONCE, 1), strict=True)
-        ):
+        rounded, rooms = x.bfloat16(), torch.split(out, _AT_ONCE, 1)
+        for part, bias, room in zip(self._parts, self._biases, rooms, strict=True):
             room.copy_(torch.mm(rounded, part))
-            if self._bias is not None:
-                room += self._bias[k * _AT_ONCE : (k + 1) * _AT_ONCE]
+            if bias is not None:
+                room += bias
 
     def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
         """See `Product.added`."""
@@ -134,21 +133,19 @@ class _Int8:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, *, is_positive: bool = False) -> None:
-        self._levels, zero = (_POSITIVE_LEVELS, 0) if is_positive else (_LEVELS, _ZERO)
-        self._parts = [_WholeColumns(part, zero) for part in torch.split(weight, _AT_ONCE, 1)]
-        self._bias, self._zero = bias, zero
+        self._levels, self._zero = (_POSITIVE_LEVELS, 0) if is_positive else (_LEVELS, _ZERO)
+        self._parts = [_WholeColumns(part) for part in torch.split(weight, _AT_ONCE, 1)]
+        self._biases = _bias_parts(bias, len(self._parts))
 
     def into(self, x: Tensor, out: Tensor) -> None:
         """See `Product.into`."""
         whole, scales = self._whole(x)
-        for k, (part, room) in enumerate(
-            zip(self._parts, torch.split(out, _AT_ONCE, 1), strict=True)
-        ):
-            product = part.product(whole)
-            if self._bias is None:
+        rooms = torch.split(out, _AT_ONCE, 1)
+        for part, bias, room in zip(self._parts, self._biases, rooms, strict=True):
+            product = part.product(whole, self._zero)
+            if bias is None:
                 torch.mul(product, scales, out=room)
             else:
-                bias = self._bias[k * _AT_ONCE : (k + 1) * _AT_ONCE]
                 torch.addcmul(bias, product, scales, out=room)
 
     def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
@@ -156,7 +153,7 @@ class _Int8:
         whole, scales = self._whole(x)
         bases, rooms = torch.split(base, _AT_ONCE, 1), torch.split(out, _AT_ONCE, 1)
         for part, begun, room in zip(self._parts, bases, rooms, strict=True):
-            torch.addcmul(begun, part.product(whole), scales, out=room)
+            torch.addcmul(begun, part.product(whole, self._zero), scales, out=room)
 
     def _whole(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Rows as whole numbers, uint8, and what each was divided by, (row, 1)."""
@@ -168,26 +165,32 @@ class _Int8:
 
 
 class _WholeColumns:
-    """Columns of a weight as whole numbers, a scale for each: (n_in, n_out).
+    """Columns of a weight as whole numbers, a scale for each: (n_in, n_out)."""
 
-    Args:
-        zero: what stands for 0 in the rows.
-    """
-
-    def __init__(self, weight: Tensor, zero: int) -> None:
+    def __init__(self, weight: Tensor) -> None:
         columns = weight.T.contiguous()  # (n_out, n_in)
         self._scales = (columns.abs().amax(1) / _WEIGHT_LEVELS).clamp_min(_TINY)  # (n_out,)
         whole = (columns / self._scales[:, None]).round_().to(torch.int8)
         self._weight = torch.ops.onednn.qlinear_prepack(whole, None)
-        self._zeros, self._zero = torch.zeros(len(columns), dtype=torch.int64), zero
+        self._zeros = torch.zeros(len(columns), dtype=torch.int64)
 
-    def product(self, whole: Tensor) -> Tensor:
-        """Of rows of whole numbers, not yet times their scales, (row, n_out) float32."""
+    def product(self, whole: Tensor, zero: int) -> Tensor:
+        """Of rows of whole numbers, not yet times their scales, (row, n_out) float32.
+
+        Args:
+            whole: (row, n_in) uint8.
+            zero: what stands for 0 in them.
+        """
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
-            whole, 1.0, self._zero, self._weight, self._scales, self._zeros, None,
+            whole, 1.0, zero, self._weight, self._scales, self._zeros, None,
             1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
         return product
+
+
+def _bias_parts(bias: Tensor | None, n_parts: int) -> Sequence[Tensor | None]:
+    """The bias of each part of the columns."""
+    return [None] * n_parts if bias is None else torch.split(bias, _AT_ONCE)
 
 
 def spaced(matrix: Tensor) -> Tensor:
