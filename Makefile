@@ -32,8 +32,9 @@ test-ray: install  ## the tests of a cluster on this machine; installs Ray
 	$(BIN)/python -m pytest -m ray
 
 TEXT ?= docs/sample.txt
-bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes
-	$(BIN)/python tests/bench/embed_speed.py --size small --size original --precision int8 --precision bf16 $(TEXT)
+bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes [DEVICE=cuda]
+	$(BIN)/python tests/bench/embed_speed.py --size small --size original --precision int8 --precision bf16 \
+		$(if $(DEVICE),--device $(DEVICE)) $(TEXT)
 	$(BIN)/python tests/bench/write_speed.py
 
 bench-cluster: install  ## time `--engine ray` beside one process on TEXT=…, and as a text grows; installs Ray

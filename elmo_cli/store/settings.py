@@ -68,7 +68,7 @@ def check_dtype_fits(dtype: str, layout: str) -> None:
     if dtype == INT8.name and layout != "flat":
         raise UsageError(
             f"`--dtype int8` and `--layout {layout}` contradict each other",
-            "`--layout flat` has a place for the scales; others take `--dtype float16`",
+            "a file of `--layout flat` has a place for the scales; others take `--dtype float16`",
         )
 
 

@@ -113,7 +113,7 @@ def main() -> None:
     speed = json.loads(given.speed.read_text())
     writing = json.loads(given.writing.read_text())
     rates = Rates(
-        {of["size"]: of["steady, tokens/s"] for of in speed},
+        {of["model"]: of["steady, tokens/s"] for of in speed},
         reading_rate(given.text),
         1e6 * writing["flat, float32, MB of float32/s"],
     )

@@ -188,7 +188,7 @@ LAYOUTS = [
         "int8 where scales have no place",
         "EMBED a.txt --dtype int8",
         "`--dtype int8` and `--layout allennlp` contradict each other",
-        "`--layout flat` has a place for the scales; others take `--dtype float16`",
+        "a file of `--layout flat` has a place for the scales; others take `--dtype float16`",
         code=2,
     ),
     bad(

@@ -566,7 +566,7 @@ def test_float16(tmp_path: Path) -> None:
         (
             {"layout": "bilm", "dtype": "int8"},
             "`--dtype int8` and `--layout bilm` contradict each other",
-            "`--layout flat` has a place for the scales; others take `--dtype float16`",
+            "a file of `--layout flat` has a place for the scales; others take `--dtype float16`",
         ),
         (
             {"layout": "bilm", "keys": "sentence"},
