@@ -306,6 +306,30 @@ def test_a_blank_line_among_sentence_keys(tmp_path: Path) -> None:
     assert "`--blank skip`" in caught.value.hint
 
 
+@pytest.mark.parametrize("layout", ["allennlp", "bilm"])
+@pytest.mark.parametrize("is_committed", [False, True])
+@pytest.mark.parametrize("number", [3, 5])
+def test_numbers_that_do_not_rise(
+    tmp_path: Path, layout: str, is_committed: bool, number: int
+) -> None:
+    """A number twice would be two sentences of one name, whether or not a commit is between."""
+    out = tmp_path / "out.hdf5"
+    first, bad, after = (sentence(key, "a b") for key in (5, number, 6))
+    with EmbeddingsWriter.create(out, layout=layout, header={}) as writer:
+        writer.append(first, array(first))
+        if is_committed:
+            writer.commit("")
+        with pytest.raises(InputError) as caught:
+            writer.append(bad, array(bad))
+        writer.append(after, array(after))
+        writer.finish({})
+    assert (
+        str(caught.value) == f"in.txt, line {number + 1}: its number {number} does not come after 5"
+    )
+    assert caught.value.hint == "number sentences in their order, each once"
+    assert [name for name in datasets(out) if name.isdigit()] == ["5", "6"]
+
+
 @pytest.mark.parametrize("layout", ["e2e-coref", "lsgn", "dygie"])
 def test_a_document_twice(tmp_path: Path, layout: str) -> None:
     """Two documents of one key would lie over each other; also when a commit is between them."""

@@ -5,18 +5,14 @@ from __future__ import annotations
 from elmo_cli.store.layouts import keys
 from elmo_cli.store.layouts.contract import refused
 from elmo_cli.store.layouts.datasets import DatasetLayout
+from elmo_cli.store.layouts.numbered import NumberedLayout
 from elmo_cli.text.sentence import Sentence
 
 _BLANK = "`--blank skip` leaves blank lines out; without `--keys sentence` they are numbered"
 
 
-class AllenNlp(DatasetLayout):
+class AllenNlp(NumberedLayout):
     """Named by line number. The writer adds `sentence_to_index` when the run ends."""
-
-    hint = "number each sentence once"
-
-    def path(self, sentence: Sentence) -> str:
-        return keys.number(sentence)
 
 
 class AllenNlpLines(DatasetLayout):

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from elmo_cli.store.layouts import keys
-from elmo_cli.store.layouts.datasets import DatasetLayout
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.store.layouts.numbered import NumberedLayout
 
 
-class Bilm(DatasetLayout):
+class Bilm(NumberedLayout):
     """Named by line number."""
-
-    hint = "number each sentence once"
-
-    def path(self, sentence: Sentence) -> str:
-        return keys.number(sentence)
