@@ -18,7 +18,7 @@ from elmo_cli.cli.texts import say_noticed
 from elmo_cli.cluster.url import shown
 from elmo_cli.embed.apart import check_apart, skipped_list
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.job import EmbedJob, suited
 from elmo_cli.embed.run import Summary, embedder_of, output_bytes, run_with
 from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import gib, survey
@@ -234,13 +234,15 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
         if given:
             raise _no_stdout(option)
     notes = Notes()
-    sentences = read_sentences(job.inputs, job.text, notes)
+    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
     check_apart("-", job.inputs)
     with console.binary_stdout() as out:
         write = stream_writer(stream, out, pooled=job.pool is not None)
         embedder = embedder_of(job)
         said.about(embedder)
-        for sentence, array in embedder.stream(sentences):
+        for sentence, array in embedder.stream(
+            read_sentences(job.inputs, suited(job, embedder).text, notes)
+        ):
             write(sentence, array)
     say_noticed(notes, quiet=said.quiet)
     _refuse_skipped([notes], [])

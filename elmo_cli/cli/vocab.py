@@ -90,8 +90,9 @@ def vocab(**given: Any) -> None:
     say_noticed(notes, quiet=quiet, is_cut=False)
     if misfits := counts.misfits:
         console.note(
-            f"warning: {len(misfits):,} types with a line end, or white space at their edges, "
-            f"can't stand in a vocabulary; the first is {misfits[0]!r}",
+            f"warning: left out, since no vocabulary can hold them: {len(misfits):,} types with a "
+            f"line end or white space at their edges, or a reserved name; the first is "
+            f"{misfits[0]!r}",
             quiet=quiet,
         )
     coverage = counts.coverage(vocabulary)

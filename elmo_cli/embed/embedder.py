@@ -59,14 +59,14 @@ class Embedder:
         bilm: BiLM,
         *,
         state: str = "zero",
-        layers: str = "all",
+        layers: str | int = "all",
         dtype: str = "float32",
         pool: str | None = None,
         bare: bool = False,
         batch_size: int | None = None,
         engine: str = "fast",
         precision: str = "float32",
-        device: str = "auto",
+        device: str | torch.device = "auto",
     ) -> None:
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
@@ -80,8 +80,10 @@ class Embedder:
         self.bilm, self.state, self.batch_size = bilm, state, batch_size
         self.precision = precision
         n_layers = 1 + bilm.options.n_layers
-        self.output = Output.parse(layers, n_layers=n_layers, dtype=dtype, pool=pool, bare=bare)
-        self.device = choose_device(device)
+        self.output = Output.parse(
+            str(layers), n_layers=n_layers, dtype=dtype, pool=pool, bare=bare
+        )
+        self.device = choose_device(str(device))
         self.engine = choose_engine(engine, bilm, self.device, precision)
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         # A carried state needs all layers, whatever goes out.

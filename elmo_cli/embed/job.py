@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from elmo_cli.embed.embedder import Embedder
@@ -72,6 +72,12 @@ class EmbedJob:
                 f"--layout manylangs holds one layer a file, not --layers {self.layers}",
                 "`--layers average`, `--layers top` or one number",
             )
+
+
+def suited(job: EmbedJob, embedder: Embedder) -> EmbedJob:
+    """The job with the model's places for characters, so that tokens it cuts are told."""
+    longest = embedder.bilm.options.max_characters
+    return replace(job, text=replace(job.text, max_characters=longest))
 
 
 def header(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:

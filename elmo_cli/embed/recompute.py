@@ -70,6 +70,7 @@ def recompute(
     """
     with open_embeddings(path) as embeddings:
         embedder = _embedder(embeddings, bilm, device, engine)
+        rounding = _Rounding.of(embeddings, embedder)
         keys = list(embeddings)
         # Of equal sentences manylangs has only the first.
         n_read = len(keys) + int(embeddings.attributes.get("duplicates", 0))
@@ -90,7 +91,7 @@ def recompute(
                 held, computed = _held(embeddings, key), embedder.embed(tokens)
                 if computed.ndim == held.ndim + 1 and len(computed) == 1:
                     computed = computed[0]  # a single layer, of which the layout drops the axis
-                room = _room(embeddings, computed, exact=embedder.precision == "float32")
+                room = rounding.room(tokens, computed)
                 found[key] = _compare(key, len(tokens), held, computed, room)
         return list(found.values())
 
@@ -150,20 +151,62 @@ def _embedder(embeddings: Embeddings, bilm: BiLM, device: str, engine: str) -> E
     )
 
 
-def _room(embeddings: Embeddings, computed: Array, *, exact: bool) -> Array:
-    """By how much each value may be off; not `exact` is what was computed in few bits."""
-    sizes = np.abs(computed).astype(np.float64)
-    greatest = np.broadcast_to(sizes.max(-1, keepdims=True, initial=0), sizes.shape)
-    room = np.full(sizes.shape, ATOL)
-    if not exact:
-        room += ATOL_LESS_PRECISE * greatest
-    stored = embeddings.stored_dtype
-    rounded_to = {None if stored is None else stored.name, embeddings.attributes.get("rounded_to")}
-    if "float16" in rounded_to:
-        room += RTOL_FLOAT16 * sizes
-    if INT8.name in rounded_to:
-        room += HALF_STEP * greatest
-    return room
+@dataclass(frozen=True)
+class _Rounding:
+    """By how much the values of a file may be off.
+
+    Attributes:
+        stored: type of the values.
+        before: the type they had before the file was converted, or None.
+        layers: computes the layers that were averaged after they had that type; None for none.
+        is_exact: whether they were computed in float32.
+    """
+
+    stored: str | None
+    before: str | None
+    layers: Embedder | None
+    is_exact: bool
+
+    @classmethod
+    def of(cls, embeddings: Embeddings, embedder: Embedder) -> _Rounding:
+        stored, before = embeddings.stored_dtype, embeddings.attributes.get("rounded_to")
+        layers = None
+        if before is not None and embedder.output.name == "average":
+            layers = Embedder(
+                embedder.bilm,
+                state=embedder.state,
+                pool=embedder.output.pool,
+                device=str(embedder.device),
+                precision=embedder.precision,
+            )
+        is_exact = embedder.precision == "float32"
+        return cls(None if stored is None else stored.name, before, layers, is_exact)
+
+    def room(self, tokens: Sequence[str], computed: Array) -> Array:
+        """For each value of what was computed."""
+        sizes = np.abs(computed).astype(np.float64)
+        room = np.full(sizes.shape, ATOL)
+        if not self.is_exact:
+            room += ATOL_LESS_PRECISE * _greatest(sizes)
+        room += _half_unit(self.stored, sizes)
+        if self.layers is None:
+            return room + _half_unit(self.before, sizes)
+        layers = np.abs(self.layers.embed(tokens)).astype(np.float64)  # (layer, …)
+        room += _half_unit(self.before, layers).mean(0)
+        return room
+
+
+def _half_unit(dtype: str | None, sizes: Array) -> Array:
+    """By how much rounding may change values of these sizes."""
+    if dtype == "float16":
+        return RTOL_FLOAT16 * sizes
+    half: Array = HALF_STEP * _greatest(sizes) if dtype == INT8.name else np.zeros_like(sizes)
+    return half
+
+
+def _greatest(sizes: Array) -> Array:
+    """Of its vector, for each value."""
+    return np.broadcast_to(sizes.max(-1, keepdims=True, initial=0), sizes.shape)
 
 
 def _compare(key: Key, n_tokens: int, held: Array, computed: Array, room: Array) -> Recomputed:

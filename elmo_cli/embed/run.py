@@ -11,8 +11,9 @@ from elmo_cli.embed.apart import check_apart
 from elmo_cli.embed.block_run import BlockRun, Summary, Watcher, blocks_of_inputs
 from elmo_cli.embed.blocks import Block
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedJob, header
+from elmo_cli.embed.job import EmbedJob, header, suited
 from elmo_cli.embed.survey import Survey, check_space, survey
+from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.place import check_free, check_place
 from elmo_cli.store.settings import DTYPES
@@ -49,8 +50,10 @@ def check_places(job: EmbedJob) -> None:
     Raises:
         InputError: an input is not there.
         OutputError: the output is there already, or its folder is not.
-        UsageError: the output is also read from.
+        UsageError: the output is also read from, or is standard output.
     """
+    if job.output == "-":
+        raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
     check_apart(job.output, job.inputs, (job.model, job.options, job.weights))
     check_place(job.output)
@@ -77,6 +80,7 @@ def embedder_of(job: EmbedJob) -> Embedder:
 
 def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) -> Summary:
     """As `run_job`, with an embedder that is there already."""
+    job = suited(job, embedder)
     found = survey(
         job.inputs,
         job.text,

@@ -41,7 +41,8 @@ class ElmoMix(nn.Module):
         """Mix the layers of a sentence or of a padded batch.
 
         Args:
-            layers: (layer, token, dim) or (layer, batch, token, dim).
+            layers: (layer, token, dim) or (layer, batch, token, dim); of float16, as a file may
+                hold them, they are mixed in the type of the weights.
             mask: (token,) or (batch, token), true where there is a token; only layer
                 normalisation looks at it. All places count when None.
         Returns:
@@ -54,6 +55,7 @@ class ElmoMix(nn.Module):
                 f"ElmoMix: {layers.shape[0]} layers given, made for {self.n_layers}",
                 "set n_layers to the first axis of the array",
             )
+        layers = layers.to(self.weights.dtype)
         if self.layer_norm:
             layers = torch.stack([_normalised(layer, mask) for layer in layers])
         shares = torch.softmax(self.weights, 0)  # (layer,)

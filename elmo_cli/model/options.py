@@ -109,6 +109,11 @@ class Options:
                 f"{where}: char_cnn.n_characters is {characters}, a biLM over bytes has 261 or 262",
                 "this model reads other characters than UTF-8 bytes and can't be used here",
             )
+        if not read.flag("bidirectional", default=True):
+            raise OptionsError(
+                f"{where}: bidirectional is false, a biLM has both directions",
+                "give the options.json of a biLM",
+            )
         filters = cnn.filters("filters")
         cell, projection = lstm.number("dim"), lstm.number("projection_dim")
         return cls(
@@ -177,8 +182,8 @@ class _Checked:
     def places(self) -> int:
         return self.number("max_characters_per_token", 50, least=3, most=_LONGEST)
 
-    def flag(self, name: str) -> bool:
-        value = self._value(name, False)
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        value = self._value(name, default)
         if not isinstance(value, bool):
             self._refuse(name, value, "true or false")
         return bool(value)

@@ -20,6 +20,7 @@ from elmo_cli.pretrained.family import family_of_file, family_of_folder
 
 SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.hdf5"
 CARD_FILE = "README.md"
+OTHER_WEIGHTS_FILE = "model.hdf5"  # as NLPL calls it
 HDF5_SUFFIXES = (".hdf5", ".h5")
 _GIVE_BOTH = "give the two files of one model: `--options FILE --weights FILE`"
 
@@ -118,7 +119,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def _weights_in(folder: Path) -> Path:
-    named = [folder / n for n in (WEIGHTS_FILE, "model.hdf5") if (folder / n).is_file()]
+    named = [folder / n for n in (WEIGHTS_FILE, OTHER_WEIGHTS_FILE) if (folder / n).is_file()]
     found = named or _weights_by_content(folder)
     if not found:
         raise _nothing_in(folder)

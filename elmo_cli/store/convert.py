@@ -129,7 +129,7 @@ class _Conversion:
         if self.layers is not None:
             header["layers"] = self.layers
         stored = self.embeddings.stored_dtype
-        if stored is not None and stored.itemsize < DTYPES[self.dtype].itemsize:
+        if stored is not None and self._is_rounded_before(stored):
             header["rounded_to"] = stored.name  # or it would pass for a file of this run's values
         may_have_map = self.layout == "allennlp" and self._keys() == "number"
         with_map = may_have_map and self._knows_texts()
@@ -149,6 +149,13 @@ class _Conversion:
             copy.commit()
             writer.finish(self._facts(others, writer.duplicates))
         return {**self._summary(out, writer, with_map), "warnings": warnings}
+
+    def _is_rounded_before(self, stored: np.dtype[Any]) -> bool:
+        """Whether the new file's own type does not tell how its values were rounded."""
+        size, before = DTYPES[self.dtype].itemsize, stored.itemsize
+        # The mean of rounded layers is rounded anew, unless it was never rounded at all.
+        is_mean = isinstance(self.part, str) and before < DTYPES["float32"].itemsize
+        return before < size or is_mean
 
     def _warnings(self) -> list[str]:
         """What numbers as keys would not tell of a file that names its sentences.

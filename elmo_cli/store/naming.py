@@ -85,7 +85,8 @@ def document_and_place(key: str | tuple[object, ...]) -> tuple[str, int] | None:
 
 def is_number(text: str) -> bool:
     """Whether a string is the number of a sentence; Python refuses to read thousands of digits."""
-    return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit()
+    is_plain = len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit()
+    return is_plain and (text == "0" or not text.startswith("0"))
 
 
 def _number(path: str, text: str) -> int:

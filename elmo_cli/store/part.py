@@ -17,11 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import OutputError
-from elmo_cli.store.journal import Journal, check_settings, read_journal, write_journal
+from elmo_cli.store.journal import (
+    Journal,
+    check_settings,
+    journal_path,
+    read_journal,
+    write_journal,
+)
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
 from elmo_cli.store.place import output_errors, part_path, real_path, remove_side_files
 
 FSYNC_INTERVAL_S = 30.0
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 class Part:
@@ -53,13 +60,19 @@ class Part:
             journal: that record.
             overwrite: throw away what another run committed.
         Raises:
-            OutputError: sentences are committed, and not to be overwritten.
+            OutputError: sentences are committed, or it is somebody else's, and not to be
+                overwritten.
         """
         there = None if overwrite else self._read_journal()
         if there is not None and (there.sentences or there.finished):
             raise OutputError(
                 f"{self.name}: unfinished, {there.sentences} sentences",
                 "`--resume` goes on, `--overwrite` starts anew",
+            )
+        if not overwrite and self._is_foreign():
+            raise OutputError(
+                f"{self.name}: is there already, and `elmo embed` did not make it",
+                "move it away, or name another file with `-o`",
             )
         with output_errors(self.name):
             # Empty first: with the part at 0 bytes no reader believes the old journal.
@@ -136,6 +149,15 @@ class Part:
         with output_errors(self.name):
             is_empty = os.fstat(self._descriptor).st_size == 0
             return None if is_empty else read_journal(self._path)
+
+    def _is_foreign(self) -> bool:
+        """Whether there is something that no run of ours can have left without a journal."""
+        with output_errors(self.name):
+            head = os.pread(self._descriptor, len(_HDF5), 0)
+            # Values may be written before the first bytes, which are zeros until then.
+            return (
+                bool(head.strip(b"\0")) and head != _HDF5 and not journal_path(self._path).exists()
+            )
 
     @property
     def begun(self) -> Journal:

@@ -56,6 +56,8 @@ def check_place(out: str) -> None:
         OutputError: it is a folder or a device, or its folder is not there.
     """
     path = real_path(out)
+    if out.startswith("/dev/std"):
+        raise OutputError(f"{out}: not a regular file", "`-o -` writes to standard output")
     with output_errors(out):
         try:
             mode = path.stat().st_mode
@@ -95,6 +97,8 @@ def output_errors(name: str) -> Iterator[None]:
 def output_error(name: str, error: OSError) -> OutputError:
     """The OutputError for what the system said about writing `name`."""
     folder = Path(name).parent
+    if folder.is_dir():  # then a link leads elsewhere
+        folder = real_path(name).parent
     if error.errno in _NO_SPACE:
         return OutputError(
             f"{name}: no space left ({error.strerror})",

@@ -19,6 +19,7 @@ from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import Array, Form, NamedSentences, NumberedSentences, has_number_keys
 from elmo_cli.store.flat_sentences import FlatSentences, TypeRows
+from elmo_cli.store.journal import journal_path
 from elmo_cli.store.naming import Facts, Key
 from elmo_cli.store.recognise import is_complete, open_hdf5, recognise
 
@@ -86,6 +87,11 @@ class Embeddings(Mapping[int | str, Array]):
         self._with_map = mapped
         self._closed = False
         self._opened: _Opened | None = None
+        if journal_path(self.path).exists():
+            raise EmbeddingsFileError(
+                f"{path}: its run did not finish",
+                "run the same `elmo embed` command with `--resume`",
+            )
         file = open_hdf5(self.path)
         try:
             with damage_as_error(path):

@@ -98,6 +98,8 @@ def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
 
 
 def _first_bytes(head: bytes) -> tuple[str, str]:
+    if head.startswith(b"PK\x03\x04") and b"data.pkl" in head:
+        return "a checkpoint of torch", "`elmo inspect` takes the weights.hdf5 beside it"
     for magic, answer in _MAGIC.items():
         if head.startswith(magic):
             return answer

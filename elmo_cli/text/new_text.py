@@ -17,8 +17,13 @@ def check_new(path: Name, *, overwrite: bool = False) -> None:
 
     Raises:
         OutputError: there is a file already and `overwrite` is not set, or it is a folder, or
-            there is no such folder.
+            there is no such folder, or its name says that it is compressed.
     """
+    if os.fspath(path).lower().endswith((".gz", ".xz", ".bz2")):
+        raise OutputError(
+            f"{os.fspath(path)}: would be plain text under this name",
+            "leave out the suffix and compress it afterwards, or `-` for a pipe to do so",
+        )
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path):
         raise OutputError(f"{os.fspath(path)}: a folder, not a file", "name a file in it")

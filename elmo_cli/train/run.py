@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import OutputError, ResumeError, UsageError
+from elmo_cli.errors import ModelError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.pretrained.folder import STATE_FILE
+from elmo_cli.pretrained.folder import OTHER_WEIGHTS_FILE, SOFTMAX_FILE, STATE_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import InputSettings, Notes
 from elmo_cli.text.vocabulary import Vocabulary
@@ -26,7 +27,7 @@ from elmo_cli.train.export import (
     write_vocabulary,
 )
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.language_model import load_language_model
+from elmo_cli.train.language_model import load_language_model, softmax_of
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.loop import Trainer
 from elmo_cli.train.read_corpus import read_corpus
@@ -38,6 +39,8 @@ FILTERS = {
     "lean": ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)),
     "small": ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
 }
+_OF_A_RUN = (checkpoint.FILE_NAME, LOG_NAME, "weights.hdf5")
+_OF_A_MODEL = (OPTIONS_NAME, VOCABULARY_NAME, SOFTMAX_FILE, STATE_FILE)
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,9 @@ def pretrain(
         refuse_no_run(folder)
     else:
         _refuse_own_source(folder, start)
-        if not overwrite:
-            _refuse_old_run(folder)
+        _refuse_what_is_there(folder, (*texts, *heldout), overwrite=overwrite)
+        if start.model is not None:
+            _refuse_half_a_model(start.model)
     options = _options(folder, start, resume=resume)
     longest = options.max_characters
     corpus = read_corpus(
@@ -202,15 +206,38 @@ def _prepare(
         recipe.write(folder)
 
 
-def _refuse_old_run(folder: Path) -> None:
+def _refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool) -> None:
+    """Refuse a folder where the run would write over something."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: not a folder", "give a folder with `-o`")
-    for name in (checkpoint.FILE_NAME, LOG_NAME, "weights.hdf5"):
-        if (folder / name).exists():
+    elsewhere = "`-o DIR` names another folder"
+    there = {name: folder / name for name in (*_OF_A_RUN, *_OF_A_MODEL)}
+    for name, path in there.items():
+        if path.exists() and any(os.path.exists(t) and os.path.samefile(t, path) for t in texts):
+            raise UsageError(f"{path}: read as text, and written to as {name}", elsewhere)
+    if (folder / OTHER_WEIGHTS_FILE).exists():  # a folder with two is no model
+        raise OutputError(f"{folder}: holds the model {OTHER_WEIGHTS_FILE}", elsewhere)
+    for name, path in there.items() if not overwrite else ():
+        if not path.exists():
+            continue
+        if name in _OF_A_RUN:
             raise OutputError(
                 f"{folder}: holds {name} of an earlier run",
                 "`--resume` goes on with it, `--overwrite` begins anew",
             )
+        raise OutputError(
+            f"{folder}: holds {name}, which would be replaced", f"{elsewhere}; or `--overwrite`"
+        )
+
+
+def _refuse_half_a_model(model: str) -> None:
+    """Before a text is read for nothing."""
+    files = locate(model)
+    if softmax_of(files) is None or files.vocabulary is None:
+        raise ModelError(
+            f"{model}: has no softmax with its vocabulary, so it can't go on training",
+            "`elmo finetune` fits one to a text and trains both",
+        )
 
 
 def _refuse_own_source(folder: Path, start: Start) -> None:

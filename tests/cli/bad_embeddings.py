@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import h5py
 import numpy as np
-from situations import bad, cut, file, hdf5, stocked, weight
+from situations import bad, cut, file, hdf5, stocked, torch_file, weight
 
 OK = stocked("ok.hdf5")
 BILM = stocked("bilm.hdf5")
@@ -169,6 +169,20 @@ INSPECTIONS = [
         "long.hdf5.part: unfinished: 1000 sentences are committed",
         "the command that made it goes on with `--resume`",
         stocked("long.hdf5.part", "long.hdf5.part.journal"),
+    ),
+    bad(
+        "an unfinished file to convert",
+        "convert long.hdf5.part -o whole.hdf5",
+        "long.hdf5.part: its run did not finish",
+        "run the same `elmo embed` command with `--resume`",
+        stocked("long.hdf5.part", "long.hdf5.part.journal"),
+    ),
+    bad(
+        "a checkpoint of torch",
+        "inspect -q checkpoint.pt",
+        "checkpoint.pt: a checkpoint of torch, not an HDF5 file",
+        "`elmo inspect` takes the weights.hdf5 beside it",
+        torch_file("checkpoint.pt"),
     ),
     bad(
         "NaN in a sentence",

@@ -45,6 +45,41 @@ TRAINING = [
         "if the file is Latin-1, add `--encoding latin-1`",
         file("a.txt", "café\n".encode("latin-1")),
     ),
+    *(
+        bad(
+            f"{name} in the place of the new one",
+            PRETRAIN,
+            f"m: holds {name}, which would be replaced",
+            "`-o DIR` names another folder; or `--overwrite`",
+            TEXT,
+            file(f"m/{name}", "precious"),
+        )
+        for name in ("options.json", "vocab.txt", "softmax.hdf5", "state.hdf5")
+    ),
+    bad(
+        "a folder with another model",
+        f"{PRETRAIN} --overwrite",
+        "m: holds the model model.hdf5",
+        "`-o DIR` names another folder",
+        TEXT,
+        file("m/model.hdf5", "precious"),
+    ),
+    bad(
+        "a text that the vocabulary would replace",
+        "pretrain -q m/vocab.txt -o m --overwrite --max-steps 1",
+        "m/vocab.txt: read as text, and written to as vocab.txt",
+        "`-o DIR` names another folder",
+        file("m/vocab.txt", "The cat sat .\n"),
+        code=2,
+    ),
+    bad(
+        "a model without a softmax to begin with",
+        "pretrain -q a.txt -o m --from tiny --max-steps 1",
+        "tiny: has no softmax with its vocabulary, so it can't go on training",
+        "`elmo finetune` fits one to a text and trains both",
+        TEXT,
+        stocked("tiny"),
+    ),
     bad(
         "no end of training",
         "pretrain a.txt -o m",

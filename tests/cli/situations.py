@@ -18,6 +18,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import torch
 
 Maker = Callable[["Scene"], None]
 
@@ -109,6 +110,11 @@ def gz(name: str, content: bytes) -> Maker:
 
 def xz(name: str, content: bytes) -> Maker:
     return file(name, lzma.compress(content))
+
+
+def torch_file(name: str) -> Maker:
+    """What `torch.save` makes."""
+    return lambda scene: torch.save({"step": 1}, scene.folder / name)
 
 
 def cut(name: str, n_bytes: int) -> Maker:

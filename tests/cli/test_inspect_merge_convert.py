@@ -117,6 +117,23 @@ def test_facts_as_json() -> None:
     assert all(one["agrees"] for one in facts["sample"])
 
 
+@pytest.mark.parametrize("before", ["float16", "int8"])
+@pytest.mark.parametrize("after", ["float32", "float16", "int8"])
+def test_the_average_of_rounded_layers_is_what_the_model_computes(before: str, after: str) -> None:
+    """Each layer was rounded by its own greatest value, which is larger than the average's."""
+    Path("text.txt").write_text("".join(f"w{k} x{k % 7} y{k % 11}\n" for k in range(300)))
+    made("embed", "text.txt", "-o", "a.hdf5", "-q", "--layout", "flat", "--dtype", before)
+    made("convert", "a.hdf5", "-o", "b.hdf5", "--layers", "average", "--dtype", after)
+    facts = json.loads(made("inspect", "b.hdf5", "--json", "--sample", "300").out)
+    assert len(facts["sample"]) == 300
+    assert all(one["agrees"] for one in facts["sample"])
+    with h5py.File("b.hdf5", "r+") as file:  # one value off by more than rounding
+        values = file["scales" if after == "int8" else "vectors"]
+        values[0] = np.float32(1.1) * values[0]
+    wrong = json.loads(elmo("inspect", "b.hdf5", "--json", "--sample", "2").out)
+    assert [one["agrees"] for one in wrong["sample"]] == [False, True]
+
+
 def printed_python(done: Done) -> list[str]:
     """The pieces of Python at the end of what `inspect` prints."""
     lines = textwrap.dedent(done.out.decode().split("\nread it:\n\n")[1])

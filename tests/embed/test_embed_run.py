@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -421,3 +422,27 @@ def test_after_resume_the_bar_begins_where_it_was(job: EmbedJob) -> None:
     summary = run_job(again, listener)
     assert listener.started == [(summary.tokens, summary.tokens - summary.computed)]
     assert len(listener.advanced) == N_BLOCKS - 3
+
+
+def test_tokens_that_a_model_of_few_places_cuts_are_told(tiny: Path, tmp_path: Path) -> None:
+    """A token is cut where the model's places end, not where those of the published ones do."""
+    options = json.loads((tiny / "options.json").read_text())
+    options["char_cnn"]["max_characters_per_token"] = 10
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    text = tmp_path / "text.txt"
+    text.write_text("short abcdefghi\nabcdefgh\n")
+    job = EmbedJob(
+        (str(text),),
+        str(tmp_path / "out.hdf5"),
+        options=str(tmp_path / "options.json"),
+        weights=str(tiny / "weights.hdf5"),
+    )
+    notes = run_job(job).notes
+    assert notes.truncated_tokens == 1
+    assert notes.first_truncated == ("abcdefghi", str(text), 1)
+
+
+def test_standard_output_is_no_file(job: EmbedJob) -> None:
+    """A file named "-" is in everybody's way."""
+    with pytest.raises(UsageError, match="standard output is no file"):
+        run_job(replace(job, output="-"))

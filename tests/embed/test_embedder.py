@@ -50,6 +50,13 @@ def test_generators_and_tuples_of_tokens(tiny_bilm: BiLM) -> None:
     close([embedder.embed(("a", "b"))], [embedder.embed(["a", "b"])])
 
 
+def test_numbers_and_devices_as_python_has_them(tiny_bilm: BiLM) -> None:
+    """A notebook writes `layers=1` and has a `torch.device` at hand."""
+    embedder = Embedder(tiny_bilm, layers=1, device=torch.device("cpu"))
+    named = Embedder(tiny_bilm, layers="1", device="cpu")
+    np.testing.assert_array_equal(embedder.embed(["a", "b"]), named.embed(["a", "b"]))
+
+
 def test_what_is_no_list_of_tokens(tiny_bilm: BiLM) -> None:
     """A text would be embedded letter by letter."""
     embedder = embedder_of(tiny_bilm)

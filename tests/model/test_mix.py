@@ -28,6 +28,16 @@ def test_equation_1() -> None:
     np.testing.assert_allclose(mix(layers).detach(), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_layers_of_a_float16_file(layer_norm: bool) -> None:
+    """Files are written in float16 as well; sums over them would overflow in that type."""
+    layers = (100 * torch.randn(3, 5, 4)).half()
+    mix = ElmoMix(3, layer_norm=layer_norm)
+    mixed = mix(layers)
+    assert mixed.dtype == torch.float32
+    np.testing.assert_array_equal(mixed.detach(), mix(layers.float()).detach())
+
+
 def test_it_begins_as_the_average() -> None:
     """Without it training would begin with a preference for some layer."""
     layers = torch.randn(3, 5, 4)

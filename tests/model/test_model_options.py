@@ -140,6 +140,12 @@ def test_keys_of_training_are_left_unread() -> None:
     assert Options.from_dict(more) == Options.from_dict(MODELS["tiny"])
 
 
+def test_a_single_direction_is_no_bilm() -> None:
+    """bilm-tf can train one direction alone; read as both it would be another model."""
+    with pytest.raises(OptionsError, match="bidirectional is false"):
+        Options.from_dict(MODELS["tiny"] | {"bidirectional": False})
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_to_dict_says_the_same_again(shape: str) -> None:
     """Without it a trained model would be read back as another one."""
