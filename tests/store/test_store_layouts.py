@@ -307,27 +307,41 @@ def test_a_blank_line_among_sentence_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "bilm"])
-@pytest.mark.parametrize("is_committed", [False, True])
-@pytest.mark.parametrize("number", [3, 5])
-def test_numbers_that_do_not_rise(
-    tmp_path: Path, layout: str, is_committed: bool, number: int
-) -> None:
-    """A number twice would be two sentences of one name, whether or not a commit is between."""
-    out = tmp_path / "out.hdf5"
-    first, bad, after = (sentence(key, "a b") for key in (5, number, 6))
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [5, 5, 6],
+        [5, None, 5, 6],
+        [4, 5, 4, 6],
+        [5, None, 3, 5, 6],  # found out only when the data set can't be made
+        [5, None, 3, 4, None, 4, 6],
+    ],
+)
+def test_a_number_twice(tmp_path: Path, layout: str, numbers: list[int | None]) -> None:
+    """It is refused and the others are kept, in whatever order, with commits (None) or without."""
+    out, kept = tmp_path / "out.hdf5", {}
     with EmbeddingsWriter.create(out, layout=layout, header={}) as writer:
-        writer.append(first, array(first))
-        if is_committed:
-            writer.commit("")
-        with pytest.raises(InputError) as caught:
-            writer.append(bad, array(bad))
-        writer.append(after, array(after))
+        for number in numbers:
+            if number is None:
+                writer.commit("")
+                continue
+            one = sentence(number, "a b")
+            if number not in kept:
+                kept[number] = array(one) + len(kept)
+                writer.append(one, kept[number])
+                continue
+            with pytest.raises(InputError) as caught:
+                writer.append(one, array(one))
+            assert str(caught.value) == (
+                f"in.txt, line {number + 1}: the key '{number}' is there already, from a sentence "
+                "before"
+            )
+            assert caught.value.hint == "number each sentence once"
         writer.finish({})
-    assert (
-        str(caught.value) == f"in.txt, line {number + 1}: its number {number} does not come after 5"
-    )
-    assert caught.value.hint == "number sentences in their order, each once"
-    assert [name for name in datasets(out) if name.isdigit()] == ["5", "6"]
+    with h5py.File(out, "r") as file:
+        assert {int(name) for name in file if name.isdigit()} == set(kept)
+        for number, values in kept.items():
+            np.testing.assert_array_equal(file[str(number)][...], values)
 
 
 @pytest.mark.parametrize("layout", ["e2e-coref", "lsgn", "dygie"])

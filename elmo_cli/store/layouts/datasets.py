@@ -32,9 +32,13 @@ class DatasetLayout(Layout):
         return array
 
     def append(self, sentence: Sentence, array: np.ndarray) -> bool:
+        return self.put(sentence, array, is_new=False)
+
+    def put(self, sentence: Sentence, array: np.ndarray, *, is_new: bool) -> bool:
+        """As `append`; HDF5 is not asked whether the path of a new sentence is there."""
         path = self.path(sentence)
         group, leaf = self._datasets.place(path, sentence, self.hint)
-        if group.links.exists(leaf):
+        if not is_new and group.links.exists(leaf):
             return self.taken(path, sentence)
         self._datasets.add(group, leaf, self.arrange(array))
         return True

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
-from h5py import h5
 
 from elmo_cli.store.layouts import keys
-from elmo_cli.store.layouts.contract import OpenFile, refused
+from elmo_cli.store.layouts.contract import OpenFile
 from elmo_cli.store.layouts.datasets import DatasetLayout
 from elmo_cli.text.sentence import Sentence
 
 
 class NumberedLayout(DatasetLayout):
-    """Numbers rise, so that no name is ever there already.
+    """Numbers rise, so that nothing has the name of one that is higher than the last.
 
-    To ask HDF5 for each of them would take a fifth of the time of writing.
+    To ask HDF5 for each of them takes a twenty-fifth of the time of writing short sentences.
     """
 
-    hint = "number sentences in their order, each once"
+    hint = "number each sentence once"
 
     def __init__(self, target: OpenFile) -> None:
         super().__init__(target)
-        # Links are kept in the order of their creation; `iterate` ends at what is no None.
-        last, _ = target.file.id.links.iterate(
-            lambda name: name if name.isdigit() else None,
-            idx_type=h5.INDEX_CRT_ORDER,
-            order=h5.ITER_DEC,
-        )
-        self._last_number = -1 if last is None else int(last)
+        self._last: int | None = None  # of this block
 
     def path(self, sentence: Sentence) -> str:
         return keys.number(sentence)
 
     def append(self, sentence: Sentence, array: np.ndarray) -> bool:
-        if sentence.key <= self._last_number:
-            what = f"its number {sentence.key} does not come after {self._last_number}"
-            raise refused(sentence, what, self.hint)
-        group, leaf = self._datasets.place(self.path(sentence), sentence, self.hint)
-        self._datasets.add(group, leaf, self.arrange(array))
-        self._last_number = sentence.key
-        return True
+        rises = self._last is not None and sentence.key > self._last
+        try:
+            stored = self.put(sentence, array, is_new=rises)
+        except ValueError:
+            # Numbers that fell in between two blocks: HDF5 knows better, and has made nothing.
+            stored = self.put(sentence, array, is_new=False)
+        self._last = sentence.key
+        return stored
