@@ -203,7 +203,8 @@ def test_names_in_a_shard_count_from_its_first_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [-1, 12, "12", "no such line", ".", "/", "./0", "0/", "a\0b", "\ud800", ("d", 0)]
+    "key",
+    [-1, 12, "12", "00", "01", "no such line", ".", "/", "./0", "0/", "a\0b", "\ud800", ("d", 0)],
 )
 @pytest.mark.parametrize("layout", ["allennlp", "flat"])
 def test_missing_keys_say_what_keys_there_are(
