@@ -25,7 +25,8 @@ def pretrain(ctx: click.Context, /, **given: object) -> None:
 
     TEXT is a text file, plain or .gz or .xz. Training stops at the first limit of those given; the
     folder holds the model from the first look on. Ctrl-C saves all. Several processes train one
-    model where torchrun starts them: each reads --rows rows of its own.
+    model where torchrun starts them: each reads --rows rows of its own. --resume needs no TEXT: the
+    folder keeps it, as numbers.
 
     \b
     Examples:
@@ -33,6 +34,7 @@ def pretrain(ctx: click.Context, /, **given: object) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-epochs 10
       elmo pretrain -o model/ --resume --max-seconds 7200
       elmo pretrain --recipe model/recipe.json -o again/
+      elmo pretrain raw/*.txt.xz --tokenize -o model/ --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
     from elmo_cli.cli.pretraining import pretrain_command

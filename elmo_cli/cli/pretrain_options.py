@@ -25,6 +25,12 @@ _run_options = together(
         is_flag=True,
         help="Go on with the run in DIR; what is not given is taken from its recipe.",
     ),
+    option(
+        "Output",
+        "--prepare",
+        is_flag=True,
+        help="Only read the text, into DIR; `--resume` trains, here or where DIR is copied to.",
+    ),
     option("Output", "-f", "--overwrite", is_flag=True, help="Begin anew where DIR holds a run."),
     option(
         "Output",

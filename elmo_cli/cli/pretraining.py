@@ -21,21 +21,24 @@ from elmo_cli.cli.recipes import (
     recipe_parameters,
     take_recipe,
 )
-from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
-from elmo_cli.train.recipe import FILE_NAME, Recipe, read_recipe
-from elmo_cli.train.run import FILTERS, Start, pretrain, refuse_no_run
+from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe, read_recipe
+from elmo_cli.train.run import FILTERS, Start, prepare, pretrain
+from elmo_cli.train.run_folder import keeps_text, refuse_no_run
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team, joined_team
+from elmo_cli.train.training_text import TextFiles
 
 _LINE_EVERY_S = 15.0
 _SIZES = frozenset(("options", "cell", "projection", "filters"))
 _TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
+_TEXT = (*LISTS, *READING, "text_tokens", "heldout_tokens", "treebank")
 _BEGUN_WITH = {"source", *_TYPES}  # what a run that goes on has done already
 
 
@@ -44,19 +47,26 @@ def pretrain_command(ctx: click.Context) -> None:
     given = ctx.params
     if given["resume"]:
         refuse_no_run(Path(given["output"]))
-    named = _with_recipe(ctx)
+    is_kept = _is_text_kept(ctx)
+    named = _with_recipe(ctx, texts_needed=not is_kept)
     start = _start(ctx, named)
     if not given["texts"]:
         raise UsageError("no TEXT is given", "`elmo pretrain TEXT… -o DIR`, or `texts` in a recipe")
+    if given["prepare"]:
+        _prepare(ctx, start)
+        return
+    files = None if is_kept else _files(ctx)
     names = {field.name for field in fields(TrainSettings)}
     settings = TrainSettings(**{name: value for name, value in given.items() if name in names})
     set_threads(given["threads"])
     keep_freed_memory()
     with joined_team(given["device"]) as team:
-        _train(ctx, start, settings, team)
+        _train(ctx, files, start, settings, team)
 
 
-def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team) -> None:
+def _train(
+    ctx: click.Context, files: TextFiles | None, start: Start, settings: TrainSettings, team: Team
+) -> None:
     given, notes = ctx.params, Notes()
     quiet = given["quiet"] or not team.is_first
     if settings.precision == "bf16":
@@ -69,15 +79,10 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
         report(line)
 
     progress = pretrain(
-        given["texts"],
+        files,
         Path(given["output"]),
         start,
         settings,
-        heldout=given["heldout"],
-        reading=reading_of(given),
-        text_tokens=given["text_tokens"],
-        heldout_tokens=given["heldout_tokens"],
-        treebank=given["treebank"],
         overwrite=given["overwrite"],
         resume=given["resume"],
         notes=notes,
@@ -106,17 +111,64 @@ def _train(ctx: click.Context, start: Start, settings: TrainSettings, team: Team
     refuse_skipped(notes)
 
 
-def _with_recipe(ctx: click.Context) -> set[str]:
+def _prepare(ctx: click.Context, start: Start) -> None:
+    """Everything that comes before training."""
+    given, notes = ctx.params, Notes()
+    quiet, folder = given["quiet"], Path(given["output"])
+    if given["resume"]:
+        raise UsageError(
+            "--prepare and --resume: one ends before training, the other goes on with it",
+            "leave out `--prepare` to train",
+        )
+    kept = prepare(
+        _files(ctx),
+        folder,
+        start,
+        overwrite=given["overwrite"],
+        notes=notes,
+        say=lambda line: console.note(line, quiet=quiet),
+        recipe=_recipe(ctx),
+    )
+    say_noticed(notes, quiet=quiet)
+    console.note(
+        f"{kept}: {kept.stat().st_size / 1e6:,.1f} MB; `elmo pretrain -o {folder} --resume` trains",
+        quiet=quiet,
+    )
+    refuse_skipped(notes)
+
+
+def _files(ctx: click.Context) -> TextFiles:
+    given = ctx.params
+    return TextFiles(
+        given["texts"],
+        given["heldout"],
+        reading_of(given),
+        given["text_tokens"],
+        given["heldout_tokens"],
+        given["treebank"],
+    )
+
+
+def _is_text_kept(ctx: click.Context) -> bool:
+    """Whether a run goes on with the text that it keeps: nothing is said of another one."""
+    if not ctx.params["resume"] or not keeps_text(Path(ctx.params["output"])):
+        return False
+    return not any(is_given(ctx, name) for name in _TEXT)
+
+
+def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
     """Fill up the options from a recipe; the names of all that are given somewhere."""
     given = ctx.params
     named = {name for name in given if is_given(ctx, name)}
     data = Path(given["data"]) if given["data"] else None
     own = Path(given["output"]) / FILE_NAME
     if given["recipe"]:
-        named |= take_recipe(ctx, Path(given["recipe"]), data)
+        named |= take_recipe(ctx, Path(given["recipe"]), data, texts_needed=texts_needed)
     elif given["resume"] and own.exists():
-        named |= take_recipe(ctx, own, data)
-        _refuse_other_beginning(ctx, read_recipe(own, list(recipe_parameters(ctx)), data=data))
+        named |= take_recipe(ctx, own, data, texts_needed=texts_needed)
+        known = list(recipe_parameters(ctx))
+        begun = read_recipe(own, known, data=data, texts_needed=texts_needed)
+        _refuse_other_beginning(ctx, begun)
     elif data is not None:
         raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
     return named

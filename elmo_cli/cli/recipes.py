@@ -12,7 +12,19 @@ from elmo_cli.errors import UsageError
 from elmo_cli.train.recipe import LISTS, read_recipe
 
 # What belongs to one call of the command and not to a run.
-_APART = frozenset(("output", "resume", "overwrite", "recipe", "data", "quiet", "as_json", "help"))
+_APART = frozenset(
+    (
+        "output",
+        "prepare",
+        "resume",
+        "overwrite",
+        "recipe",
+        "data",
+        "quiet",
+        "as_json",
+        "help",
+    )
+)
 _LIMITS = ("max_seconds", "max_steps", "max_epochs")
 
 
@@ -39,11 +51,15 @@ def is_given(ctx: click.Context, name: str) -> bool:
     )
 
 
-def take_recipe(ctx: click.Context, path: Path, data: Path | None) -> set[str]:
+def take_recipe(
+    ctx: click.Context, path: Path, data: Path | None, *, texts_needed: bool = True
+) -> set[str]:
     """Put the settings of a recipe into `ctx.params` where the command line gives none.
 
     A limit on the command line takes the place of all limits in the recipe.
 
+    Args:
+        texts_needed: as `read_recipe` has it.
     Returns:
         The names of the parameters that were taken.
     Raises:
@@ -52,7 +68,8 @@ def take_recipe(ctx: click.Context, path: Path, data: Path | None) -> set[str]:
     parameters = recipe_parameters(ctx)
     taken = set()
     other_limit = any(is_given(ctx, name) for name in _LIMITS)
-    for name, value in read_recipe(path, list(parameters), data=data).items():
+    found = read_recipe(path, list(parameters), data=data, texts_needed=texts_needed)
+    for name, value in found.items():
         parameter = parameters[name]
         key = str(parameter.name)
         if is_given(ctx, key) or (other_limit and key in _LIMITS):

@@ -9,7 +9,7 @@ from elmo_cli.errors import SkippedError, UsageError
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
 
-_FIELDS = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
+READING = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
 
 
 def reading_of(given: dict[str, Any], *, max_characters: int = 50) -> InputSettings:
@@ -20,7 +20,7 @@ def reading_of(given: dict[str, Any], *, max_characters: int = 50) -> InputSetti
     """
     if "" in given["texts"]:
         raise UsageError("a name is empty: TEXT", "is a variable of the shell not set?")
-    fields = {name: given[name] for name in _FIELDS}
+    fields = {name: given[name] for name in READING}
     return InputSettings(**fields, max_characters=max_characters)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import pickle
 import zipfile
 import zlib
@@ -15,12 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.errors import ResumeError
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.settings import FREE, TrainSettings
+from elmo_cli.train.whole_file import write_whole
 
 FILE_NAME = "checkpoint.pt"
 # What zipfile and torch find a file damaged with.
@@ -196,17 +196,11 @@ def drop_other_bests(folder: Path, step: int) -> None:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except (OSError, RuntimeError) as error:
-        raise OutputError(
-            f"{path}: can't be written ({error})", "free some space; the last checkpoint is kept"
-        ) from None
+    write_whole(
+        path,
+        lambda file: torch.save(content, file),
+        "free some space; the last checkpoint is kept",
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -52,12 +52,15 @@ class Recipe:
         write_text(folder / FILE_NAME, [text, "\n"])
 
 
-def read_recipe(path: Path, known: list[str], *, data: Path | None = None) -> dict[str, Any]:
+def read_recipe(
+    path: Path, known: list[str], *, data: Path | None = None, texts_needed: bool = True
+) -> dict[str, Any]:
     """The settings of a recipe, names of files made complete and patterns resolved.
 
     Args:
         known: the names that there are.
         data: the folder that names of files are relative to; None for the recipe's own.
+        texts_needed: whether a pattern that nothing fits is an error.
     Raises:
         UsageError: no such file, not JSON, a setting that does not exist, a list that holds
             something else than names, a pattern that nothing fits.
@@ -84,7 +87,7 @@ def read_recipe(path: Path, known: list[str], *, data: Path | None = None) -> di
         if value is None:
             continue
         if name in LISTS:
-            found[name] = _names(path, name, value, home)
+            found[name] = _names(path, name, value, home, needed=texts_needed)
         elif name in FILES or (name == MODEL and (home / str(value)).exists()):
             found[name] = str(home / str(value))
         else:
@@ -92,7 +95,7 @@ def read_recipe(path: Path, known: list[str], *, data: Path | None = None) -> di
     return found
 
 
-def _names(path: Path, name: str, value: Any, home: Path) -> list[str]:
+def _names(path: Path, name: str, value: Any, home: Path, *, needed: bool) -> list[str]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(one, str) and one for one in listed):
         raise UsageError(f"{path}: `{name}` is not a list of names", f'"{name}": ["news.txt.gz"]')
@@ -102,12 +105,12 @@ def _names(path: Path, name: str, value: Any, home: Path) -> list[str]:
             found.append(one if one == "-" else str(home / one))
             continue
         fitting = sorted(glob.glob(os.path.join(glob.escape(str(home)), one), recursive=True))
-        if not fitting:
+        if not fitting and needed:
             raise UsageError(
                 f"{path}: `{name}`: no file is called {home / one}",
                 "names are relative to the recipe, or to the folder of `--data`",
             )
-        found += fitting
+        found += fitting or [str(home / one)]
     return found
 
 

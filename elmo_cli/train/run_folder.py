@@ -1,0 +1,115 @@
+"""The folder of a run: what stands in it, and what may not be written over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from elmo_cli.errors import OutputError, ResumeError, UsageError
+from elmo_cli.model.options import Options
+from elmo_cli.pretrained.folder import OTHER_WEIGHTS_FILE, SOFTMAX_FILE, STATE_FILE
+from elmo_cli.pretrained.load import locate
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train import checkpoint
+from elmo_cli.train.export import (
+    OPTIONS_NAME,
+    VOCABULARY_NAME,
+    new_folder,
+    write_options,
+    write_vocabulary,
+)
+from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.recipe import Recipe
+from elmo_cli.train.training_text import FILE_NAME as TEXT_NAME
+from elmo_cli.train.training_text import TrainingText
+
+OF_A_RUN = (checkpoint.FILE_NAME, TEXT_NAME, LOG_NAME, "weights.hdf5")
+_OF_A_MODEL = (OPTIONS_NAME, VOCABULARY_NAME, SOFTMAX_FILE, STATE_FILE)
+
+
+def refuse_no_run(folder: Path) -> None:
+    """Refuse to go on where there is no run, before a text is read for nothing.
+
+    Raises:
+        ResumeError: the folder holds neither a checkpoint nor a text.
+    """
+    if not (folder / checkpoint.FILE_NAME).exists() and not keeps_text(folder):
+        raise ResumeError(
+            f"{folder / checkpoint.FILE_NAME}: no such checkpoint", "start without `--resume`"
+        )
+
+
+def keeps_text(folder: Path) -> bool:
+    """Whether a run can go on in `folder` without reading its texts again."""
+    return (folder / TEXT_NAME).exists()
+
+
+def prepare_folder(
+    folder: Path,
+    options: Options,
+    types: Vocabulary,
+    recipe: Recipe | None,
+    *,
+    text: TrainingText | None,
+    old: Sequence[str],
+    resume: bool = False,
+) -> None:
+    """Write what a resumed run needs before the first model is exported.
+
+    Args:
+        text: to be kept; None where it stands there already.
+        old: names of files of other weights, to be removed.
+        resume: whether options and vocabulary stand there already.
+    Raises:
+        OutputError: the folder can't be written to.
+    """
+    new_folder(folder)
+    bests = [] if resume else folder.glob("best-*.pt")
+    try:
+        for path in (*(folder / name for name in old), *bests):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: can't be written to ({error.strerror})", "name another with `-o`"
+        ) from None
+    if not resume:
+        write_vocabulary(folder, types)
+        write_options(folder, options)
+    if recipe is not None:
+        recipe.write(folder)
+    if text is not None:
+        text.keep(folder)
+
+
+def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool) -> None:
+    """Refuse a folder where the run would write over something."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: not a folder", "give a folder with `-o`")
+    elsewhere = "`-o DIR` names another folder"
+    there = {name: folder / name for name in (*OF_A_RUN, *_OF_A_MODEL)}
+    for name, path in there.items():
+        if path.exists() and any(os.path.exists(t) and os.path.samefile(t, path) for t in texts):
+            raise UsageError(f"{path}: read as text, and written to as {name}", elsewhere)
+    if (folder / OTHER_WEIGHTS_FILE).exists():  # a folder with two is no model
+        raise OutputError(f"{folder}: holds the model {OTHER_WEIGHTS_FILE}", elsewhere)
+    for name, path in there.items() if not overwrite else ():
+        if not path.exists():
+            continue
+        if name in OF_A_RUN:
+            raise OutputError(
+                f"{folder}: holds {name} of an earlier run",
+                "`--resume` goes on with it, `--overwrite` begins anew",
+            )
+        raise OutputError(
+            f"{folder}: holds {name}, which would be replaced", f"{elsewhere}; or `--overwrite`"
+        )
+
+
+def refuse_own_source(folder: Path, model: str) -> None:
+    """Refuse the folder of the model that training is to begin with."""
+    if folder.exists() and folder.resolve() == locate(model).weights.parent.resolve():
+        raise UsageError(
+            f"{folder}: holds the model that training is to begin with",
+            "`-o DIR` names another folder; the model stays as it is",
+        )

@@ -1,0 +1,225 @@
+"""The text that a run keeps as numbers: a start that needs no text files, on any machine."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from disks import small_disk
+from tiny_run import log
+from training_commands import Command, refused
+
+from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.text.formats import Notes
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.run_folder import OF_A_RUN
+from elmo_cli.train.training_text import FILE_NAME, TextFiles, TrainingText
+
+LINES = [
+    f"a cat no. {i % 7} ( it 's {i % 5} ) sees the dog {'again ' * (i % 3)}." for i in range(90)
+]
+SIZES = ("--cell", 24, "--projection", 12, "--rows", 4, "--threads", 1, "--log-steps", 1, "-q")
+
+
+@pytest.fixture
+def elmo_pretrain(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys, "pretrain")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Documents of six sentences, in a folder of their own."""
+    path = tmp_path / "texts/text.txt"
+    path.parent.mkdir()
+    path.write_text("\n".join(line + "\n" * (i % 6 == 5) for i, line in enumerate(LINES)) + "\n")
+    return path
+
+
+def last(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(folder / "checkpoint.pt", weights_only=True)[
+        "model"
+    ]
+    return found
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two runs have learned the same, to the last digit."""
+    a, b = last(one), last(other)
+    losses = [[line.get("loss") for line in log(folder)] for folder in (one, other)]
+    return losses[0] == losses[1] and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_what_is_kept_is_what_was_read(text: Path, tmp_path: Path) -> None:
+    """Types hold whatever a token can hold; every number and every border must come back."""
+    files = TextFiles([str(text)], [str(text)], treebank=0.5, heldout_tokens=50)
+    read = TrainingText.read(files, max_characters=50, notes=Notes())
+    odd = Corpus.read([["\ud800", "a\nb", "naïve", "\u2028", '"'], ["<S>", "日本"]])
+    for corpus, heldout in ((read.corpus, read.heldout), (odd, None)):
+        TrainingText(corpus, heldout, [("x.txt", 3, "not UTF-8")]).keep(tmp_path)
+        kept = TrainingText.kept(tmp_path, max_characters=50)
+        assert kept.skipped == [("x.txt", 3, "not UTF-8")]
+        assert (kept.heldout is None) == (heldout is None)
+        for a, b in ((corpus, kept.corpus), (heldout, kept.heldout)):
+            if a is None or b is None:
+                continue
+            assert a.types == b.types
+            for name in ("tokens", "starts", "characters"):
+                ours, theirs = getattr(a, name), getattr(b, name)
+                assert ours.dtype == theirs.dtype, name
+                assert np.array_equal(ours, theirs), name
+            assert (a.documents is None) == (b.documents is None)
+            assert a.documents is None or np.array_equal(a.documents, b.documents)
+    assert "-LRB-" in read.corpus.types
+    assert read.corpus.documents is not None
+    assert len(read.corpus.documents) == 16
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        content[archive.getinfo("text-tokens.npy").header_offset + 200] ^= 4
+    path.write_bytes(content)
+
+
+def _foreign(path: Path) -> None:
+    np.savez(path, x=np.zeros(3))
+
+
+def _contradict(path: Path) -> None:
+    with np.load(path) as arrays:
+        changed = dict(arrays)
+    changed["text-lengths"][0] += 1
+    np.savez(path, **changed)
+
+
+def _number(path: Path) -> None:
+    with np.load(path) as arrays:
+        changed = dict(arrays)
+    changed["text-tokens"][2, 5] = 9
+    np.savez(path, **changed)
+
+
+@pytest.mark.parametrize("damage", [_cut, _flip, _foreign, _contradict, _number, Path.unlink])
+def test_a_damaged_text_is_told(damage: Callable[[Path], None], text: Path, tmp_path: Path) -> None:
+    """Training on would be on another text, and nothing would show it."""
+    read = TrainingText.read(TextFiles([str(text)]), max_characters=50, notes=Notes())
+    read.keep(tmp_path)
+    assert TrainingText.kept(tmp_path, max_characters=50).corpus.types == read.corpus.types
+    damage(tmp_path / FILE_NAME)
+    with pytest.raises(ResumeError, match=r"text\.npz: not the text of a run") as told:
+        TrainingText.kept(tmp_path, max_characters=50)
+    assert "reads the texts anew" in told.value.hint
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    """A text that is half written must not stand there under its name."""
+    types = [[f"{i * 7919 % 9973:x}" for i in range(9000)]]
+    with small_disk(tmp_path / "disk", 1 << 13):
+        with pytest.raises(OutputError, match=r"text\.npz: can't be written \(.*No space"):
+            TrainingText(Corpus.read(types)).keep(tmp_path / "disk")
+        assert not list((tmp_path / "disk").iterdir())
+
+
+def test_a_run_goes_on_without_its_texts(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """Splitting and tokenising again would cost minutes at each start, and the text may be gone."""
+    begin = ("--heldout", text, "--shuffle", "documents", "--treebank", 0.3, *SIZES)
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert elmo_pretrain(text, "-o", one, "--max-steps", 6, *begin)[0] == 0
+    assert elmo_pretrain(text, "-o", other, "--max-steps", 3, "--dropout", 0.1, *begin)[0] == 0
+    recipe = (other / "recipe.json").read_text()
+    shutil.rmtree(text.parent)
+    assert elmo_pretrain("-o", other, "--resume", "--max-steps", 6, "-q")[0] == 0
+    assert recipe.replace('"max-steps": 3', '"max-steps": 6') == (other / "recipe.json").read_text()
+    assert [line["step"] for line in log(other) if "heldout" in line] == [3, 6]
+    # The rate falls towards the end that is known; with the same end the runs are the same.
+    shutil.copytree(one, tmp_path / "moved")
+    for path in ("checkpoint.pt", "log.jsonl"):
+        (tmp_path / "moved" / path).unlink()
+    assert elmo_pretrain("-o", tmp_path / "moved", "--resume", "-q")[0] == 0
+    assert same(tmp_path / "moved", one)
+
+
+@pytest.mark.parametrize("begin", ["anew", "with a model"])
+def test_a_prepared_run_starts_anywhere(
+    begin: str, text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """A machine that is lent by the minute must not spend them on reading."""
+    words: tuple[object, ...] = ("--max-steps", 4, *SIZES)
+    if begin == "with a model":
+        assert elmo_pretrain(text, "-o", tmp_path / "model", "--max-steps", 2, *SIZES)[0] == 0
+        words = ("--from", tmp_path / "model", "--max-steps", 4, *SIZES[4:])
+    prepared, there = tmp_path / "prepared", tmp_path / "there"
+    assert elmo_pretrain(text, "-o", tmp_path / "straight", *words)[0] == 0
+    code, _, said = elmo_pretrain(text, "-o", prepared, "--prepare", *words)
+    assert (code, said) == (0, "")
+    assert sorted(path.name for path in prepared.iterdir()) == [
+        "options.json",
+        "recipe.json",
+        FILE_NAME,
+        "vocab.txt",
+    ]
+    refused(elmo_pretrain(text, "-o", prepared, *words), "holds text.npz", "`--resume` goes on")
+    shutil.rmtree(text.parent)
+    prepared.rename(there)
+    code, _, said = elmo_pretrain("-o", there, "--resume", "--threads", 1, "-q")
+    assert (code, said) == (0, "")
+    assert same(there, tmp_path / "straight")
+
+
+def test_preparing_needs_no_limit_and_leaves_nothing_of_another_run(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """An old checkpoint beside a new text is no run."""
+    out = tmp_path / "model"
+    assert elmo_pretrain(text, "-o", out, "--max-steps", 2, *SIZES)[0] == 0
+    assert all((out / name).exists() for name in OF_A_RUN)
+    again = (text, "-o", out, "--prepare", "--overwrite", *SIZES[:-1])
+    code, _, said = elmo_pretrain(*again)
+    assert code == 0
+    assert f"text.npz: 0.0 MB; `elmo pretrain -o {out} --resume` trains" in said
+    assert [name for name in OF_A_RUN if (out / name).exists()] == [FILE_NAME]
+    assert elmo_pretrain("-o", out, "--resume", "--max-steps", 3, "-q")[0] == 0
+    assert [line["step"] for line in log(out)] == [1, 2, 3]
+    told = elmo_pretrain("-o", out, "--resume", "--prepare")
+    refused(told, "--prepare and --resume", "leave out `--prepare`", 2)
+
+
+def test_a_text_that_is_given_is_read_anew(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """What is said on the command line must not be passed over for what is kept."""
+    out = tmp_path / "model"
+    assert elmo_pretrain(text, "-o", out, "--max-steps", 1, *SIZES)[0] == 0
+    go_on = ("-o", out, "--resume", "--max-steps", 2, "-q")
+    refused(elmo_pretrain(*go_on, "--treebank", 0.9), "made with text", "the text of the first run")
+    refused(elmo_pretrain(*go_on, "--text-tokens", 50), "made with text", "the text of the first")
+    code, _, _ = elmo_pretrain(*go_on, "--heldout", text)
+    assert code == 0
+    assert log(out)[-1]["heldout"]["predictions"] > 0
+    kept = TrainingText.kept(out, max_characters=50)
+    assert kept.heldout is not None
+
+
+def test_lines_left_out_are_told_by_each_part_of_a_run(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """Exit code 3 says that the model has not seen everything, also where the text is kept."""
+    with text.open("ab") as file:
+        file.write(b"\xff\xfe broken\n")
+    out = tmp_path / "model"
+    for words in ((text, "--on-error", "skip", *SIZES), ("--resume", "-q")):
+        n_steps = 1 + ("--resume" in words)
+        code, _, said = elmo_pretrain("-o", out, "--max-steps", n_steps, *words)
+        assert code == 3
+        assert "1 line was left out, the first" in said
