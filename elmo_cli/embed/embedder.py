@@ -20,6 +20,7 @@ from elmo_cli.engine.device import choose_device
 from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
+from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.batching import Batch, Types
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.sentence import Sentence
@@ -72,9 +73,9 @@ class Embedder:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
         if batch_size is None:
             batch_size = CARRIED_ROWS if state == "carry" else _ROWS
-        if batch_size < 1:
+        if not isinstance(batch_size, int) or batch_size < 1:
             raise UsageError(
-                f"--batch-size {batch_size}: at least 1 is needed",
+                f"--batch-size {batch_size}: a whole number from 1 is needed",
                 f"{_ROWS} is the default, with `--state carry` {CARRIED_ROWS}",
             )
         self.bilm, self.state, self.batch_size = bilm, state, batch_size
@@ -166,8 +167,9 @@ class Embedder:
         Args:
             source: a text file.
             out: the file to make.
-            settings: as in `EmbedJob`: layout, keys, overwrite, resume, …; what the embedder itself
-                decides (state, layers, dtype, pool, batch size) is taken from it.
+            settings: as in `EmbedJob`: layout, keys, overwrite, resume, …, and shard also as the
+                command takes it, "1/4"; what the embedder itself decides (state, layers, dtype,
+                pool, batch size) is taken from it.
         Raises:
             ElmoError: of every kind; what was committed stays for `resume`.
         """
@@ -175,6 +177,8 @@ class Embedder:
         from elmo_cli.embed.job import EmbedJob
         from elmo_cli.embed.run import check_places, run_with
 
+        if isinstance(shard := settings.get("shard"), str):
+            settings["shard"] = parse_shard(shard)
         job = EmbedJob(
             inputs=(str(source),),
             output=str(out),

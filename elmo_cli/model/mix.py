@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import UsageError
 
+Array = np.ndarray[Any, Any]
 _EPSILON = 1e-12
 
 
@@ -21,7 +25,7 @@ class ElmoMix(nn.Module):
 
     Example:
         mix = ElmoMix(n_layers=3)
-        vectors = mix(torch.from_numpy(embeddings[0]))  # (token, dim)
+        vectors = mix(embeddings[0])  # (token, dim)
 
     Source: Peters et al. 2018, 3.2 and 3.3; bilm-tf `bilm/elmo.py` `weight_layers`.
     """
@@ -37,12 +41,12 @@ class ElmoMix(nn.Module):
         self.gamma = nn.Parameter(torch.ones(()))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, layers: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, layers: Tensor | Array, mask: Tensor | None = None) -> Tensor:
         """Mix the layers of a sentence or of a padded batch.
 
         Args:
-            layers: (layer, token, dim) or (layer, batch, token, dim); of float16, as a file may
-                hold them, they are mixed in the type of the weights.
+            layers: (layer, token, dim) or (layer, batch, token, dim), an array of a file as well;
+                of float16 they are mixed in the type of the weights.
             mask: (token,) or (batch, token), true where there is a token; only layer
                 normalisation looks at it. All places count when None.
         Returns:
@@ -55,7 +59,7 @@ class ElmoMix(nn.Module):
                 f"ElmoMix: {layers.shape[0]} layers given, made for {self.n_layers}",
                 "set n_layers to the first axis of the array",
             )
-        layers = layers.to(self.weights.dtype)
+        layers = torch.as_tensor(layers).to(self.weights)
         if self.layer_norm:
             layers = torch.stack([_normalised(layer, mask) for layer in layers])
         shares = torch.softmax(self.weights, 0)  # (layer,)

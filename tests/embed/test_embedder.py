@@ -105,7 +105,8 @@ def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"batch_size": 0}, "--batch-size 0: at least 1 is needed"),
+        ({"batch_size": 0}, "--batch-size 0: a whole number from 1 is needed"),
+        ({"batch_size": 1.5}, "--batch-size 1.5: a whole number from 1 is needed"),
         ({"engine": "onnx"}, "--engine onnx: not fast or plain"),
         ({"layers": "7"}, "--layers 7: the model has layers 0 to 2"),
         ({"state": "none"}, "--state none: not zero, warm, carry, document"),
@@ -176,6 +177,17 @@ def test_write_spares_what_it_reads(tiny_bilm: BiLM, golden: Path, tmp_path: Pat
     with pytest.raises(UsageError, match="is one of the inputs"):
         embedder_of(tiny_bilm).write(text, text, overwrite=True)
     assert text.read_bytes() == before
+
+
+def test_write_takes_a_shard_as_the_command_does(
+    tiny_bilm: BiLM, golden: Path, tmp_path: Path
+) -> None:
+    """What the documents show for the command is what people try in a notebook."""
+    for name, shard in (("a.hdf5", "1/1"), ("b.hdf5", (1, 1))):
+        embedder_of(tiny_bilm).write(golden / "sentences.txt", tmp_path / name, shard=shard)
+    assert (tmp_path / "a.hdf5").read_bytes() == (tmp_path / "b.hdf5").read_bytes()
+    with pytest.raises(UsageError, match="--shard 3/2: i = 3 is greater"):
+        embedder_of(tiny_bilm).write(golden / "sentences.txt", tmp_path / "c.hdf5", shard="3/2")
 
 
 class SmallMemory:
