@@ -93,7 +93,8 @@ def _scores(
     max_characters = bilm.options.max_characters
     reading = reading_of(given, max_characters=max_characters)
     sentences = lines.noted(read_sentences(given["texts"], reading, notes))
-    corpus = Corpus.read(sentences, max_characters=max_characters, name=names(given["texts"]))
+    name = names(given["texts"])
+    corpus = Corpus.read(sentences, max_characters=max_characters, name=name, notes=notes)
     total = corpus.n_tokens + corpus.n_sentences
     with console.bar(total, "predictions", quiet=given["quiet"]) as bar:
         return score(

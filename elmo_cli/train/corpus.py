@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from elmo_cli.errors import TrainingError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
+from elmo_cli.text.notes import Notes
 from elmo_cli.text.vocabulary import Vocabulary
 
 Numbers = npt.NDArray[np.int32]
@@ -55,6 +56,7 @@ class Corpus:
         begins: Sequence[int] | None = None,
         max_characters: int = 50,
         name: str = "the text",
+        notes: Notes | None = None,
     ) -> Corpus:
         """Turn sentences into numbers; sentences without tokens are left out.
 
@@ -63,6 +65,7 @@ class Corpus:
                 counted; may be filled while `sentences` is read.
             max_characters: that the model reads of a token.
             name: of the text, for messages.
+            notes: of the readers; they tell why there is no sentence, where lines were left out.
         Raises:
             TrainingError: there is no sentence.
         """
@@ -76,6 +79,12 @@ class Corpus:
             tokens.append(1)
             starts.append(len(tokens))
         if len(starts) == 1:
+            if notes is not None and notes.skipped:
+                source, line, why = notes.skipped[0]
+                raise TrainingError(
+                    f"{name}: no sentence in it could be read",
+                    f"the first line that was left out is {source}, line {line}: {why}",
+                )
             raise TrainingError(f"{name}: no sentence in it", "give a text with tokens in it")
         return cls(
             np.asarray(tokens, np.int32),

@@ -46,7 +46,9 @@ def read_corpus(
             number, starts = number + 1, False
 
     name = names(paths)
-    return Corpus.read(tokens(), begins=begins, max_characters=max_characters, name=name)
+    return Corpus.read(
+        tokens(), begins=begins, max_characters=max_characters, name=name, notes=notes
+    )
 
 
 def _read(

@@ -156,6 +156,11 @@ def test_bad_input_is_told_in_two_lines(
     empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
     refused(run(empty, "-m", model), f"{empty}: no sentence in it", "tokens")
+    empty.write_bytes(b"\xff\n\n\xfe\n")
+    told = run(empty, "-m", model, "--on-error", "skip")
+    refused(
+        told, f"{empty}: no sentence in it could be read", f"is {empty}, line 1: 0xFF is not UTF-8"
+    )
     refused(run(tmp_path / "gone.txt", "-m", model), "gone.txt: no such file", "")
     refused(run(text, "-m", model, "--rows", 4), "--rows 4: has no meaning", "carry", code=2)
     refused(run(text, "-m", model, "--warm-up", 1), "--warm-up 1: has no", "carry", code=2)
