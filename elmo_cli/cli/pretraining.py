@@ -151,9 +151,10 @@ def _files(ctx: click.Context) -> TextFiles:
 
 def _is_text_kept(ctx: click.Context) -> bool:
     """Whether a run goes on with the text that it keeps: nothing is said of another one."""
-    if not ctx.params["resume"] or not keeps_text(Path(ctx.params["output"])):
+    given = ctx.params
+    if not given["resume"] or not keeps_text(Path(given["output"])):
         return False
-    return not any(is_given(ctx, name) for name in _TEXT)
+    return not any(is_given(ctx, name) for name in (*_TEXT, "recipe"))
 
 
 def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:

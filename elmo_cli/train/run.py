@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ModelError, UsageError
+from elmo_cli.errors import ModelError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
@@ -20,7 +20,7 @@ from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import windows
 from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.language_model import load_language_model, softmax_of
+from elmo_cli.train.language_model import LanguageModel, load_language_model, softmax_of
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.loop import Trainer
 from elmo_cli.train.recipe import Recipe
@@ -131,7 +131,9 @@ def pretrain(
         )
     if resume:
         refuse_no_run(folder)
-    elif files is not None:
+    elif files is None:
+        raise UsageError("no text is given", "only with `resume` the folder's own is taken")
+    else:
         _refuse(files, folder, start, overwrite=overwrite)
     begun = resume and (folder / checkpoint.FILE_NAME).exists()
     options = _options(folder, start, resume=resume)
@@ -196,6 +198,8 @@ def _first_weights(
 ) -> tuple[BiLM, NextToken, Vocabulary]:
     if start.model is not None and not begun:
         model = load_language_model(start.model)
+        if resume:
+            _refuse_another_model(folder, start.model, model, options)
         bilm, head = model.bilm.train().requires_grad_(), model.head.requires_grad_()
         return bilm, head, model.vocabulary
     types = _vocabulary(folder / VOCABULARY_NAME if resume else start.vocabulary, start, text)
@@ -224,4 +228,14 @@ def _refuse_half_a_model(model: str) -> None:
         raise ModelError(
             f"{model}: has no softmax with its vocabulary, so it can't go on training",
             "`elmo finetune` fits one to a text and trains both",
+        )
+
+
+def _refuse_another_model(folder: Path, name: str, model: LanguageModel, options: Options) -> None:
+    """A name may mean another model on the machine that a folder was prepared on."""
+    types = Vocabulary.read(folder / VOCABULARY_NAME).types
+    if model.vocabulary.types != types or model.bilm.options != options:
+        raise ResumeError(
+            f"{folder}: was prepared for another model {name} than the one that is here",
+            "bring that model along, or prepare again with `--prepare --overwrite`",
         )

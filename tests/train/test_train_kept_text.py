@@ -177,6 +177,21 @@ def test_a_prepared_run_starts_anywhere(
     assert same(there, tmp_path / "straight")
 
 
+def test_another_model_of_the_same_name_is_told(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """`elmo-en` of another version has other types; its softmax would predict the wrong ones."""
+    model, out = tmp_path / "model", tmp_path / "out"
+    assert elmo_pretrain(text, "-o", model, "--max-steps", 1, *SIZES)[0] == 0
+    words = ("--from", model, "--max-steps", 1, *SIZES[4:])
+    assert elmo_pretrain(text, "-o", out, "--prepare", *words)[0] == 0
+    assert (
+        elmo_pretrain(text, "-o", model, "--max-steps", 1, "-f", "--min-count", 40, *SIZES)[0] == 0
+    )
+    told = elmo_pretrain("-o", out, "--resume", "-q")
+    refused(told, f"{out}: was prepared for another model", "--prepare --overwrite")
+
+
 def test_preparing_needs_no_limit_and_leaves_nothing_of_another_run(
     text: Path, tmp_path: Path, elmo_pretrain: Command
 ) -> None:
@@ -204,6 +219,15 @@ def test_a_text_that_is_given_is_read_anew(
     go_on = ("-o", out, "--resume", "--max-steps", 2, "-q")
     refused(elmo_pretrain(*go_on, "--treebank", 0.9), "made with text", "the text of the first run")
     refused(elmo_pretrain(*go_on, "--text-tokens", 50), "made with text", "the text of the first")
+    refused(
+        elmo_pretrain(*go_on, "--recipe", out / "none.json"), "none.json: can't be", "recipe", 2
+    )
+    recipe = out.parent / "recipe.json"
+    recipe.write_text(
+        (out / "recipe.json").read_text().replace('"treebank": 0.0', '"treebank": 0.5')
+    )
+    told = elmo_pretrain(*go_on, "--recipe", recipe, "--data", out)
+    refused(told, "made with text", "the text of the first run")
     code, _, _ = elmo_pretrain(*go_on, "--heldout", text)
     assert code == 0
     assert log(out)[-1]["heldout"]["predictions"] > 0
