@@ -8,7 +8,7 @@ PRETRAIN = "pretrain -q a.txt -o m --cell 8 --projection 4 --rows 2 --max-steps 
 TEXT = file("a.txt", "The cat sat .\n" * 40)
 RUN = file("m/checkpoint.pt", b"\x80\x02")
 # What a run has written before its first step.
-BEGUN = ("checkpoint.pt", "options.json", "recipe.json", "vocab.txt")
+BEGUN = ("checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt")
 
 TRAINING = [
     bad(
