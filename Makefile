@@ -59,9 +59,10 @@ format: install  ## put every file into the house's format
 
 OUT ?= elmo-en-next
 SECONDS ?= 3600
-pretrain: install  ## go on training the bundled model: DATA=folder of texts [SECONDS=3600] [OUT=elmo-en-next]
+SEED ?= 14
+pretrain: install  ## go on training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=14]
 	$(BIN)/elmo pretrain -o $(OUT) --data $(DATA) --max-seconds $(SECONDS) \
-		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json)
+		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
 
 card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=…] [TRAIN="texts"]
 	$(BIN)/python tests/bench/card_figures.py --data $(DATA) --work $(WORK) \

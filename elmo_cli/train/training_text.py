@@ -78,7 +78,7 @@ class TrainingText:
     def keep(self, folder: Path) -> None:
         """Write the text as numbers into the folder of a run.
 
-        The file is a zip of arrays that `numpy.load` reads: 1.4 to 1.6 bytes a token.
+        The file is a zip of arrays that `numpy.load` reads: 1.4 to 1.7 bytes a token.
 
         Raises:
             OutputError: it can't be written.
