@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -23,7 +24,21 @@ from elmo_cli.train.whole_file import write_whole
 FILE_NAME = "text.npz"
 _FORM = 1  # of the file; another form has another number
 _LEVEL = 4  # of deflate: 9 takes ten times as long for 2 % less
-_DAMAGED = (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, zlib.error)
+_DAMAGED = (  # what zipfile, numpy and json find damage with
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,  # NotImplementedError and RecursionError among them
+    SyntaxError,
+    AttributeError,  # what is no array comes out of the zip as bytes
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,7 @@ class TrainingText:
                 named = ("text", "heldout") if facts["heldout"] else ("text",)
                 read = [_corpus(arrays, name, max_characters) for name in named]
                 skipped = [(str(s), int(line), str(why)) for s, line, why in facts["skipped"]]
-        except (*_DAMAGED, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise ResumeError(
                 f"{path}: not the text of a run ({reason})",
@@ -147,17 +162,31 @@ def _corpus(arrays: Any, name: str, max_characters: int) -> Corpus:
     """
     types = tuple(json.loads(arrays[f"{name}-types"].tobytes()))
     tokens = np.ascontiguousarray(arrays[f"{name}-tokens"].T).view("<i4").ravel().astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(arrays[f"{name}-lengths"], dtype=np.int64)])
+    lengths = arrays[f"{name}-lengths"].astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
     documents = arrays.get(f"{name}-documents")
     if (
-        starts[-1] != len(tokens)
-        or len(tokens) == 0
-        or not 0 <= tokens.min() <= tokens.max() < len(types)
+        not all(isinstance(token, str) for token in types)
         or types[:2] != (BEGIN, END)
+        or not 0 <= tokens.min() <= tokens.max() < len(types)
+        or lengths.min() < 3  # a token between its borders
+        or starts[-1] != len(tokens)
+        or not (documents is None or _are_documents(documents, len(lengths)))
     ):
         raise ValueError(f"{name}: its parts don't go together")
     characters = CharacterIds(max_characters).tokens(types).astype(np.int16)
     return Corpus(tokens, starts, types, characters, documents)
+
+
+def _are_documents(documents: np.ndarray[Any, Any], n_sentences: int) -> bool:
+    """Whether these may be the sentences that documents begin with, and their number."""
+    return bool(
+        documents.dtype == np.int64
+        and documents.ndim == 1
+        and documents[:1] == 0
+        and documents[-1] == n_sentences
+        and (np.diff(documents) > 0).all()
+    )
 
 
 def _bytes_of(value: object) -> np.ndarray[Any, Any]:

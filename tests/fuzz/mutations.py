@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import struct
+import zipfile
 import zlib
 from collections.abc import Iterable
 from functools import cache
@@ -122,6 +124,26 @@ def signed_undo(content: bytes) -> bytes:
         struct.pack_into("<I", made, at + 24, zlib.crc32(made[at + 32 : at + 32 + length]))
         struct.pack_into("<I", made, at + 28, zlib.crc32(made[at : at + 28]))
         at += 32 + length
+    return bytes(made)
+
+
+def signed_zip(content: bytes, seed: bytes) -> bytes:
+    """A damaged zip of stored members in which the check sums are right again.
+
+    Args:
+        content: of the same length as `seed`.
+        seed: the sound file.
+    """
+    made = bytearray(content)
+    with zipfile.ZipFile(io.BytesIO(seed)) as archive:
+        at_directory = archive.start_dir
+        for member in archive.infolist():
+            name, extra = struct.unpack_from("<HH", seed, member.header_offset + 26)
+            start = member.header_offset + 30 + name + extra
+            crc = zlib.crc32(made[start : start + member.compress_size])
+            struct.pack_into("<I", made, member.header_offset + 14, crc)
+            struct.pack_into("<I", made, at_directory + 16, crc)
+            at_directory += 46 + sum(struct.unpack_from("<HHH", seed, at_directory + 28))
     return bytes(made)
 
 

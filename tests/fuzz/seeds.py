@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import lzma
 import struct
@@ -18,6 +19,8 @@ import numpy as np
 
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
+from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.training_text import FILE_NAME, TrainingText
 
 DIM = 4
 HEADER = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
@@ -234,3 +237,15 @@ def texts(text_format: str) -> list[bytes]:
     """As it is, and compressed both ways."""
     text = TEXTS[text_format]
     return [text, gzip.compress(text, mtime=0), lzma.compress(text)]
+
+
+@cache
+def kept_text() -> bytes:
+    """The text of a run, not compressed, so that its check sums can be made right again."""
+    text = Corpus.read([["a", "b"], ["a"], ["c", "b", "a"]], begins=[0, 2])
+    with TemporaryDirectory() as folder:
+        TrainingText(text, text, [("a.txt", 3, "not UTF-8")]).keep(Path(folder))
+        with np.load(Path(folder) / FILE_NAME) as arrays:
+            plain = io.BytesIO()
+            np.savez(plain, **arrays)
+    return plain.getvalue()

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import seeds
-from mutations import mutated, signed_hdf5, signed_journal, signed_undo
+from mutations import mutated, signed_hdf5, signed_journal, signed_undo, signed_zip
 
 from elmo_cli.child import in_child
 from elmo_cli.errors import ElmoError
@@ -28,6 +28,7 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.settings import InputSettings
 from elmo_cli.train.checkpoint import _read as read_checkpoint
 from elmo_cli.train.recipe import read_recipe
+from elmo_cli.train.training_text import FILE_NAME, TrainingText
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
 from elmo_cli.weightfile.state_file import read_state
@@ -42,7 +43,7 @@ class Target:
         name: what the fuzzer calls it.
         seeds: sound files, made when they are needed.
         read: reads the file `content`, in a folder that is empty but for `Folder`'s own.
-        is_hdf5: whether what is signed keeps its length.
+        keeps_length: whether what is signed keeps its length.
         in_child: whether elmo itself reads such a file in a child process, which may crash.
         signed: makes check sums right again: from a damaged file and its seed.
     """
@@ -50,7 +51,7 @@ class Target:
     name: str
     seeds: Callable[[], Sequence[bytes]]
     read: Callable[[Path, bytes], object]
-    is_hdf5: bool = False
+    keeps_length: bool = False
     in_child: bool = False
     signed: Callable[[bytes, bytes], bytes] | None = None
 
@@ -82,7 +83,7 @@ class Target:
         seed = random.choice(self.seeds())
         if self.signed is None or random.random() < 0.3:
             return mutated(seed, random)
-        return self.signed(mutated(seed, random, keep_length=self.is_hdf5), seed)
+        return self.signed(mutated(seed, random, keep_length=self.keeps_length), seed)
 
 
 class _CrashError(ElmoError):
@@ -213,6 +214,11 @@ def _checkpoint_seeds() -> list[bytes]:
     return [buffer.getvalue()]
 
 
+def _kept_text(folder: Path, content: bytes) -> None:
+    _file(folder, FILE_NAME, content)
+    TrainingText.kept(folder, max_characters=50)
+
+
 def _text(text_format: str) -> Callable[[Path, bytes], None]:
     def read(folder: Path, content: bytes) -> None:
         path = _file(folder, "corpus", content)
@@ -246,6 +252,13 @@ TARGETS = {
         Target("recipe", lambda: [seeds.recipe()], _recipe),
         Target("checkpoint", _checkpoint_seeds, _checkpoint),
         Target(
+            "kept-text",
+            lambda: [seeds.kept_text()],
+            _kept_text,
+            keeps_length=True,
+            signed=signed_zip,
+        ),
+        Target(
             "journal",
             lambda: [seeds.run_files("allennlp")[".part.journal"]],
             _journal,
@@ -272,14 +285,14 @@ TARGETS = {
             "resume-journal",
             lambda: [seeds.run_files("flat")[".part.journal"]],
             _resumed(".part.journal", "flat"),
-            is_hdf5=True,
+            keeps_length=True,
             signed=lambda content, seed: signed_journal(content),
         ),
         Target(
             "resume-undo",
             lambda: [seeds.run_files("flat")[".part.undo"]],
             _resumed(".part.undo", "flat"),
-            is_hdf5=True,
+            keeps_length=True,
             signed=lambda content, seed: signed_undo(content),
         ),
     )
