@@ -62,7 +62,7 @@ SECONDS ?= 3600
 SEED ?= 14
 pretrain: install  ## go on training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=14]
 	$(BIN)/elmo pretrain -o $(OUT) --data $(DATA) --max-seconds $(SECONDS) \
-		$(if $(wildcard $(OUT)/text.npz),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
+		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
 
 card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=…] [TRAIN="texts"]
 	$(BIN)/python tests/bench/card_figures.py --data $(DATA) --work $(WORK) \

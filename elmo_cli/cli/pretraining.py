@@ -29,7 +29,7 @@ from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
 from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe, read_recipe
-from elmo_cli.train.run import FILTERS, Start, prepare, pretrain
+from elmo_cli.train.run import FILTERS, Start, pretrain
 from elmo_cli.train.run_folder import keeps_text, refuse_no_run
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team, joined_team
@@ -45,6 +45,11 @@ _BEGUN_WITH = {"source", *_TYPES}  # what a run that goes on has done already
 def pretrain_command(ctx: click.Context) -> None:
     """Run `elmo pretrain` with the values of its options."""
     given = ctx.params
+    if given["resume"] and given["prepare"]:
+        raise UsageError(
+            "--prepare and --resume: one ends before training, the other goes on with it",
+            "leave out `--prepare` to train",
+        )
     if given["resume"]:
         refuse_no_run(Path(given["output"]))
     is_kept = _is_text_kept(ctx)
@@ -52,9 +57,6 @@ def pretrain_command(ctx: click.Context) -> None:
     start = _start(ctx, named)
     if not given["texts"]:
         raise UsageError("no TEXT is given", "`elmo pretrain TEXT… -o DIR`, or `texts` in a recipe")
-    if given["prepare"]:
-        _prepare(ctx, start)
-        return
     files = None if is_kept else _files(ctx)
     names = {field.name for field in fields(TrainSettings)}
     settings = TrainSettings(**{name: value for name, value in given.items() if name in names})
@@ -85,13 +87,16 @@ def _train(
         settings,
         overwrite=given["overwrite"],
         resume=given["resume"],
+        prepare=given["prepare"],
         notes=notes,
         report=keep,
         say=lambda line: console.note(line, quiet=quiet),
         recipe=_recipe(ctx),
         team=team,
     )
-    team.first_does(lambda: write_warm_state(Path(given["output"])))
+    folder = Path(given["output"])
+    if not given["prepare"]:
+        team.first_does(lambda: write_warm_state(folder))
     say_noticed(notes, quiet=quiet)
     if given["as_json"] and team.is_first:
         facts = {
@@ -103,37 +108,18 @@ def _train(
             "heldout": _last(lines, "heldout"),
         }
         click.echo(json.dumps(facts))
+    if given["prepare"]:
+        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+        console.note(
+            f"{folder}: {size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains", quiet=quiet
+        )
+        refuse_skipped(notes)
+        return
     end = f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
     loss = _last(lines, "loss")
     if loss is not None and not given["heldout"]:
         end += f", loss {loss:.3f}; `--heldout FILE` would tell its perplexity"
     console.note(end, quiet=quiet)
-    refuse_skipped(notes)
-
-
-def _prepare(ctx: click.Context, start: Start) -> None:
-    """Everything that comes before training."""
-    given, notes = ctx.params, Notes()
-    quiet, folder = given["quiet"], Path(given["output"])
-    if given["resume"]:
-        raise UsageError(
-            "--prepare and --resume: one ends before training, the other goes on with it",
-            "leave out `--prepare` to train",
-        )
-    kept = prepare(
-        _files(ctx),
-        folder,
-        start,
-        overwrite=given["overwrite"],
-        notes=notes,
-        say=lambda line: console.note(line, quiet=quiet),
-        recipe=_recipe(ctx),
-    )
-    say_noticed(notes, quiet=quiet)
-    console.note(
-        f"{kept}: {kept.stat().st_size / 1e6:,.1f} MB; `elmo pretrain -o {folder} --resume` trains",
-        quiet=quiet,
-    )
     refuse_skipped(notes)
 
 

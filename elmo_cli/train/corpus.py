@@ -69,6 +69,7 @@ class Corpus:
         Raises:
             TrainingError: there is no sentence.
         """
+        n_before = len(notes.skipped) if notes is not None else 0
         numbers: dict[str, int] = {BEGIN: 0, END: 1}
         tokens, starts = array("i"), array("q", [0])
         for sentence in sentences:
@@ -79,8 +80,8 @@ class Corpus:
             tokens.append(1)
             starts.append(len(tokens))
         if len(starts) == 1:
-            if notes is not None and notes.skipped:
-                source, line, why = notes.skipped[0]
+            if notes is not None and len(notes.skipped) > n_before:
+                source, line, why = notes.skipped[n_before]
                 raise TrainingError(
                     f"{name}: no sentence in it could be read",
                     f"the first line that was left out is {source}, line {line}: {why}",

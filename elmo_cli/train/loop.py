@@ -88,6 +88,15 @@ class Trainer:
         if team.is_first:
             self._lines.cut(self.progress.log_size)
 
+    def begin(self) -> None:
+        """Save the run before its first step.
+
+        Raises:
+            OutputError: the folder can't be written to.
+        """
+        new_folder(self.folder)
+        self._save()
+
     def train(self) -> Progress:
         """Train until a limit is reached, then export the model.
 

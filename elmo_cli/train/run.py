@@ -7,25 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ModelError, ResumeError, UsageError
+from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.pretrained.folder import SOFTMAX_FILE, STATE_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import Notes
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train import checkpoint
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import windows
 from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.language_model import LanguageModel, load_language_model, softmax_of
-from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.language_model import load_language_model, softmax_of
 from elmo_cli.train.loop import Trainer
 from elmo_cli.train.recipe import Recipe
 from elmo_cli.train.run_folder import (
-    OF_A_RUN,
     prepare_folder,
     refuse_no_run,
     refuse_own_source,
@@ -33,7 +29,6 @@ from elmo_cli.train.run_folder import (
 )
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team
-from elmo_cli.train.training_text import FILE_NAME as TEXT_NAME
 from elmo_cli.train.training_text import TextFiles, TrainingText
 
 FILTERS = {
@@ -60,39 +55,6 @@ class Start:
     min_count: int = 1
 
 
-def prepare(
-    files: TextFiles,
-    folder: Path,
-    start: Start,
-    *,
-    overwrite: bool = False,
-    notes: Notes | None = None,
-    say: Callable[[str], None] = lambda line: None,
-    recipe: Recipe | None = None,
-) -> Path:
-    """Do what comes before training, and leave it to `pretrain` with `resume`, here or elsewhere.
-
-    The folder gets options, vocabulary, recipe, and the text as numbers.
-
-    Returns:
-        The file that holds the text.
-    Raises:
-        OutputError, InputError, TrainingError, ModelError, UsageError: as `pretrain`.
-    """
-    _refuse(files, folder, start, overwrite=overwrite)
-    options = _options(folder, start, resume=False)
-    text = _read(files, options, notes, say)
-    types = (
-        load_language_model(start.model).vocabulary
-        if start.model is not None
-        else _vocabulary(start.vocabulary, start, text)
-    )
-    prepare_folder(
-        folder, options, types, recipe, text=text, old=(*OF_A_RUN, SOFTMAX_FILE, STATE_FILE)
-    )
-    return folder / TEXT_NAME
-
-
 def pretrain(
     files: TextFiles | None,
     folder: Path,
@@ -101,6 +63,7 @@ def pretrain(
     *,
     overwrite: bool = False,
     resume: bool = False,
+    prepare: bool = False,
     notes: Notes | None = None,
     report: Callable[[dict[str, Any]], None] = lambda line: None,
     say: Callable[[str], None] = lambda line: None,
@@ -113,7 +76,8 @@ def pretrain(
         files: the text; None, with `resume`, for the one that the folder keeps.
         folder: of the model; its checkpoint, text, log and recipe stand there too.
         overwrite: begin anew where the folder holds a run already.
-        resume: go on with the run in `folder`, or begin with what `prepare` has left there.
+        resume: go on with the run in `folder`.
+        prepare: stop before the first step, so that `resume` trains, here or elsewhere.
         notes: of the readers, of a text that is kept too.
         report: called with each line of the log.
         say: called with what was found, in words.
@@ -135,26 +99,25 @@ def pretrain(
         raise UsageError("no text is given", "only with `resume` the folder's own is taken")
     else:
         _refuse(files, folder, start, overwrite=overwrite)
-    begun = resume and (folder / checkpoint.FILE_NAME).exists()
     options = _options(folder, start, resume=resume)
     text = _read(files, options, notes, say, folder)
-    bilm, head, types = _first_weights(
-        folder, start, options, text, settings, resume=resume, begun=begun
-    )
+    bilm, head, types = _first_weights(folder, start, options, text, settings, resume=resume)
     bilm, head = bilm.to(team.device), head.to(team.device)
     trainer = Trainer(bilm, head, types, text.corpus, text.heldout, settings, folder, report, team)
-    if not begun:  # a text that is too short is refused before anything is written
+    if not resume:  # a text that is too short is refused before anything is written
         n_rows = settings.rows * settings.accumulate * team.size
         next(windows(text.corpus, n_rows=n_rows, n_steps=settings.steps, seed=settings.seed))
     team.wait()  # until every process has looked at the folder
-    if begun:
+    if resume:
         trainer.resume()
         team.wait()
-    old = (STATE_FILE,) if resume else (STATE_FILE, LOG_NAME)
     anew = text if files is not None else None
     team.first_does(
-        lambda: prepare_folder(folder, options, types, recipe, text=anew, old=old, resume=resume)
+        lambda: prepare_folder(folder, options, types, recipe, text=anew, resume=resume)
     )
+    if prepare:
+        trainer.begin()
+        return trainer.progress
     return trainer.train()
 
 
@@ -194,23 +157,19 @@ def _first_weights(
     settings: TrainSettings,
     *,
     resume: bool,
-    begun: bool,
 ) -> tuple[BiLM, NextToken, Vocabulary]:
-    if start.model is not None and not begun:
+    if start.model is not None and not resume:
         model = load_language_model(start.model)
-        if resume:
-            _refuse_another_model(folder, start.model, model, options)
         bilm, head = model.bilm.train().requires_grad_(), model.head.requires_grad_()
         return bilm, head, model.vocabulary
-    types = _vocabulary(folder / VOCABULARY_NAME if resume else start.vocabulary, start, text)
+    vocabulary = folder / VOCABULARY_NAME if resume else start.vocabulary
+    types = (
+        Vocabulary.read(vocabulary)
+        if vocabulary is not None
+        else text.corpus.vocabulary(min_count=start.min_count, max_types=start.max_types)
+    )
     counts = text.corpus.predicted_counts(types)
     return *new_model(options, counts, seed=settings.seed), types
-
-
-def _vocabulary(path: Path | None, start: Start, text: TrainingText) -> Vocabulary:
-    if path is not None:
-        return Vocabulary.read(path)
-    return text.corpus.vocabulary(min_count=start.min_count, max_types=start.max_types)
 
 
 def _options(folder: Path, start: Start, *, resume: bool) -> Options:
@@ -228,14 +187,4 @@ def _refuse_half_a_model(model: str) -> None:
         raise ModelError(
             f"{model}: has no softmax with its vocabulary, so it can't go on training",
             "`elmo finetune` fits one to a text and trains both",
-        )
-
-
-def _refuse_another_model(folder: Path, name: str, model: LanguageModel, options: Options) -> None:
-    """A name may mean another model on the machine that a folder was prepared on."""
-    types = Vocabulary.read(folder / VOCABULARY_NAME).types
-    if model.vocabulary.types != types or model.bilm.options != options:
-        raise ResumeError(
-            f"{folder}: was prepared for another model {name} than the one that is here",
-            "bring that model along, or prepare again with `--prepare --overwrite`",
         )

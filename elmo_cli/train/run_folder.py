@@ -24,17 +24,17 @@ from elmo_cli.train.recipe import Recipe
 from elmo_cli.train.training_text import FILE_NAME as TEXT_NAME
 from elmo_cli.train.training_text import TrainingText
 
-OF_A_RUN = (checkpoint.FILE_NAME, TEXT_NAME, LOG_NAME, "weights.hdf5")
-_OF_A_MODEL = (OPTIONS_NAME, VOCABULARY_NAME, SOFTMAX_FILE, STATE_FILE)
+OF_A_RUN = (checkpoint.FILE_NAME, LOG_NAME, "weights.hdf5")
+_REPLACED = (OPTIONS_NAME, VOCABULARY_NAME, SOFTMAX_FILE, STATE_FILE, TEXT_NAME)
 
 
 def refuse_no_run(folder: Path) -> None:
     """Refuse to go on where there is no run, before a text is read for nothing.
 
     Raises:
-        ResumeError: the folder holds neither a checkpoint nor a text.
+        ResumeError: the folder holds no checkpoint.
     """
-    if not (folder / checkpoint.FILE_NAME).exists() and not keeps_text(folder):
+    if not (folder / checkpoint.FILE_NAME).exists():
         raise ResumeError(
             f"{folder / checkpoint.FILE_NAME}: no such checkpoint", "start without `--resume`"
         )
@@ -52,22 +52,25 @@ def prepare_folder(
     recipe: Recipe | None,
     *,
     text: TrainingText | None,
-    old: Sequence[str],
-    resume: bool = False,
+    resume: bool,
 ) -> None:
-    """Write what a resumed run needs before the first model is exported.
+    """Write what a resumed run needs besides its checkpoint, and remove what is of other weights.
 
     Args:
         text: to be kept; None where it stands there already.
-        old: names of files of other weights, to be removed.
-        resume: whether options and vocabulary stand there already.
+        resume: whether the run itself stands there already.
     Raises:
         OutputError: the folder can't be written to.
     """
     new_folder(folder)
-    bests = [] if resume else folder.glob("best-*.pt")
+    if text is not None:  # first, as it is most of what has to find room
+        text.keep(folder)
+    gone = [folder / STATE_FILE]
+    if not resume:  # a checkpoint of another run would be gone on with by the new recipe
+        gone += [folder / name for name in (*OF_A_RUN, SOFTMAX_FILE)]
+        gone += folder.glob("best-*.pt")
     try:
-        for path in (*(folder / name for name in old), *bests):
+        for path in gone:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(
@@ -78,8 +81,6 @@ def prepare_folder(
         write_options(folder, options)
     if recipe is not None:
         recipe.write(folder)
-    if text is not None:
-        text.keep(folder)
 
 
 def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool) -> None:
@@ -87,7 +88,7 @@ def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: not a folder", "give a folder with `-o`")
     elsewhere = "`-o DIR` names another folder"
-    there = {name: folder / name for name in (*OF_A_RUN, *_OF_A_MODEL)}
+    there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED)}
     for name, path in there.items():
         if path.exists() and any(os.path.exists(t) and os.path.samefile(t, path) for t in texts):
             raise UsageError(f"{path}: read as text, and written to as {name}", elsewhere)

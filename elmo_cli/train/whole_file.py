@@ -27,7 +27,9 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], hint: str) -> N
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except (OSError, RuntimeError) as error:  # torch raises the latter where a disk is full
+    except BaseException as error:
         with suppress(OSError):
             part.unlink()
+        if not isinstance(error, (OSError, RuntimeError)):  # torch's where a disk is full
+            raise
         raise OutputError(f"{path}: can't be written ({error})", hint) from None

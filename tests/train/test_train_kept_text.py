@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from training_commands import Command, refused
 
 from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.text.formats import Notes
+from elmo_cli.train import training_text
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.run_folder import OF_A_RUN
 from elmo_cli.train.training_text import FILE_NAME, TextFiles, TrainingText
@@ -134,20 +136,18 @@ def test_a_run_goes_on_without_its_texts(
 ) -> None:
     """Splitting and tokenising again would cost minutes at each start, and the text may be gone."""
     begin = ("--heldout", text, "--shuffle", "documents", "--treebank", 0.3, *SIZES)
-    one, other = tmp_path / "one", tmp_path / "other"
-    assert elmo_pretrain(text, "-o", one, "--max-steps", 6, *begin)[0] == 0
+    other = tmp_path / "other"
     assert elmo_pretrain(text, "-o", other, "--max-steps", 3, "--dropout", 0.1, *begin)[0] == 0
     recipe = (other / "recipe.json").read_text()
     shutil.rmtree(text.parent)
     assert elmo_pretrain("-o", other, "--resume", "--max-steps", 6, "-q")[0] == 0
     assert recipe.replace('"max-steps": 3', '"max-steps": 6') == (other / "recipe.json").read_text()
     assert [line["step"] for line in log(other) if "heldout" in line] == [3, 6]
-    # The rate falls towards the end that is known; with the same end the runs are the same.
-    shutil.copytree(one, tmp_path / "moved")
-    for path in ("checkpoint.pt", "log.jsonl"):
-        (tmp_path / "moved" / path).unlink()
-    assert elmo_pretrain("-o", tmp_path / "moved", "--resume", "-q")[0] == 0
-    assert same(tmp_path / "moved", one)
+    before = (other / "weights.hdf5").read_bytes()
+    (other / "checkpoint.pt").unlink()  # its text alone is no run: nothing may begin over the model
+    told = elmo_pretrain("-o", other, "--resume", "--max-steps", 9, "-q")
+    refused(told, "checkpoint.pt: no such checkpoint", "start without `--resume`")
+    assert (other / "weights.hdf5").read_bytes() == before
 
 
 @pytest.mark.parametrize("begin", ["anew", "with a model"])
@@ -164,50 +164,64 @@ def test_a_prepared_run_starts_anywhere(
     code, _, said = elmo_pretrain(text, "-o", prepared, "--prepare", *words)
     assert (code, said) == (0, "")
     assert sorted(path.name for path in prepared.iterdir()) == [
+        "checkpoint.pt",
         "options.json",
         "recipe.json",
         FILE_NAME,
         "vocab.txt",
     ]
-    refused(elmo_pretrain(text, "-o", prepared, *words), "holds text.npz", "`--resume` goes on")
+    refused(
+        elmo_pretrain(text, "-o", prepared, *words), "holds checkpoint.pt", "`--resume` goes on"
+    )
     shutil.rmtree(text.parent)
+    shutil.rmtree(tmp_path / "model", ignore_errors=True)
     prepared.rename(there)
     code, _, said = elmo_pretrain("-o", there, "--resume", "--threads", 1, "-q")
     assert (code, said) == (0, "")
     assert same(there, tmp_path / "straight")
 
 
-def test_another_model_of_the_same_name_is_told(
+def test_preparing_leaves_nothing_of_another_run(
     text: Path, tmp_path: Path, elmo_pretrain: Command
 ) -> None:
-    """`elmo-en` of another version has other types; its softmax would predict the wrong ones."""
-    model, out = tmp_path / "model", tmp_path / "out"
-    assert elmo_pretrain(text, "-o", model, "--max-steps", 1, *SIZES)[0] == 0
-    words = ("--from", model, "--max-steps", 1, *SIZES[4:])
-    assert elmo_pretrain(text, "-o", out, "--prepare", *words)[0] == 0
-    assert (
-        elmo_pretrain(text, "-o", model, "--max-steps", 1, "-f", "--min-count", 40, *SIZES)[0] == 0
-    )
-    told = elmo_pretrain("-o", out, "--resume", "-q")
-    refused(told, f"{out}: was prepared for another model", "--prepare --overwrite")
-
-
-def test_preparing_needs_no_limit_and_leaves_nothing_of_another_run(
-    text: Path, tmp_path: Path, elmo_pretrain: Command
-) -> None:
-    """An old checkpoint beside a new text is no run."""
+    """An old model beside a new text is no run; where there is no room the old one stays."""
     out = tmp_path / "model"
     assert elmo_pretrain(text, "-o", out, "--max-steps", 2, *SIZES)[0] == 0
     assert all((out / name).exists() for name in OF_A_RUN)
-    again = (text, "-o", out, "--prepare", "--overwrite", *SIZES[:-1])
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    again = (text, "-o", out, "--prepare", "--overwrite", "--max-steps", 3, *SIZES[:-1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_text, "write_whole", _no_room)
+        refused(elmo_pretrain(*again, "-q"), "text.npz: no room", "free some")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     code, _, said = elmo_pretrain(*again)
     assert code == 0
-    assert f"text.npz: 0.0 MB; `elmo pretrain -o {out} --resume` trains" in said
-    assert [name for name in OF_A_RUN if (out / name).exists()] == [FILE_NAME]
-    assert elmo_pretrain("-o", out, "--resume", "--max-steps", 3, "-q")[0] == 0
+    assert f"MB; `elmo pretrain -o {out} --resume` trains" in said
+    assert [name for name in OF_A_RUN if (out / name).exists()] == ["checkpoint.pt"]
+    assert elmo_pretrain("-o", out, "--resume", "-q")[0] == 0
     assert [line["step"] for line in log(out)] == [1, 2, 3]
     told = elmo_pretrain("-o", out, "--resume", "--prepare")
     refused(told, "--prepare and --resume", "leave out `--prepare`", 2)
+
+
+def _no_room(path: Path, *_: object) -> None:
+    raise OutputError(f"{path}: no room", "free some")
+
+
+def test_preparing_looks_at_everything_that_training_needs(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """What is wrong must not be met on the machine that is lent."""
+    out = tmp_path / "model"
+    begin = (text, "-o", out, "--prepare", *SIZES)
+    refused(elmo_pretrain(*begin), "neither --max-seconds", "trains for an hour", 2)
+    many = ("--max-steps", 1, "--rows", 4000)
+    refused(elmo_pretrain(*begin, *many), "less than one window of 4000 rows", "fewer rows")
+    refused(elmo_pretrain(*begin, "--max-steps", 1, "--keep-best"), "no held-out", "--heldout", 2)
+    assert not out.exists()
+    code, said, _ = elmo_pretrain(*begin, "--max-steps", 1, "--json")
+    assert code == 0
+    assert json.loads(said)["steps"] == 0
 
 
 def test_a_text_that_is_given_is_read_anew(
@@ -247,3 +261,16 @@ def test_lines_left_out_are_told_by_each_part_of_a_run(
         code, _, said = elmo_pretrain("-o", out, "--max-steps", n_steps, *words)
         assert code == 3
         assert "1 line was left out, the first" in said
+
+
+def test_why_a_text_is_empty_is_told_of_that_text(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """A line left out of another file is no reason."""
+    with text.open("ab") as file:
+        file.write(b"\xff\n")
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    words = ("--heldout", empty, "-o", tmp_path / "m", "--on-error", "skip", "--max-steps", 1)
+    told = elmo_pretrain(text, *words, *SIZES)
+    refused(told, f"{empty}: no sentence in it", "give a text with tokens in it")
