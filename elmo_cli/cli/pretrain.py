@@ -34,7 +34,7 @@ def pretrain(ctx: click.Context, /, **given: object) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-epochs 10
       elmo pretrain -o model/ --resume --max-seconds 7200
       elmo pretrain --recipe model/recipe.json -o again/
-      elmo pretrain raw/*.txt.xz --tokenize -o model/ --prepare
+      elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
     from elmo_cli.cli.pretraining import pretrain_command

@@ -29,7 +29,7 @@ _run_options = together(
         "Output",
         "--prepare",
         is_flag=True,
-        help="Only read the text, into DIR; `--resume` trains, here or where DIR is copied to.",
+        help="Stop before the first step; `--resume` trains, here or where DIR is copied to.",
     ),
     option("Output", "-f", "--overwrite", is_flag=True, help="Begin anew where DIR holds a run."),
     option(

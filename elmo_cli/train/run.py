@@ -135,7 +135,7 @@ def _read(
     options: Options,
     notes: Notes | None,
     say: Callable[[str], None],
-    folder: Path = Path(),
+    folder: Path,
 ) -> TrainingText:
     """Read text files, or what `folder` keeps of them, and say how much there is."""
     notes = notes if notes is not None else Notes()
