@@ -2,37 +2,34 @@
 
 Rows stand in the order of their lengths and are packed: a step of the LSTM has as many rows as are
 still running, and no product ever sees padding; rows that begin alike are one as long as they are,
-see `packing`. The products with the input are taken out of the loop over time, many tokens at once;
-what is left in the loop works in place.
+see `packing`. The first layer's products with the input are made once a type, before the loop over
+time; the layers above have one product with [x ; h] a gate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_cli.engine.gates import FirstGates, OfPlaces, UpperGates
 from elmo_cli.engine.packing import Packing
-from elmo_cli.engine.products import KeptRoom, Product, product, spaced_room
+from elmo_cli.engine.products import Product, product
 from elmo_cli.engine.short_cnn import ShortCNN
 from elmo_cli.engine.side_by_side import side_by_side
 from elmo_cli.engine.type_cache import TypeCache
 from elmo_cli.model.bilm import BiLM, DirectionLM
-from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
+from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch, Ids
 
-_CHUNK_TOKENS = 1024  # tokens whose input products are held at a time
-_TYPES_BYTES = 1 << 28  # of the first layer's input products, in a direction, if held for each type
-
 
 class FastEngine:
-    """Types once, beginnings once, input products at once, no padding.
+    """Types once, beginnings once, no padding.
 
     Args:
         bilm: the model; its weights move to the device.
@@ -51,10 +48,8 @@ class FastEngine:
             device=device,
         )
         self._directions = [
-            [_Layer.of(layer, bilm.options, precision) for layer in _lstm_layers(lm)]
-            for lm in (bilm.forward_lm, bilm.backward_lm)
+            _Direction(lm, bilm.options, precision) for lm in (bilm.forward_lm, bilm.backward_lm)
         ]
-        self._rooms = [(KeptRoom(), KeptRoom()) for _ in self._directions]
 
     @torch.inference_mode()
     def token_vectors(self, types: Sequence[str]) -> Tensor:
@@ -105,14 +100,14 @@ class FastEngine:
             types, numbers = torch.unique(packing.numbers, return_inverse=True)
             inputs = vectors.index_select(0, types)  # (type, projection)
             layers[0, :, half] = inputs.index_select(0, numbers[packing.inner])
-            chosen: Tensor | None = numbers
-            for k, layer in enumerate(self._directions[direction][:n_lstms]):
+            of = self._directions[direction]
+            for k, cells in enumerate(of.cells[:n_lstms]):
+                gates = of.upper[k - 1].reading(inputs) if k else of.first.reading(inputs, numbers)
                 h, c = state.h[k, direction], state.c[k, direction]
-                rooms = self._rooms[direction]
-                outputs = layer.run(inputs, chosen, packing, h, c, rooms)  # (packed, projection)
+                outputs = cells.run(gates, packing, h, c)  # (place, projection)
                 if self.options.skip and k > 0:
                     outputs += inputs
-                inputs, chosen = outputs, None
+                inputs = outputs
                 layers[1 + k, :, half] = inputs.index_select(0, packing.inner)
 
         side_by_side([partial(read, 0), partial(read, 1)], self._device)
@@ -124,132 +119,67 @@ def _longest_first(batch: Batch) -> Ids:
     return np.argsort(-batch.lengths, kind="stable")
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """One LSTM layer in one direction, its weights laid for products from the right.
+class _Direction:
+    """The LSTM layers of one direction.
 
-    torch's tanh takes three to five times as long as its sigmoid on a CPU, and
-    tanh(x) = 2 sigmoid(2 x) - 1. So the gates stand as i, f, o, j with j doubled, the cell is kept
-    doubled and the projection takes twice the half of its input: all factors are powers of two, so
-    none of them rounds. The forget bias is part of the bias.
+    Attributes:
+        first: gates of the first layer.
+        upper: gates of each layer above it.
+        cells: cell and projection of each layer.
     """
 
-    input: Product  # (projection, 4 * cell), with bias
-    recurrent: Product  # (projection, 4 * cell)
-    projection: Product | None  # (cell, projection)
-    cell: int
-    cell_clip: float | None
-    proj_clip: float | None
+    def __init__(self, lm: DirectionLM, options: Options, precision: str) -> None:
+        layers = [layer for layer in lm.layers if isinstance(layer, ProjectedLSTM)]
+        self.first = FirstGates(layers[0], precision)
+        self.upper = [UpperGates(layer, precision) for layer in layers[1:]]
+        self.cells = [_Cells(layer, options, precision) for layer in layers]
 
-    @classmethod
-    def of(cls, layer: ProjectedLSTM, options: Options, precision: str) -> _Layer:
-        def regated(weight: Tensor) -> Tensor:  # (n_in, 4 * cell), from (4 * cell, n_in)
-            made = spaced_room(weight, weight.shape[1], len(weight))
-            i, f, o, j = made.chunk(4, 1)
-            for gate, rows in zip((i, j, f, o), weight.detach().chunk(4), strict=True):
-                gate.copy_(rows.T.contiguous())  # torch is slow at a copy that also turns
-            j *= 2
-            return made
 
-        i, j, f, o = layer.input.bias.chunk(4)
-        bias = torch.cat([i, f + FORGET_BIAS, o, 2 * j])  # (4 * cell,)
-        projection = None
+class _Cells:
+    """Cell and projection of an LSTM layer in one direction.
+
+    As in `gates` tanh is a sigmoid: the cell is kept doubled, and the projection takes twice the
+    half of its input, all by powers of two.
+    """
+
+    def __init__(self, layer: ProjectedLSTM, options: Options, precision: str) -> None:
+        self._cell_clip, self._proj_clip = options.cell_clip, options.proj_clip
+        self._projection: Product | None = None
         if options.lstm_projection:
-            doubled = 2 * layer.projection.get_parameter("weight").T
-            projection = product(doubled, None, precision)
-        return cls(
-            product(regated(layer.input.weight), bias, precision),
-            product(regated(layer.recurrent.weight), None, precision),
-            projection,
-            options.cell,
-            options.cell_clip,
-            options.proj_clip if options.lstm_projection else None,
-        )
+            weight = 2 * layer.projection.get_parameter("weight")
+            self._projection = product([weight], None, precision)
 
-    def run(
-        self,
-        x: Tensor,
-        numbers: Tensor | None,
-        packing: Packing,
-        h: Tensor,
-        c: Tensor,
-        rooms: tuple[KeptRoom, KeptRoom],
-    ) -> Tensor:
+    def run(self, gates: OfPlaces, packing: Packing, h: Tensor, c: Tensor) -> Tensor:
         """Read packed rows.
 
         Args:
-            x: a vector for each place, or for each type, (packed or type, projection).
-            numbers: where `x` is of types, the type of each place, (packed,).
+            gates: of the packing's places.
             packing: steps, and how they go on from each other.
             h: (row, projection), changed in place as long as rows stay by themselves.
             c: (row, cell), changed in place as `h` is.
-            rooms: for input products, and for the gates of a step.
         Returns:
-            The output of each place, (packed, projection).
+            The output of each place, (place, projection).
         """
-        heights = packing.heights
-        outputs = x.new_empty(sum(heights), h.shape[1])  # (packed, projection)
-        inner = x.new_empty(max(heights), self.cell)  # (place, cell)
-        chunks = _chunks(heights)
-        if numbers is not None and len(x) * 4 * self.cell * x.element_size() > _TYPES_BYTES:
-            x, numbers = x.index_select(0, numbers), None
-        n_room = max(map(sum, chunks)) if numbers is None else len(x)
-        room = rooms[0].spaced(x, n_room, 4 * self.cell)  # (place or type, 4 * cell)
-        if numbers is not None:
-            for some, its_room in zip(
-                torch.split(x, _CHUNK_TOKENS), torch.split(room, _CHUNK_TOKENS), strict=True
-            ):
-                self.input.into(some, its_room)
-            gates = rooms[1].spaced(x, max(heights), 4 * self.cell)  # (place, 4 * cell)
-        step = first = 0
+        outputs = h.new_empty(sum(packing.heights), h.shape[1])  # (place, projection)
+        first = 0
         c.mul_(2)
-        for chunk in chunks:
-            if numbers is None:
-                places = x[first : first + sum(chunk)]  # (place, projection)
-                self.input.into(places, room[: len(places)])
-            start = first
-            for n in chunk:
-                if (parents := packing.parents[step]) is not None:
-                    h, c = h.index_select(0, parents), c.index_select(0, parents)
-                if numbers is None:
-                    z = room[first - start : first - start + n]  # (place, 4 * cell)
-                else:
-                    z = gates[:n]
-                    torch.index_select(room, 0, numbers[first : first + n], out=z)
-                self.recurrent.added(h[:n], z, z)
-                self._step(z, h[:n], c[:n], inner[:n])
-                outputs[first : first + n] = h[:n]
-                step, first = step + 1, first + n
+        for n, parents in zip(packing.heights, packing.parents, strict=True):
+            if parents is not None:
+                h, c = h.index_select(0, parents), c.index_select(0, parents)
+            places = slice(first, first + n)
+            h[:n] = outputs[places] = self._step(gates(places, h[:n]), c[:n])
+            first += n
         c.mul_(0.5)
         return outputs
 
-    def _step(self, z: Tensor, h: Tensor, c: Tensor, inner: Tensor) -> None:
-        """One token a row; `c` is twice the cell."""
-        i, f, o, j = z.sigmoid_().chunk(4, 1)  # each (batch, cell)
+    def _step(self, gates: list[Tensor], c: Tensor) -> Tensor:
+        """What h is after a token, (row, projection); `c` is twice the cell, changed in place."""
+        i, f, o, j = gates  # each (row, cell)
         c.mul_(f).addcmul_(i, j, value=4).sub_(i, alpha=2)
-        if self.cell_clip is not None:
-            c.clamp_(-2 * self.cell_clip, 2 * self.cell_clip)
-        torch.sigmoid(c, out=inner).sub_(0.5).mul_(o)
-        if self.projection is None:
-            torch.mul(inner, 2, out=h)
-            return
-        self.projection.into(inner, h)
-        if self.proj_clip is not None:
-            h.clamp_(-self.proj_clip, self.proj_clip)
-
-
-def _chunks(heights: list[int]) -> list[list[int]]:
-    """Steps grouped so that a group holds about `_CHUNK_TOKENS` tokens."""
-    chunks: list[list[int]] = [[]]
-    held = 0
-    for height in heights:
-        if held and held + height > _CHUNK_TOKENS:
-            chunks.append([])
-            held = 0
-        chunks[-1].append(height)
-        held += height
-    return chunks
-
-
-def _lstm_layers(lm: DirectionLM) -> list[ProjectedLSTM]:
-    return [layer for layer in lm.layers if isinstance(layer, ProjectedLSTM)]
+        if self._cell_clip is not None:
+            c.clamp_(-2 * self._cell_clip, 2 * self._cell_clip)
+        half = torch.sigmoid(c, out=i).sub_(0.5).mul_(o)
+        if self._projection is None:
+            return half.mul_(2)
+        (h,) = self._projection.of(half)
+        return h if self._proj_clip is None else h.clamp_(-self._proj_clip, self._proj_clip)

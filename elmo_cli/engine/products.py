@@ -1,6 +1,11 @@
-"""Products of rows with a weight matrix, in float32, bfloat16 or int8.
+"""Products of rows with weights, in float32, bfloat16 or int8.
 
-What goes in and comes out is float32 in each of them.
+What goes in and comes out is float32 in each of them. A weight is (n_out, n_in), as the model has
+it; a product has several of them, the gates of a layer say, and a result for each: an array of all
+gates of a batch would be too large for the processor's cache, and for what the allocator keeps.
+
+On a processor weights are packed once into the blocks in which oneDNN multiplies: torch's own
+products copy them into such blocks each time, which takes longer than to multiply a few rows.
 """
 
 from __future__ import annotations
@@ -11,46 +16,50 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from elmo_cli.engine.memory import LARGEST_KEPT
 from elmo_cli.errors import DeviceError, UsageError
 
 PRECISIONS = ("float32", "bf16", "int8")
 _TINY = torch.finfo(torch.float32).tiny  # a row of zeros is divided by it
-_SPACE = 32  # values between rows
+_ROWS = 512  # that weights are packed for; other numbers of rows take hardly longer
 # Rows have 7 bits, weights 8: processors without VNNI sum two products in 16 bits. Stored with
 # `_ZERO` added, a value of a row is 1 … 127; one that is never negative is 0 … 127 as it is.
 _LEVELS, _ZERO, _POSITIVE_LEVELS, _WEIGHT_LEVELS = 63, 64, 127, 127
-# Columns of a product that is not added where it belongs at once: what comes in between stays in
-# the cache, and below the 32 MB that the allocator gives back to the system each time.
-_AT_ONCE = 4096
 
 
 class Product(Protocol):
-    """x @ weight, for rows x; the weight is (n_in, n_out)."""
+    """x @ weight.T for rows x, (row, n_in), and each of some weights, (n_out, n_in)."""
 
-    def into(self, x: Tensor, out: Tensor) -> None:
-        """Write x @ weight + bias.
+    def of(self, x: Tensor) -> list[Tensor]:
+        """x @ weight.T + bias, (row, n_out) each, to be changed in place if need be."""
 
-        Args:
-            x: (row, n_in).
-            out: (row, n_out).
-        """
+    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+        """base + x @ weight.T for a base of each weight; bases may be written over."""
 
-    def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
-        """Write base + x @ weight; `out` may be `base`, (row, n_out) both."""
+    def sigmoid(self, x: Tensor) -> list[Tensor]:
+        """The sigmoid of what `of` makes."""
 
 
 def product(
-    weight: Tensor, bias: Tensor | None, precision: str, *, is_positive: bool = False
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor] | None,
+    precision: str,
+    *,
+    is_positive: bool = False,
 ) -> Product:
-    """The product with a weight (n_in, n_out), and bias (n_out,).
+    """The product with weights (n_out, n_in), and biases (n_out,).
 
     Args:
         is_positive: whether no value of a row is ever negative, so that int8 has twice the levels.
     """
+    weights = [weight.detach() for weight in weights]
+    biases = None if biases is None else [bias.detach() for bias in biases]
     if precision == "int8":
-        return _Int8(weight, bias, is_positive=is_positive)
-    return _BFloat16(weight, bias) if precision == "bf16" else _Float32(weight, bias)
+        return _Int8(weights, biases, is_positive=is_positive)
+    if precision == "bf16":
+        return _BFloat16(weights, biases)
+    if _packs(weights[0].device):
+        return _Packed(weights, biases)
+    return _Float32(weights, biases)
 
 
 def check_precision(precision: str, device: torch.device, *, engine: str) -> None:
@@ -76,8 +85,7 @@ def check_precision(precision: str, device: torch.device, *, engine: str) -> Non
             "`--precision bf16`, or `--device cpu`",
         )
     try:
-        one = torch.ones(1, 16)
-        _Int8(torch.ones(16, 16), None).into(one, torch.empty(1, 16))
+        _Int8([torch.ones(16, 16)], None).of(torch.ones(1, 16))
     except (AttributeError, RuntimeError) as error:
         raise DeviceError(
             "--precision int8: this build of torch has no products of 8 bits", "leave it out"
@@ -85,75 +93,119 @@ def check_precision(precision: str, device: torch.device, *, engine: str) -> Non
 
 
 class _Float32:
-    """As torch's own product; the weight's rows stand a little apart."""
+    """As torch's own product."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self._weight, self._bias = spaced(weight), bias
+    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
+        self._weights = [weight.T.contiguous() for weight in weights]  # (n_in, n_out)
+        self._biases = biases
 
-    def into(self, x: Tensor, out: Tensor) -> None:
-        """See `Product.into`."""
-        if self._bias is None:
-            torch.mm(x, self._weight, out=out)
-        else:
-            torch.addmm(self._bias, x, self._weight, out=out)
+    def of(self, x: Tensor) -> list[Tensor]:
+        """See `Product.of`."""
+        if self._biases is None:
+            return [torch.mm(x, weight) for weight in self._weights]
+        return self.plus(x, self._biases)
 
-    def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
-        """See `Product.added`."""
-        torch.addmm(base, x, self._weight, out=out)
+    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+        """See `Product.plus`."""
+        pairs = zip(bases, self._weights, strict=True)
+        return [torch.addmm(base, x, weight) for base, weight in pairs]
+
+    def sigmoid(self, x: Tensor) -> list[Tensor]:
+        """See `Product.sigmoid`."""
+        return [z.sigmoid_() for z in self.of(x)]
+
+
+class _Packed:
+    """By oneDNN, with bias and sigmoid while the product is in the cache."""
+
+    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
+        self._weights = [_packed(weight) for weight in weights]
+        self._biases = _each(biases, len(weights))
+
+    def of(self, x: Tensor) -> list[Tensor]:
+        """See `Product.of`."""
+        return self._then(x, "none")
+
+    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+        """See `Product.plus`."""
+        pairs = zip(bases, self._weights, strict=True)
+        binary = torch.ops.mkldnn._linear_pointwise.binary
+        return [binary(x, base, weight, None, "add") for base, weight in pairs]
+
+    def sigmoid(self, x: Tensor) -> list[Tensor]:
+        """See `Product.sigmoid`."""
+        return self._then(x, "sigmoid")
+
+    def _then(self, x: Tensor, function: str) -> list[Tensor]:
+        pairs = zip(self._weights, self._biases, strict=True)
+        return [_linear(x, weight, bias, function) for weight, bias in pairs]
 
 
 class _BFloat16:
     """Rows and weight rounded to 8 bits of mantissa, and the product too; sums in float32."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self._parts = [part.contiguous() for part in torch.split(weight.bfloat16(), _AT_ONCE, 1)]
-        self._biases = _bias_parts(bias, len(self._parts))
+    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
+        rounded = [weight.bfloat16() for weight in weights]
+        self._packs = _packs(weights[0].device) and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        self._weights = [_packed(w) if self._packs else w.T.contiguous() for w in rounded]
+        self._biases = _each(biases, len(weights))
 
-    def into(self, x: Tensor, out: Tensor) -> None:
-        """See `Product.into`."""
-        rounded, rooms = x.bfloat16(), torch.split(out, _AT_ONCE, 1)
-        for part, bias, room in zip(self._parts, self._biases, rooms, strict=True):
-            room.copy_(torch.mm(rounded, part))
-            if bias is not None:
-                room += bias
+    def of(self, x: Tensor) -> list[Tensor]:
+        """See `Product.of`."""
+        products = zip(self._products(x), self._biases, strict=True)
+        return [z.float() if bias is None else torch.add(z, bias) for z, bias in products]
 
-    def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
-        """See `Product.added`."""
-        rounded = x.bfloat16()
-        bases, rooms = torch.split(base, _AT_ONCE, 1), torch.split(out, _AT_ONCE, 1)
-        for part, begun, room in zip(self._parts, bases, rooms, strict=True):
-            torch.add(begun, torch.mm(rounded, part), out=room)
+    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+        """See `Product.plus`."""
+        return [base.add_(z) for base, z in zip(bases, self._products(x), strict=True)]
+
+    def sigmoid(self, x: Tensor) -> list[Tensor]:
+        """See `Product.sigmoid`."""
+        return [z.sigmoid_() for z in self.of(x)]
+
+    def _products(self, x: Tensor) -> list[Tensor]:
+        x = x.bfloat16()
+        if self._packs:
+            return [_linear(x, weight, None, "none") for weight in self._weights]
+        return [torch.mm(x, weight) for weight in self._weights]
 
 
 class _Int8:
-    """Whole numbers: a scale a row of x, a scale a column of the weight.
+    """Whole numbers: a scale a row of x, a scale a row of the weight.
 
     Sums of whole numbers are exact, so that a row's product does not depend on the other rows, the
     threads or the processor.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, *, is_positive: bool = False) -> None:
+    def __init__(
+        self,
+        weights: Sequence[Tensor],
+        biases: Sequence[Tensor] | None,
+        *,
+        is_positive: bool = False,
+    ) -> None:
         self._levels, self._zero = (_POSITIVE_LEVELS, 0) if is_positive else (_LEVELS, _ZERO)
-        self._parts = [_WholeColumns(part) for part in torch.split(weight, _AT_ONCE, 1)]
-        self._biases = _bias_parts(bias, len(self._parts))
+        self._weights = [_WholeWeight(weight) for weight in weights]
+        self._biases = _each(biases, len(weights))
 
-    def into(self, x: Tensor, out: Tensor) -> None:
-        """See `Product.into`."""
+    def of(self, x: Tensor) -> list[Tensor]:
+        """See `Product.of`."""
         whole, scales = self._whole(x)
-        rooms = torch.split(out, _AT_ONCE, 1)
-        for part, bias, room in zip(self._parts, self._biases, rooms, strict=True):
-            product = part.product(whole, self._zero)
-            if bias is None:
-                torch.mul(product, scales, out=room)
-            else:
-                torch.addcmul(bias, product, scales, out=room)
+        made = []
+        for weight, bias in zip(self._weights, self._biases, strict=True):
+            z = weight.product(whole, self._zero).mul_(scales)
+            made.append(z if bias is None else z.add_(bias))
+        return made
 
-    def added(self, x: Tensor, base: Tensor, out: Tensor) -> None:
-        """See `Product.added`."""
+    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+        """See `Product.plus`."""
         whole, scales = self._whole(x)
-        bases, rooms = torch.split(base, _AT_ONCE, 1), torch.split(out, _AT_ONCE, 1)
-        for part, begun, room in zip(self._parts, bases, rooms, strict=True):
-            torch.addcmul(begun, part.product(whole, self._zero), scales, out=room)
+        pairs = zip(bases, self._weights, strict=True)
+        return [base.addcmul_(w.product(whole, self._zero), scales) for base, w in pairs]
+
+    def sigmoid(self, x: Tensor) -> list[Tensor]:
+        """See `Product.sigmoid`."""
+        return [z.sigmoid_() for z in self.of(x)]
 
     def _whole(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Rows as whole numbers, uint8, and what each was divided by, (row, 1)."""
@@ -164,15 +216,14 @@ class _Int8:
         return whole.view(torch.uint8), scales
 
 
-class _WholeColumns:
-    """Columns of a weight as whole numbers, a scale for each: (n_in, n_out)."""
+class _WholeWeight:
+    """A weight as whole numbers, a scale for each of its rows: (n_out, n_in)."""
 
     def __init__(self, weight: Tensor) -> None:
-        columns = weight.T.contiguous()  # (n_out, n_in)
-        self._scales = (columns.abs().amax(1) / _WEIGHT_LEVELS).clamp_min(_TINY)  # (n_out,)
-        whole = (columns / self._scales[:, None]).round_().to(torch.int8)
+        self._scales = (weight.abs().amax(1) / _WEIGHT_LEVELS).clamp_min(_TINY)  # (n_out,)
+        whole = (weight / self._scales[:, None]).round_().to(torch.int8)
         self._weight = torch.ops.onednn.qlinear_prepack(whole, None)
-        self._zeros = torch.zeros(len(columns), dtype=torch.int64)
+        self._zeros = torch.zeros(len(weight), dtype=torch.int64)
 
     def product(self, whole: Tensor, zero: int) -> Tensor:
         """Of rows of whole numbers, not yet times their scales, (row, n_out) float32.
@@ -188,39 +239,23 @@ class _WholeColumns:
         return product
 
 
-def _bias_parts(bias: Tensor | None, n_parts: int) -> Sequence[Tensor | None]:
-    """The bias of each part of the columns."""
-    return [None] * n_parts if bias is None else torch.split(bias, _AT_ONCE)
+def _packs(device: torch.device) -> bool:
+    """Whether this build of torch has products by oneDNN."""
+    has = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return has and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def spaced(matrix: Tensor) -> Tensor:
-    """A matrix whose rows stand a little apart: itself, or a copy."""
-    if matrix.stride() == (matrix.shape[1] + _SPACE, 1):
-        return matrix
-    return spaced_room(matrix, *matrix.shape).copy_(matrix)
+def _packed(weight: Tensor) -> Tensor:
+    """A weight (n_out, n_in) as oneDNN wants it."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS)
+    return packed
 
 
-def spaced_room(like: Tensor, n_rows: int, n_columns: int) -> Tensor:
-    """Room for a matrix with rows a little apart.
-
-    Where a row is a power of two long, places below each other fall on the same few lines of the
-    processor's cache and push each other out; a product is then slower by a sixth to a half.
-    """
-    return like.new_empty(n_rows, n_columns + _SPACE)[:, :n_columns]
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, function: str) -> Tensor:
+    made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, function, [], "")
+    return made
 
 
-class KeptRoom:
-    """Room for one matrix at a time, kept for the next if it is large; see `memory`."""
-
-    def __init__(self) -> None:
-        self._held: Tensor | None = None
-
-    def spaced(self, like: Tensor, n_rows: int, n_columns: int) -> Tensor:
-        """As `spaced_room`; what was there before is lost."""
-        size = n_rows * (n_columns + _SPACE)
-        if like.device.type != "cpu" or size * like.element_size() <= LARGEST_KEPT:
-            return spaced_room(like, n_rows, n_columns)
-        if self._held is None or len(self._held) < size:
-            self._held = None  # before there is another
-            self._held = like.new_empty(size)
-        return self._held[:size].view(n_rows, -1)[:, :n_columns]
+def _each(biases: Sequence[Tensor] | None, n: int) -> Sequence[Tensor | None]:
+    """The bias of each weight."""
+    return [None] * n if biases is None else [bias.contiguous() for bias in biases]

@@ -53,11 +53,11 @@ class ShortCNN:
             _Highway(cast(Highway, highway), precision, is_positive=is_positive)
             for highway in char_cnn.highways
         ]
-        self._size, self._projection = options.projection, None
+        self._projection = None
         if options.cnn_projection:
-            weight = char_cnn.projection.get_parameter("weight").detach().T
+            weight = char_cnn.projection.get_parameter("weight")
             bias = char_cnn.projection.get_parameter("bias")
-            self._projection = product(weight, bias, "float32")
+            self._projection = product([weight], [bias], "float32")
 
     def bucket(self, n_characters: int) -> int:
         """The bucket of a type with so many characters, borders of the word counted."""
@@ -91,23 +91,22 @@ class ShortCNN:
             x = highway.run(x)  # (type, filter)
         if self._projection is None:
             return x
-        vectors = x.new_empty(len(x), self._size)
-        self._projection.into(x, vectors)
-        return vectors
+        return self._projection.of(x)[0]
 
 
 class _Highway:
-    """What `Highway` computes, both of its products as one."""
+    """What `Highway` computes, with the precision of its products."""
 
     def __init__(self, highway: Highway, precision: str, *, is_positive: bool) -> None:
         gates = (highway.carry, highway.transform)
-        weight = torch.cat([gate.weight.detach() for gate in gates]).T  # (filter, 2 * filter)
-        bias = torch.cat([gate.bias.detach() for gate in gates])  # (2 * filter,)
-        self._products = product(weight, bias, precision, is_positive=is_positive)
+        self._product = product(
+            [gate.weight for gate in gates],
+            [gate.bias for gate in gates],
+            precision,
+            is_positive=is_positive,
+        )
 
     def run(self, x: Tensor) -> Tensor:
         """(type, filter) -> (type, filter)."""
-        z = x.new_empty(len(x), 2 * x.shape[1])
-        self._products.into(x, z)
-        gate, transformed = z.chunk(2, 1)  # each (type, filter)
+        gate, transformed = self._product.of(x)  # each (type, filter)
         return torch.lerp(x, transformed.relu_(), gate.sigmoid_())

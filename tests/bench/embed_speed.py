@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from machine import disk_rate, now, product_rate, timed, times_as_fast
-from torch.utils.flop_counter import FlopCounterMode
+from operations import counter
 
 from elmo_cli.embed.blocks import cut
 from elmo_cli.embed.embedder import Embedder
@@ -188,10 +188,10 @@ class Bench:
         torch.set_num_threads(1)  # the counter sees its own thread alone
         try:
             embedder = self.embedder()
-            with FlopCounterMode(display=False) as of_types:
+            with counter() as of_types:
                 embedder.engine.token_vectors(sorted(types))
             embedder.embed_block(self.block.sentences, None)  # its types are kept from now on
-            with FlopCounterMode(display=False) as of_block:
+            with counter() as of_block:
                 embedder.embed_block(self.block.sentences, None)
         finally:
             torch.set_num_threads(n_threads)

@@ -13,7 +13,7 @@ from make_weights import SHAPES
 from oracle import Oracle
 from tolerance import ATOL, ATOL_ORDER
 
-from elmo_cli.engine import fast, products
+from elmo_cli.engine import gates, products
 from elmo_cli.engine.choose import ENGINES, choose_engine
 from elmo_cli.engine.contract import Engine
 from elmo_cli.engine.products import PRECISIONS
@@ -221,40 +221,31 @@ def test_layer_0_is_the_token_vector_twice(engine: str, tiny_bilm: BiLM) -> None
             close(found[0, :, :8], vectors)
 
 
-@pytest.mark.parametrize("types_bytes", [0, 1 << 28])
-@pytest.mark.parametrize("n_tokens", [1, 3, 7, 10**6])
-def test_borders_of_the_pieces_change_nothing(
-    n_tokens: int, types_bytes: int, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_types_that_are_too_many_are_computed_as_they_are_read(
+    precision: str, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it a step at the end of a piece of input products could be lost or read twice,
-    where the first layer has them for each type as where it has not."""
-    sentences = [*SENTENCES, "a b c d e f g h i j k l m n o p q r s t u v w x y z"]
-    expected, expected_left = run(choose_engine("plain", odd_bilm, CPU), sentences)
-    monkeypatch.setattr(fast, "_CHUNK_TOKENS", n_tokens)
-    monkeypatch.setattr(fast, "_TYPES_BYTES", types_bytes)
-    layers, left = run(choose_engine("fast", odd_bilm, CPU), sentences)
+    """Without it a batch of very many types would have other numbers, or another type's."""
+    expected, expected_left = run(choose_engine("fast", odd_bilm, CPU, precision), SENTENCES)
+    monkeypatch.setattr(gates, "_TYPES_BYTES", 0)
+    layers, left = run(choose_engine("fast", odd_bilm, CPU, precision), SENTENCES)
     for found, wanted in zip(layers, expected, strict=True):
         close(found, wanted)
     close(left.h, expected_left.h)
-    for found, wanted in zip(
-        run_alike(choose_engine("fast", odd_bilm, CPU), sentences), expected, strict=True
-    ):
+
+
+def test_without_onednn_torch_multiplies(odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it a build of torch that lacks oneDNN, or a GPU, would have no products."""
+    expected, expected_left = run(choose_engine("plain", odd_bilm, CPU), SENTENCES)
+    monkeypatch.setattr(products, "_packs", lambda device: False)
+    chosen = choose_engine("fast", odd_bilm, CPU)
+    monkeypatch.setattr(products, "_linear", None)  # nobody asks for it
+    layers, left = run(chosen, SENTENCES)
+    for found, wanted in zip(layers, expected, strict=True):
         close(found, wanted)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_room_that_is_kept_keeps_nothing(
-    precision: str, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without it the gates of one batch could show in the next, smaller or larger one."""
-    batches = (SENTENCES[:1], SENTENCES, ALIKE[:2], SENTENCES)
-    fresh = choose_engine("fast", odd_bilm, CPU, precision)
-    expected = [run(fresh, batch)[0] for batch in batches]
-    monkeypatch.setattr(products, "LARGEST_KEPT", 0)
-    kept = choose_engine("fast", odd_bilm, CPU, precision)
-    for batch, layers in zip(batches, expected, strict=True):
-        for one, other in zip(run(kept, batch)[0], layers, strict=True):
-            close(one, other, 1e-6)
+    close(left.h, expected_left.h)
+    for found, wanted in zip(run_alike(chosen, SENTENCES), expected, strict=True):
+        close(found, wanted)
 
 
 def test_types_are_asked_for_in_any_number(engine: str, tiny_bilm: BiLM) -> None:

@@ -10,7 +10,7 @@ from test_engines import CPU, SENTENCES, Paired, random_state, run
 
 from elmo_cli.engine import products
 from elmo_cli.engine.choose import choose_engine
-from elmo_cli.engine.products import PRECISIONS, product
+from elmo_cli.engine.products import PRECISIONS, Product, product
 from elmo_cli.errors import DeviceError, UsageError
 
 # Of the norm of a vector, on these small models with random states: about twice what was found.
@@ -18,23 +18,65 @@ MOST = {"bf16": 0.02, "int8": 0.08}
 
 
 def matrices(n_rows: int = 37, n_in: int = 24, n_out: int = 40) -> tuple[torch.Tensor, ...]:
+    """Rows, a weight, its bias, and what a product may be added to."""
     random = torch.Generator().manual_seed(3)
-    shapes = ((n_rows, n_in), (n_in, n_out), (n_out,), (n_rows, n_out))
+    shapes = ((n_rows, n_in), (n_out, n_in), (n_out,), (n_rows, n_out))
     return tuple(torch.randn(shape, generator=random) for shape in shapes)
+
+
+@pytest.fixture(params=["packed", "torch's own"])
+def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products by oneDNN, and where it is not to be had."""
+    if request.param != "packed":
+        monkeypatch.setattr(products, "_packs", lambda device: False)
+
+
+def all_ways(chosen: Product, x: torch.Tensor, base: torch.Tensor) -> list[torch.Tensor]:
+    """What a product of one weight makes: of rows, added to a base, and its sigmoid."""
+    return [*chosen.of(x), *chosen.plus(x, [base.clone()]), *chosen.sigmoid(x)]
+
+
+@pytest.mark.parametrize("n_rows", [1, 37, 600])
+@pytest.mark.usefixtures("packing")
+def test_float32_is_the_product(n_rows: int) -> None:
+    """Without it one of the ways to compute it could go through another weight, bias or base."""
+    x, weight, bias, base = matrices(n_rows)
+    exact = x.double() @ weight.double().T
+    expected = (exact + bias, exact + base, (exact + bias).sigmoid())
+    found = all_ways(product([weight], [bias], "float32"), x, base)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other.float(), rtol=1e-5, atol=2e-5)
+    (bare,) = product([weight], None, "float32").of(x)
+    torch.testing.assert_close(bare, exact.float(), rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.usefixtures("packing")
+def test_several_weights_are_as_each_alone(precision: str) -> None:
+    """Without it a gate could meet the bias of another, or the base."""
+    x, *_ = matrices()
+    weights, biases, bases = zip(
+        *(tuple(m * (k + 1) for m in matrices()[1:]) for k in range(3)), strict=True
+    )
+    together = product(weights, biases, precision)
+    made = together.of(x), together.plus(x, [b.clone() for b in bases]), together.sigmoid(x)
+    for k, (weight, bias, base) in enumerate(zip(weights, biases, bases, strict=True)):
+        alone = all_ways(product([weight], [bias], precision), x, base)
+        for one, other in zip((results[k] for results in made), alone, strict=True):
+            assert torch.equal(one, other)
 
 
 def test_int8_is_a_sum_of_whole_numbers() -> None:
     """Without it the rounding would be something else than the page says: 7 and 8 bits."""
     x, weight, bias, base = (matrix.numpy().astype(np.float64) for matrix in matrices())
     of_row = np.abs(x).max(1, keepdims=True) / 63
-    of_column = np.abs(weight).max(0) / 127
-    whole = np.rint(x / of_row) @ np.rint(weight / of_column) * of_row * of_column
+    of_weight = np.abs(weight).max(1) / 127
+    whole = np.rint(x / of_row) @ np.rint(weight.T / of_weight) * of_row * of_weight
     tensors = matrices()
-    chosen, out = product(tensors[1], tensors[2], "int8"), torch.empty(37, 40)
-    chosen.into(tensors[0], out)
-    np.testing.assert_allclose(out, whole + bias, rtol=0, atol=2e-5)
-    chosen.added(tensors[0], tensors[3], out)
-    np.testing.assert_allclose(out, whole + base, rtol=0, atol=2e-5)
+    found = all_ways(product([tensors[1]], [tensors[2]], "int8"), tensors[0], tensors[3])
+    expected = (whole + bias, whole + base, 1 / (1 + np.exp(-whole - bias)))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-5)
 
 
 def test_int8_has_twice_the_levels_where_nothing_is_negative() -> None:
@@ -42,36 +84,35 @@ def test_int8_has_twice_the_levels_where_nothing_is_negative() -> None:
     met behind a relu."""
     x, weight, bias, base = matrices()
     x = x.abs()
-    of_row, of_column = x.amax(1, keepdim=True) / 127, weight.abs().amax(0) / 127
-    whole = (x / of_row).round() @ (weight / of_column).round() * of_row * of_column
-    chosen, out = product(weight, bias, "int8", is_positive=True), torch.empty(37, 40)
-    chosen.into(x, out)
-    torch.testing.assert_close(out, whole + bias, rtol=0, atol=2e-5)
-    chosen.added(x, base, out)
-    torch.testing.assert_close(out, whole + base, rtol=0, atol=2e-5)
+    of_row, of_weight = x.amax(1, keepdim=True) / 127, weight.abs().amax(1) / 127
+    whole = (x / of_row).round() @ (weight.T / of_weight).round() * of_row * of_weight
+    found = all_ways(product([weight], [bias], "int8", is_positive=True), x, base)
+    expected = (whole + bias, whole + base, (whole + bias).sigmoid())
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=2e-5)
 
 
+@pytest.mark.usefixtures("packing")
 def test_bf16_rounds_rows_weight_and_product() -> None:
     """Without it a sum would be rounded where only its terms are to be."""
     x, weight, bias, base = matrices()
-    rounded = (x.bfloat16().double() @ weight.bfloat16().double()).numpy()
-    chosen, out = product(weight, bias, "bf16"), torch.empty(37, 40)
-    chosen.into(x, out)
-    np.testing.assert_allclose(out - bias, rounded, rtol=2**-8, atol=1e-4)
-    chosen.added(x, base, out)
-    np.testing.assert_allclose(out - base, rounded, rtol=2**-8, atol=1e-4)
+    rounded = (x.bfloat16().double() @ weight.T.bfloat16().double()).numpy()
+    of, plus, sigmoid = all_ways(product([weight], [bias], "bf16"), x, base)
+    np.testing.assert_allclose(of - bias, rounded, rtol=2**-8, atol=1e-4)
+    np.testing.assert_allclose(plus - base, rounded, rtol=2**-8, atol=1e-4)
+    torch.testing.assert_close(sigmoid, of.sigmoid())
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1e4])
+@pytest.mark.usefixtures("packing")
 def test_a_product_may_be_of_any_size(precision: str, scale: float) -> None:
     """Without it a row of zeros would be divided by its greatest value."""
     x, weight, _, _ = matrices()
     x[3] *= scale
-    out = torch.empty(37, 40)
-    product(weight, None, precision).into(x, out)
-    expected = (x[3].double() @ weight.double()).numpy()
-    np.testing.assert_allclose(out[3], expected, rtol=0, atol=0.06 * 24**0.5 * scale)
+    (found,) = product([weight], None, precision).of(x)
+    expected = (x[3].double() @ weight.double().T).numpy()
+    np.testing.assert_allclose(found[3], expected, rtol=0, atol=0.06 * 24**0.5 * scale)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -104,29 +145,13 @@ def test_layer_0_is_that_of_the_types(precision: str, paired: Paired) -> None:
         np.testing.assert_allclose(found[0], np.concatenate([half, half], 1), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_wide_products_go_through_in_parts(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it a part of the columns could be left out, or meet the bias of another."""
-    x, weight, bias, base = matrices()
-    whole, parts = torch.empty(37, 40), torch.empty(37, 40)
-    for begun in (None, base):
-        for out, at_once in ((whole, 4096), (parts, 16)):  # 16, 16 and 8 columns
-            monkeypatch.setattr(products, "_AT_ONCE", at_once)
-            chosen = product(weight, bias, precision)
-            if begun is None:
-                chosen.into(x, out)
-            else:
-                chosen.added(x, begun, out)
-        torch.testing.assert_close(parts, whole, rtol=2**-8, atol=1e-4)
-
-
 def test_in_int8_other_rows_decide_nothing() -> None:
     """Whole numbers have no order of summing: a row alone is that of any batch, bit for bit."""
     x, weight, bias, _ = matrices()
-    chosen, together, alone = product(weight, bias, "int8"), torch.empty(37, 40), torch.empty(1, 40)
-    chosen.into(x, together)
+    chosen = product([weight], [bias], "int8")
+    (together,) = chosen.of(x)
     for row in (0, 17, 36):
-        chosen.into(x[row : row + 1], alone)
+        (alone,) = chosen.of(x[row : row + 1])
         assert torch.equal(alone[0], together[row])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
+from operations import counter
 
 from elmo_cli.engine.choose import choose_engine
 from elmo_cli.model.bilm import BiLM
@@ -30,11 +30,11 @@ def operations(bilm: BiLM, lines: list[str], highest: int | None = None) -> int:
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # the counter sees its own thread alone
     try:
-        with FlopCounterMode(display=False) as counter:
+        with counter() as counted:
             engine.run_alike(Batch(rows, np.arange(len(rows))), vectors, None, highest=highest)
     finally:
         torch.set_num_threads(before)
-    found: int = counter.get_total_flops()
+    found: int = counted.get_total_flops()
     return found
 
 
