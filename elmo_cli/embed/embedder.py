@@ -26,7 +26,8 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
-_ROWS = 512  # of a batch, where the state is free
+# Of a batch, where the state is free: rows, or fewer where a gate would have more values.
+_ROWS, _GATE_VALUES = 512, 1 << 20
 BATCH_TOKENS = 16_384  # rows times longest row of a batch
 
 
@@ -72,11 +73,11 @@ class Embedder:
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
         if batch_size is None:
-            batch_size = CARRIED_ROWS if state == "carry" else _ROWS
+            free = max(1, min(_ROWS, _GATE_VALUES // bilm.options.cell))
+            batch_size = CARRIED_ROWS if state == "carry" else free
         if not isinstance(batch_size, int) or batch_size < 1:
             raise UsageError(
-                f"--batch-size {batch_size}: a whole number from 1 is needed",
-                f"{_ROWS} is the default, with `--state carry` {CARRIED_ROWS}",
+                f"--batch-size {batch_size}: a whole number from 1 is needed", "leave it out"
             )
         self.bilm, self.state, self.batch_size = bilm, state, batch_size
         self.precision = precision

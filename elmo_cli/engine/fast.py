@@ -17,7 +17,7 @@ from torch import Tensor
 
 from elmo_cli.engine.gates import FirstGates, OfPlaces, UpperGates
 from elmo_cli.engine.packing import Packing
-from elmo_cli.engine.products import Product, product
+from elmo_cli.engine.products import Product, height, heightened, product
 from elmo_cli.engine.short_cnn import ShortCNN
 from elmo_cli.engine.side_by_side import side_by_side
 from elmo_cli.engine.type_cache import TypeCache
@@ -26,6 +26,8 @@ from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch, Ids
+
+_HAndC = tuple[Tensor, Tensor]  # of one layer and direction, (row, projection) and (row, cell)
 
 
 class FastEngine:
@@ -61,15 +63,14 @@ class FastEngine:
         """See `Engine.run`."""
         order = _longest_first(batch)
         order_t = torch.from_numpy(order).to(self._device)  # (batch,)
-        state = state.rows(order_t)  # a copy, which is changed in place
+        state = state.rows(order_t)
         packings = [
             Packing.of(batch, order, backward=backward, is_alike=False, device=self._device)
             for backward in (False, True)
         ]
-        layers = self._read(packings, vectors, state, None)
         left = State(torch.empty_like(state.h), torch.empty_like(state.c))
-        left.h[:, :, order_t], left.c[:, :, order_t] = state.h, state.c
-        return layers, left
+        layers = self._read(packings, vectors, state, left=left)
+        return layers, left.replace(order_t, left)
 
     @torch.inference_mode()
     def run_alike(
@@ -83,12 +84,18 @@ class FastEngine:
             Packing.of(batch, order, backward=backward, is_alike=True, device=self._device)
             for backward in (False, True)
         ]
-        return self._read(packings, vectors, State(start.h.clone(), start.c.clone()), highest)
+        return self._read(packings, vectors, start, highest=highest)
 
     def _read(
-        self, packings: list[Packing], vectors: Tensor, state: State, highest: int | None
+        self,
+        packings: list[Packing],
+        vectors: Tensor,
+        state: State,
+        *,
+        highest: int | None = None,
+        left: State | None = None,
     ) -> Tensor:
-        """Layers (layer, token, dim); `state` is changed in place where rows stay by themselves."""
+        """Layers (layer, token, dim). Where rows stop is written to `left`, if they stay rows."""
         dim, projection = self.options.dim, self.options.projection
         n_lstms = self.options.n_layers if highest is None else highest
         n_tokens = len(packings[0].inner)
@@ -103,8 +110,9 @@ class FastEngine:
             of = self._directions[direction]
             for k, cells in enumerate(of.cells[:n_lstms]):
                 gates = of.upper[k - 1].reading(inputs) if k else of.first.reading(inputs, numbers)
-                h, c = state.h[k, direction], state.c[k, direction]
-                outputs = cells.run(gates, packing, h, c)  # (place, projection)
+                begun = state.h[k, direction], state.c[k, direction]
+                stopped = (left.h[k, direction], left.c[k, direction]) if left else None
+                outputs = cells.run(gates, packing, begun, stopped)  # (place, projection)
                 if self.options.skip and k > 0:
                     outputs += inputs
                 inputs = outputs
@@ -149,27 +157,31 @@ class _Cells:
             weight = 2 * layer.projection.get_parameter("weight")
             self._projection = product([weight], None, precision)
 
-    def run(self, gates: OfPlaces, packing: Packing, h: Tensor, c: Tensor) -> Tensor:
+    def run(
+        self, gates: OfPlaces, packing: Packing, begun: _HAndC, stopped: _HAndC | None
+    ) -> Tensor:
         """Read packed rows.
 
         Args:
             gates: of the packing's places.
             packing: steps, and how they go on from each other.
-            h: (row, projection), changed in place as long as rows stay by themselves.
-            c: (row, cell), changed in place as `h` is.
+            begun: where rows begin.
+            stopped: room for where they stop, if places are rows.
         Returns:
             The output of each place, (place, projection).
         """
-        outputs = h.new_empty(sum(packing.heights), h.shape[1])  # (place, projection)
-        first = 0
-        c.mul_(2)
-        for n, parents in zip(packing.heights, packing.parents, strict=True):
+        h, c = heightened(begun[0]), heightened(2 * begun[1])
+        outputs = h.new_zeros(len(packing.numbers), h.shape[1])  # (place, projection)
+        first, heights = 0, packing.heights
+        for n, n_next, parents in zip(heights, [*heights[1:], 0], packing.parents, strict=True):
             if parents is not None:
                 h, c = h.index_select(0, parents), c.index_select(0, parents)
-            places = slice(first, first + n)
-            h[:n] = outputs[places] = self._step(gates(places, h[:n]), c[:n])
+            some = slice(height(n))
+            h[some] = self._step(gates(slice(first, first + height(n)), h[some]), c[some])
+            outputs[first : first + n] = h[:n]
+            if stopped is not None:
+                stopped[0][n_next:n], stopped[1][n_next:n] = h[n_next:n], c[n_next:n] / 2
             first += n
-        c.mul_(0.5)
         return outputs
 
     def _step(self, gates: list[Tensor], c: Tensor) -> Tensor:

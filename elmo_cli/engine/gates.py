@@ -7,12 +7,12 @@ of two does not round. The forget bias is part of the bias.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
-from elmo_cli.engine.products import product
+from elmo_cli.engine.products import heightened, product
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 # From places that stand one after the other, and h before them, (place, projection), to the gates
@@ -43,12 +43,12 @@ class FirstGates:
         """
         if len(x) * self._bytes > _TYPES_BYTES:
             return lambda places, h: self._with(h, self._of_x.of(x[numbers[places]]))
-        known = self._of_x.of(x)  # (type, cell) each
+        known = self._of_x.of(heightened(x))  # (type, cell) each
         return lambda places, h: self._with(
-            h, [gate.index_select(0, numbers[places]) for gate in known]
+            h, (gate.index_select(0, numbers[places]) for gate in known)
         )
 
-    def _with(self, h: Tensor, of_x: list[Tensor]) -> list[Tensor]:
+    def _with(self, h: Tensor, of_x: Iterable[Tensor]) -> list[Tensor]:
         return [z.sigmoid_() for z in self._of_h.plus(h, of_x)]
 
 

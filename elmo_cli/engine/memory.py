@@ -7,14 +7,14 @@ import sys
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _KEPT = 1 << 30  # bytes
-LARGEST_KEPT = 1 << 25  # bytes; the most that glibc takes
+_LARGEST_KEPT = 1 << 25  # bytes; the most that glibc takes
 
 
 def keep_freed_memory() -> bool:
     """Tell glibc to keep what is freed instead of giving it back to the system.
 
     A batch, or a step of training, makes and frees arrays of megabytes. Given back each time, their
-    pages are zeroed anew by the system at each first touch. An array larger than `LARGEST_KEPT`
+    pages are zeroed anew by the system at each first touch. An array larger than `_LARGEST_KEPT`
     goes back all the same.
 
     Returns:
@@ -26,5 +26,5 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    taken = mallopt(_MMAP_THRESHOLD, LARGEST_KEPT), mallopt(_TRIM_THRESHOLD, _KEPT)
+    taken = mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT), mallopt(_TRIM_THRESHOLD, _KEPT)
     return taken == (1, 1)

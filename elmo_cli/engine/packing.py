@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_cli.engine.products import height
 from elmo_cli.text.batching import Batch, Ids
 
 
@@ -16,13 +17,15 @@ class Packing:
     """The places of a batch in one direction: step after step, in a step longest rows first.
 
     A place stands for one row, or for all rows that began in the same state and have read the same
-    tokens since: what the LSTMs compute for them is the same.
+    tokens since: what the LSTMs compute for them is the same. Products want certain numbers of rows
+    (`products.height`), so a step computes some places too many, which are then those of the next
+    step, or at the end places of no row; what comes of them goes nowhere.
 
     Attributes:
         heights: places of each step.
-        parents: for each step the places of the step before that its own go on from, (place,); of
+        parents: for each step the places of the step before that its own go on from, (height,); of
             the first step, rows of the state. None where those are the first ones, in order.
-        numbers: the number of the type that is read at each place, (packed,).
+        numbers: the number of the type that is read at each place, (packed + some of no row,).
         inner: the place of each token without borders, in the order of the batch, (token,).
     """
 
@@ -55,13 +58,21 @@ class Packing:
             heights, parents = n_running.tolist(), [None] * len(n_running)
         starts = np.cumsum([0, *heights])
         packed = starts[:-1] + places  # (sorted row, step)
-        numbers = np.empty(starts[-1], np.int64)
+        beyond = max(start + height(n) for start, n in zip(starts[:-1], heights, strict=True))
+        numbers = np.full(beyond, tokens[0, 0])
         numbers[packed[running]] = tokens[running]
         inner = packed[_inner_tokens(batch, order, backward=backward)]
-        there = [None if p is None else torch.from_numpy(p).to(device) for p in parents]
+        there = [
+            None if p is None else torch.from_numpy(_heightened(p)).to(device) for p in parents
+        ]
         return cls(
             heights, there, torch.from_numpy(numbers).to(device), torch.from_numpy(inner).to(device)
         )
+
+
+def _heightened(parents: Ids) -> Ids:
+    """With parents for the places too many."""
+    return np.pad(parents, (0, height(len(parents)) - len(parents)))
 
 
 def _laid_out(batch: Batch, order: Ids, *, backward: bool, n_unread: int) -> tuple[Ids, np.ndarray]:

@@ -5,12 +5,14 @@ it; a product has several of them, the gates of a layer say, and a result for ea
 gates of a batch would be too large for the processor's cache, and for what the allocator keeps.
 
 On a processor weights are packed once into the blocks in which oneDNN multiplies: torch's own
-products copy them into such blocks each time, which takes longer than to multiply a few rows.
+products copy them into such blocks each time, which takes longer than to multiply a few rows. For
+each number of rows that it meets oneDNN writes a program of its own, which takes a millisecond and
+a megabyte; so callers come with few of them, see `height`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import torch
@@ -26,14 +28,28 @@ _ROWS = 512  # that weights are packed for; other numbers of rows take hardly lo
 _LEVELS, _ZERO, _POSITIVE_LEVELS, _WEIGHT_LEVELS = 63, 64, 127, 127
 
 
+def height(n_rows: int) -> int:
+    """As many rows as products are asked for where `n_rows` are wanted: no fewer, hardly more."""
+    if n_rows <= 16:
+        return 1 << max(0, n_rows - 1).bit_length()
+    step = max(8, (1 << n_rows.bit_length()) // 32)
+    return -(-n_rows // step) * step
+
+
+def heightened(x: Tensor) -> Tensor:
+    """Rows, and rows of zeros below them: (row, n) -> (height, n)."""
+    return torch.nn.functional.pad(x, (0, 0, 0, height(len(x)) - len(x)))
+
+
 class Product(Protocol):
     """x @ weight.T for rows x, (row, n_in), and each of some weights, (n_out, n_in)."""
 
     def of(self, x: Tensor) -> list[Tensor]:
         """x @ weight.T + bias, (row, n_out) each, to be changed in place if need be."""
 
-    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
-        """base + x @ weight.T for a base of each weight; bases may be written over."""
+    def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
+        """base + x @ weight.T for a base of each weight; bases may be written over. They are taken
+        one after the other, so that those which are made as they are taken are not all there."""
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """The sigmoid of what `of` makes."""
@@ -105,7 +121,7 @@ class _Float32:
             return [torch.mm(x, weight) for weight in self._weights]
         return self.plus(x, self._biases)
 
-    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+    def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         pairs = zip(bases, self._weights, strict=True)
         return [torch.addmm(base, x, weight) for base, weight in pairs]
@@ -126,7 +142,7 @@ class _Packed:
         """See `Product.of`."""
         return self._then(x, "none")
 
-    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+    def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         pairs = zip(bases, self._weights, strict=True)
         binary = torch.ops.mkldnn._linear_pointwise.binary
@@ -155,7 +171,7 @@ class _BFloat16:
         products = zip(self._products(x), self._biases, strict=True)
         return [z.float() if bias is None else torch.add(z, bias) for z, bias in products]
 
-    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+    def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         return [base.add_(z) for base, z in zip(bases, self._products(x), strict=True)]
 
@@ -197,7 +213,7 @@ class _Int8:
             made.append(z if bias is None else z.add_(bias))
         return made
 
-    def plus(self, x: Tensor, bases: Sequence[Tensor]) -> list[Tensor]:
+    def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         whole, scales = self._whole(x)
         pairs = zip(bases, self._weights, strict=True)

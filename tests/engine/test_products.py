@@ -10,7 +10,7 @@ from test_engines import CPU, SENTENCES, Paired, random_state, run
 
 from elmo_cli.engine import products
 from elmo_cli.engine.choose import choose_engine
-from elmo_cli.engine.products import PRECISIONS, Product, product
+from elmo_cli.engine.products import PRECISIONS, Product, height, heightened, product
 from elmo_cli.errors import DeviceError, UsageError
 
 # Of the norm of a vector, on these small models with random states: about twice what was found.
@@ -64,6 +64,17 @@ def test_several_weights_are_as_each_alone(precision: str) -> None:
         alone = all_ways(product([weight], [bias], precision), x, base)
         for one, other in zip((results[k] for results in made), alone, strict=True):
             assert torch.equal(one, other)
+
+
+def test_heights_are_few_and_hardly_higher() -> None:
+    """Without it each number of rows would leave a program of a megabyte, or rows be wasted."""
+    heights = [height(n) for n in range(1, 4097)]
+    for n, found in enumerate(heights, 1):
+        assert n <= found == height(found)
+        assert found < 1.13 * n + 8
+    assert heights[0] == 1
+    assert len(set(heights[:512])) < 55
+    assert heightened(torch.ones(17, 3)).sum(1).tolist() == [3.0] * 17 + [0.0] * 7
 
 
 def test_int8_is_a_sum_of_whole_numbers() -> None:

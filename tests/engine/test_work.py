@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
 from operations import counter
 
 from elmo_cli.engine.choose import choose_engine
+from elmo_cli.engine.products import height
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.text.batching import Batch, Types
@@ -39,16 +42,17 @@ def operations(bilm: BiLM, lines: list[str], highest: int | None = None) -> int:
 
 
 def expected(options: Options, lines: list[str], n_lstms: int) -> int:
-    """The same by counting: beginnings of lines, and types, each once."""
+    """The same by counting: beginnings of lines, and types, each once, in heights of products."""
     gates = 2 * options.projection * 4 * options.cell
     projection = 2 * options.cell * options.projection if options.lstm_projection else 0
     total = 0
     for step in (1, -1):
         read = [("<border>", *line.split()[::step]) for line in lines]
         beginnings = {row[: n + 1] for row in read for n in range(len(row))}
-        types = {token for row in read for token in row}
-        total += len(types) * gates + len(beginnings) * (gates + projection)
-        total += (n_lstms - 1) * len(beginnings) * (2 * gates + projection)
+        n_places = sum(height(n) for n in Counter(map(len, beginnings)).values())
+        n_types = height(len({token for row in read for token in row}))
+        total += n_types * gates + n_places * (gates + projection)
+        total += (n_lstms - 1) * n_places * (2 * gates + projection)
     return total
 
 
