@@ -73,7 +73,7 @@ def product(
         return _Int8(weights, biases, is_positive=is_positive)
     if precision == "bf16":
         return _BFloat16(weights, biases)
-    if _packs(weights[0].device):
+    if packs(weights[0]):
         return _Packed(weights, biases)
     return _Float32(weights, biases)
 
@@ -135,7 +135,7 @@ class _Packed:
     """By oneDNN, with bias and sigmoid while the product is in the cache."""
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
-        self._weights = [_packed(weight) for weight in weights]
+        self._weights = [packed(weight) for weight in weights]
         self._biases = _each(biases, len(weights))
 
     def of(self, x: Tensor) -> list[Tensor]:
@@ -145,8 +145,7 @@ class _Packed:
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         pairs = zip(bases, self._weights, strict=True)
-        binary = torch.ops.mkldnn._linear_pointwise.binary
-        return [binary(x, base, weight, None, "add") for base, weight in pairs]
+        return [linear_plus(x, weight, base) for base, weight in pairs]
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """See `Product.sigmoid`."""
@@ -154,7 +153,7 @@ class _Packed:
 
     def _then(self, x: Tensor, function: str) -> list[Tensor]:
         pairs = zip(self._weights, self._biases, strict=True)
-        return [_linear(x, weight, bias, function) for weight, bias in pairs]
+        return [linear(x, weight, bias, function) for weight, bias in pairs]
 
 
 class _BFloat16:
@@ -162,8 +161,8 @@ class _BFloat16:
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
         rounded = [weight.bfloat16() for weight in weights]
-        self._packs = _packs(weights[0].device) and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        self._weights = [_packed(w) if self._packs else w.T.contiguous() for w in rounded]
+        self._packs = packs(rounded[0])
+        self._weights = [packed(w) if self._packs else w.T.contiguous() for w in rounded]
         self._biases = _each(biases, len(weights))
 
     def of(self, x: Tensor) -> list[Tensor]:
@@ -182,7 +181,7 @@ class _BFloat16:
     def _products(self, x: Tensor) -> list[Tensor]:
         x = x.bfloat16()
         if self._packs:
-            return [_linear(x, weight, None, "none") for weight in self._weights]
+            return [linear(x, weight) for weight in self._weights]
         return [torch.mm(x, weight) for weight in self._weights]
 
 
@@ -255,20 +254,32 @@ class _WholeWeight:
         return product
 
 
-def _packs(device: torch.device) -> bool:
-    """Whether this build of torch has products by oneDNN."""
-    has = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return has and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+def packs(weight: Tensor) -> bool:
+    """Whether this processor and build of torch have products by oneDNN with weights like this."""
+    if weight.device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    if weight.dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return weight.dtype == torch.float32
 
 
-def _packed(weight: Tensor) -> Tensor:
-    """A weight (n_out, n_in) as oneDNN wants it."""
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS)
-    return packed
+def packed(weight: Tensor) -> Tensor:
+    """A weight (n_out, n_in) as oneDNN wants it, for `linear`."""
+    made: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS)
+    return made
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None, function: str) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, function: str = "none") -> Tensor:
+    """x @ weight.T + bias of a packed weight, and "sigmoid" or "none" of it."""
     made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, function, [], "")
+    return made
+
+
+def linear_plus(x: Tensor, weight: Tensor, base: Tensor) -> Tensor:
+    """base + x @ weight.T of a packed weight."""
+    made: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, base, weight, None, "add")
     return made
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from elmo_cli.engine.products import linear, linear_plus, packed, packs
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 Weights = tuple[Tensor, Tensor, Tensor | None]
@@ -24,20 +25,20 @@ def stacked_weights(layers: list[ProjectedLSTM], dtype: torch.dtype | None = Non
     Args:
         dtype: what they are turned into; None for as they are.
     Returns:
-        Gates over [x ; h], (direction, 2 * projection, 4 * cell); their bias with the forget bias
-        in it, (direction, 1, 4 * cell); projection (direction, cell, projection), or None.
+        Gates over [x ; h], (direction, 4 * cell, 2 * projection); their bias with the forget bias
+        in it, (direction, 4 * cell); projection (direction, projection, cell), or None.
         Gradients flow through to the layers' parameters.
     """
-    gates = [torch.cat([k.input.weight, k.recurrent.weight], 1).t() for k in layers]
+    gates = torch.stack([torch.cat([k.input.weight, k.recurrent.weight], 1) for k in layers])
     cell = layers[0].options.cell
     forget = torch.zeros_like(layers[0].input.bias)
     forget[2 * cell : 3 * cell] = FORGET_BIAS
-    bias = torch.stack([k.input.bias + forget for k in layers]).unsqueeze(1)
-    stacked = torch.stack(gates).to(dtype), bias.to(dtype)
-    if not layers[0].options.lstm_projection:
-        return *stacked, None
-    projection = torch.stack([k.projection.get_parameter("weight").t() for k in layers])
-    return *stacked, projection.to(dtype)
+    bias = torch.stack([k.input.bias + forget for k in layers])
+    projection = None
+    if layers[0].options.lstm_projection:
+        weights: list[Tensor] = [k.projection.get_parameter("weight") for k in layers]
+        projection = torch.stack(weights).to(dtype)
+    return gates.to(dtype), bias.to(dtype), projection
 
 
 def scan(
@@ -79,15 +80,17 @@ class _Scan(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         n_tokens, n_directions, n_rows, size = x.shape
         n_cells = c.shape[2]
-        acts = x.new_empty(n_tokens, n_directions, n_rows, 4 * n_cells)
+        acts = _at_all_steps(x, gates[..., :size], bias)  # (token, direction, row, 4 * cell)
         cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
         squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
         read = x.new_empty(n_tokens + 1, n_directions, n_rows, 2 * size)  # [x ; h]
         read[:-1, ..., :size] = x
         read[0, ..., size:] = h
         cells[0] = c
+        recurrent = EachStep(gates[..., size:])
+        projected = None if projection is None else EachStep(projection)
         for t in range(n_tokens):
-            z = torch.baddbmm(bias, read[t], gates, out=acts[t])
+            z = recurrent.added(read[t, ..., size:], acts[t])
             i, j, f, o = z.chunk(4, 2)
             i.sigmoid_()
             j.tanh_()
@@ -96,8 +99,8 @@ class _Scan(torch.autograd.Function):
             if cell_clip is not None:
                 cell.clamp_(-cell_clip, cell_clip)
             m = torch.tanh(cell, out=squashed[t]) * o
-            if projection is not None:
-                m = torch.bmm(m, projection)
+            if projected is not None:
+                m = projected.of(m)
                 if proj_clip is not None:
                     m.clamp_(-proj_clip, proj_clip)
             read[t + 1, ..., size:] = m
@@ -117,19 +120,19 @@ class _Scan(torch.autograd.Function):
         clipped_outputs = None
         if projection is not None and proj_clip is not None:
             clipped_outputs = read[..., size:].abs() >= proj_clip
-        d_projected = torch.empty_like(d_outputs)
-        d_read = torch.zeros_like(read[0])
-        d_cell = torch.zeros_like(cells[0])
-        d_z, d_x = torch.empty_like(acts), torch.empty_like(d_outputs)
-        back = gates.transpose(1, 2)
+        d_projected, d_z = torch.empty_like(d_outputs), torch.empty_like(acts)
+        d_h, d_cell = torch.zeros_like(d_outputs[0]), torch.zeros_like(cells[0])
+        back = gates.transpose(1, 2)  # (direction, 2 * projection, 4 * cell)
+        recurrent = EachStep(back[:, size:])
+        unprojected = None if projection is None else EachStep(projection.transpose(1, 2))
         for t in range(n_tokens - 1, -1, -1):
             i, j, f, o = acts[t].chunk(4, 2)
             d_i, d_j, d_f, d_o = d_z[t].chunk(4, 2)
-            d_m = torch.add(d_outputs[t], d_read[..., size:], out=d_projected[t])
+            d_m = torch.add(d_outputs[t], d_h, out=d_projected[t])
             if clipped_outputs is not None:
                 d_m.masked_fill_(clipped_outputs[t + 1], 0)
-            if projection is not None:
-                d_m = torch.bmm(d_m, projection.transpose(1, 2))
+            if unprojected is not None:
+                d_m = unprojected.of(d_m)
             _sigmoid_backward(d_m * squashed[t], o, grad_input=d_o)
             d_cell += torch.ops.aten.tanh_backward(d_m * o, squashed[t])
             if clipped_cells is not None:
@@ -138,18 +141,58 @@ class _Scan(torch.autograd.Function):
             _tanh_backward(d_cell * i, j, grad_input=d_j)
             _sigmoid_backward(d_cell * cells[t], f, grad_input=d_f)
             d_cell *= f
-            d_read = torch.bmm(d_z[t], back)
-            d_x[t] = d_read[..., :size]
-        d_gates = _over_all_steps(read[:-1], d_z)
-        d_bias = d_z.sum(0).sum(1, keepdim=True)  # both at once would take twenty times as long
+            d_h = recurrent.of(d_z[t])
+        d_x = _at_all_steps(d_z, back[:, :size], None)
+        d_gates = _over_all_steps(d_z, read[:-1])
+        d_bias = d_z.sum(0).sum(1)  # both at once would take twenty times as long
         d_projection = None
         if projection is not None:
-            d_projection = _over_all_steps(acts[..., -cells.shape[3] :] * squashed, d_projected)
+            d_projection = _over_all_steps(d_projected, acts[..., -cells.shape[3] :] * squashed)
         return d_x, None, None, d_gates, d_bias, d_projection, None, None
 
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+class EachStep:
+    """Products with the same weights at each step of a window.
+
+    Where oneDNN has them the weights are packed once, which torch's own product does each time.
+
+    Args:
+        weights: (direction, n_out, n_in).
+    """
+
+    def __init__(self, weights: Tensor) -> None:
+        self._weights = weights.transpose(1, 2)
+        self._packed = [packed(weight) for weight in weights] if packs(weights) else None
+
+    def of(self, x: Tensor) -> Tensor:
+        """x @ weight.T: (direction, row, n_in) -> (direction, row, n_out)."""
+        if self._packed is None:
+            return torch.bmm(x, self._weights)
+        return torch.stack([linear(*pair) for pair in zip(x, self._packed, strict=True)])
+
+    def added(self, x: Tensor, base: Tensor) -> Tensor:
+        """`base` with x @ weight.T added in place, (direction, row, n_out)."""
+        if self._packed is None:
+            return torch.baddbmm(base, x, self._weights, out=base)
+        for d, weight in enumerate(self._packed):
+            base[d] = linear_plus(x[d], weight, base[d])
+        return base
+
+
+def _at_all_steps(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ weight.T of all tokens at once: (token, direction, row, n_in) -> (…, n_out)."""
+    n_tokens, n_directions, n_rows, _ = x.shape
+    made = x.new_empty(n_tokens, n_directions, n_rows, weights.shape[1])
+    for d, weight in enumerate(weights):
+        of_all = nn.functional.linear(
+            x[:, d].flatten(0, 1), weight, None if bias is None else bias[d]
+        )
+        made[:, d] = of_all.view(n_tokens, n_rows, -1)
+    return made
 
 
 def _over_all_steps(left: Tensor, right: Tensor) -> Tensor:

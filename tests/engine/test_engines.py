@@ -237,9 +237,9 @@ def test_types_that_are_too_many_are_computed_as_they_are_read(
 def test_without_onednn_torch_multiplies(odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it a build of torch that lacks oneDNN, or a GPU, would have no products."""
     expected, expected_left = run(choose_engine("plain", odd_bilm, CPU), SENTENCES)
-    monkeypatch.setattr(products, "_packs", lambda device: False)
+    monkeypatch.setattr(products, "packs", lambda weight: False)
     chosen = choose_engine("fast", odd_bilm, CPU)
-    monkeypatch.setattr(products, "_linear", None)  # nobody asks for it
+    monkeypatch.setattr(products, "linear", None)  # nobody asks for it
     layers, left = run(chosen, SENTENCES)
     for found, wanted in zip(layers, expected, strict=True):
         close(found, wanted)

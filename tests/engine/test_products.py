@@ -28,7 +28,7 @@ def matrices(n_rows: int = 37, n_in: int = 24, n_out: int = 40) -> tuple[torch.T
 def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Products by oneDNN, and where it is not to be had."""
     if request.param != "packed":
-        monkeypatch.setattr(products, "_packs", lambda device: False)
+        monkeypatch.setattr(products, "packs", lambda weight: False)
 
 
 def all_ways(chosen: Product, x: torch.Tensor, base: torch.Tensor) -> list[torch.Tensor]:
