@@ -19,6 +19,7 @@ from elmo_cli.engine.choose import choose_engine
 from elmo_cli.engine.device import choose_device
 from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
 from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.batching import Batch, Types
@@ -26,7 +27,8 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
-# Of a batch, where the state is free: rows, or fewer where a gate would have more values.
+# Of a batch, where the state is free: rows, or fewer where a gate would have more values, for which
+# a processor's cache has no room.
 _ROWS, _GATE_VALUES = 512, 1 << 20
 BATCH_TOKENS = 16_384  # rows times longest row of a batch
 
@@ -42,7 +44,8 @@ class Embedder:
         pool: None, or "mean" or "max" over the tokens of a sentence.
         bare: whether a single layer loses its axis.
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
-            None for 64 with it, and for 512 otherwise.
+            None for 64 with it, otherwise for 512, or fewer on a processor where a layer has more
+            than 2,048 cells.
         engine: "fast", or "plain" for the model as it stands.
         precision: of the products: "float32", "bf16" or "int8", see `engine.products`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
@@ -72,9 +75,9 @@ class Embedder:
     ) -> None:
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
+        self.device = choose_device(str(device))
         if batch_size is None:
-            free = max(1, min(_ROWS, _GATE_VALUES // bilm.options.cell))
-            batch_size = CARRIED_ROWS if state == "carry" else free
+            batch_size = CARRIED_ROWS if state == "carry" else _rows(bilm.options, self.device)
         if not isinstance(batch_size, int) or batch_size < 1:
             raise UsageError(
                 f"--batch-size {batch_size}: a whole number from 1 is needed", "leave it out"
@@ -85,7 +88,6 @@ class Embedder:
         self.output = Output.parse(
             str(layers), n_layers=n_layers, dtype=dtype, pool=pool, bare=bare
         )
-        self.device = choose_device(str(device))
         self.engine = choose_engine(engine, bilm, self.device, precision)
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         # A carried state needs all layers, whatever goes out.
@@ -270,6 +272,13 @@ class Embedder:
             return compute()
         except RuntimeError as error:
             raise out_of_memory(error, sentences[0], self.device) from error
+
+
+def _rows(options: Options, device: torch.device) -> int:
+    """Rows of a batch where nothing else is said, and the state is free."""
+    if device.type != "cpu":
+        return _ROWS
+    return max(1, min(_ROWS, _GATE_VALUES // options.cell))
 
 
 def _sentence(tokens: Sequence[str], key: int) -> Sentence:

@@ -1,9 +1,9 @@
 """The fast engine: the same numbers as the plain one, with known work skipped.
 
-Rows stand in the order of their lengths and are packed: a step of the LSTM has as many rows as are
-still running, and no product ever sees padding; rows that begin alike are one as long as they are,
-see `packing`. The first layer's products with the input are made once a type, before the loop over
-time; the layers above have one product with [x ; h] a gate.
+Rows stand in the order of their lengths and are packed: a step of the LSTM has hardly more rows
+than are still running; rows that begin alike are one as long as they are, see `packing`. The first
+layer's products with the input are made once a type, before the loop over time; the layers above
+have one product with [x ; h] a gate.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from elmo_cli.engine.gates import FirstGates, OfPlaces, UpperGates
+from elmo_cli.engine.packed import height, heightened
 from elmo_cli.engine.packing import Packing
-from elmo_cli.engine.products import Product, height, heightened, product
+from elmo_cli.engine.products import Product, product
 from elmo_cli.engine.short_cnn import ShortCNN
 from elmo_cli.engine.side_by_side import side_by_side
 from elmo_cli.engine.type_cache import TypeCache
@@ -31,7 +32,7 @@ _HAndC = tuple[Tensor, Tensor]  # of one layer and direction, (row, projection) 
 
 
 class FastEngine:
-    """Types once, beginnings once, no padding.
+    """Types once, beginnings once, hardly any padding.
 
     Args:
         bilm: the model; its weights move to the device.
@@ -172,8 +173,8 @@ class _Cells:
         """
         h, c = heightened(begun[0]), heightened(2 * begun[1])
         outputs = h.new_zeros(len(packing.numbers), h.shape[1])  # (place, projection)
-        first, heights = 0, packing.heights
-        for n, n_next, parents in zip(heights, [*heights[1:], 0], packing.parents, strict=True):
+        first, counts = 0, packing.counts
+        for n, n_next, parents in zip(counts, [*counts[1:], 0], packing.parents, strict=True):
             if parents is not None:
                 h, c = h.index_select(0, parents), c.index_select(0, parents)
             some = slice(height(n))

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from elmo_cli.engine.products import heightened, product
+from elmo_cli.engine.packed import heightened
+from elmo_cli.engine.products import product
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 # From places that stand one after the other, and h before them, (place, projection), to the gates
@@ -53,7 +54,7 @@ class FirstGates:
 
 
 class UpperGates:
-    """Of a layer above the first: one product with [x ; h] a gate.
+    """Of a layer above the first: one product with [x ; h] a gate; in int8 they share a scale.
 
     Args:
         layer, precision: as of `FirstGates`.

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.engine.products import height
+from elmo_cli.engine.packed import height
 from elmo_cli.text.batching import Batch, Ids
 
 
@@ -18,18 +18,19 @@ class Packing:
 
     A place stands for one row, or for all rows that began in the same state and have read the same
     tokens since: what the LSTMs compute for them is the same. Products want certain numbers of rows
-    (`products.height`), so a step computes some places too many, which are then those of the next
+    (`packed.height`), so a step computes some places too many, which are then those of the next
     step, or at the end places of no row; what comes of them goes nowhere.
 
     Attributes:
-        heights: places of each step.
-        parents: for each step the places of the step before that its own go on from, (height,); of
-            the first step, rows of the state. None where those are the first ones, in order.
+        counts: places of each step.
+        parents: for each step the places of the step before that its own go on from,
+            (height(count),); of the first step, rows of the state. None where those are the first
+            ones, in order.
         numbers: the number of the type that is read at each place, (packed + some of no row,).
         inner: the place of each token without borders, in the order of the batch, (token,).
     """
 
-    heights: list[int]
+    counts: list[int]
     parents: list[Tensor | None]
     numbers: Tensor
     inner: Tensor
@@ -52,25 +53,25 @@ class Packing:
         tokens, running = _laid_out(batch, order, backward=backward, n_unread=int(is_alike))
         n_running = running.sum(0)  # (step,)
         if is_alike:
-            places, heights, parents = _prefixes(tokens, n_running)
+            places, counts, parents = _prefixes(tokens, n_running)
         else:
             places = np.broadcast_to(np.arange(len(order))[:, None], tokens.shape)
-            heights, parents = n_running.tolist(), [None] * len(n_running)
-        starts = np.cumsum([0, *heights])
+            counts, parents = n_running.tolist(), [None] * len(n_running)
+        starts = np.cumsum([0, *counts])
         packed = starts[:-1] + places  # (sorted row, step)
-        beyond = max(start + height(n) for start, n in zip(starts[:-1], heights, strict=True))
-        numbers = np.full(beyond, tokens[0, 0])
+        n_places = max(start + height(n) for start, n in zip(starts[:-1], counts, strict=True))
+        numbers = np.full(n_places, tokens[0, 0])
         numbers[packed[running]] = tokens[running]
         inner = packed[_inner_tokens(batch, order, backward=backward)]
-        there = [
-            None if p is None else torch.from_numpy(_heightened(p)).to(device) for p in parents
-        ]
-        return cls(
-            heights, there, torch.from_numpy(numbers).to(device), torch.from_numpy(inner).to(device)
-        )
+
+        def there(array: Ids) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
+        begun = [None if p is None else there(_with_more(p)) for p in parents]
+        return cls(counts, begun, there(numbers), there(inner))
 
 
-def _heightened(parents: Ids) -> Ids:
+def _with_more(parents: Ids) -> Ids:
     """With parents for the places too many."""
     return np.pad(parents, (0, height(len(parents)) - len(parents)))
 
@@ -103,11 +104,11 @@ def _prefixes(tokens: Ids, n_running: Ids) -> tuple[Ids, list[int], list[Ids | N
         tokens: of rows from long to short, (row, step).
         n_running: rows that have a token at each step.
     Returns:
-        The place of each row at each step, (row, step); heights and parents of the steps.
+        The place of each row at each step, (row, step); counts and parents of the steps.
     """
     n_rows, n_steps = tokens.shape
     places = np.zeros((n_rows, n_steps), np.int64)
-    heights: list[int] = []
+    counts: list[int] = []
     parents: list[Ids | None] = []
     before = np.zeros(n_rows, np.int64)  # place of each row in the step before
     beyond = tokens.max() + 1
@@ -120,13 +121,13 @@ def _prefixes(tokens: Ids, n_running: Ids) -> tuple[Ids, list[int], list[Ids | N
         here = number[inverse]
         parent = before[first[turn]]
         is_same = np.array_equal(parent, np.arange(len(parent)))
-        heights.append(len(first))
+        counts.append(len(first))
         parents.append(None if is_same else parent)
         places[:n, step] = here
         if len(first) == n:  # nothing is in common from here on
             places[:, step + 1 :] = np.arange(n_rows)[:, None]
-            heights += n_running[step + 1 :].tolist()
+            counts += n_running[step + 1 :].tolist()
             parents += [None] * (n_steps - step - 1)
             break
         before = here
-    return places, heights, parents
+    return places, counts, parents

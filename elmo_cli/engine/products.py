@@ -3,11 +3,7 @@
 What goes in and comes out is float32 in each of them. A weight is (n_out, n_in), as the model has
 it; a product has several of them, the gates of a layer say, and a result for each: an array of all
 gates of a batch would be too large for the processor's cache, and for what the allocator keeps.
-
-On a processor weights are packed once into the blocks in which oneDNN multiplies: torch's own
-products copy them into such blocks each time, which takes longer than to multiply a few rows. For
-each number of rows that it meets oneDNN writes a program of its own, which takes a millisecond and
-a megabyte; so callers come with few of them, see `height`.
+Weights on a processor are packed, see `packed`.
 """
 
 from __future__ import annotations
@@ -18,27 +14,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from elmo_cli.engine.packed import PackedWeight, packs
 from elmo_cli.errors import DeviceError, UsageError
 
 PRECISIONS = ("float32", "bf16", "int8")
 _TINY = torch.finfo(torch.float32).tiny  # a row of zeros is divided by it
-_ROWS = 512  # that weights are packed for; other numbers of rows take hardly longer
 # Rows have 7 bits, weights 8: processors without VNNI sum two products in 16 bits. Stored with
 # `_ZERO` added, a value of a row is 1 … 127; one that is never negative is 0 … 127 as it is.
 _LEVELS, _ZERO, _POSITIVE_LEVELS, _WEIGHT_LEVELS = 63, 64, 127, 127
-
-
-def height(n_rows: int) -> int:
-    """As many rows as products are asked for where `n_rows` are wanted: no fewer, hardly more."""
-    if n_rows <= 16:
-        return 1 << max(0, n_rows - 1).bit_length()
-    step = max(8, (1 << n_rows.bit_length()) // 32)
-    return -(-n_rows // step) * step
-
-
-def heightened(x: Tensor) -> Tensor:
-    """Rows, and rows of zeros below them: (row, n) -> (height, n)."""
-    return torch.nn.functional.pad(x, (0, 0, 0, height(len(x)) - len(x)))
 
 
 class Product(Protocol):
@@ -68,7 +51,7 @@ def product(
         is_positive: whether no value of a row is ever negative, so that int8 has twice the levels.
     """
     weights = [weight.detach() for weight in weights]
-    biases = None if biases is None else [bias.detach() for bias in biases]
+    biases = None if biases is None else [bias.detach().clone() for bias in biases]
     if precision == "int8":
         return _Int8(weights, biases, is_positive=is_positive)
     if precision == "bf16":
@@ -109,51 +92,55 @@ def check_precision(precision: str, device: torch.device, *, engine: str) -> Non
 
 
 class _Float32:
-    """As torch's own product."""
+    """As torch's own product, of all weights in one."""
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
-        self._weights = [weight.T.contiguous() for weight in weights]  # (n_in, n_out)
-        self._biases = biases
+        self._sizes = [len(weight) for weight in weights]
+        self._weight = torch.cat(tuple(weights)).T.contiguous()  # (n_in, sum of n_out)
+        self._bias = None if biases is None else torch.cat(tuple(biases))
 
     def of(self, x: Tensor) -> list[Tensor]:
         """See `Product.of`."""
-        if self._biases is None:
-            return [torch.mm(x, weight) for weight in self._weights]
-        return self.plus(x, self._biases)
+        return self._each(self._all(x))
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
-        pairs = zip(bases, self._weights, strict=True)
-        return [torch.addmm(base, x, weight) for base, weight in pairs]
+        return self._each(torch.addmm(torch.cat(tuple(bases), 1), x, self._weight))
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """See `Product.sigmoid`."""
-        return [z.sigmoid_() for z in self.of(x)]
+        return self._each(self._all(x).sigmoid_())
+
+    def _all(self, x: Tensor) -> Tensor:
+        if self._bias is None:
+            return torch.mm(x, self._weight)
+        return torch.addmm(self._bias, x, self._weight)
+
+    def _each(self, z: Tensor) -> list[Tensor]:
+        return list(torch.split(z, self._sizes, 1))
 
 
 class _Packed:
     """By oneDNN, with bias and sigmoid while the product is in the cache."""
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
-        self._weights = [packed(weight) for weight in weights]
+        self._weights = [PackedWeight(weight) for weight in weights]
         self._biases = _each(biases, len(weights))
 
     def of(self, x: Tensor) -> list[Tensor]:
         """See `Product.of`."""
-        return self._then(x, "none")
+        return [weight.of(x, bias) for weight, bias in self._pairs()]
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
-        pairs = zip(bases, self._weights, strict=True)
-        return [linear_plus(x, weight, base) for base, weight in pairs]
+        return [weight.plus(x, base) for weight, base in zip(self._weights, bases, strict=True)]
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """See `Product.sigmoid`."""
-        return self._then(x, "sigmoid")
+        return [weight.of(x, bias, "sigmoid") for weight, bias in self._pairs()]
 
-    def _then(self, x: Tensor, function: str) -> list[Tensor]:
-        pairs = zip(self._weights, self._biases, strict=True)
-        return [linear(x, weight, bias, function) for weight, bias in pairs]
+    def _pairs(self) -> Iterable[tuple[PackedWeight, Tensor | None]]:
+        return zip(self._weights, self._biases, strict=True)
 
 
 class _BFloat16:
@@ -161,28 +148,22 @@ class _BFloat16:
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
         rounded = [weight.bfloat16() for weight in weights]
-        self._packs = packs(rounded[0])
-        self._weights = [packed(w) if self._packs else w.T.contiguous() for w in rounded]
+        self._product = _Packed(rounded, None) if packs(rounded[0]) else _Float32(rounded, None)
         self._biases = _each(biases, len(weights))
 
     def of(self, x: Tensor) -> list[Tensor]:
         """See `Product.of`."""
-        products = zip(self._products(x), self._biases, strict=True)
+        products = zip(self._product.of(x.bfloat16()), self._biases, strict=True)
         return [z.float() if bias is None else torch.add(z, bias) for z, bias in products]
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
-        return [base.add_(z) for base, z in zip(bases, self._products(x), strict=True)]
+        products = self._product.of(x.bfloat16())
+        return [base.add_(z) for base, z in zip(bases, products, strict=True)]
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """See `Product.sigmoid`."""
         return [z.sigmoid_() for z in self.of(x)]
-
-    def _products(self, x: Tensor) -> list[Tensor]:
-        x = x.bfloat16()
-        if self._packs:
-            return [linear(x, weight) for weight in self._weights]
-        return [torch.mm(x, weight) for weight in self._weights]
 
 
 class _Int8:
@@ -254,35 +235,6 @@ class _WholeWeight:
         return product
 
 
-def packs(weight: Tensor) -> bool:
-    """Whether this processor and build of torch have products by oneDNN with weights like this."""
-    if weight.device.type != "cpu" or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        return False
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    if weight.dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return weight.dtype == torch.float32
-
-
-def packed(weight: Tensor) -> Tensor:
-    """A weight (n_out, n_in) as oneDNN wants it, for `linear`."""
-    made: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS)
-    return made
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, function: str = "none") -> Tensor:
-    """x @ weight.T + bias of a packed weight, and "sigmoid" or "none" of it."""
-    made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, function, [], "")
-    return made
-
-
-def linear_plus(x: Tensor, weight: Tensor, base: Tensor) -> Tensor:
-    """base + x @ weight.T of a packed weight."""
-    made: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, base, weight, None, "add")
-    return made
-
-
 def _each(biases: Sequence[Tensor] | None, n: int) -> Sequence[Tensor | None]:
     """The bias of each weight."""
-    return [None] * n if biases is None else [bias.contiguous() for bias in biases]
+    return [None] * n if biases is None else list(biases)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from elmo_cli.engine.products import linear, linear_plus, packed, packs
+from elmo_cli.engine.packed import PackedWeight, packs
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 Weights = tuple[Tensor, Tensor, Tensor | None]
@@ -166,20 +166,20 @@ class EachStep:
 
     def __init__(self, weights: Tensor) -> None:
         self._weights = weights.transpose(1, 2)
-        self._packed = [packed(weight) for weight in weights] if packs(weights) else None
+        self._packed = [PackedWeight(weight) for weight in weights] if packs(weights) else None
 
     def of(self, x: Tensor) -> Tensor:
         """x @ weight.T: (direction, row, n_in) -> (direction, row, n_out)."""
         if self._packed is None:
             return torch.bmm(x, self._weights)
-        return torch.stack([linear(*pair) for pair in zip(x, self._packed, strict=True)])
+        return torch.stack([w.of(rows) for w, rows in zip(self._packed, x, strict=True)])
 
     def added(self, x: Tensor, base: Tensor) -> Tensor:
         """`base` with x @ weight.T added in place, (direction, row, n_out)."""
         if self._packed is None:
             return torch.baddbmm(base, x, self._weights, out=base)
         for d, weight in enumerate(self._packed):
-            base[d] = linear_plus(x[d], weight, base[d])
+            base[d] = weight.plus(x[d], base[d])
         return base
 
 

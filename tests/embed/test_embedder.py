@@ -12,6 +12,7 @@ from tolerance import ATOL_ORDER
 from torch import Tensor
 
 from elmo_cli.embed import blocks
+from elmo_cli.embed import embedder as embedder_module
 from elmo_cli.embed.embedder import BATCH_TOKENS, Embedder
 from elmo_cli.embed.parts import Parts
 from elmo_cli.engine.contract import Engine
@@ -143,12 +144,14 @@ def test_stream_carries_over_blocks(
     close([array for _, array in embedder.stream(given)], expected)
 
 
-def test_rows_where_none_are_asked_for(tiny_bilm: BiLM) -> None:
+def test_rows_where_none_are_asked_for(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many where they only share the work; those of a carried state decide about the vectors."""
     given = [[f"w{n}"] * (1 + n % 5) for n in range(600)]
     usual, few = embedder_of(tiny_bilm), embedder_of(tiny_bilm, batch_size=7)
     assert (usual.batch_size, few.batch_size) == (512, 7)
     assert embedder_of(tiny_bilm, state="carry").batch_size == 64
+    monkeypatch.setattr(embedder_module, "_GATE_VALUES", 100 * tiny_bilm.options.cell)
+    assert embedder_of(tiny_bilm).batch_size == 100
     close(few.embed_batch(given)[0], usual.embed_batch(given)[0])
 
 

@@ -221,17 +221,52 @@ def test_layer_0_is_the_token_vector_twice(engine: str, tiny_bilm: BiLM) -> None
             close(found[0, :, :8], vectors)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 def test_types_that_are_too_many_are_computed_as_they_are_read(
-    precision: str, odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+    odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it a batch of very many types would have other numbers, or another type's."""
-    expected, expected_left = run(choose_engine("fast", odd_bilm, CPU, precision), SENTENCES)
+    plain, chosen = (choose_engine(name, odd_bilm, CPU) for name in ("plain", "fast"))
+    expected, expected_left = run(plain, SENTENCES)
     monkeypatch.setattr(gates, "_TYPES_BYTES", 0)
-    layers, left = run(choose_engine("fast", odd_bilm, CPU, precision), SENTENCES)
-    for found, wanted in zip(layers, expected, strict=True):
+    layers, left = run(chosen, SENTENCES)
+    for found in (layers, run_alike(chosen, SENTENCES)):
+        for one, other in zip(found, expected, strict=True):
+            close(one, other)
+    close(left.h, expected_left.h)
+    close(left.c, expected_left.c)
+
+
+@pytest.mark.parametrize("n_rows", [9, 17, 33, 70])
+def test_many_rows_are_as_few(n_rows: int, odd_bilm: BiLM) -> None:
+    """Without it a step's places too many could end up in those of a row."""
+    torch.manual_seed(n_rows)
+    words = [*"abcdefghijklmnopqrst", "the", "cat"]
+    drawn = torch.randint(len(words), (n_rows, 12)).tolist()
+    lengths = torch.randint(13, (n_rows,)).tolist()
+    sentences = [" ".join(words[k] for k in row[:n]) for row, n in zip(drawn, lengths, strict=True)]
+    plain, chosen = (choose_engine(name, odd_bilm, CPU) for name in ("plain", "fast"))
+    state = random_state(odd_bilm, n_rows)
+    (layers, left), (expected, expected_left) = (run(e, sentences, state) for e in (chosen, plain))
+    start = state.rows(slice(0, 1))
+    alike, expected_alike = (run_alike(e, sentences, start) for e in (chosen, plain))
+    for found, wanted in zip([*layers, *alike], [*expected, *expected_alike], strict=True):
         close(found, wanted)
     close(left.h, expected_left.h)
+    close(left.c, expected_left.c)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_batch_leaves_nothing_to_the_next(precision: str, odd_bilm: BiLM) -> None:
+    """Without it the gates of one batch could show in a smaller or larger one after it."""
+    batches = (SENTENCES[:1], SENTENCES, ALIKE[:2], SENTENCES)
+    before = {name: value.clone() for name, value in odd_bilm.state_dict().items()}
+    kept = choose_engine("fast", odd_bilm, CPU, precision)
+    for batch in batches:
+        fresh = choose_engine("fast", odd_bilm, CPU, precision)
+        for one, other in zip(run(kept, batch)[0], run(fresh, batch)[0], strict=True):
+            np.testing.assert_array_equal(one, other)
+    for name, value in odd_bilm.state_dict().items():
+        assert torch.equal(value, before[name])
 
 
 def test_without_onednn_torch_multiplies(odd_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +274,7 @@ def test_without_onednn_torch_multiplies(odd_bilm: BiLM, monkeypatch: pytest.Mon
     expected, expected_left = run(choose_engine("plain", odd_bilm, CPU), SENTENCES)
     monkeypatch.setattr(products, "packs", lambda weight: False)
     chosen = choose_engine("fast", odd_bilm, CPU)
-    monkeypatch.setattr(products, "linear", None)  # nobody asks for it
+    monkeypatch.setattr(products, "PackedWeight", None)  # nobody asks for it
     layers, left = run(chosen, SENTENCES)
     for found, wanted in zip(layers, expected, strict=True):
         close(found, wanted)

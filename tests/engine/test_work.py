@@ -10,7 +10,7 @@ import torch
 from operations import counter
 
 from elmo_cli.engine.choose import choose_engine
-from elmo_cli.engine.products import height
+from elmo_cli.engine.packed import height
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.text.batching import Batch, Types
