@@ -189,8 +189,8 @@ class _Int8:
         whole, scales = self._whole(x)
         made = []
         for weight, bias in zip(self._weights, self._biases, strict=True):
-            z = weight.product(whole, self._zero).mul_(scales)
-            made.append(z if bias is None else z.add_(bias))
+            z = weight.product(whole, self._zero)
+            made.append(z.mul_(scales) if bias is None else torch.addcmul(bias, z, scales, out=z))
         return made
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine import disk_rate, now, product_rate, timed, times_as_fast
+from machine import disk_rate, now, packed_rate, product_rate, timed, times_as_fast
 from operations import counter
 
 from elmo_cli.embed.blocks import cut
@@ -120,6 +120,8 @@ class Bench:
         facts["tokens"], facts["threads"] = total, torch.get_num_threads()
         rates = {name: product_rate(name, self.device) for name in self.precisions()}
         facts |= {f"{name} products before, GFLOP/s": rate for name, rate in rates.items()}
+        if self.device.type == "cpu":
+            facts["float32 products of packed weights, GFLOP/s"] = packed_rate()
         facts["writing to this disk, MB/s"] = disk_rate(self.folder)
         line = self.folder / "line.txt"
         first = self.corpus.read_text(encoding="utf-8").partition("\n")[0]

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from elmo_cli.engine.device import is_quick_in_bf16
+from elmo_cli.engine.packed import PackedWeight, packs
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _TIMES = 20
@@ -30,6 +31,18 @@ def product_rate(precision: str, device: torch.device) -> float:
     matrix = torch.randn(side, side, device=device).to(_DTYPES[precision])
     seconds = min(timed(lambda: torch.mm(matrix, matrix), device) for _ in range(_TIMES))
     return 2 * side**3 / seconds / 1e9
+
+
+def packed_rate() -> float:
+    """GFLOP/s of the same product in float32 on a CPU, with a weight that is packed already; 0
+    where torch has no such products. On some processors torch's own is far below it."""
+    matrix = torch.randn(2048, 2048)
+    if not packs(matrix):
+        return 0.0
+    weight, cpu = PackedWeight(matrix), torch.device("cpu")
+    with torch.inference_mode():
+        seconds = min(timed(lambda: weight.of(matrix), cpu) for _ in range(_TIMES))
+    return 2 * 2048**3 / seconds / 1e9
 
 
 def times_as_fast(precision: str, device: torch.device) -> float:
