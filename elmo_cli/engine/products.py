@@ -216,10 +216,16 @@ class _WholeWeight:
     """A weight as whole numbers, a scale for each of its rows: (n_out, n_in)."""
 
     def __init__(self, weight: Tensor) -> None:
-        self._scales = (weight.abs().amax(1) / _WEIGHT_LEVELS).clamp_min(_TINY)  # (n_out,)
-        whole = (weight / self._scales[:, None]).round_().to(torch.int8)
-        self._weight = torch.ops.onednn.qlinear_prepack(whole, None)
-        self._zeros = torch.zeros(len(weight), dtype=torch.int64)
+        scales = (weight.abs().amax(1) / _WEIGHT_LEVELS).clamp_min(_TINY)  # (n_out,)
+        self.__setstate__((scales, (weight / scales[:, None]).round_().to(torch.int8)))
+
+    def __getstate__(self) -> tuple[Tensor, Tensor]:
+        return self._scales, self._weight.to_dense().T  # oneDNN's blocks are of this process alone
+
+    def __setstate__(self, state: tuple[Tensor, Tensor]) -> None:
+        self._scales, whole = state
+        self._weight = torch.ops.onednn.qlinear_prepack(whole.contiguous(), None)
+        self._zeros = torch.zeros(len(whole), dtype=torch.int64)
 
     def product(self, whole: Tensor, zero: int) -> Tensor:
         """Of rows of whole numbers, not yet times their scales, (row, n_out) float32.

@@ -94,7 +94,6 @@ class Trainer:
         Raises:
             OutputError: the folder can't be written to.
         """
-        new_folder(self.folder)
         self._save()
 
     def train(self) -> Progress:

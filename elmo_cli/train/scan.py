@@ -87,8 +87,8 @@ class _Scan(torch.autograd.Function):
         read[:-1, ..., :size] = x
         read[0, ..., size:] = h
         cells[0] = c
-        recurrent = EachStep(gates[..., size:])
-        projected = None if projection is None else EachStep(projection)
+        recurrent = _EachStep(gates[..., size:])
+        projected = None if projection is None else _EachStep(projection)
         for t in range(n_tokens):
             z = recurrent.added(read[t, ..., size:], acts[t])
             i, j, f, o = z.chunk(4, 2)
@@ -123,8 +123,8 @@ class _Scan(torch.autograd.Function):
         d_projected, d_z = torch.empty_like(d_outputs), torch.empty_like(acts)
         d_h, d_cell = torch.zeros_like(d_outputs[0]), torch.zeros_like(cells[0])
         back = gates.transpose(1, 2)  # (direction, 2 * projection, 4 * cell)
-        recurrent = EachStep(back[:, size:])
-        unprojected = None if projection is None else EachStep(projection.transpose(1, 2))
+        recurrent = _EachStep(back[:, size:])
+        unprojected = None if projection is None else _EachStep(projection.transpose(1, 2))
         for t in range(n_tokens - 1, -1, -1):
             i, j, f, o = acts[t].chunk(4, 2)
             d_i, d_j, d_f, d_o = d_z[t].chunk(4, 2)
@@ -155,7 +155,7 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
-class EachStep:
+class _EachStep:
     """Products with the same weights at each step of a window.
 
     Where oneDNN has them the weights are packed once, which torch's own product does each time.

@@ -81,7 +81,7 @@ def test_heights_are_few_and_hardly_higher() -> None:
     assert heightened(torch.ones(17, 3)).sum(1).tolist() == [3.0] * 17 + [0.0] * 7
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.usefixtures("packing")
 def test_a_product_can_go_to_another_process(precision: str) -> None:
     """Without it an embedder could not be handed to a worker, or copied."""

@@ -168,6 +168,11 @@ def test_a_model_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
     assert kept.progress.step == int(stopped[1]) - wild.look_steps  # of the look before
     # The line of the bad look goes, too: a resumed run looks there again.
     assert max(line["step"] for line in log(tmp_path)) == kept.progress.step
+    looks = [line for line in log(tmp_path) if "heldout" in line]
+    assert [line["step"] for line in looks] == [*range(2, int(stopped[1]), 2)]
+    values = [line["heldout"]["average"] for line in looks]
+    for n in range(1, len(values)):  # no look before was so bad
+        assert values[n] <= 10 * min(values[:n])
 
 
 def test_a_loss_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
