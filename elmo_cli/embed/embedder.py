@@ -30,7 +30,7 @@ from elmo_cli.text.settings import InputSettings
 # Of a batch, where the state is free: rows, or fewer where a gate would have more values, for which
 # a processor's cache has no room.
 _ROWS, _GATE_VALUES = 512, 1 << 20
-BATCH_TOKENS = 16_384  # rows times longest row of a batch
+_BATCH_TOKENS = 24_576  # of a batch, where the state is free
 
 
 class Embedder:
@@ -92,7 +92,7 @@ class Embedder:
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         # A carried state needs all layers, whatever goes out.
         self._highest = self.output.highest if state in ("zero", "warm") else None
-        self._parts = Parts(self.device, BATCH_TOKENS)
+        self._parts = Parts(self.device)
 
     def embed(self, tokens: Sequence[str]) -> Array:
         """The array of one sentence by itself, from the zero or the warm state.
@@ -231,7 +231,13 @@ class Embedder:
             return State(joined([s.h for s in left], 2), joined([s.c for s in left], 2))
 
         if self.state in ("zero", "warm"):
-            run_free(rows, read_alike, batch_size=batch_size, batch_tokens=BATCH_TOKENS)
+            run_free(
+                rows,
+                read_alike,
+                batch_size=batch_size,
+                batch_tokens=_BATCH_TOKENS,
+                padded=self.engine.pads,
+            )
             return arrays, None
         if state is None:
             state = State.zeros(self.bilm.options, 1, device=self.device)

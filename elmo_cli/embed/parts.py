@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -21,11 +22,11 @@ class Parts:
 
     Args:
         device: where they are computed.
-        most_tokens: rows times longest row of a batch that may fit.
     """
 
-    def __init__(self, device: torch.device, most_tokens: int) -> None:
-        self._device, self._most_tokens = device, most_tokens
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._most = math.inf  # rows times longest row of a batch that may fit
 
     def run(
         self, batch: Batch, compute: Callable[[slice], Result], sentences: Sequence[Sentence]
@@ -54,13 +55,13 @@ class Parts:
                         raise out_of_memory(error, first, self._device) from error
                     if self._device.type == "cuda":
                         torch.cuda.empty_cache()
-                    self._most_tokens = n_rows * int(part.lengths.max()) // 2
+                    self._most = n_rows * int(part.lengths.max()) // 2
             stop = start + n_rows // 2
         return parts
 
     def _fits(self, batch: Batch) -> bool:
         return self._device.type == "cpu" or (
-            len(batch.rows) * int(batch.lengths.max()) <= self._most_tokens
+            len(batch.rows) * int(batch.lengths.max()) <= self._most
         )
 
 

@@ -20,7 +20,12 @@ Run = Callable[[Batch, State], State]
 
 
 def run_free(
-    rows: Sequence[Ids], run: Callable[[Batch], None], *, batch_size: int, batch_tokens: int
+    rows: Sequence[Ids],
+    run: Callable[[Batch], None],
+    *,
+    batch_size: int,
+    batch_tokens: int,
+    padded: bool,
 ) -> None:
     """Each sentence from the same state, "zero" or "warm"; batches by length.
 
@@ -28,7 +33,7 @@ def run_free(
     """
     filled = [p for p, row in enumerate(rows) if len(row) > _BORDERS]
     batches = batches_by_length(
-        [rows[p] for p in filled], batch_size=batch_size, batch_tokens=batch_tokens
+        [rows[p] for p in filled], batch_size=batch_size, batch_tokens=batch_tokens, padded=padded
     )
     for batch in batches:
         run(Batch(batch.rows, np.array([filled[p] for p in batch.positions], np.int64)))

@@ -15,9 +15,14 @@ from elmo_cli.text.batching import Batch
 class Engine(Protocol):
     """Computes the layers of batches. State goes in and comes out; nothing is kept that could let
     a vector depend on what was computed before.
+
+    Attributes:
+        options: of its biLM.
+        pads: whether the rows of a batch take the room and the time of the longest.
     """
 
     options: Options
+    pads: bool
 
     def token_vectors(self, types: Sequence[str]) -> Tensor:
         """Vectors of types without context, (type, projection), on the engine's device."""

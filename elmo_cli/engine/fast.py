@@ -40,6 +40,8 @@ class FastEngine:
         precision: of the highways' and LSTMs' products, see `products`; all else is float32.
     """
 
+    pads = False
+
     def __init__(self, bilm: BiLM, device: torch.device, precision: str = "float32") -> None:
         self.options = bilm.options
         self._device = device

@@ -18,6 +18,8 @@ _HEIGHT = 256  # types at a time, so that memory does not grow with their number
 class PlainEngine:
     """Every type and every row through `BiLM`, padded."""
 
+    pads = True
+
     def __init__(self, bilm: BiLM, device: torch.device) -> None:
         self.options = bilm.options
         self._bilm = bilm.to(device)

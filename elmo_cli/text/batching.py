@@ -56,23 +56,26 @@ class Batch:
         return Batch(self.rows[rows], self.positions[rows])
 
 
-def batches_by_length(rows: Sequence[Ids], *, batch_size: int, batch_tokens: int) -> list[Batch]:
+def batches_by_length(
+    rows: Sequence[Ids], *, batch_size: int, batch_tokens: int, padded: bool
+) -> list[Batch]:
     """Cut rows into batches of like length, the longest first.
 
     Args:
         rows: type numbers of each sentence.
         batch_size: rows of a batch at most.
-        batch_tokens: rows times longest row at most; a single row may be longer.
+        batch_tokens: tokens of a batch at most, borders too; a single row may be longer.
+        padded: whether rows count as if they were as long as the longest of the batch.
     Returns:
         Batches that hold each row once; within a batch rows go from long to short.
     """
     lengths = np.array([len(row) for row in rows], np.int64)
     order = np.argsort(-lengths, kind="stable")
-    batches, start = [], 0
-    while start < len(order):
-        longest = int(lengths[order[start]])
-        size = max(1, min(batch_size, batch_tokens // longest))
-        positions = order[start : start + size]
+    batches = []
+    while len(order):
+        ordered = lengths[order[:batch_size]]
+        tokens = ordered[0] * np.arange(1, 1 + len(ordered)) if padded else np.cumsum(ordered)
+        size = max(1, int(np.searchsorted(tokens, batch_tokens, "right")))
+        positions, order = order[:size], order[size:]
         batches.append(Batch(tuple(rows[p] for p in positions), positions))
-        start += size
     return batches

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed import embedder as embedder_module
-from elmo_cli.embed.embedder import BATCH_TOKENS, Embedder
+from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.parts import Parts
 from elmo_cli.engine.contract import Engine
 from elmo_cli.errors import DeviceError, UsageError
@@ -197,7 +197,8 @@ class SmallMemory:
     """An engine whose memory ends above a number of rows."""
 
     def __init__(self, engine: Engine, n_rows: int) -> None:
-        self.options, self._engine, self._n_rows = engine.options, engine, n_rows
+        self.options, self.pads = engine.options, engine.pads
+        self._engine, self._n_rows = engine, n_rows
         self.tried: list[int] = []
 
     def token_vectors(self, types: Sequence[str]) -> Tensor:
@@ -248,7 +249,7 @@ def test_on_a_gpu_the_size_that_failed_is_not_tried_again(
     embedder = embedder_of(tiny_bilm, batch_size=16)
     expected, _ = embedder.embed_batch(given)
     # Any device but the CPU; the engine stays where it is.
-    embedder._parts = Parts(torch.device("mps"), BATCH_TOKENS)
+    embedder._parts = Parts(torch.device("mps"))
     small = SmallMemory(embedder.engine, 4)
     embedder.engine = small
     arrays, _ = embedder.embed_batch(given)
