@@ -43,8 +43,8 @@ class FirstGates:
             numbers: the type of each place, (place,).
         """
         if len(x) * self._bytes > _TYPES_BYTES:
-            return lambda places, h: self._with(h, self._of_x.of(x[numbers[places]]))
-        known = self._of_x.of(heightened(x))  # (type, cell) each
+            return lambda places, h: self._with(h, self._of_x.bases(x[numbers[places]]))
+        known = self._of_x.bases(heightened(x))  # (type, cell) each
         return lambda places, h: self._with(
             h, (gate.index_select(0, numbers[places]) for gate in known)
         )

@@ -30,6 +30,9 @@ class Product(Protocol):
     def of(self, x: Tensor) -> list[Tensor]:
         """x @ weight.T + bias, (row, n_out) each, to be changed in place if need be."""
 
+    def bases(self, x: Tensor) -> list[Tensor]:
+        """What `of` makes, as `plus` of the same precision takes it."""
+
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """base + x @ weight.T for a base of each weight; bases may be written over. They are taken
         one after the other, so that those which are made as they are taken are not all there."""
@@ -103,6 +106,10 @@ class _Float32:
         """See `Product.of`."""
         return self._each(self._all(x))
 
+    def bases(self, x: Tensor) -> list[Tensor]:
+        """See `Product.bases`."""
+        return self.of(x)
+
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         return self._each(torch.addmm(torch.cat(tuple(bases), 1), x, self._weight))
@@ -131,6 +138,10 @@ class _Packed:
         """See `Product.of`."""
         return [weight.of(x, bias) for weight, bias in self._pairs()]
 
+    def bases(self, x: Tensor) -> list[Tensor]:
+        """See `Product.bases`."""
+        return self.of(x)
+
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         return [weight.plus(x, base) for weight, base in zip(self._weights, bases, strict=True)]
@@ -144,22 +155,27 @@ class _Packed:
 
 
 class _BFloat16:
-    """Rows and weight rounded to 8 bits of mantissa, and the product too; sums in float32."""
+    """Rows and weight rounded to 8 bits of mantissa, and so is what comes of them, not the sums."""
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
         rounded = [weight.bfloat16() for weight in weights]
-        self._product = _Packed(rounded, None) if packs(rounded[0]) else _Float32(rounded, None)
-        self._biases = _each(biases, len(weights))
+        if packs(rounded[0]):
+            self._product: Product = _Packed(rounded, biases)
+        else:
+            biases = None if biases is None else [bias.bfloat16() for bias in biases]
+            self._product = _Float32(rounded, biases)
 
     def of(self, x: Tensor) -> list[Tensor]:
         """See `Product.of`."""
-        products = zip(self._product.of(x.bfloat16()), self._biases, strict=True)
-        return [z.float() if bias is None else torch.add(z, bias) for z, bias in products]
+        return [z.float() for z in self.bases(x)]
+
+    def bases(self, x: Tensor) -> list[Tensor]:
+        """See `Product.bases`; these are bfloat16."""
+        return self._product.of(x.bfloat16())
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
-        products = self._product.of(x.bfloat16())
-        return [base.add_(z) for base, z in zip(bases, products, strict=True)]
+        return [z.float() for z in self._product.plus(x.bfloat16(), bases)]
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """See `Product.sigmoid`."""
@@ -192,6 +208,10 @@ class _Int8:
             z = weight.product(whole, self._zero)
             made.append(z.mul_(scales) if bias is None else torch.addcmul(bias, z, scales, out=z))
         return made
+
+    def bases(self, x: Tensor) -> list[Tensor]:
+        """See `Product.bases`."""
+        return self.of(x)
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""

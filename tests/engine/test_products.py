@@ -37,7 +37,13 @@ def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def all_ways(chosen: Product, x: torch.Tensor, base: torch.Tensor) -> list[torch.Tensor]:
     """What a product of one weight makes: of rows, added to a base, and its sigmoid."""
-    return [*chosen.of(x), *chosen.plus(x, [base.clone()]), *chosen.sigmoid(x)]
+    return [*chosen.of(x), *chosen.plus(x, [taken(chosen, base)]), *chosen.sigmoid(x)]
+
+
+def taken(chosen: Product, base: torch.Tensor) -> torch.Tensor:
+    """A copy of a base in the type in which a product makes and takes bases."""
+    (like, *_) = chosen.bases(torch.ones(1, 24))
+    return base.clone().to(like.dtype)
 
 
 @pytest.mark.parametrize("n_rows", [1, 37, 600])
@@ -63,7 +69,11 @@ def test_several_weights_are_as_each_alone(precision: str) -> None:
         *(tuple(m * (k + 1) for m in matrices()[1:]) for k in range(3)), strict=True
     )
     together = product(weights, biases, precision)
-    made = together.of(x), together.plus(x, [b.clone() for b in bases]), together.sigmoid(x)
+    made = (
+        together.of(x),
+        together.plus(x, [taken(together, b) for b in bases]),
+        together.sigmoid(x),
+    )
     for k, (weight, bias, base) in enumerate(zip(weights, biases, bases, strict=True)):
         alone = all_ways(product([weight], [bias], precision), x, base)
         for one, other in zip((results[k] for results in made), alone, strict=True):
@@ -99,7 +109,7 @@ def test_weights_and_biases_stay_as_they_are(precision: str) -> None:
     x, weight, bias, base = matrices()
     chosen = product([weight, weight], [bias, bias], precision)
     for _ in range(2):
-        for made in (*chosen.of(x), *chosen.plus(x, [base.clone(), base.clone()])):
+        for made in (*chosen.of(x), *chosen.plus(x, [taken(chosen, base), taken(chosen, base)])):
             made.fill_(9)
         chosen.sigmoid(x)
     for one, other in zip((x, weight, bias, base), matrices(), strict=True):
@@ -140,12 +150,15 @@ def test_int8_has_twice_the_levels_where_nothing_is_negative() -> None:
 
 @pytest.mark.usefixtures("packing")
 def test_bf16_rounds_rows_weight_and_product() -> None:
-    """Without it a sum would be rounded where only its terms are to be."""
+    """Without it terms of the sum would be rounded, or its sigmoid."""
     x, weight, bias, base = matrices()
-    rounded = (x.bfloat16().double() @ weight.T.bfloat16().double()).numpy()
-    of, plus, sigmoid = all_ways(product([weight], [bias], "bf16"), x, base)
-    np.testing.assert_allclose(of - bias, rounded, rtol=2**-8, atol=1e-4)
-    np.testing.assert_allclose(plus - base, rounded, rtol=2**-8, atol=1e-4)
+    bias, base = bias.bfloat16().float(), base.bfloat16().float()
+    exact = x.bfloat16().double() @ weight.T.bfloat16().double()
+    chosen = product([weight], [bias], "bf16")
+    of, plus, sigmoid = all_ways(chosen, x, base)
+    np.testing.assert_allclose(of, exact + bias, rtol=2**-8, atol=1e-4)
+    np.testing.assert_allclose(plus, exact + base, rtol=2**-8, atol=1e-4)
+    assert torch.equal(of, chosen.bases(x)[0].float())
     torch.testing.assert_close(sigmoid, of.sigmoid())
 
 
