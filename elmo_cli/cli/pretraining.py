@@ -39,7 +39,7 @@ _LINE_EVERY_S = 15.0
 _SIZES = frozenset(("options", "cell", "projection", "filters"))
 _TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
 _TEXT = (*LISTS, *READING, "text_tokens", "heldout_tokens", "treebank")
-_BEGUN_WITH = {"source", *_TYPES}  # what a run that goes on has done already
+_BEGUN_WITH = {"source", *_TYPES, *_SIZES}  # what a run that goes on has done already
 
 
 def pretrain_command(ctx: click.Context) -> None:
@@ -56,7 +56,7 @@ def pretrain_command(ctx: click.Context) -> None:
     named = _with_recipe(ctx, texts_needed=not is_kept)
     start = _start(ctx, named)
     if not given["texts"]:
-        raise UsageError("no TEXT is given", "`elmo pretrain TEXT… -o DIR`, or `texts` in a recipe")
+        raise _no_text(ctx)
     files = None if is_kept else _files(ctx)
     names = {field.name for field in fields(TrainSettings)}
     settings = TrainSettings(**{name: value for name, value in given.items() if name in names})
@@ -149,32 +149,51 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
     named = {name for name in given if is_given(ctx, name)}
     data = Path(given["data"]) if given["data"] else None
     own = Path(given["output"]) / FILE_NAME
+    goes_on = given["resume"] and own.exists()
     if given["recipe"]:
         named |= take_recipe(ctx, Path(given["recipe"]), data, texts_needed=texts_needed)
-    elif given["resume"] and own.exists():
+    elif goes_on:
         named |= take_recipe(ctx, own, data, texts_needed=texts_needed)
-        known = list(recipe_parameters(ctx))
-        begun = read_recipe(own, known, data=data, texts_needed=texts_needed)
-        _refuse_other_beginning(ctx, begun)
     elif data is not None:
         raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
+    if goes_on:
+        known = list(recipe_parameters(ctx))
+        begun = read_recipe(own, known, data=data, texts_needed=False)
+        _refuse_other_beginning(ctx, begun, named)
     return named
 
 
-def _refuse_other_beginning(ctx: click.Context, begun: dict[str, Any]) -> None:
-    """Refuse, for a run that goes on, another vocabulary or model than the one it began with."""
+def _no_text(ctx: click.Context) -> UsageError:
+    folder = Path(ctx.params["output"])
+    if ctx.params["resume"] and not (folder / FILE_NAME).exists():
+        return UsageError(
+            f"{folder}: has no {FILE_NAME}, which holds the settings and texts of its run",
+            "`--recipe FILE` or options and TEXT name them",
+        )
+    return UsageError("no TEXT is given", "`elmo pretrain TEXT… -o DIR`, or `texts` in a recipe")
+
+
+def _refuse_other_beginning(ctx: click.Context, begun: dict[str, Any], named: set[str]) -> None:
+    """Refuse, for a run that goes on, another vocabulary, model or size than it began with."""
     for parameter in ctx.command.params:
-        if parameter.name not in _BEGUN_WITH or not is_given(ctx, parameter.name):
+        if parameter.name not in _BEGUN_WITH or parameter.name not in named:
             continue
         name, now = long_name(parameter), ctx.params[parameter.name]
         then = begun.get(name)
-        if now != then and not (
-            isinstance(then, str) and os.path.realpath(now) == os.path.realpath(then)
+        if now == then or (
+            isinstance(now, str)
+            and isinstance(then, str)
+            and os.path.realpath(now) == os.path.realpath(then)
         ):
-            raise UsageError(
-                f"--{name} {now}: the run began with {'none' if then is None else then}",
-                f"leave out `--{name}`, or begin another run: `-o` names a new folder",
-            )
+            continue
+        if is_given(ctx, parameter.name):
+            what, left_out = f"--{name} {now}", name
+        else:
+            what, left_out = f"{ctx.params['recipe']}: `{name}` {now}", "recipe"
+        raise UsageError(
+            f"{what}: the run began with {'none' if then is None else then}",
+            f"leave out `--{left_out}`, or begin another run: `-o` names a new folder",
+        )
 
 
 def _recipe(ctx: click.Context) -> Recipe:

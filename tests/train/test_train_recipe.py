@@ -102,11 +102,45 @@ def test_a_run_that_goes_on_has_begun_with_its_vocabulary(home: Path) -> None:
     run(*texts, "--threads", 1, "-o", home / "one", "--max-steps", 2)
     before = (home / "one/recipe.json").read_text()
     again = ("-o", home / "one", "--resume", "--max-steps", 4)
-    for other in (("--vocabulary", home / "w.txt"), ("--min-count", 2), ("--from", "elmo-en")):
+    others = (
+        ("--vocabulary", home / "w.txt"),
+        ("--min-count", 2),
+        ("--from", "elmo-en"),
+        ("--cell", 16),
+        ("--options", home / "one/options.json"),
+    )
+    for other in others:
         with pytest.raises(UsageError, match=f"{other[0]} .*: the run began with"):
             run(*again, *other)
     assert (home / "one/recipe.json").read_text() == before
     assert json.loads(run(*again, *own, "--json").stdout)["steps"] == 4
+
+
+def test_a_recipe_of_other_sizes_is_not_taken_by_a_run_that_goes_on(home: Path) -> None:
+    """Without it that recipe would stand beside weights of the sizes before."""
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    before = (home / "one/recipe.json").read_text()
+    (home / "other.json").write_text(json.dumps({**RECIPE, "cell": 16, "max-steps": 8}))
+    (home / "same.json").write_text(json.dumps({**RECIPE, "log-steps": 3, "max-steps": 8}))
+    again = ("-o", home / "one", "--resume", "--json", "--recipe")
+    with pytest.raises(
+        UsageError, match=r"other\.json: `cell` 16: the run began with 24"
+    ) as caught:
+        run(*again, home / "other.json")
+    assert "leave out `--recipe`" in caught.value.hint
+    assert (home / "one/recipe.json").read_text() == before
+    assert json.loads(run(*again, home / "same.json").stdout)["steps"] == 8
+
+
+def test_a_run_without_its_recipe_is_told_so(home: Path) -> None:
+    """Without it `--resume` would ask for a text, though the folder keeps its own."""
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    (home / "one/recipe.json").unlink()
+    with pytest.raises(UsageError, match=r"one: has no recipe\.json") as caught:
+        run("-o", home / "one", "--resume")
+    assert "--recipe FILE" in caught.value.hint
+    result = run("-o", home / "one", "--resume", "--recipe", home / "recipe.json", "--json")
+    assert json.loads(result.stdout)["steps"] == 4
 
 
 def test_options_that_contradict_each_other(home: Path) -> None:
