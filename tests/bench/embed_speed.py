@@ -281,7 +281,8 @@ class Timed:
     """An engine that adds up the time of its two halves."""
 
     def __init__(self, engine: Any, device: torch.device) -> None:
-        self.engine, self.options, self.device = engine, engine.options, device
+        self.engine, self.options, self.pads = engine, engine.options, engine.pads
+        self.device = device
         self.types_s = self.lstm_s = 0.0
 
     def token_vectors(self, types: Any) -> Any:
