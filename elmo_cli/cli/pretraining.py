@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -18,9 +17,9 @@ from elmo_cli.cli.recipes import (
     effective_settings,
     is_given,
     long_name,
-    recipe_parameters,
     take_recipe,
 )
+from elmo_cli.cli.resuming import SIZES, TYPES, as_begun
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import set_threads
@@ -28,7 +27,7 @@ from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
-from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe, read_recipe
+from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe
 from elmo_cli.train.run import FILTERS, Start, pretrain
 from elmo_cli.train.run_folder import keeps_text, refuse_no_run
 from elmo_cli.train.settings import TrainSettings
@@ -36,10 +35,7 @@ from elmo_cli.train.team import Team, joined_team
 from elmo_cli.train.training_text import TextFiles
 
 _LINE_EVERY_S = 15.0
-_SIZES = frozenset(("options", "cell", "projection", "filters"))
-_TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
 _TEXT = (*LISTS, *READING, "text_tokens", "heldout_tokens", "treebank")
-_BEGUN_WITH = {"source", *_TYPES, *_SIZES}  # what a run that goes on has done already
 
 
 def pretrain_command(ctx: click.Context) -> None:
@@ -149,17 +145,14 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
     named = {name for name in given if is_given(ctx, name)}
     data = Path(given["data"]) if given["data"] else None
     own = Path(given["output"]) / FILE_NAME
-    goes_on = given["resume"] and own.exists()
     if given["recipe"]:
         named |= take_recipe(ctx, Path(given["recipe"]), data, texts_needed=texts_needed)
-    elif goes_on:
+    elif given["resume"] and own.exists():
         named |= take_recipe(ctx, own, data, texts_needed=texts_needed)
     elif data is not None:
         raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
-    if goes_on:
-        known = list(recipe_parameters(ctx))
-        begun = read_recipe(own, known, data=data, texts_needed=False)
-        _refuse_other_beginning(ctx, begun, named)
+    if given["resume"]:
+        as_begun(ctx, named)
     return named
 
 
@@ -173,51 +166,30 @@ def _no_text(ctx: click.Context) -> UsageError:
     return UsageError("no TEXT is given", "`elmo pretrain TEXT… -o DIR`, or `texts` in a recipe")
 
 
-def _refuse_other_beginning(ctx: click.Context, begun: dict[str, Any], named: set[str]) -> None:
-    """Refuse, for a run that goes on, another vocabulary, model or size than it began with."""
-    for parameter in ctx.command.params:
-        if parameter.name not in _BEGUN_WITH or parameter.name not in named:
-            continue
-        name, now = long_name(parameter), ctx.params[parameter.name]
-        then = begun.get(name)
-        if now == then or (
-            isinstance(now, str)
-            and isinstance(then, str)
-            and os.path.realpath(now) == os.path.realpath(then)
-        ):
-            continue
-        if is_given(ctx, parameter.name):
-            what, left_out = f"--{name} {now}", name
-        else:
-            what, left_out = f"{ctx.params['recipe']}: `{name}` {now}", "recipe"
-        raise UsageError(
-            f"{what}: the run began with {'none' if then is None else then}",
-            f"leave out `--{left_out}`, or begin another run: `-o` names a new folder",
-        )
-
-
 def _recipe(ctx: click.Context) -> Recipe:
     given, without = ctx.params, set()
     if given["source"]:
-        without = {*_SIZES, *_TYPES}
+        without = {*SIZES, *TYPES}
     elif given["options"]:
-        without = {*_SIZES} - {"options"}
+        without = {*SIZES} - {"options"}
     if given["vocabulary"]:
-        without |= {*_TYPES} - {"vocabulary"}
+        without |= {*TYPES} - {"vocabulary"}
     data = Path(given["data"]) if given["data"] else None
     return Recipe(effective_settings(ctx, without=without), data)
 
 
 def _start(ctx: click.Context, named: set[str]) -> Start:
     given = ctx.params
+    if given["resume"]:
+        return Start(model=given["source"])  # its sizes and types stand in its folder
     if given["source"]:
         for parameter in ctx.command.params:
-            if parameter.name in _SIZES | _TYPES and parameter.name in named:
+            if parameter.name in SIZES | TYPES and parameter.name in named:
                 raise UsageError(
                     f"--{long_name(parameter)}: has no meaning with `--from {given['source']}`",
                     "sizes and vocabulary are those of that model",
                 )
-    for name, others in (("options", _SIZES), ("vocabulary", _TYPES)):
+    for name, others in (("options", SIZES), ("vocabulary", TYPES)):
         for parameter in ctx.command.params if given[name] else ():
             if parameter.name in others - {name} and is_given(ctx, parameter.name):
                 raise UsageError(
@@ -225,7 +197,7 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
                     "leave out one of them",
                 )
     return Start(
-        options=_options(given, {name for name in _SIZES if is_given(ctx, name)}),
+        options=_options(given),
         model=given["source"],
         vocabulary=Path(given["vocabulary"]) if given["vocabulary"] else None,
         max_types=given["vocabulary_size"],
@@ -233,9 +205,9 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
     )
 
 
-def _options(given: dict[str, Any], named: set[str]) -> Options | None:
-    """The sizes; None where those of another model or of the run itself are to be taken."""
-    if given["source"] or (given["resume"] and not named):
+def _options(given: dict[str, Any]) -> Options | None:
+    """The sizes; None where those of another model are to be taken."""
+    if given["source"]:
         return None
     if given["options"]:
         return Options.from_file(given["options"])

@@ -32,6 +32,9 @@ RECIPE: dict[str, Any] = {
 }
 
 
+BEGINNING = ("cell", "projection", "min-count")  # what is settled when a run has begun
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A folder with texts, and a recipe in a folder of its own below."""
@@ -107,13 +110,18 @@ def test_a_run_that_goes_on_has_begun_with_its_vocabulary(home: Path) -> None:
         ("--min-count", 2),
         ("--from", "elmo-en"),
         ("--cell", 16),
-        ("--options", home / "one/options.json"),
+        ("--options", home / "other.json"),
+        ("--filters", "small"),
     )
+    options = json.loads((home / "one/options.json").read_text())
+    options["lstm"]["projection_dim"] = 8
+    (home / "other.json").write_text(json.dumps(options))
     for other in others:
         with pytest.raises(UsageError, match=f"{other[0]} .*: the run began with"):
             run(*again, *other)
     assert (home / "one/recipe.json").read_text() == before
-    assert json.loads(run(*again, *own, "--json").stdout)["steps"] == 4
+    same = (*own, "--options", home / "one/options.json", "--cell", 8)
+    assert json.loads(run(*again, *same, "--json").stdout)["steps"] == 4
 
 
 def test_a_recipe_of_other_sizes_is_not_taken_by_a_run_that_goes_on(home: Path) -> None:
@@ -132,15 +140,63 @@ def test_a_recipe_of_other_sizes_is_not_taken_by_a_run_that_goes_on(home: Path) 
     assert json.loads(run(*again, home / "same.json").stdout)["steps"] == 8
 
 
+def test_a_recipe_without_sizes_leaves_those_of_the_run_in_its_recipe(home: Path) -> None:
+    """Without it the defaults would stand there, beside weights of other sizes."""
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    begun = json.loads((home / "one/recipe.json").read_text())
+    named = {name: RECIPE[name] for name in RECIPE if name not in BEGINNING}
+    (home / "bare.json").write_text(json.dumps({**named, "max-steps": 6}))
+    run("-o", home / "one", "--resume", "--recipe", home / "bare.json")
+    assert json.loads((home / "one/recipe.json").read_text()) == {**begun, "max-steps": 6}
+    run("-o", home / "one", "--resume", "--recipe", home / "recipe.json", "--max-steps", 7)
+    assert json.loads((home / "one/recipe.json").read_text()) == {**begun, "max-steps": 7}
+
+
 def test_a_run_without_its_recipe_is_told_so(home: Path) -> None:
     """Without it `--resume` would ask for a text, though the folder keeps its own."""
     run("--recipe", home / "recipe.json", "-o", home / "one")
-    (home / "one/recipe.json").unlink()
+    own = home / "one/recipe.json"
+    own.unlink()
     with pytest.raises(UsageError, match=r"one: has no recipe\.json") as caught:
         run("-o", home / "one", "--resume")
     assert "--recipe FILE" in caught.value.hint
-    result = run("-o", home / "one", "--resume", "--recipe", home / "recipe.json", "--json")
-    assert json.loads(result.stdout)["steps"] == 4
+    named = {name: RECIPE[name] for name in RECIPE if name not in BEGINNING}
+    (home / "bare.json").write_text(json.dumps({**named, "max-steps": 6}))
+    run("-o", home / "one", "--resume", "--recipe", home / "bare.json")
+    left = json.loads(own.read_text())
+    assert (left["options"], left["vocabulary"]) == ("options.json", "vocab.txt")
+    assert not {"cell", "projection", "min-count"} & set(left)
+    result = run("-o", home / "one", "--resume", "--max-steps", 8, "--json")
+    assert json.loads(result.stdout)["steps"] == 8
+    assert json.loads(own.read_text()) == {**left, "max-steps": 8}
+
+
+def test_a_recipe_that_is_damaged_can_be_replaced(home: Path) -> None:
+    """Without it the run could not be gone on with, or only by another set of settings."""
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    own = home / "one/recipe.json"
+    own.write_text("{")
+    again = ("-o", home / "one", "--resume", "--recipe", home / "recipe.json", "--max-steps", 6)
+    with pytest.raises(UsageError, match=r"one/recipe\.json: not JSON") as caught:
+        run(*again)
+    assert caught.value.hint == f"remove {own}: `--recipe` takes its place"
+    own.unlink()
+    assert json.loads(run(*again, "--json").stdout)["steps"] == 6
+
+
+def test_the_same_vocabulary_may_be_named_from_another_folder(home: Path) -> None:
+    """A recipe travels: its names are relative to itself, or to the folder of `--data`."""
+    (home / "v.txt").write_text("<S>\n</S>\n<UNK>\nthe\ncat\n")
+    recipe = {name: RECIPE[name] for name in RECIPE if name != "min-count"}
+    (home / "v.json").write_text(json.dumps({**recipe, "vocabulary": "v.txt"}))
+    (home / "below").mkdir()
+    (home / "below/v.json").write_text(json.dumps({**recipe, "vocabulary": "v.txt"}))
+    run("--recipe", home / "v.json", "-o", home / "one")
+    again = ("--recipe", home / "below/v.json", "--data", home, "--max-steps", 6, "--json")
+    assert json.loads(run("-o", home / "one", "--resume", *again).stdout)["steps"] == 6
+    assert json.loads((home / "one/recipe.json").read_text())["vocabulary"] == "v.txt"
+    again = ("--data", home, "--max-steps", 8, "--json")
+    assert json.loads(run("-o", home / "one", "--resume", *again).stdout)["steps"] == 8
 
 
 def test_options_that_contradict_each_other(home: Path) -> None:

@@ -1,0 +1,112 @@
+"""What a run that goes on has done already, and what its recipe goes on to say of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli.recipes import is_given, recipe_parameters
+from elmo_cli.errors import UsageError
+from elmo_cli.model.options import Options
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME
+from elmo_cli.train.recipe import FILE_NAME, read_recipe
+from elmo_cli.train.run import FILTERS
+
+SIZES = frozenset(("options", "cell", "projection", "filters"))
+TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
+_BEGINNING = frozenset(("source", *SIZES, *TYPES))
+
+
+def as_begun(ctx: click.Context, named: set[str]) -> None:
+    """Refuse, for a run that goes on, another beginning than it had, and put into `ctx.params` the
+    one that it had: whatever recipe is given now, its own says what its weights are made of.
+
+    Args:
+        named: the parameters that the command line or a recipe gives.
+    Raises:
+        UsageError: other sizes, another vocabulary or model; its own recipe can't be read.
+    """
+    folder = Path(ctx.params["output"])
+    begun = _own_recipe(ctx, folder)
+    parameters = {
+        str(parameter.name): (name, parameter) for name, parameter in recipe_parameters(ctx).items()
+    }
+    for key in sorted(named & _BEGINNING):
+        now, (name, _) = ctx.params[key], parameters[key]
+        began_with = None if now is None else _otherwise(key, name, now, folder, begun)
+        if began_with is not None:
+            own = is_given(ctx, key)
+            what = f"--{name} {now}" if own else f"{ctx.params['recipe']}: `{name}` {now}"
+            raise UsageError(
+                f"{what}: the run began with {began_with}",
+                f"leave out `--{name if own else 'recipe'}`, or begin another run: "
+                "`-o` names a new folder",
+            )
+    for key in _BEGINNING:
+        if begun:
+            ctx.params[key] = _there([recipe.get(parameters[key][0]) for recipe in begun])
+        elif key != "source":
+            ctx.params[key] = None
+    if not (begun or ctx.params["source"]):
+        ctx.params["options"] = str(folder / OPTIONS_NAME)
+        ctx.params["vocabulary"] = str(folder / VOCABULARY_NAME)
+
+
+def _own_recipe(ctx: click.Context, folder: Path) -> list[dict[str, Any]]:
+    """The run's recipe, with names relative to `--data` first and to its folder next, as it may
+    have been written either way; empty if it has none."""
+    path, data = folder / FILE_NAME, ctx.params["data"]
+    if not path.exists():
+        return []
+    known = list(recipe_parameters(ctx))
+    try:
+        return [
+            read_recipe(path, known, data=home, texts_needed=False)
+            for home in ([Path(data), None] if data else [None])
+        ]
+    except UsageError as error:
+        if not ctx.params["recipe"]:
+            raise
+        hint = f"remove {path}: `--recipe` takes its place"
+        raise UsageError(error.message, hint) from None
+
+
+def _otherwise(
+    key: str, name: str, now: Any, folder: Path, begun: list[dict[str, Any]]
+) -> str | None:
+    """What the run began with in place of a setting, None if it is the same or not known."""
+    if key in SIZES:
+        return _other_size(key, now, Options.from_file(folder / OPTIONS_NAME))
+    if key == "vocabulary":
+        own = Vocabulary.read(folder / VOCABULARY_NAME)
+        return None if Vocabulary.read(Path(now)).types == own.types else "other types"
+    if not begun:
+        return None
+    then = [recipe.get(name) for recipe in begun]
+    if now in then or (
+        key == "source"
+        and any(one and os.path.realpath(one) == os.path.realpath(now) for one in then)
+    ):
+        return None
+    if then[0] is not None:
+        return str(then[0])
+    made_of = next((other for other in ("from", "vocabulary") if other in begun[0]), None)
+    return f"`--{made_of} {begun[0][made_of]}`" if made_of else "weights of its own"
+
+
+def _there(values: list[Any]) -> Any:
+    """The first that is the name of a file, if one is."""
+    return next((one for one in values if isinstance(one, str) and os.path.exists(one)), values[0])
+
+
+def _other_size(key: str, now: Any, own: Options) -> str | None:
+    if key == "options":
+        return None if Options.from_file(now) == own else "other sizes"
+    if key == "filters":
+        return None if FILTERS[now] == own.filters else "other filters"
+    then = own.cell if key == "cell" else own.projection
+    return None if now == then else str(then)
