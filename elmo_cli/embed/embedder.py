@@ -30,7 +30,7 @@ from elmo_cli.text.settings import InputSettings
 # Of a batch, where the state is free: rows, or fewer where a gate would have more values, for which
 # a processor's cache has no room.
 _ROWS, _GATE_VALUES = 512, 1 << 20
-_BATCH_TOKENS = 24_576  # of a batch, where the state is free
+_BATCH_TOKENS = 24_576  # of such a batch, borders too, and padding where the engine pads
 
 
 class Embedder:
@@ -92,7 +92,7 @@ class Embedder:
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         # A carried state needs all layers, whatever goes out.
         self._highest = self.output.highest if state in ("zero", "warm") else None
-        self._parts = Parts(self.device)
+        self._parts = Parts(self.device, padded=self.engine.pads)
 
     def embed(self, tokens: Sequence[str]) -> Array:
         """The array of one sentence by itself, from the zero or the warm state.

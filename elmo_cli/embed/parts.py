@@ -22,11 +22,12 @@ class Parts:
 
     Args:
         device: where they are computed.
+        padded: whether rows take the room of the longest.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._most = math.inf  # rows times longest row of a batch that may fit
+    def __init__(self, device: torch.device, *, padded: bool) -> None:
+        self._device, self._padded = device, padded
+        self._most = math.inf  # tokens of a batch that may fit
 
     def run(
         self, batch: Batch, compute: Callable[[slice], Result], sentences: Sequence[Sentence]
@@ -55,14 +56,12 @@ class Parts:
                         raise out_of_memory(error, first, self._device) from error
                     if self._device.type == "cuda":
                         torch.cuda.empty_cache()
-                    self._most = n_rows * int(part.lengths.max()) // 2
+                    self._most = part.tokens(padded=self._padded) // 2
             stop = start + n_rows // 2
         return parts
 
     def _fits(self, batch: Batch) -> bool:
-        return self._device.type == "cpu" or (
-            len(batch.rows) * int(batch.lengths.max()) <= self._most
-        )
+        return self._device.type == "cpu" or batch.tokens(padded=self._padded) <= self._most
 
 
 def joined(parts: Sequence[Tensor], dim: int) -> Tensor:

@@ -18,7 +18,7 @@ class Engine(Protocol):
 
     Attributes:
         options: of its biLM.
-        pads: whether the rows of a batch take the room and the time of the longest.
+        pads: whether each row of a batch takes the time of the longest, and as much memory.
     """
 
     options: Options

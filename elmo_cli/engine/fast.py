@@ -37,7 +37,7 @@ class FastEngine:
     Args:
         bilm: the model; its weights move to the device.
         device: where to compute.
-        precision: of the highways' and LSTMs' products, see `products`; all else is float32.
+        precision: of the highways' and LSTMs' products, see `products`.
     """
 
     pads = False

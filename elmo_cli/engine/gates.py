@@ -33,7 +33,8 @@ class FirstGates:
     def __init__(self, layer: ProjectedLSTM, precision: str) -> None:
         self._of_x = product(_weights(layer.input.weight), _biases(layer), precision)
         self._of_h = product(_weights(layer.recurrent.weight), None, precision)
-        self._bytes = layer.input.weight[:, 0].nbytes  # of the gates of a type
+        one = layer.input.weight.new_zeros(1, layer.input.weight.shape[1])
+        self._bytes = sum(gate.nbytes for gate in self._of_x.bases(one))  # of the gates of a type
 
     def reading(self, x: Tensor, numbers: Tensor) -> OfPlaces:
         """The gates of a batch.

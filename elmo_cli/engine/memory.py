@@ -15,11 +15,13 @@ def keep_freed_memory() -> bool:
 
     A batch, or a step of training, makes and frees arrays of megabytes. Given back each time, their
     pages are zeroed anew by the system at each first touch. An array larger than `_LARGEST_KEPT`
-    goes back all the same. And all threads take from one place: those of their own, which glibc
-    gives to threads, are of 64 MB, go back when they are empty, and don't share what they keep.
+    goes back all the same. And threads that begin later take from the place of all: those of their
+    own, which glibc gives them otherwise, are of 64 MB, go back when they are empty, and don't
+    share what they keep. (So this comes first: where threads have such places already, new ones
+    take these over.)
 
     Returns:
-        Whether the C library took it; other libraries than glibc do not have these settings.
+        Whether the C library took the settings; others than glibc do not have them.
     """
     if not sys.platform.startswith("linux"):
         return False

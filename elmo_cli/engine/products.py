@@ -1,6 +1,7 @@
 """Products of rows with weights, in float32, bfloat16 or int8.
 
-What goes in and comes out is float32 in each of them. A weight is (n_out, n_in), as the model has
+What goes in and comes out is float32 in each of them; only `bases` are of a type of their own. A
+weight is (n_out, n_in), as the model has
 it; a product has several of them, the gates of a layer say, and a result for each: an array of all
 gates of a batch would be too large for the processor's cache, and for what the allocator keeps.
 Weights on a processor are packed, see `packed`.
@@ -31,11 +32,12 @@ class Product(Protocol):
         """x @ weight.T + bias, (row, n_out) each, to be changed in place if need be."""
 
     def bases(self, x: Tensor) -> list[Tensor]:
-        """What `of` makes, as `plus` of the same precision takes it."""
+        """What `of` makes, in the type in which `plus` of the same precision takes it."""
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
-        """base + x @ weight.T for a base of each weight; bases may be written over. They are taken
-        one after the other, so that those which are made as they are taken are not all there."""
+        """base + x @ weight.T for a base of each weight, see `bases`; they may be written over.
+        They are taken one after the other, so that those which are made as they are taken are not
+        all there."""
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """The sigmoid of what `of` makes."""

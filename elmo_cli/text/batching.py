@@ -11,6 +11,7 @@ import numpy.typing as npt
 from elmo_cli.text.characters import BEGIN, END
 
 Ids = npt.NDArray[np.int64]
+_SPARSE = 16  # where nothing is padded, some numbers are still laid out by row and step
 
 
 class Types:
@@ -51,6 +52,11 @@ class Batch:
         """Tokens of each row with its borders, (batch,)."""
         return np.array([len(row) for row in self.rows], np.int64)
 
+    def tokens(self, *, padded: bool) -> int:
+        """Tokens of all rows, borders too; where they are padded, all are of the longest length."""
+        lengths = self.lengths
+        return int(len(lengths) * lengths.max() if padded else lengths.sum())
+
     def part(self, rows: slice) -> Batch:
         """Some of the rows, as a batch of its own."""
         return Batch(self.rows[rows], self.positions[rows])
@@ -65,7 +71,8 @@ def batches_by_length(
         rows: type numbers of each sentence.
         batch_size: rows of a batch at most.
         batch_tokens: tokens of a batch at most, borders too; a single row may be longer.
-        padded: whether rows count as if they were as long as the longest of the batch.
+        padded: whether rows count as if they were as long as the longest of the batch; if not, the
+            longest may be so long that they would be `_SPARSE` times as many.
     Returns:
         Batches that hold each row once; within a batch rows go from long to short.
     """
@@ -74,7 +81,9 @@ def batches_by_length(
     batches = []
     while len(order):
         ordered = lengths[order[:batch_size]]
-        tokens = ordered[0] * np.arange(1, 1 + len(ordered)) if padded else np.cumsum(ordered)
+        tokens = ordered[0] * np.arange(1, 1 + len(ordered))
+        if not padded:
+            tokens = np.maximum(np.cumsum(ordered), tokens // _SPARSE)
         size = max(1, int(np.searchsorted(tokens, batch_tokens, "right")))
         positions, order = order[:size], order[size:]
         batches.append(Batch(tuple(rows[p] for p in positions), positions))

@@ -249,12 +249,26 @@ def test_on_a_gpu_the_size_that_failed_is_not_tried_again(
     embedder = embedder_of(tiny_bilm, batch_size=16)
     expected, _ = embedder.embed_batch(given)
     # Any device but the CPU; the engine stays where it is.
-    embedder._parts = Parts(torch.device("mps"))
+    embedder._parts = Parts(torch.device("mps"), padded=False)
     small = SmallMemory(embedder.engine, 4)
     embedder.engine = small
     arrays, _ = embedder.embed_batch(given)
     close(arrays, expected)
     assert [n for n in small.tried if n > 4] == [16, 8]
+
+
+@pytest.mark.parametrize(("engine", "rows"), [("fast", [9]), ("plain", [3, 6])])
+def test_padding_counts_where_the_engine_pads(
+    engine: str, rows: list[int], tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a long sentence would make the plain engine's batches as many times as large."""
+    monkeypatch.setattr("elmo_cli.embed.embedder._BATCH_TOKENS", 60)
+    given = [["a"] * 18, *[["b", "c"]] * 8]  # with borders 20, and 4 each
+    embedder = embedder_of(tiny_bilm, engine=engine)
+    ample = SmallMemory(embedder.engine, 100)
+    embedder.engine = ample
+    embedder.embed_batch(given)
+    assert ample.tried == rows
 
 
 def test_a_single_sentence_that_does_not_fit_is_named(tiny_bilm: BiLM) -> None:

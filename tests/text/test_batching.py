@@ -53,3 +53,22 @@ def test_where_rows_are_padded_they_count_as_the_longest() -> None:
     assert lengths(cut(batch_tokens=36, padded=True)) == [
         [40], [40], [12, 9, 7], [7, 5, 3, 3, 3],
     ]  # fmt: skip
+
+
+def test_where_nothing_is_padded_a_row_may_be_far_longer_but_not_at_any_length() -> None:
+    """Without it numbers that are laid out by row and step would take a gigabyte."""
+    rows = [np.full(length, 0) for length in [1000, *[2] * 99]]
+    batches = batches_by_length(rows, batch_size=100, batch_tokens=2000, padded=False)
+    assert [len(batch.rows) for batch in batches] == [32, 68]  # 32 rows of 1,000 are 16 times 2,000
+
+
+def test_tokens_with_and_without_padding() -> None:
+    """Without it a memory that ended would be measured in something else than batches are."""
+    (batch,) = cut()
+    assert batch.tokens(padded=False) == sum(LENGTHS)
+    assert batch.tokens(padded=True) == 40 * len(LENGTHS)
+
+
+def test_no_rows_are_no_batch() -> None:
+    """Without it a block of empty sentences would end the run."""
+    assert batches_by_length([], batch_size=3, batch_tokens=9, padded=False) == []
