@@ -51,6 +51,7 @@ class BiLM(nn.Module):
         options: the sizes.
         name: what the model is called in messages.
         sha256: hash of its files, "" for a model that was never in a file.
+        files: what it was read from, so that nothing writes there.
         warm: the state that sentences may start from (one row), None when none is stored.
 
     Source: Peters et al. 2018, 3.1 and 3.4.
@@ -64,6 +65,7 @@ class BiLM(nn.Module):
         self.backward_lm = DirectionLM(options)
         self.name = ""
         self.sha256 = ""
+        self.files: tuple[str, ...] = ()
         self.warm: State | None = None
 
     def token_vectors(self, ids: Tensor) -> Tensor:

@@ -45,6 +45,12 @@ class ModelFiles:
     card: Path | None = None
     origin: str = "path"
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files that there are."""
+        files = (self.options, self.weights, self.softmax, self.vocabulary, self.warm_state)
+        return tuple(path for path in (*files, self.card) if path is not None)
+
     @cached_property
     def weights_sha256(self) -> str:
         """The sha256 of the weight file, as `sha256sum` prints it."""

@@ -59,6 +59,7 @@ def load(
 
     bilm = read_bilm(files.options, files.weights)
     bilm.name, bilm.sha256 = files.name, files.sha256
+    bilm.files = tuple(map(str, files.paths))
     if files.warm_state is not None:
         bilm.warm = read_state(files.warm_state, bilm.options)
     return bilm

@@ -19,6 +19,7 @@ from elmo_cli.engine.contract import Engine
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
+from elmo_cli.pretrained.load import load
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.text.batching import Batch
 from elmo_cli.text.sentence import Sentence
@@ -180,6 +181,18 @@ def test_write_spares_what_it_reads(tiny_bilm: BiLM, golden: Path, tmp_path: Pat
     with pytest.raises(UsageError, match="is one of the inputs"):
         embedder_of(tiny_bilm).write(text, text, overwrite=True)
     assert text.read_bytes() == before
+
+
+def test_write_spares_the_model(tiny: Path, golden: Path, tmp_path: Path) -> None:
+    """Without it the file could take the place of the weights that it was made with."""
+    for name in ("options.json", "weights.hdf5"):
+        (tmp_path / name).write_bytes((tiny / name).read_bytes())
+    weights = tmp_path / "weights.hdf5"
+    before = weights.read_bytes()
+    embedder = embedder_of(load(tmp_path))
+    with pytest.raises(UsageError, match=r"weights\.hdf5: is a file of the model"):
+        embedder.write(golden / "sentences.txt", weights, overwrite=True)
+    assert weights.read_bytes() == before
 
 
 def test_write_takes_a_shard_as_the_command_does(
