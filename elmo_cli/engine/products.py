@@ -1,10 +1,9 @@
 """Products of rows with weights, in float32, bfloat16 or int8.
 
 What goes in and comes out is float32 in each of them; only `bases` are of a type of their own. A
-weight is (n_out, n_in), as the model has
-it; a product has several of them, the gates of a layer say, and a result for each: an array of all
-gates of a batch would be too large for the processor's cache, and for what the allocator keeps.
-Weights on a processor are packed, see `packed`.
+weight is (n_out, n_in), as the model has it; a product has several of them, the gates of a layer
+say, and a result for each: an array of all gates of a batch would be too large for the processor's
+cache, and for what the allocator keeps. Weights on a processor are packed, see `packed`.
 """
 
 from __future__ import annotations
