@@ -79,11 +79,11 @@ def _otherwise(
     key: str, name: str, now: Any, folder: Path, begun: list[dict[str, Any]]
 ) -> str | None:
     """What the run began with in place of a setting, None if it is the same or not known."""
-    if key in SIZES:
-        return _other_size(key, now, Options.from_file(folder / OPTIONS_NAME))
-    if key == "vocabulary":
-        own = Vocabulary.read(folder / VOCABULARY_NAME)
-        return None if Vocabulary.read(Path(now)).types == own.types else "other types"
+    if key in SIZES and (path := folder / OPTIONS_NAME).exists():
+        return _other_size(key, now, Options.from_file(path))
+    if key == "vocabulary" and (path := folder / VOCABULARY_NAME).exists():
+        same = Vocabulary.read(Path(now)).types == Vocabulary.read(path).types
+        return None if same else "other types"
     if not begun:
         return None
     then = [recipe.get(name) for recipe in begun]

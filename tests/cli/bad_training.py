@@ -135,11 +135,12 @@ TRAINING = [
     ),
     bad(
         "checkpoint damaged",
-        f"{PRETRAIN} --resume",
+        "pretrain -q a.txt -o m --rows 2 --max-steps 300 --resume",
         "m/checkpoint.pt: not a …checkpoint…",
         "…`--overwrite`…",
         TEXT,
         RUN,
+        stocked("tiny/options.json", name="m/options.json"),
         file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n"),
     ),
     bad(
