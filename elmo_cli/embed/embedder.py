@@ -176,8 +176,7 @@ class Embedder:
         Raises:
             ElmoError: of every kind; what was committed stays for `resume`.
         """
-        # These stand on the embedder; only this convenience looks up to them.
-        from elmo_cli.embed.apart import check_apart
+        # These two stand on the embedder; only this convenience looks up to them.
         from elmo_cli.embed.job import EmbedJob
         from elmo_cli.embed.run import check_places, run_with
 
@@ -193,8 +192,7 @@ class Embedder:
             batch_size=self.batch_size,
             **settings,
         )
-        check_apart(job.output, job.inputs, self.bilm.files)
-        check_places(job)
+        check_places(job, self.bilm.files)
         run_with(job, self)
 
     def _block(

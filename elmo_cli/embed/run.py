@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,11 @@ def run_job(job: EmbedJob, watcher: Watcher | None = None) -> Summary:
     return run_with(job, embedder_of(job), watcher)
 
 
-def check_places(job: EmbedJob) -> None:
+def check_places(job: EmbedJob, models: Iterable[str] = ()) -> None:
     """Refuse inputs that can't be read and an output that can't be written, before any work.
 
+    Args:
+        models: files that a model was read from, besides those that the job names.
     Raises:
         InputError: an input is not there.
         OutputError: the output is there already, or its folder is not.
@@ -55,7 +57,7 @@ def check_places(job: EmbedJob) -> None:
     if job.output == "-":
         raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
-    check_apart(job.output, job.inputs, (job.model, job.options, job.weights))
+    check_apart(job.output, job.inputs, (job.model, job.options, job.weights, *models))
     check_place(job.output)
     if not (job.overwrite or job.resume):
         check_free(job.output)
