@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Protocol
 
@@ -106,20 +106,27 @@ class TypeCache:
             if not self._keeps[bucket]:
                 self._passing.update(types[n] for n in buckets[bucket])
         rows = [(bucket, n) for bucket, numbers in sorted(buckets.items()) for n in numbers]
+        # What can't be kept shares no product with what can: its rows would depend on how much of
+        # that was met before.
+        kept = [row for row in rows if self._keeps[row[0]]]
+        passing = [row for row in rows if not self._keeps[row[0]]]
+        groups = [
+            part[k : k + HEIGHT] for part in (kept, passing) for k in range(0, len(part), HEIGHT)
+        ]
         first = len(self._places)
-        self._reserve(first + len(types))
+        starts = [first, *(first + n for n in accumulate(len(group) for group in groups))]
+        self._reserve(starts[-1])
 
-        def compute(start: int) -> None:
-            some = rows[start : start + HEIGHT]
+        def compute(group: list[tuple[int, int]], start: int) -> None:
             maxima = [
-                self._maxima(ids[[n for _, n in group]], bucket)
-                for bucket, group in groupby(some, itemgetter(0))
+                self._maxima(ids[[n for _, n in some]], bucket)
+                for bucket, some in groupby(group, itemgetter(0))
             ]
-            place = first + start
-            self._kept[place : place + len(some)] = self._vectors(torch.cat(maxima))
+            self._kept[start : start + len(group)] = self._vectors(torch.cat(maxima))
 
-        side_by_side([partial(compute, k) for k in range(0, len(rows), HEIGHT)], self._device)
-        self._places.update((types[n], first + k) for k, (_, n) in enumerate(rows))
+        tasks = [partial(compute, *of) for of in zip(groups, starts[:-1], strict=True)]
+        side_by_side(tasks, self._device)
+        self._places.update((types[n], first + k) for k, (_, n) in enumerate([*kept, *passing]))
 
     def _maxima(self, ids: Ids, bucket: int) -> Tensor:
         """Of at most HEIGHT types of one bucket: (type, char) -> (type, filter)."""

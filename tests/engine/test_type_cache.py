@@ -197,6 +197,18 @@ def test_only_lengths_whose_place_matters_are_computed_anew() -> None:
     assert char_cnn.n_products == {**before, 7: before[7] + 1}
 
 
+def test_what_is_kept_does_not_move_what_is_computed_anew() -> None:
+    """Without it the types of an awkward length would be cut into products after however many
+    others are new, and stand in other rows in a resumed run."""
+    short, awkward = [f"{n:04}" for n in range(40)], [f"{n:05}" for n in range(40)]
+    alone, after = (
+        TypeCache(OneBucketByRow(), max_characters=50, projection=8, device=CPU) for _ in range(2)
+    )
+    after.vectors(short)
+    block = [*awkward, *short]
+    assert torch.equal(alone.vectors(block), after.vectors(block))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
 def test_the_short_cnn_is_the_character_cnn(shape: str, paired: Paired) -> None:
