@@ -181,11 +181,12 @@ def _check_same(first: _Shard, shard: _Shard) -> None:
 
 def _check_follow(ordered: list[_Shard]) -> None:
     """Refuse shards whose sentences were cut differently."""
-    for before, after in pairwise(ordered):
+    # A shard without sentences has no place in the text.
+    with_sentences = [s for s in ordered if s.attributes["sentences"] or _duplicates(s)]
+    for before, after in pairwise(with_sentences):
         begins = before.attributes["first_sentence"]
         end = begins + before.attributes["sentences"] + _duplicates(before)
-        # A shard without sentences has no place in the text.
-        if after.attributes["sentences"] and after.attributes["first_sentence"] < end:
+        if after.attributes["first_sentence"] < end:
             raise EmbeddingsFileError(
                 f"{after.path}: begins with sentence {after.attributes['first_sentence']}, but "
                 f"{before.path} goes on to {end - 1}",

@@ -174,6 +174,22 @@ def test_nothing_is_left_of_a_shard_that_failed(job: EmbedJob) -> None:
     assert [path.name for path in Path(job.output).rglob("*")] == [UNFINISHED]
 
 
+def test_shards_without_sentences_have_no_place_in_the_text(
+    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document that spans several pieces leaves some of them empty, in the middle of the text."""
+    monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 1)
+    for name, lines in zip(job.inputs, (LINES[:18], LINES[18:24]), strict=True):
+        Path(name).write_text("\n".join(lines) + "\n")
+    job = replace(job, state="document")
+    found = taken(job)
+    assert [len(piece.blocks) for piece in found] == [6, 0, 0, 2]
+    merged, whole = tmp_path / "merged.hdf5", tmp_path / "whole.hdf5"
+    merge_shards([str(path) for path in stored(job, found)], merged)
+    run_job(replace(job, output=str(whole)))
+    same(merged, whole)
+
+
 def test_documents_stay_whole(job: EmbedJob) -> None:
     """With --state document a shard that began within one would have other vectors."""
     Path(job.inputs[0]).write_text("\n".join([*LINES[:4], "", *LINES[4:]]) + "\n")
