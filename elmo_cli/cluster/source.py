@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from elmo_cli.embed.blocks import Block, cut
+from elmo_cli.embed.blocks import Block, all_of, cut
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import ElmoError, InputError
@@ -151,7 +151,6 @@ def _digest(blocks: tuple[Block, ...]) -> bytes:
     """Of all that a file takes from its sentences."""
     digest = hashlib.sha256()
     for block in blocks:
-        for one in block.sentences:
-            place = (one.key, one.text, one.document, one.place, one.offset, one.starts_document)
-            digest.update(json.dumps([*place, *one.tokens]).encode())
+        for sentence in block.sentences:
+            digest.update(all_of(sentence))
     return digest.digest()

@@ -64,6 +64,14 @@ def cut(
         yield _block(number, held, digest)
 
 
+def all_of(sentence: Sentence) -> bytes:
+    """What a file may take from a sentence, for checksums: names and texts as well as tokens."""
+    one = sentence
+    place = (one.key, one.document, one.starts_document, one.place, one.offset)
+    fields = "\x1f".join((*map(repr, place), one.text, *one.tokens))
+    return f"\x1e{fields}".encode("utf-8", "surrogatepass")
+
+
 def _ends(
     held: Sequence[Sentence], n_tokens: int, coming: Sentence, state: str, batch_size: int
 ) -> bool:
@@ -77,6 +85,5 @@ def _ends(
 
 def _block(number: int, held: list[Sentence], digest: hashlib._Hash) -> Block:
     for sentence in held:
-        place = f"\x1e{sentence.key}\x1f{sentence.document}\x1f{sentence.starts_document}\x1f"
-        digest.update((place + "\x1f".join(sentence.tokens)).encode("utf-8", "surrogatepass"))
+        digest.update(all_of(sentence))
     return Block(number, tuple(held), digest.hexdigest(), held[0].starts_document)

@@ -122,6 +122,9 @@ def digests(given_: list[Sentence]) -> list[str]:
         {"key": 7},
         {"document": "d"},
         {"starts_document": True},
+        {"text": "6.0  6.1"},
+        {"place": 2},
+        {"offset": 3},
     ],
 )
 def test_hash_runs_over_all_text_so_far(change: dict[str, object]) -> None:
