@@ -22,7 +22,7 @@ from elmo_cli.train.card import table
 from elmo_cli.train.finetune import finetune
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.source_model import SourceNames
-from elmo_cli.train.tuning_job import FineTuned, FinetuneJob
+from elmo_cli.train.tuning_job import RATES, FineTuned, FinetuneJob
 
 _LINE_EVERY_S = 15.0
 _MUCH_UNKNOWN = 0.5
@@ -72,9 +72,11 @@ def finetune_command(given: dict[str, Any]) -> None:
     else:
         _print(done)
     if not done.is_better:
+        rate = job.settings.rate or RATES[job.settings.optimizer]
+        lower = f"`--overwrite --rate {rate / 4:g}`, or more text"
         say(
             f"fine-tuning did not help: {done.output} holds the biLM of {done.model} as it was; "
-            f"try `--overwrite --rate {(job.settings.rate or 1e-3) / 4:g}`, or more text"
+            f"try {lower if done.tokens else 'a later limit, as there was no step of training'}"
         )
     refuse_skipped(noticed[0])
 

@@ -52,8 +52,9 @@ class Progress:
         best_loss: the lowest loss of a line of the log.
         log_size: bytes of the log when the checkpoint was made.
         looked_at: step of the last look; -1 for none.
+        heldout: what the held-out text of the looks is known by; "" where there is none.
         best: the best held-out perplexity of all looks.
-        best_step: when that was.
+        best_step: when that was; -1 for never.
         looks_since_best: looks that were no better.
     """
 
@@ -68,9 +69,14 @@ class Progress:
     best_loss: float = math.inf
     log_size: int = 0
     looked_at: int = -1
+    heldout: str = ""
     best: float = math.inf
     best_step: int = -1
     looks_since_best: int = 0
+
+    def forget_looks(self) -> None:
+        """As if no look had been taken yet."""
+        self.best, self.best_step, self.looks_since_best, self.looked_at = math.inf, -1, 0, -1
 
     @property
     def epochs(self) -> float:
@@ -109,7 +115,7 @@ def facts_of_run(
         "rows": n_rows,
         "options": json.dumps(options.to_dict()),
         "vocabulary": f"{len(vocabulary)} types, crc {zlib.crc32(types):08x}",
-        "text": f"{text.n_tokens} tokens, crc {zlib.crc32(text.tokens.data):08x}",
+        "text": text.known_by,
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,12 +45,7 @@ class Domain:
     @property
     def text(self) -> str:
         """What the two texts are known by when a run is resumed."""
-        return f"{known_by(self.corpus)}; held-out {known_by(self.heldout)}"
-
-
-def known_by(corpus: Corpus) -> str:
-    """Length and checksum of a text."""
-    return f"{corpus.n_tokens} tokens, crc {zlib.crc32(corpus.tokens.data):08x}"
+        return f"{self.corpus.known_by}; held-out {self.heldout.known_by}"
 
 
 def read_domain(

@@ -12,7 +12,7 @@ from elmo_cli.text.formats import Notes
 from elmo_cli.train.card import card
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import windows
-from elmo_cli.train.domain import Domain, evenly, known_by, read_domain
+from elmo_cli.train.domain import Domain, evenly, read_domain
 from elmo_cli.train.domain_files import DomainFiles, domain_files
 from elmo_cli.train.export import export_model, write_vocabulary
 from elmo_cli.train.fit_head import fit_head
@@ -99,14 +99,13 @@ class _Run:
         # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
         run = {
             "model": f"sha256 {self._source.files.sha256}",
-            "text": f"{known_by(domain.corpus)}; held-out {known_by(domain.heldout)}",
+            "text": domain.text,
             "softmax": f"{self._which_head}, of {len(self._vocabulary)} types",
         }
         if self._job.resume:
             folder.go_on(run)
         else:
-            folder.begin(run)
-            folder.note(domain=asdict(files))
+            folder.begin(run, domain=asdict(files))
             write_vocabulary(folder.path, self._vocabulary)
         is_measured = "before" in folder.record
         own = self._source.head

@@ -171,7 +171,7 @@ class _HeadTrainer:
         dropped = torch.Generator(self._device).manual_seed(settings.seed)
         self._dropout = Dropout(settings.dropout, dropped)
         self._sampler = None
-        if len(head.bias) > settings.full_softmax:
+        if settings.samples(len(head.bias)):
             self._sampler = LogUniformSampler(len(head.bias), settings.negatives)
         self.rate = _RATE if self._sampler is None else _RATE_SAMPLED
         self._optimizer = torch.optim.Adam(head.parameters(), lr=self.rate, betas=(0.9, 0.98))

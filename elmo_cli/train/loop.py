@@ -68,17 +68,25 @@ class Trainer:
         self._lines = Log(folder / LOG_NAME)
         self._learner = Learner(bilm, head, corpus, vocabulary, settings, self._team)
         self._parts = Parts(self._learner.model, self._learner.optimizer, self._learner.negatives)
-        self.progress = Progress(self._learner.new_state())
+        self._heldout_is = "" if heldout is None else heldout.known_by
+        self.progress = Progress(self._learner.new_state(), heldout=self._heldout_is)
         self._share_done = 0.0  # as all processes have agreed
 
     def resume(self) -> None:
         """Go on where the last checkpoint in the folder was made; later lines of the log are
-        dropped, since they come again.
+        dropped, since they come again. Looks at another held-out text are not compared with, nor
+        is a best look whose weights were not kept, where they are to be kept from now on.
 
         Raises:
             ResumeError: there is none, or it is of another run.
         """
         self.progress, dropped = checkpoint.load(self._checkpoint, self._parts, self._run())
+        best = checkpoint.best_path(self.folder, self.progress.best_step)
+        if self.progress.heldout != self._heldout_is or (
+            self.settings.keep_best and not best.exists()
+        ):
+            self.progress.forget_looks()
+            self.progress.heldout = self._heldout_is
         rows, team = self._learner.own_rows, self._team
         self.progress.state = self.progress.state.rows(rows).to(team.device)
         if len(dropped) == team.size:
@@ -123,7 +131,7 @@ class Trainer:
             if progress.step == 0:
                 self._save()  # a full disk is met now rather than after hours
                 budget.save_s = budget.seconds - progress.seconds
-            if settings.keep_best or settings.patience:
+            if (settings.keep_best or settings.patience) and progress.best_step < 0:
                 self._look(budget)  # fine-tuned weights may be no better than those it began with
             stop = self._agree(budget, signals.received)
             looked_s = progress.seconds
@@ -200,11 +208,11 @@ class Trainer:
             return False
         measured = perplexity(self.bilm, self.head, self.vocabulary, self.heldout)
         self._log({"heldout": asdict(measured)})
+        what = f"held-out perplexity {measured.average:.4g}"
+        if math.isinf(measured.average):
+            raise self._diverged(progress.step, what)
         if not measured.average <= _FAR_WORSE * progress.best:
-            raise self._diverged(
-                progress.step,
-                f"held-out perplexity {measured.average:.4g}, which was {progress.best:.4g} before",
-            )
+            raise self._diverged(progress.step, f"{what}, which was {progress.best:.4g} before")
         if measured.average >= progress.best:
             progress.looks_since_best += 1
             return False

@@ -12,7 +12,7 @@ from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import BACKWARD, FORWARD, Corpus
-from elmo_cli.train.scores import Scores, score
+from elmo_cli.train.scores import Scores, perplexity_from, score
 from elmo_cli.train.spelling import Speller, byte_counts
 
 
@@ -120,9 +120,9 @@ def perplexity_of(scores: Scores) -> Perplexity:
     bits = nll / math.log(2) + spelling
     mean = (nll / n_predictions).tolist()
     return Perplexity(
-        forward=math.exp(mean[FORWARD]),
-        backward=math.exp(mean[BACKWARD]),
-        average=math.exp((mean[FORWARD] + mean[BACKWARD]) / 2),
+        forward=perplexity_from(mean[FORWARD]),
+        backward=perplexity_from(mean[BACKWARD]),
+        average=perplexity_from((mean[FORWARD] + mean[BACKWARD]) / 2),
         predictions=n_predictions,
         unknown=float(counts[:, unknown].sum() / counts.sum()),
         tokens=corpus.n_tokens,

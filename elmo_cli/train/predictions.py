@@ -19,7 +19,8 @@ class LogUniformSampler:
     """Draws types without repetition, common ones (of small id) more often.
 
     A draw has type k with probability log((k + 2) / (k + 1)) / log(n_types + 1): Zipf's law for a
-    vocabulary in descending order. Draws go on until `n_negatives` distinct types are there.
+    vocabulary in descending order. Draws go on until `n_negatives` distinct types are there, which
+    there must be.
     Source: TensorFlow's `log_uniform_candidate_sampler`, which bilm-tf trains with.
     """
 

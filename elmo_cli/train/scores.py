@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -102,7 +103,16 @@ class SentenceScore:
     @property
     def perplexity(self) -> float:
         """exp of the mean negative log-likelihood, over both directions."""
-        return float(np.exp(-(self.forward + self.backward) / (2 * self.predictions)))
+        return perplexity_from(-(self.forward + self.backward) / (2 * self.predictions))
+
+
+def perplexity_from(nll: float) -> float:
+    """exp of a mean negative log-likelihood; infinite where that is more than a float can hold, as
+    a model that has diverged may have it."""
+    try:
+        return math.exp(nll)
+    except OverflowError:
+        return math.inf
 
 
 @torch.no_grad()

@@ -50,7 +50,8 @@ class TrainSettings:
         dropout: share of values dropped, where the originals do.
         clip: bound of the gradient's norm, counted for the loss times 20 as in the originals.
         negatives: types drawn for the sampled softmax.
-        full_softmax: vocabularies of at most so many types are not sampled.
+        full_softmax: vocabularies of at most so many types are not sampled, nor are those of no
+            more types than would be drawn.
         max_seconds: time for training, the last look and the export among it.
         max_steps: steps.
         max_epochs: times that the text is read, 1.5 being one and a half.
@@ -121,6 +122,10 @@ class TrainSettings:
                 f"--dropout: {self.dropout:g}, not a share from 0 to less than 1",
                 "the originals have 0.1",
             )
+
+    def samples(self, n_types: int) -> bool:
+        """Whether the softmax of a vocabulary is sampled."""
+        return n_types > max(self.full_softmax, self.negatives)
 
     @property
     def peak_rate(self) -> float:

@@ -60,7 +60,7 @@ class Learner:
         self.seed_dropout(0)
         self._dropout = Dropout(settings.dropout, self.dropped)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
-        self.is_sampled = len(vocabulary) > settings.full_softmax
+        self.is_sampled = settings.samples(len(vocabulary))
         self._sampler = LogUniformSampler(len(vocabulary), settings.negatives)
 
     @property

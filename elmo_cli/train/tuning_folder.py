@@ -65,9 +65,12 @@ class TuningFolder:
                 "`--resume` goes on with it, `--overwrite` begins anew",
             )
 
-    def begin(self, run: dict[str, Any]) -> None:
+    def begin(self, run: dict[str, Any], **facts: Any) -> None:
         """Make the folder, and remove what an earlier run left there.
 
+        Args:
+            run: what a run that goes on must agree with.
+            facts: what else is known of the run from the beginning.
         Raises:
             OutputError: it can't be written to.
         """
@@ -81,7 +84,7 @@ class TuningFolder:
             raise OutputError(
                 f"{self.path}: can't be written to ({error.strerror})", "name another with `-o`"
             ) from None
-        self.record = {"run": run}
+        self.record = {"run": run, **facts}
         self.forget_end()
         self.save()
 

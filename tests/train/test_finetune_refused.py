@@ -12,7 +12,9 @@ import pytest
 from make_weights import MODELS, write_model
 from training_commands import Command, refused
 
+from elmo_cli.errors import OutputError
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.tuning_folder import TuningFolder
 
 TEXT = [f"the cat number {k} sees the dog {'again ' * (k % 3)}." for k in range(60)]
 SHORT = ["--rows", "2", "--max-steps", "2", "--threads", "1", "--device", "cpu", "--quiet"]
@@ -135,3 +137,18 @@ def test_another_run_is_not_gone_on_with(
     assert files(out) == before
     (out / "finetune.json").write_text("{")
     refused(run("--resume"), "finetune.json: can't be read", "`--overwrite` begins anew")
+
+
+def test_a_run_that_ends_at_its_beginning_is_gone_on_with(
+    run: Command, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it the record would lack what the card needs, as is told after all the training."""
+
+    def broken(*args: object, **facts: object) -> None:
+        raise OutputError("out: no space left", "make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TuningFolder, "note", broken)
+        refused(run(), "no space left", "make room")
+    assert run("--resume")[0] == 0
+    assert (out / "README.md").exists()

@@ -151,6 +151,19 @@ def test_a_stream_can_be_entered_anywhere() -> None:
             assert (one.epoch, one.place) == (other.epoch, other.place)
 
 
+def test_a_text_is_known_by_its_words(corpus: Corpus) -> None:
+    """Without it a run would go on with another text of the same form: the numbers of its types,
+    and their counts, are the same where words are replaced one for one."""
+    others = [["The", "dog", "sat"], ["A", "dog"]]
+    one, other = (
+        Corpus.read([[word.swapcase() if swapped else word for word in s] for s in others])
+        for swapped in (False, True)
+    )
+    assert (one.tokens == other.tokens).all()
+    assert one.known_by != other.known_by
+    assert one.known_by == Corpus.read(others).known_by != corpus.known_by
+
+
 def test_too_little_text_is_told(corpus: Corpus) -> None:
     """Without it training would wait for a window for ever."""
     with pytest.raises(TrainingError, match="11 tokens are less than one window of 3 rows"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +13,12 @@ import pytest
 import torch
 from tiny_run import OPTIONS, SENTENCES, SETTINGS, log, trainer, weights
 
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import StoppedError, TrainingError, UsageError
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.loop import Trainer
 from elmo_cli.train.perplexity import perplexity
+from elmo_cli.train.scores import perplexity_from
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
 
@@ -80,6 +84,69 @@ def test_a_resumed_run_keeps_the_best_look_of_its_first_part(tmp_path: Path) -> 
     assert looks(tmp_path / "parts") == looks(tmp_path / "whole")
     for one, other in zip(exported(tmp_path / "parts", rest), weights(whole), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_stopped_run_looks_where_an_undisturbed_one_does(tmp_path: Path) -> None:
+    """Without it the look at which a run was stopped by the way would be compared with, and might
+    be exported as the best."""
+    settings = replace(WILD, keep_best=True)
+    whole = trainer(tmp_path / "whole", settings)
+    whole.train()
+    stopped = trainer(tmp_path / "parts", settings)
+    learn = stopped._learner.learn
+
+    def interrupted(*given: Any) -> Any:
+        if stopped.progress.step == 15:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return learn(*given)
+
+    stopped._learner.learn = interrupted  # type: ignore[method-assign]
+    with pytest.raises(StoppedError, match="stopped at step 16"):
+        stopped.train()
+    rest = trainer(tmp_path / "parts", settings)
+    rest.resume()
+    rest.train()
+    assert looks(tmp_path / "parts") == looks(tmp_path / "whole")
+    assert rest.progress.best_step == whole.progress.best_step
+
+
+def test_the_best_may_be_kept_from_a_resume_on(tmp_path: Path) -> None:
+    """Without it the run would ask for weights that it did not keep, after all the training."""
+    begun = trainer(tmp_path, WILD)
+    begun.train()
+    before = begun.progress.best
+    rest = trainer(tmp_path, replace(WILD, max_steps=27, keep_best=True))
+    rest.resume()
+    rest.train()
+    measured = dict(looks(tmp_path)[-2:])
+    assert list(measured) == [24, 27]
+    assert before < min(measured.values())  # or the test shows nothing
+    assert measured[rest.progress.best_step] == min(measured.values())
+    model = rest.bilm, rest.head, rest.vocabulary, rest.corpus
+    assert perplexity(*model).average == pytest.approx(min(measured.values()), rel=1e-6)
+
+
+def test_another_heldout_text_is_not_compared_with(tmp_path: Path) -> None:
+    """Without it a harder text would look as if the run had gone astray, or never be the best."""
+    trainer(tmp_path, replace(SETTINGS, max_steps=4)).train()
+    rest = trainer(tmp_path, replace(SETTINGS, max_steps=5))
+    rest.progress.best = 1e-9  # so every look would be far worse
+    rest._save()
+    harder = Corpus.read([[".", "a", "the"]] * 3)
+    rest = trainer(tmp_path, replace(SETTINGS, max_steps=5), heldout=harder)
+    rest.resume()
+    rest.train()
+    assert rest.progress.best == looks(tmp_path)[-1][1]
+
+
+def test_a_perplexity_beyond_all_numbers_is_told(tmp_path: Path) -> None:
+    """Without it a model that has diverged would be a fault of the program."""
+    assert perplexity_from(1000.0) == math.inf
+    trained = trainer(tmp_path)
+    with torch.no_grad():
+        trained.head.bias += torch.linspace(0, 1e5, len(trained.head.bias))
+    with pytest.raises(TrainingError, match="held-out perplexity inf, at a rate"):
+        trained._measure()
 
 
 def test_patience_ends_a_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.train.predictions import LogUniformSampler, sampled_loss
+from elmo_cli.train.settings import TrainSettings
 
 N_TYPES = 50
 
@@ -39,6 +40,13 @@ def test_a_draw_has_distinct_types() -> None:
     assert len(set(negatives.tolist())) == 30
     assert expected.shape == (N_TYPES,)
     assert ((expected > 0) & (expected <= 1)).all()
+
+
+def test_no_more_types_are_drawn_than_there_are() -> None:
+    """Without it a draw would go on for ever."""
+    settings = TrainSettings(max_steps=1, full_softmax=0, negatives=300)
+    assert [settings.samples(n_types) for n_types in (299, 300, 301)] == [False, False, True]
+    assert not TrainSettings(max_steps=1, full_softmax=8192).samples(8192)
 
 
 def test_expected_counts_are_the_shares_of_many_draws() -> None:

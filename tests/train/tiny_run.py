@@ -26,13 +26,19 @@ SENTENCES = [
 SETTINGS = TrainSettings(rows=4, steps=10, max_steps=12, rate=0.01, log_steps=4)
 
 
-def trainer(folder: Path, settings: TrainSettings = SETTINGS, **options: Any) -> Trainer:
-    """A run at its start; its text is the held-out text too."""
+def trainer(
+    folder: Path,
+    settings: TrainSettings = SETTINGS,
+    *,
+    heldout: Corpus | None = None,
+    **options: Any,
+) -> Trainer:
+    """A run at its start; its text is the held-out text too where none is given."""
     corpus = Corpus.read(SENTENCES)
     vocabulary = corpus.vocabulary()
     counts = corpus.predicted_counts(vocabulary)
     bilm, head = new_model(replace(OPTIONS, **options), counts, seed=3)
-    return Trainer(bilm, head, vocabulary, corpus, corpus, settings, folder)
+    return Trainer(bilm, head, vocabulary, corpus, heldout or corpus, settings, folder)
 
 
 def weights(trained: Trainer) -> list[torch.Tensor]:
