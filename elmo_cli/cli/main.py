@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 import click
@@ -92,6 +94,8 @@ def command() -> None:
     together a second. The system lets go of all of them at once.
     """
     gc.set_threshold(100_000)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         main()
     except SystemExit as ended:
@@ -101,6 +105,19 @@ def command() -> None:
         with suppress(OSError, ValueError, AttributeError):  # as `main` found, or closed, or None
             stream.flush()
     os._exit(code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C: the exception that Python makes of it, or in an import the end of the process.
+
+    Some modules of the libraries swallow an exception while they are imported, others stay half
+    made and break what uses them. Nothing is lost by an end at once, as nothing is by `kill -9`.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(_report(KeyboardInterrupt(), []))
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def main(args: list[str] | None = None) -> None:

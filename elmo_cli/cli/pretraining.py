@@ -87,13 +87,13 @@ def _train(
         notes=notes,
         report=keep,
         say=lambda line: console.note(line, quiet=quiet),
+        noticed=lambda notes: say_noticed(notes, quiet=quiet),
         recipe=_recipe(ctx),
         team=team,
     )
     folder = Path(given["output"])
     if not given["prepare"]:
         team.first_does(lambda: write_warm_state(folder))
-    say_noticed(notes, quiet=quiet)
     if given["as_json"] and team.is_first:
         facts = {
             "model": given["output"],

@@ -78,14 +78,21 @@ def read_domain(
         apart, what = _set_apart(whole)
         corpus, heldout = part_of(whole, ~apart), part_of(whole, apart)
         how = f"{heldout.n_tokens / whole.n_tokens:.1%} of the domain, {what} set apart"
-    shared = _share_of(heldout, corpus)
+    return Domain(corpus, heldout, how, share_of(heldout, corpus, notes))
+
+
+def share_of(heldout: Corpus, corpus: Corpus, notes: Notes) -> float:
+    """The share of the held-out sentences that stand in the training text too; `notes` warns
+    where they are many."""
+    there = set(_hashes(corpus))
+    shared = sum(content in there for content in _hashes(heldout)) / heldout.n_sentences
     if shared > _MANY_SHARED:
         notes.warn(
             "shared",
             f"{shared:.0%} of the held-out sentences stand in the training text too; "
             "figures on them say little about new text",
         )
-    return Domain(corpus, heldout, how, shared)
+    return shared
 
 
 def evenly(corpus: Corpus, n_tokens: int) -> Corpus:
@@ -164,11 +171,6 @@ def _hash(corpus: Corpus, begin: int, end: int) -> bytes:
     """Of the tokens themselves: the numbers of types depend on what stands before."""
     text = "\n".join(corpus.types[k] for k in corpus.tokens[begin:end])
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def _share_of(heldout: Corpus, corpus: Corpus) -> float:
-    there = set(_hashes(corpus))
-    return sum(content in there for content in _hashes(heldout)) / heldout.n_sentences
 
 
 def _hashes(corpus: Corpus) -> Iterator[int]:

@@ -67,6 +67,7 @@ def pretrain(
     notes: Notes | None = None,
     report: Callable[[dict[str, Any]], None] = lambda line: None,
     say: Callable[[str], None] = lambda line: None,
+    noticed: Callable[[Notes], None] = lambda notes: None,
     recipe: Recipe | None = None,
     team: Team | None = None,
 ) -> Progress:
@@ -81,6 +82,7 @@ def pretrain(
         notes: of the readers, of a text that is kept too.
         report: called with each line of the log.
         say: called with what was found, in words.
+        noticed: called with `notes` when the text is read.
         recipe: what is written into the folder, so that the run can be repeated.
         team: the processes that train together; None for this one alone, on the CPU.
     Raises:
@@ -100,7 +102,9 @@ def pretrain(
     else:
         _refuse(files, folder, start, overwrite=overwrite)
     options = _options(folder, start, resume=resume)
+    notes = notes if notes is not None else Notes()
     text = _read(files, options, notes, say, folder)
+    noticed(notes)
     bilm, head, types = _first_weights(folder, start, options, text, settings, resume=resume)
     bilm, head = bilm.to(team.device), head.to(team.device)
     trainer = Trainer(bilm, head, types, text.corpus, text.heldout, settings, folder, report, team)
@@ -133,12 +137,11 @@ def _refuse(files: TextFiles, folder: Path, start: Start, *, overwrite: bool) ->
 def _read(
     files: TextFiles | None,
     options: Options,
-    notes: Notes | None,
+    notes: Notes,
     say: Callable[[str], None],
     folder: Path,
 ) -> TrainingText:
     """Read text files, or what `folder` keeps of them, and say how much there is."""
-    notes = notes if notes is not None else Notes()
     if files is not None:
         text = TrainingText.read(files, max_characters=options.max_characters, notes=notes)
     else:

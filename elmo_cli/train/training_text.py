@@ -18,6 +18,7 @@ from elmo_cli.errors import ResumeError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
 from elmo_cli.text.formats import InputSettings, Notes
 from elmo_cli.train.corpus import Corpus
+from elmo_cli.train.domain import share_of
 from elmo_cli.train.read_corpus import read_corpus
 from elmo_cli.train.whole_file import write_whole
 
@@ -88,6 +89,8 @@ class TrainingText:
         )
         corpus = read(files.texts, most_tokens=files.text_tokens, treebank=files.treebank)
         heldout = read(files.heldout, most_tokens=files.heldout_tokens) if files.heldout else None
+        if heldout is not None:
+            share_of(heldout, corpus, notes)  # warns
         return cls(corpus, heldout, tuple(notes.skipped))
 
     def keep(self, folder: Path) -> None:

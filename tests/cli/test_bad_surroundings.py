@@ -95,6 +95,25 @@ def test_no_space_for_the_first_block(scene: Scene, capsys) -> None:
     assert files(scene) == before
 
 
+def test_interrupted_in_an_import(scene: Scene, tmp_path: Path) -> None:
+    """Libraries swallow what is raised while they are imported, or are left half made: then the
+    command went on, or ended as a fault of its own."""
+    (tmp_path / "h5py.py").write_text(
+        "import os, signal\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except BaseException:\n"
+        "    pass\n"
+    )
+    stocked("long.txt")(scene)
+    before = f"sys.path.insert(0, {str(tmp_path)!r})"
+    with elmo("embed", "-q", "long.txt", "-o", "long.hdf5", before=before) as run:
+        said = run.stderr.read()
+    assert said.startswith("error: interrupted\nhint: ")
+    assert run.returncode == 130
+    assert not [name for name in files(scene) if name.startswith("long.hdf5")]
+
+
 def test_interrupted(scene: Scene, stock: Path, monkeypatch) -> None:
     """Without it Ctrl-C would cost what was done, or say how to go on and not be able to."""
     stocked("long.txt")(scene)

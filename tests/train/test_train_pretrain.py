@@ -43,6 +43,7 @@ def test_a_model_folder_comes_out(text: Path, tmp_path: Path) -> None:
     result = run(
         text, "-o", out, "--heldout", text, "--max-steps", "3", "--min-count", "1", "--json", *SIZES
     )
+    assert "warning: 100% of the held-out sentences stand in the training text" in result.stderr
     facts = json.loads(result.stdout)
     assert facts["heldout"]["predictions"] > 0
     assert facts["tokens"] == 3 * 4 * 20
