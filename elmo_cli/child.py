@@ -15,8 +15,8 @@ import signal
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NoReturn, TypeVar, cast
 
 from elmo_cli.errors import ElmoError
@@ -29,7 +29,7 @@ FLOOR, FACTOR = 256 << 20, 16
 STUCK_S = 120.0  # longer than any one call takes on a sound file
 _BEAT_S = 1.0
 _LAST_WORDS_S = 10.0
-_BEAT = b"."
+_BEAT, _PATIENCE = b".", b"~"  # back from a call; in one that may take as long as it likes
 _HINT = "the file is damaged, or made to do harm: get it anew from its source"
 
 
@@ -73,14 +73,41 @@ def in_child(work: Callable[[], Result], files: Sequence[Place], error: type[Elm
     raise error(f"{os.fspath(files[0])}{more}: {why}", _HINT)
 
 
+@contextmanager
+def patience() -> Iterator[None]:
+    """For a call that waits for a disk, however slow: a child in it is not taken to be stuck."""
+    if _parent.pipe is None:
+        yield
+        return
+    _parent.word = _PATIENCE
+    _beat()
+    try:
+        yield
+    finally:
+        _parent.word = _BEAT
+        _beat()
+
+
+class _Parent:
+    """Whom this process tells that it is alive, if it is a child; and in what word."""
+
+    pipe: int | None = None
+    word = _BEAT
+
+
+_parent = _Parent()
+
+
 def _listen(from_child: int) -> bytes | None:
     """The last words of a child, empty if it died without; None if it is stuck."""
     answer = b""
-    while select.select([from_child], [], [], STUCK_S)[0]:
+    limit: float | None = STUCK_S
+    while select.select([from_child], [], [], limit)[0]:
         piece = os.read(from_child, 1 << 16)
         if not piece:
             return answer
-        answer = (answer + piece).lstrip(_BEAT)
+        limit = None if not answer and piece.endswith(_PATIENCE) else STUCK_S
+        answer = (answer + piece).lstrip(_BEAT + _PATIENCE)
     return None
 
 
@@ -110,7 +137,8 @@ def _work(work: Callable[[], object], files: Sequence[Place], to_parent: int) ->
         # Ctrl-C reaches all processes of a terminal; the parent tells this one, and only once.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        signal.signal(signal.SIGALRM, lambda *_: _beat(to_parent))
+        _parent.pipe = to_parent
+        signal.signal(signal.SIGALRM, lambda *_: _beat())
         signal.setitimer(signal.ITIMER_REAL, _BEAT_S, _BEAT_S)
         before = _limit_memory(files)
         try:
@@ -125,10 +153,11 @@ def _work(work: Callable[[], object], files: Sequence[Place], to_parent: int) ->
         os._exit(0)
 
 
-def _beat(to_parent: int) -> None:
+def _beat() -> None:
     """Tell that the child is back from its last call; end it with its parent."""
     try:
-        os.write(to_parent, _BEAT)
+        if _parent.pipe is not None:
+            os.write(_parent.pipe, _parent.word)
     except OSError:
         os._exit(1)
 

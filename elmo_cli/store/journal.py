@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.child import patience
 from elmo_cli.errors import ResumeError
 
 
@@ -114,7 +115,8 @@ def write_journal(part: str | Path, journal: Journal, *, durable: bool = False) 
         file.write(_rendered(journal))
         file.flush()
         if durable:
-            os.fsync(file.fileno())
+            with patience():
+                os.fsync(file.fileno())
     os.replace(new, journal_path(part))
 
 

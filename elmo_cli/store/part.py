@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.child import patience
 from elmo_cli.errors import OutputError
 from elmo_cli.store.journal import (
     Journal,
@@ -140,7 +141,8 @@ class Part:
 
     def _write_journal(self, journal: Journal, *, durable: bool) -> None:
         if durable:
-            os.fsync(self._descriptor)
+            with patience():
+                os.fsync(self._descriptor)
             self._synced_s = time.monotonic()
         write_journal(self._path, journal, durable=durable)
         self._journal = journal
@@ -210,6 +212,7 @@ def _sync_folder(folder: Path) -> None:
     with suppress(OSError):  # some file systems can't; the renaming itself is done
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            with patience():
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -83,6 +83,21 @@ def test_one_that_takes_long_but_moves_is_waited_for(monkeypatch: pytest.MonkeyP
     assert in_child(lambda: time.sleep(1.0) or "done", [], EmbeddingsFileError) == "done"
 
 
+def test_one_that_waits_for_a_disk_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it `elmo merge` onto a slow disk would end as if its input were damaged."""
+    monkeypatch.setattr(child, "STUCK_S", 0.3)
+
+    def work() -> int:
+        with child.patience():
+            return sum(range(4 * 10**7))  # looks for no signal, as a call that waits for a disk
+
+    began = time.monotonic()
+    assert in_child(work, [], EmbeddingsFileError) == sum(range(4 * 10**7))
+    assert time.monotonic() - began > 0.3  # or the test shows nothing
+    with pytest.raises(EmbeddingsFileError, match="has not come back from it"):
+        in_child(lambda: (work(), sum(range(10**13))), ["a.hdf5"], EmbeddingsFileError)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_an_interrupt_reaches_it_so_that_it_clears_away(tmp_path: Path) -> None:
     """`elmo merge` removes its unfinished file; the child of a dead parent would never know."""
