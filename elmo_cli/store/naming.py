@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from elmo_cli.store.layouts.keys import joined_tokens, tokens_of_joined
 from elmo_cli.text.sentence import Sentence
 
 _MOST_DIGITS = 18
@@ -133,19 +134,16 @@ class TabJoined:
     def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
         if isinstance(key, str):
             yield key
-            yield self._path(tuple(key.split("\t")))
-            yield self._path(tuple(key.split()))
+            yield joined_tokens(key.split("\t"))
+            yield joined_tokens(key.split())
         elif (words := _words(key)) is not None:
-            yield self._path(words)
-
-    def _path(self, words: tuple[str, ...]) -> str:
-        return "\t".join(words).replace(".", "$period$").replace("/", "$backslash$")
+            yield joined_tokens(words)
 
     def key(self, path: str) -> str:
         return path
 
     def facts(self, path: str, number: int) -> Facts:
-        tokens = tuple(path.replace("$backslash$", "/").replace("$period$", ".").split("\t"))
+        tokens = tokens_of_joined(path)
         return Facts(number, tokens=tokens, text=" ".join(tokens))
 
 

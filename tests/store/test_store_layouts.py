@@ -259,6 +259,18 @@ def test_sentence_keys_nest_and_are_found_by_the_line(tmp_path: Path) -> None:
             np.testing.assert_array_equal(file[one.text][...], array(one))
 
 
+@pytest.mark.parametrize("token", ["$period$", "and$backslash$or", "a\tb"])
+def test_tokens_that_manylangs_spells_otherwise(tmp_path: Path, token: str) -> None:
+    """Without it `$period$` and `.` would be equal sentences, of which one is left out."""
+    given = [Sentence((name,), key) for key, name in enumerate(["a", token, "."])]
+    out = tmp_path / "out.hdf5"
+    settings: dict[str, Any] = {"layout": "manylangs", "header": {"layers": "top"}}
+    with EmbeddingsWriter.create(out, **settings) as writer:
+        writer.append(given[0], np.ones((1, 4), np.float32))
+        with pytest.raises(InputError, match="in a token would be read as something else"):
+            writer.append(given[1], np.ones((1, 4), np.float32))
+
+
 @pytest.mark.parametrize(
     ("lines", "what"),
     [

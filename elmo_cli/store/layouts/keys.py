@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from elmo_cli.errors import UsageError
 from elmo_cli.text.sentence import Sentence
@@ -41,9 +42,14 @@ def underscore(sentence: Sentence, layout: str) -> str:
     return f"{document(sentence, layout)}_{sentence.place}"
 
 
-def joined_tokens(sentence: Sentence) -> str:
+def joined_tokens(tokens: Iterable[str]) -> str:
     """Tokens joined by TAB, without the two characters that ELMoForManyLangs takes out."""
-    return "\t".join(sentence.tokens).replace(".", "$period$").replace("/", "$backslash$")
+    return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
+
+
+def tokens_of_joined(path: str) -> tuple[str, ...]:
+    """The tokens that a path of `joined_tokens` is read as."""
+    return tuple(path.replace("$backslash$", "/").replace("$period$", ".").split("\t"))
 
 
 def document(sentence: Sentence, layout: str) -> str:

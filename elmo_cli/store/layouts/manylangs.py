@@ -6,8 +6,11 @@ import numpy as np
 
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts import keys
+from elmo_cli.store.layouts.contract import refused
 from elmo_cli.store.layouts.datasets import DatasetLayout
 from elmo_cli.text.sentence import Sentence
+
+_OTHER = "`--layout allennlp` takes any token"
 
 
 class ManyLangs(DatasetLayout):
@@ -19,7 +22,11 @@ class ManyLangs(DatasetLayout):
     )
 
     def path(self, sentence: Sentence) -> str:
-        return keys.joined_tokens(sentence)
+        path = keys.joined_tokens(sentence.tokens)
+        if sentence.tokens and keys.tokens_of_joined(path) != sentence.tokens:
+            spelled = "`$period$`, `$backslash$` or a TAB"
+            raise refused(sentence, f"{spelled} in a token would be read as something else", _OTHER)
+        return path
 
     def arrange(self, array: np.ndarray) -> np.ndarray:
         rank = 1 if self.target.pooled else 2
