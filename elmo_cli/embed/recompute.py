@@ -157,21 +157,22 @@ class _Rounding:
 
     Attributes:
         stored: type of the values.
-        before: the type they had before the file was converted, or None.
-        layers: computes the layers that were averaged after they had that type; None for none.
+        before: the types that they were rounded to before, each time the file was converted.
+        layers: computes the layers that were averaged after they had one; None for none.
         is_exact: whether they were computed in float32.
     """
 
     stored: str | None
-    before: str | None
+    before: tuple[str, ...]
     layers: Embedder | None
     is_exact: bool
 
     @classmethod
     def of(cls, embeddings: Embeddings, embedder: Embedder) -> _Rounding:
-        stored, before = embeddings.stored_dtype, embeddings.attributes.get("rounded_to")
+        stored, rounded_to = embeddings.stored_dtype, embeddings.attributes.get("rounded_to")
+        before = () if rounded_to is None else tuple(str(rounded_to).split(","))
         layers = None
-        if before is not None and embedder.output.name == "average":
+        if before and embedder.output.name == "average":
             layers = Embedder(
                 embedder.bilm,
                 state=embedder.state,
@@ -189,10 +190,12 @@ class _Rounding:
         if not self.is_exact:
             room += ATOL_LESS_PRECISE * _greatest(sizes)
         room += _half_unit(self.stored, sizes)
-        if self.layers is None:
-            return room + _half_unit(self.before, sizes)
-        layers = np.abs(self.layers.embed(tokens)).astype(np.float64)  # (layer, …)
-        room += _half_unit(self.before, layers).mean(0)
+        layers = sizes[np.newaxis]
+        if self.layers is not None:
+            # Which types they had, and which their average, is not told: theirs give more room.
+            layers = np.abs(self.layers.embed(tokens)).astype(np.float64)  # (layer, …)
+        for dtype in self.before:
+            room += _half_unit(dtype, layers).mean(0)
         return room
 
 

@@ -128,9 +128,8 @@ class _Conversion:
         header, others = run_facts(self.embeddings.attributes)
         if self.layers is not None:
             header["layers"] = self.layers
-        stored = self.embeddings.stored_dtype
-        if stored is not None and self._is_rounded_before(stored):
-            header["rounded_to"] = stored.name  # or it would pass for a file of this run's values
+        if rounded_to := self._rounded_to():  # or it would pass for a file of this run's values
+            header["rounded_to"] = ",".join(rounded_to)
         may_have_map = self.layout == "allennlp" and self._keys() == "number"
         with_map = may_have_map and self._knows_texts()
         writer = EmbeddingsWriter.create(
@@ -150,12 +149,16 @@ class _Conversion:
             writer.finish(self._facts(others, writer.duplicates))
         return {**self._summary(out, writer, with_map), "warnings": warnings}
 
-    def _is_rounded_before(self, stored: np.dtype[Any]) -> bool:
-        """Whether the new file's own type does not tell how its values were rounded."""
-        size, before = DTYPES[self.dtype].itemsize, stored.itemsize
-        # The mean of rounded layers is rounded anew, unless it was never rounded at all.
-        is_mean = isinstance(self.part, str) and before < DTYPES["float32"].itemsize
-        return before < size or is_mean
+    def _rounded_to(self) -> list[str]:
+        """The types that values were rounded to, in order, before they get the new file's own."""
+        before = self.embeddings.attributes.get("rounded_to")
+        names = [] if before is None else str(before).split(",")
+        stored = self.embeddings.stored_dtype
+        if stored is None or stored.itemsize >= DTYPES["float32"].itemsize:
+            return names
+        # In the type that they have values stay as they are; the mean of layers is rounded anew.
+        is_kept = stored.name == self.dtype and not isinstance(self.part, str)
+        return names if is_kept else [*names, stored.name]
 
     def _warnings(self) -> list[str]:
         """What numbers as keys would not tell of a file that names its sentences.

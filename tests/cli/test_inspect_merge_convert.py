@@ -134,6 +134,30 @@ def test_the_average_of_rounded_layers_is_what_the_model_computes(before: str, a
     assert [one["agrees"] for one in wrong["sample"]] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("dtypes", "rounded_to"),
+    [
+        (("float32", "float16", "float16"), None),
+        (("float16", "int8"), "float16"),
+        (("int8", "float16", "float32"), "int8,float16"),
+        (("int8", "float16", "int8", "float32"), "int8,float16,int8"),
+    ],
+)
+def test_values_rounded_several_times_are_what_the_model_computes(
+    dtypes: tuple[str, ...], rounded_to: str | None
+) -> None:
+    """Each type that they went through has moved them; a sound file would be called wrong."""
+    Path("text.txt").write_text("".join(f"w{k} x{k % 7} y{k % 11}\n" for k in range(300)))
+    made("embed", "text.txt", "-o", "0.hdf5", "-q", "--layout", "flat", "--dtype", dtypes[0])
+    for step, dtype in enumerate(dtypes[1:]):
+        made("convert", f"{step}.hdf5", "-o", f"{step + 1}.hdf5", "--dtype", dtype)
+    done = made("inspect", f"{len(dtypes) - 1}.hdf5", "--json", "--sample", "300")
+    facts = json.loads(done.out)
+    assert facts["attributes"].get("rounded_to") == rounded_to
+    assert len(facts["sample"]) == 300
+    assert all(one["agrees"] for one in facts["sample"])
+
+
 def printed_python(done: Done) -> list[str]:
     """The pieces of Python at the end of what `inspect` prints."""
     lines = textwrap.dedent(done.out.decode().split("\nread it:\n\n")[1])
