@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from elmo_cli.embed.apart import check_apart
@@ -15,7 +14,7 @@ from elmo_cli.embed.job import EmbedJob, header, suited
 from elmo_cli.embed.survey import Survey, check_space, survey
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.load import load
-from elmo_cli.store.place import check_free, check_place
+from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
 from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
@@ -94,7 +93,7 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
     if job.shard is not None and found is not None:
         blocks_of = found.shard(*job.shard, state=job.state)
         share = found.of_blocks(blocks_of)
-    if share is not None:
+    if share is not None and not (job.resume and is_finished(job.output)):
         check_space(job.output, output_bytes(job, embedder, share), held=_held(job.output))
     with _writer(job, embedder, found, blocks_of) as writer:
         try:
@@ -142,7 +141,7 @@ def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
 
 
 def _held(path: str) -> int:
-    part = Path(f"{path}.part")
+    part = part_path(real_path(path))
     return part.stat().st_size if part.is_file() else 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from elmo_cli.embed.blocks import cut
 from elmo_cli.errors import OutputError
+from elmo_cli.store.place import real_path
 from elmo_cli.text.formats import measure, read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
@@ -134,7 +135,7 @@ def check_space(path: str | Path, needed: int, *, held: int = 0) -> None:
     Raises:
         OutputError: the disk has less free space than that.
     """
-    folder = Path(path).absolute().parent
+    folder = real_path(os.fspath(path)).parent  # where the writer puts it
     try:
         free = shutil.disk_usage(folder).free
     except OSError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 from tolerance import ATOL_ORDER
 
-from elmo_cli.embed import blocks
+from elmo_cli.embed import blocks, run
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
@@ -222,6 +224,46 @@ def test_a_finished_run_is_not_done_again(job: EmbedJob) -> None:
     assert summary.computed == 0
     assert summary.sentences == 56
     assert Path(job.output).read_bytes() == before
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, full: Path) -> None:
+    """Let nothing be free in a folder, and enough in all others."""
+    usage = namedtuple("usage", "total used free")
+
+    def asked(folder: Path) -> object:
+        return usage(9, 9, 0 if folder == full else 1 << 40)
+
+    monkeypatch.setattr(shutil, "disk_usage", asked)
+
+
+def test_a_finished_run_needs_no_space(
+    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it `--resume` in a loop would fail where no second file fits beside the first."""
+    run_job(job)
+    full_disk(monkeypatch, tmp_path)
+    assert run_job(replace(job, resume=True)).computed == 0
+    with pytest.raises(OutputError, match="are needed"):
+        run_job(replace(job, overwrite=True))
+
+
+def test_space_is_needed_where_a_link_leads(
+    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it the wrong disk would be asked, and what is done already be counted as missing."""
+    there, link = tmp_path / "there", tmp_path / "link.hdf5"
+    there.mkdir()
+    link.symlink_to(there / "real.hdf5")
+    job = replace(job, output=str(link))
+    full_disk(monkeypatch, there)
+    with pytest.raises(OutputError, match="are needed"):
+        run_job(job)
+    full_disk(monkeypatch, tmp_path)
+    again, held = begun(job), []
+    monkeypatch.setattr(run, "check_space", lambda *_, **sizes: held.append(sizes["held"]))
+    size = (there / "real.hdf5.part").stat().st_size
+    run_job(again)
+    assert held == [size]
 
 
 def begun(job: EmbedJob) -> EmbedJob:
