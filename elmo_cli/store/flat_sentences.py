@@ -51,6 +51,24 @@ class FlatSentences:
             self._rows[name] = rows_of(dataset, self._mapped)
         return self._rows[name]
 
+    def has(self, name: str) -> bool:
+        """Whether the file has a dataset that not every file needs."""
+        return name in self._file
+
+    def integers(self, name: str, row: tuple[int, ...] = ()) -> NDArray[np.int64]:
+        """All rows of a dataset, (row, …).
+
+        Args:
+            row: shape of each.
+        Raises:
+            EmbeddingsFileError: it is not there, or holds something else.
+        """
+        rows = self.rows(name)
+        if rows.shape[1:] != row or rows.dtype.kind not in "iu":
+            what = f"{rows.dtype} in rows of shape {rows.shape[1:]}, not integers in {row}"
+            raise EmbeddingsFileError(f"{self._name}: `{name}` holds {what}", _DAMAGED)
+        return rows.read(0, rows.shape[0]).astype(np.int64, copy=False)
+
     def __len__(self) -> int:
         return self._n
 
@@ -63,10 +81,9 @@ class FlatSentences:
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
         """Where runs of consecutive keys begin: (run, 2), position and key."""
-        if "numbers" not in self._file:
+        if not self.has("numbers"):
             return np.zeros((min(1, self._n), 2), np.int64)
-        rows = self.rows("numbers")
-        return rows.read(0, rows.shape[0])
+        return self.integers("numbers", (2,))
 
     def position(self, key: Key) -> int:
         """The place of a sentence in this file: of its number, or of its document and place.
@@ -171,10 +188,7 @@ class FlatSentences:
     @cached_property
     def _own_texts(self) -> NDArray[np.int64]:
         """Positions of the sentences whose text is not their tokens joined by a space."""
-        if "texts" not in self._file:
-            return np.zeros(0, np.int64)
-        rows = self.rows("texts")
-        return rows.read(0, rows.shape[0])
+        return self.integers("texts") if self.has("texts") else np.zeros(0, np.int64)
 
     def _document_of(self, position: int) -> dict[str, Any]:
         runs, names = self._documents
@@ -187,11 +201,10 @@ class FlatSentences:
     @cached_property
     def _documents(self) -> tuple[NDArray[np.int64], list[str]]:
         """Runs of sentences of one document, (run, 3): position, place, offset; and its key."""
-        if "documents" not in self._file:
+        if not self.has("documents"):
             return np.zeros((0, 3), np.int64), []
-        rows = self.rows("documents")
-        n_runs = rows.shape[0]
-        return rows.read(0, n_runs), self._strings("document", 0, n_runs)
+        runs = self.integers("documents", (3,))
+        return runs, self._strings("document", 0, len(runs))
 
     @cached_property
     def _runs_of_document(self) -> dict[str, list[tuple[int, int, int]]]:

@@ -49,7 +49,7 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
 
     Checks that there is an end mark, that the counts in the attributes are those of the file, that
     numbers have no gaps, that shapes and types agree, that values are finite; in `flat` also that
-    offsets go up and meet their data; of a weight file that values are finite.
+    offsets, ends and positions go up and meet their data; of a weight file that values are finite.
 
     Returns:
         a line for each problem, none for a sound file; at most `MOST` and a line that counts the

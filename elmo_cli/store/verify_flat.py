@@ -17,34 +17,75 @@ _PIECE_BYTES = 1 << 24
 def flat_problems(sentences: FlatSentences, pooled: bool) -> Generator[str, None, int]:
     """Yield problems of a `flat` file; return its tokens."""
     n_tokens = 0
-    offsets = sentences.rows("offsets")
-    all_offsets = offsets.read(0, offsets.shape[0])
+    all_offsets = sentences.integers("offsets")
     if len(all_offsets):
         n_tokens = int(all_offsets[-1])
         yield from _not_rising("offsets", all_offsets, starts_at=0)
     if not n_tokens and not len(sentences):
         return n_tokens
     yield from _vector_problems(sentences, all_offsets, pooled)
-    ends = sentences.rows("token_ends")
-    if ends.shape[0] != n_tokens:
-        yield f"token_ends has {ends.shape[0]} rows, offsets end with {n_tokens}"
-    all_ends = ends.read(0, ends.shape[0])
-    yield from _not_rising("token_ends", all_ends)
-    n_bytes = sentences.rows("token_bytes").shape[0]
-    if len(all_ends) and all_ends[-1] != n_bytes:
-        yield f"token_bytes has {n_bytes} bytes, token_ends ends with {all_ends[-1]}"
+    yield from _string_problems(sentences, "token", n_tokens, f"offsets end with {n_tokens}")
+    yield from _number_problems(sentences)
+    for name, row, string in (("documents", (3,), "document"), ("texts", (), "text")):
+        if sentences.has(name):
+            rows = sentences.integers(name, row)
+            yield from _position_problems(sentences, name, rows[:, 0] if row else rows)
+            yield from _string_problems(sentences, string, len(rows), f"{name} has {len(rows)}")
     return n_tokens
 
 
-def _not_rising(
-    name: str, values: NDArray[np.int64], starts_at: int | None = None
+def _string_problems(
+    sentences: FlatSentences, name: str, n_strings: int, told: str
 ) -> Iterator[str]:
-    if starts_at is not None and values[0] != starts_at:
-        yield f"{name} begins with {values[0]}, not {starts_at}"
-    falls = np.flatnonzero(np.diff(values) < 0)
+    """Of the pair NAME_bytes, NAME_ends; `told` says of how many strings it has to be."""
+    ends = sentences.integers(f"{name}_ends")
+    if len(ends) != n_strings:
+        yield f"{name}_ends has {len(ends)} rows, {told}"
+    yield from _not_rising(f"{name}_ends", ends)
+    n_bytes = sentences.rows(f"{name}_bytes").shape[0]
+    if len(ends) and ends[-1] != n_bytes:
+        yield f"{name}_bytes has {n_bytes} bytes, {name}_ends ends with {ends[-1]}"
+
+
+def _number_problems(sentences: FlatSentences) -> Iterator[str]:
+    """Runs of keys, which are found by their order; files of other programs may have none."""
+    if not sentences.has("numbers"):
+        return
+    positions, keys = sentences.integers("numbers", (2,)).T
+    if not len(positions):
+        yield f"numbers has no rows for {len(sentences)} sentences"
+        return
+    yield from _position_problems(sentences, "numbers", positions, starts_at=0)
+    # A run of n sentences takes n keys, so that what is left of its first key never goes down.
+    yield from _not_rising("numbers: key less position", keys - positions)
+
+
+def _position_problems(
+    sentences: FlatSentences,
+    name: str,
+    positions: NDArray[np.int64],
+    starts_at: int | None = None,
+) -> Iterator[str]:
+    """Of positions of sentences, of which none comes twice."""
+    yield from _not_rising(name, positions, starts_at, by=1)
+    if len(positions) and positions[-1] >= len(sentences):
+        yield f"{name} ends with position {positions[-1]}, there are {len(sentences)} sentences"
+
+
+def _not_rising(
+    name: str, values: NDArray[np.int64], starts_at: int | None = None, *, by: int = 0
+) -> Iterator[str]:
+    """Problems of values, none below 0, each of which is to be greater `by` so much at least."""
+    first = int(values[0]) if len(values) else 0
+    if starts_at is not None and first != starts_at:
+        yield f"{name} begins with {first}, not {starts_at}"
+    elif first < 0:
+        yield f"{name} begins with {first}"
+    falls = np.flatnonzero(np.diff(values) < by)
     if len(falls):
         at = int(falls[0])
-        yield f"{name} goes down at {at + 1}, from {values[at]} to {values[at + 1]}"
+        how = "goes down" if values[at + 1] < values[at] else "does not rise"
+        yield f"{name} {how} at {at + 1}, from {values[at]} to {values[at + 1]}"
 
 
 def _vector_problems(

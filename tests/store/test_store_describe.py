@@ -263,12 +263,56 @@ def test_flat(tmp_path: Path) -> None:
         f"token_ends has {N_TOKENS} rows, offsets end with {N_TOKENS + 1}",
         f"it has {N_TOKENS + 1} tokens, its attribute says {N_TOKENS}",
     ]
+    assert flat_with(tmp_path / "6.hdf5", "token_ends", N_TOKENS - 1, 999) == [
+        "token_bytes has 125 bytes, token_ends ends with 999"
+    ]
     with h5py.File(tmp_path / "1.hdf5", "a") as file:
         del file["vectors"]
     assert verify(tmp_path / "1.hdf5") == [
         "offsets goes down at 3, from 9 to 2",
         f"{tmp_path / '1.hdf5'}: no dataset `vectors`",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "problem"),
+    [
+        ("numbers", [[1, 5], [3, 9]], "numbers begins with 1, not 0"),
+        ("numbers", [[0, 5], [0, 9]], "numbers does not rise at 1, from 0 to 0"),
+        ("numbers", [[0, 5], [6, 12]], "numbers ends with position 6, there are 6 sentences"),
+        ("numbers", [[0, 5], [3, 7]], "numbers: key less position goes down at 1, from 5 to 4"),
+        ("numbers", [[0, -5], [3, 9]], "numbers: key less position begins with -5"),
+        ("numbers", np.zeros((0, 2), np.int64), "numbers has no rows for 6 sentences"),
+        ("numbers", [0, 5], "`numbers` holds int64 in rows of shape (), not integers in (2,)"),
+        ("documents", [[1, 0, 0], [1, 0, 0]], "documents does not rise at 1, from 1 to 1"),
+        ("documents", [[-1, 0, 0], [3, 0, 0]], "documents begins with -1"),
+        ("documents", [[0, 0, 0], [9, 0, 0]],
+         "documents ends with position 9, there are 6 sentences"),
+        ("document_ends", [1, 9], "document_bytes has 2 bytes, document_ends ends with 9"),
+        ("document_ends", [2, 1], "document_ends goes down at 1, from 2 to 1"),
+        ("document_ends", [2], "document_ends has 1 rows, documents has 2"),
+        ("texts", [4, 2], "texts goes down at 1, from 4 to 2"),
+        ("texts", [2, 6], "texts ends with position 6, there are 6 sentences"),
+        ("text_ends", [-3, 13], "text_ends begins with -3"),
+        ("text_ends", [7, 13], "text_bytes has 14 bytes, text_ends ends with 13"),
+        ("text_ends", [7, 14.5],
+         "`text_ends` holds float64 in rows of shape (), not integers in ()"),
+    ],
+)  # fmt: skip
+def test_flat_names_texts_and_documents(
+    tmp_path: Path, name: str, rows: list[Any], problem: str
+) -> None:
+    """Without it sentences had the keys, texts and documents of others, and nothing was wrong."""
+    sentences = [
+        replace(one, key=one.key + 5 + (k > 2), text=f"text {k} " if k in (2, 4) else one.text)
+        for k, one in enumerate(documents("a", "b"))
+    ]
+    path = write(tmp_path / "a.hdf5", sentences, layout="flat")
+    assert verify(path) == []
+    with h5py.File(path, "a") as file:
+        del file[name]
+        file[name] = np.array(rows)
+    assert problem in [text.removeprefix(f"{path}: ") for text in verify(path)]
 
 
 def test_weights_that_are_not_finite(tmp_path: Path) -> None:
