@@ -17,7 +17,7 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.places import is_folder
 from elmo_cli.cli.texts import refuse_skipped, say_noticed
-from elmo_cli.cluster.folder import folder_at
+from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
@@ -105,7 +105,7 @@ def _check(job: EmbedJob) -> None:
             "--engine ray: standard input can be read only once", "write the text to a file first"
         )
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
-    folder_at(job.output)  # a URL needs a driver
+    folder_of(job, os.getcwd())  # a URL needs a driver
 
 
 def _quieten_ray() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.cluster.folder import folder_at
+from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece
 from elmo_cli.cluster.url import shown
@@ -38,7 +38,7 @@ class EmbedActor:
         os.chdir(home)
         set_threads(threads)
         keep_freed_memory()
-        self._job, self._found = job, found
+        self._job, self._found, self._home = job, found, home
         self._error: ElmoError | None = None
         try:
             self._embedder = embedder_of(job)
@@ -73,7 +73,7 @@ class EmbedActor:
                 raise error
             settings = {**header(self._job, self._embedder), **self._written()}
             row["name"] = name = piece.name(settings)
-            folder = folder_at(self._job.output)
+            folder = folder_of(self._job, self._home)
             if folder.has(name):
                 renew(folder, name, self._facts)
             else:

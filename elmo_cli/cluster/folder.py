@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from elmo_cli.cluster.url import has_secret, is_url, shown, without_secrets
+from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import ElmoError, OutputError, ResumeError, UsageError
 from elmo_cli.store.finished import finished_facts
 
@@ -22,16 +26,20 @@ UNFINISHED = ".unfinished"  # a folder in the output; a shard is moved out of it
 _WHOLE_PUTS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 _READ_AHEAD = 16_384  # bytes; the attributes of a shard are a small part of it
 _LONGEST = 300  # characters of what a driver says
+_LEFT_S = 24 * 3600.0  # no shard takes so long; what is older was left by a run that is dead
 
 
 class DiskFolder:
     """A folder of this machine, or one that is mounted on all.
 
     Its methods may raise an OSError.
+
+    Args:
+        mark: what the names of a run's unfinished files begin with.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
+    def __init__(self, path: str, mark: str) -> None:
+        self._path, self._mark = Path(path), mark
         self._unfinished = self._path / UNFINISHED
 
     def make(self) -> None:
@@ -58,7 +66,7 @@ class DiskFolder:
     def working(self) -> Iterator[Path]:
         """A path to write a shard at; what is still there at the end is removed."""
         self._unfinished.mkdir(parents=True, exist_ok=True)
-        working = self._unfinished / f"{uuid.uuid4().hex}.hdf5"
+        working = self._unfinished / _unfinished_name(self._mark)
         try:
             yield working
         finally:
@@ -73,8 +81,13 @@ class DiskFolder:
         os.replace(working, self._path / name)
 
     def clean_up(self) -> None:
-        """Remove what workers that died have left."""
-        shutil.rmtree(self._unfinished, ignore_errors=True)
+        """Remove what workers that died have left, and nothing of another run that is at work."""
+        for path in self._unfinished.glob("*"):
+            with suppress(OSError):  # it may have got its name meanwhile
+                if path.name.startswith(self._mark) or _is_left(path.stat().st_mtime):
+                    path.unlink()
+        with suppress(OSError):  # refused while there is something in it
+            self._unfinished.rmdir()
 
 
 class StoreFolder:
@@ -85,12 +98,14 @@ class StoreFolder:
 
     Args:
         url: of the folder; no message shows the password in it.
+        mark: as for a disk.
     Raises:
         UsageError: a URL that fsspec does not know, or takes for a pattern or a chain.
         OutputError: fsspec or its driver is not installed, or the store does not answer.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, mark: str) -> None:
+        self._mark = mark
         self._url = url if url.endswith("/") else f"{url}/"
         _check_driver(url)
         from fsspec.core import url_to_fs
@@ -145,7 +160,7 @@ class StoreFolder:
     def working(self) -> Iterator[Path]:
         """As for a disk, elsewhere."""
         with tempfile.TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder) / f"{uuid.uuid4().hex}.hdf5"
+            yield Path(folder) / _unfinished_name(self._mark)
 
     def fetch(self, name: str, copy: Path) -> None:
         """As for a disk."""
@@ -173,7 +188,20 @@ class StoreFolder:
     def clean_up(self) -> None:
         """As for a disk."""
         with suppress(Exception):
-            self._fs.rm(self._unfinished, recursive=True)
+            self._fs.invalidate_cache()
+            places = self._fs.ls(self._unfinished, detail=False)
+            gone = [place for place in places if self._is_to_go(place)]
+            for place in gone:
+                self._fs.rm_file(place)
+            if gone == places and not self._puts_whole:  # some drivers remove a full one
+                self._fs.rmdir(self._unfinished)
+
+    def _is_to_go(self, place: str) -> bool:
+        if place.rpartition("/")[2].startswith(self._mark):
+            return True
+        with suppress(Exception):  # not every driver knows how old a file is
+            return _is_left(self._fs.modified(place).timestamp())
+        return False
 
     def _make_unfinished(self) -> None:
         """Object stores need no folders, and their drivers would make a bucket of a wrong name."""
@@ -221,13 +249,26 @@ class StoreFolder:
 Folder = DiskFolder | StoreFolder
 
 
-def folder_at(output: str) -> Folder:
-    """The folder that an output names.
+def folder_of(job: EmbedJob, home: str) -> Folder:
+    """The folder that a job puts its shards into, as another job may at the same time.
 
+    Args:
+        home: the folder that names of files are relative to.
     Raises:
         UsageError, OutputError: as `StoreFolder`.
     """
-    return StoreFolder(output) if is_url(output) else DiskFolder(output)
+    # The same for all workers of a run, and for the same command when it is given again.
+    mark = hashlib.sha256(repr((replace(job, output=""), home)).encode()).hexdigest()[:12]
+    return StoreFolder(job.output, mark) if is_url(job.output) else DiskFolder(job.output, mark)
+
+
+def _unfinished_name(mark: str) -> str:
+    return f"{mark}-{uuid.uuid4().hex}.hdf5"
+
+
+def _is_left(modified_s: float) -> bool:
+    """Whether an unfinished file is too old to be somebody's."""
+    return time.time() - modified_s > _LEFT_S
 
 
 def _check_driver(url: str) -> None:

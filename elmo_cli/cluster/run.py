@@ -15,7 +15,7 @@ import ray
 import ray.data
 
 from elmo_cli.cluster.actor import EmbedActor, Row
-from elmo_cli.cluster.folder import Folder, folder_at
+from elmo_cli.cluster.folder import Folder, folder_of
 from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
@@ -84,7 +84,8 @@ def run_on_cluster(
     Raises:
         ElmoError: of every kind, before work starts; what goes wrong with a piece is in its row.
     """
-    folder = folder_at(job.output)
+    home = os.getcwd()  # workers begin elsewhere
+    folder = folder_of(job, home)
     folder.make()
     found, notes = survey_of(job)
     n_shards = n_pieces_of(found)
@@ -93,7 +94,7 @@ def run_on_cluster(
     with _connected(cluster):
         left = set(range(1, n_shards + 1))
         for _ in range(_ROUNDS):
-            for row in _rows(job, found, cluster, left) if left else ():
+            for row in _rows(job, found, cluster, home, left) if left else ():
                 rows.append(row)
                 left = left - {int(row["number"])}
                 advance(row)
@@ -107,7 +108,9 @@ def run_on_cluster(
     return Done(shards, rows, notes, n_shards, missing)
 
 
-def _rows(job: EmbedJob, found: Survey, cluster: Cluster, left: set[int]) -> Iterator[Row]:
+def _rows(
+    job: EmbedJob, found: Survey, cluster: Cluster, home: str, left: set[int]
+) -> Iterator[Row]:
     """What becomes of the pieces with the numbers in `left`; none of those that are given up."""
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
@@ -119,8 +122,6 @@ def _rows(job: EmbedJob, found: Survey, cluster: Cluster, left: set[int]) -> Ite
     for handler in logging.getLogger("ray.data").handlers:
         if not isinstance(handler, logging.FileHandler):
             handler.setLevel(logging.CRITICAL)
-
-    home = os.getcwd()  # workers begin elsewhere
 
     def read(_: Any) -> Iterator[dict[str, Any]]:
         os.chdir(home)

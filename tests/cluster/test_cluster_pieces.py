@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from elmo_cli.cluster import source
-from elmo_cli.cluster.folder import UNFINISHED, DiskFolder
+from elmo_cli.cluster.folder import UNFINISHED, folder_of
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece, n_pieces_of, pieces, survey_of
 from elmo_cli.embed import blocks
@@ -54,7 +54,7 @@ def keys(given: list[Piece]) -> list[int]:
 def stored(job: EmbedJob, given: list[Piece]) -> list[Path]:
     """The shards of pieces, each under its name."""
     embedder, (found, _) = embedder_of(job), survey_of(job)
-    folder, paths = DiskFolder(job.output), []
+    folder, paths = folder_of(job, "."), []
     for piece in given:
         store(job, embedder, found, piece, folder, piece.name({}))
         paths.append(Path(job.output) / piece.name({}))
@@ -151,9 +151,9 @@ def test_shards_of_a_mended_text_are_renewed_and_merged(job: EmbedJob, tmp_path:
     facts = {"sources": [list(s) for s in found.sources], "text_sha256": found.text_sha256}
     for path in shards:
         assert finished_facts(str(path))["text_sha256"] != found.text_sha256
-        renew(DiskFolder(job.output), path.name, facts)
+        renew(folder_of(job, "."), path.name, facts)
         kept = path.stat().st_mtime_ns
-        renew(DiskFolder(job.output), path.name, facts)
+        renew(folder_of(job, "."), path.name, facts)
         assert path.stat().st_mtime_ns == kept
     shards += stored(job, [missing])
     whole, merged = tmp_path / "whole.hdf5", tmp_path / "merged.hdf5"
@@ -170,7 +170,7 @@ def test_nothing_is_left_of_a_shard_that_failed(job: EmbedJob) -> None:
         bilm.backward_lm.layers[1].input.bias.fill_(float("nan"))
     embedder = Embedder(bilm)
     with pytest.raises(WeightFileError):
-        store(job, embedder, found, first, DiskFolder(job.output), first.name({}))
+        store(job, embedder, found, first, folder_of(job, "."), first.name({}))
     assert [path.name for path in Path(job.output).rglob("*")] == [UNFINISHED]
 
 

@@ -18,13 +18,14 @@ import pytest
 from cluster_runs import begun, check_whole, ended
 from command_line import elmo, made
 from far_stores import Bucket, Store
+from fsspec.core import url_to_fs
 from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
 from elmo_cli.cli.clustering import _fetching
-from elmo_cli.cluster import source
+from elmo_cli.cluster import folder, source
 from elmo_cli.cluster.actor import EmbedActor, Row
-from elmo_cli.cluster.folder import UNFINISHED, folder_at
+from elmo_cli.cluster.folder import UNFINISHED, folder_of
 from elmo_cli.cluster.source import pieces, survey_of
 from elmo_cli.embed import blocks
 from elmo_cli.embed.job import EmbedJob
@@ -59,7 +60,7 @@ def job(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> EmbedJob
 def worked(job: EmbedJob) -> list[Row]:
     """What a worker says of each piece."""
     found, _ = survey_of(job)
-    folder_at(job.output).make()
+    folder_of(job, ".").make()
     actor = EmbedActor(job, found, ".", 1)
     batch = actor({"piece": [pickle.dumps(piece) for piece in pieces(job, found)]})
     return [dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True)]
@@ -103,9 +104,9 @@ def test_shards_are_those_of_a_folder(job: EmbedJob, far: EmbedJob, tmp_path: Pa
     rows = worked(far)
     assert names(rows) == near
     assert all(row["computed"] == row["tokens"] for row in rows)
-    assert folder_at(far.output).absent(["part-9.hdf5", *near]) == {"part-9.hdf5"}
+    assert folder_of(far, ".").absent(["part-9.hdf5", *near]) == {"part-9.hdf5"}
     assert [row["computed"] for row in worked(far)] == [0, 0, 0]
-    folder_at(far.output).clean_up()
+    folder_of(far, ".").clean_up()
     assert kept(far.output) == {name: (tmp_path / "near" / name).read_bytes() for name in near}
     assert not any(b"secret" in content for content in kept(far.output).values())
 
@@ -121,9 +122,9 @@ def test_shards_of_a_mended_text_are_renewed(job: EmbedJob, far: EmbedJob, tmp_p
     assert [row["computed"] > 0 for row in rows] == [False, False, True]
     worked(job)
     for name in names(rows):
-        near = folder_at(job.output).facts(name)
+        near = folder_of(job, ".").facts(name)
         assert near["text_sha256"] == survey_of(job)[0].text_sha256
-        assert folder_at(far.output).facts(name) == near
+        assert folder_of(far, ".").facts(name) == near
 
 
 @pytest.mark.parametrize("at", [("put",), ("put", "remove")])
@@ -144,8 +145,35 @@ def test_an_upload_that_breaks_leaves_nothing_under_the_name(
     assert len(left) == (3 if "remove" in at else 0)
     rows = worked(far)
     assert all(row["computed"] == row["tokens"] for row in rows)
-    folder_at(far.output).clean_up()
+    folder_of(far, ".").clean_up()
     assert sorted(kept(far.output)) == names(rows)
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["{}/near/", "file://{}/far/", "memory://far/a/", "store://u:secret@far/a/", "s3://b/a/"],
+)
+def test_a_run_leaves_what_another_works_at(
+    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """Two runs may write into one folder; the first to end took the other's files from it."""
+    job = replace(job, output=output.format(tmp_path))
+    store, root = url_to_fs(job.output)
+
+    def begun(job: EmbedJob) -> str:
+        place_of = folder_of(job, ".")
+        place_of.make()
+        with place_of.working() as working:
+            place = f"{root.rstrip('/')}/{UNFINISHED}/{working.name}"
+            store.pipe_file(f"{place}.part", b"half a shard")
+        return f"{place}.part"
+
+    own, other = begun(job), begun(replace(job, dtype="float16"))
+    folder_of(job, ".").clean_up()
+    assert (store.exists(own), store.exists(other)) == (False, True)
+    monkeypatch.setattr(folder, "_LEFT_S", -1.0)  # as if a day had passed
+    folder_of(job, ".").clean_up()
+    assert not store.exists(f"{root.rstrip('/')}/{UNFINISHED}")
 
 
 def test_a_shard_that_was_not_moved_is_missing(
@@ -208,7 +236,7 @@ def test_a_store_that_takes_nothing_is_found_before_work(
 
     monkeypatch.setattr(Bucket, "pipe_file", refuse)
     with pytest.raises(OutputError) as caught:
-        folder_at("s3://b/a/").make()
+        folder_of(EmbedJob(("text.txt",), "s3://b/a/"), ".").make()
     assert caught.value.message == f"s3://b/a/: {says}"
     assert caught.value.hint.startswith(hint)
 
