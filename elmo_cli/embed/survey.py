@@ -11,6 +11,7 @@ from pathlib import Path
 from elmo_cli.embed.blocks import cut
 from elmo_cli.errors import OutputError
 from elmo_cli.store.place import real_path
+from elmo_cli.store.shards import shard_range
 from elmo_cli.text.formats import measure, read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
@@ -53,9 +54,10 @@ class Survey:
     def shard(self, number: int, n_shards: int, *, state: str) -> range:
         """The blocks of shard `number` (from 1) of `n_shards`; with state "document" a shard
         begins where a document does."""
-        n_blocks = len(self.block_tokens)
-        cuts = [n_blocks * i // n_shards for i in (number - 1, number)]
-        return range(*(self._moved(place) if state == "document" else place for place in cuts))
+        blocks = shard_range(len(self.block_tokens), number, n_shards)
+        if state != "document":
+            return blocks
+        return range(self._moved(blocks.start), self._moved(blocks.stop))
 
     def of_blocks(self, blocks: range) -> Survey:
         """The same for some of the blocks alone."""
