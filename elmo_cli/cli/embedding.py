@@ -150,9 +150,6 @@ class _Watcher:
         if self._bar is not None:
             self._bar.advance(tokens)
 
-    def say(self, message: str) -> None:
-        self._said.say(message)
-
 
 def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
     begun = time.monotonic()

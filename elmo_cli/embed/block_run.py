@@ -37,9 +37,6 @@ class Watcher(Protocol):
     def advance(self, sentences: int, tokens: int) -> None:
         """A block was written; called by the thread that writes, behind the one that computes."""
 
-    def say(self, message: str) -> None:
-        """Something that the user should see once."""
-
 
 @dataclass(frozen=True)
 class Summary:

@@ -183,9 +183,6 @@ class Blocks:
     def advance(self, sentences: int, tokens: int) -> None:
         self.done.append((time.monotonic(), tokens))
 
-    def say(self, message: str) -> None:
-        return
-
 
 def one_process(corpus: str, out: str, model: str | None) -> Steady:
     """`elmo embed --threads 2`."""

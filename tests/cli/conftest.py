@@ -23,9 +23,6 @@ class _Stop:
     def advance(self, sentences, tokens):
         raise KeyboardInterrupt
 
-    def say(self, message):
-        return
-
 
 @pytest.fixture(scope="session")
 def stock(tmp_path_factory, tiny, odd):

@@ -444,9 +444,6 @@ class Listener:
     def advance(self, sentences: int, tokens: int) -> None:
         self.advanced.append((sentences, tokens))
 
-    def say(self, message: str) -> None:
-        raise AssertionError(message)
-
 
 def test_who_watches_hears_how_far_it_is(job: EmbedJob) -> None:
     """Without it the bar would stand still, or run beyond its end."""
