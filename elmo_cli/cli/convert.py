@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.embed import LAYOUTS
 from elmo_cli.cli.options import (
     GroupedCommand,
     hdf5_output,
@@ -16,6 +15,7 @@ from elmo_cli.cli.options import (
     option,
     quiet_option,
 )
+from elmo_cli.store.schema import LAYOUTS
 
 
 @click.command(

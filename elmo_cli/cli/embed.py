@@ -17,17 +17,7 @@ from elmo_cli.cli.options import (
     precision_option,
     quiet_option,
 )
-
-LAYOUTS = (
-    "allennlp",
-    "bilm",
-    "bilm-types",
-    "e2e-coref",
-    "lsgn",
-    "dygie",
-    "manylangs",
-    "flat",
-)
+from elmo_cli.store.schema import LAYOUTS
 
 
 @click.command(

@@ -17,8 +17,8 @@ from elmo_cli.store.layouts.keys import is_ontonotes
 from elmo_cli.store.naming import Facts
 from elmo_cli.store.place import real_path
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.recognise import LAYOUTS
 from elmo_cli.store.repeats import texts_of_repeats
+from elmo_cli.store.schema import LAYOUTS
 from elmo_cli.store.settings import DTYPES, check_dtype_fits
 from elmo_cli.store.stream import (
     KNOWS_TOKENS,
@@ -51,7 +51,7 @@ def convert(
     Args:
         path: any file that `open_embeddings` reads.
         out: the file to make.
-        layout: one of `recognise.LAYOUTS`; None keeps that of the file.
+        layout: one of `schema.LAYOUTS`; None keeps that of the file.
         dtype: "float32", "float16", or with layout `flat` "int8"; None keeps that of the file, if
             the layout has a place for it.
         layers: "top", "average" or the number of a layer; None keeps all.

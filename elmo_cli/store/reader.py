@@ -70,7 +70,7 @@ class Embeddings(Mapping[int | str, Array]):
 
     Attributes:
         path: the file.
-        layout: one of `recognise.LAYOUTS`, or "named" for arrays under identifiers.
+        layout: one of `schema.LAYOUTS`, or "named" for arrays under identifiers.
         attributes: the facts that the file holds of its run.
     """
 

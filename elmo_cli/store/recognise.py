@@ -16,18 +16,8 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.schema import LAYOUTS, SCHEMA
 
-SCHEMA = 1
-LAYOUTS = (
-    "allennlp",
-    "bilm",
-    "bilm-types",
-    "e2e-coref",
-    "lsgn",
-    "dygie",
-    "manylangs",
-    "flat",
-)
 MAP = "sentence_to_index"
 _SAMPLE = 48
 _MAGIC = {

@@ -10,9 +10,8 @@ import numpy as np
 from elmo_cli.errors import UsageError
 from elmo_cli.store.int8 import INT8
 from elmo_cli.store.journal import settings_as_json
-from elmo_cli.store.layouts import LAYOUTS
+from elmo_cli.store.schema import LAYOUTS, SCHEMA
 
-SCHEMA = 1
 DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float16": np.dtype("<f2"),

@@ -94,7 +94,7 @@ class EmbeddingsWriter:
 
         Args:
             path: OUT. What is there stays until the new file is whole.
-            layout: a name of `layouts.LAYOUTS`.
+            layout: a name of `schema.LAYOUTS`.
             header: settings that must agree for `resume`; they become attributes.
             keys: `number`, or `sentence` with allennlp.
             forget_sentences: leave out allennlp's `sentence_to_index`.

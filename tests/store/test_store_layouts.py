@@ -14,6 +14,7 @@ import writer_runs
 from writer_runs import array, sentences
 
 from elmo_cli.errors import InputError, OutputError, UsageError
+from elmo_cli.store import schema
 from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.store.writer import EmbeddingsWriter
@@ -465,6 +466,11 @@ def test_sentence_map_is_an_object_of_hdf5(tmp_path: Path, n: int) -> None:
     with h5py.File(out, "r") as file:
         np.testing.assert_array_equal(file["more"][...], np.arange(10_000))
         np.testing.assert_array_equal(file[str(n - 1)][...], np.ones((2, 3)))
+
+
+def test_every_name_has_a_layout() -> None:
+    """The names stand alone so that help needs no h5py; one could be offered that is not there."""
+    assert tuple(LAYOUTS) == schema.LAYOUTS
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
