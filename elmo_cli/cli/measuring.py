@@ -62,7 +62,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
         with console.binary_stdout() as out:
             out.writelines(line.encode() for line in _table(scores, lines))
     elif table:
-        write_text(table, _table(scores, lines))
+        write_text(table, _table(scores, lines), overwrite=given["overwrite"])
     say_noticed(notes, quiet=quiet)
     if measured.unknown > _MUCH_UNKNOWN:
         console.note(

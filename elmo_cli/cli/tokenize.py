@@ -83,7 +83,7 @@ def tokenize(**given: Any) -> None:
             out.writelines(line.encode() for line in lines())
     else:
         check_new(output, overwrite=given["overwrite"])
-        write_text(output, lines())
+        write_text(output, lines(), overwrite=given["overwrite"])
     say_noticed(notes, quiet=quiet, is_cut=False)
     console.note(
         f"{'standard output' if output == '-' else output}: {n_sentences:,} sentences, "

@@ -86,7 +86,7 @@ def vocab(**given: Any) -> None:
         with console.binary_stdout() as out:
             out.writelines(line.encode() for line in lines)
     else:
-        write_text(output, lines)
+        write_text(output, lines, overwrite=given["overwrite"])
     say_noticed(notes, quiet=quiet, is_cut=False)
     if misfits := counts.misfits:
         console.note(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import ElmoError, OutputError
+from elmo_cli.whole_file import whole_file
 
 Name = str | os.PathLike[str]
 _HINT = "choose a place that you can write to, with space left"
@@ -37,27 +37,24 @@ def check_new(path: Name, *, overwrite: bool = False) -> None:
         )
 
 
-def write_text(path: Name, lines: Iterable[str]) -> None:
-    """Write lines, with their ends, in UTF-8 to PATH.part and rename it to PATH.
+def write_text(path: Name, lines: Iterable[str], *, overwrite: bool = True) -> None:
+    """Write lines, with their ends, in UTF-8 to a file that has its name when it is whole.
 
+    Args:
+        overwrite: replace a file that is there by then.
     Raises:
-        OutputError: the file can't be written; nothing is left of it, an old PATH is untouched.
+        OutputError: the file can't be written, and nothing is left of it; or another process has
+            made PATH meanwhile, and it is not to be overwritten. An old PATH is untouched.
     """
     target = os.path.realpath(path)
     # A device or a pipe is written to as it is; a rename would put a file in its place.
     is_stream = os.path.exists(target) and not os.path.isfile(target)
-    part = target if is_stream else f"{target}.part"
     try:
-        with open(part, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-        if not is_stream:
-            os.replace(part, target)
-    except BaseException as error:
-        if not is_stream:
-            with suppress(OSError):
-                os.unlink(part)
-        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-            raise OutputError(
-                f"{os.fspath(path)}: can't be written ({error.strerror or error})", _HINT
-            ) from None
+        with open(target, "wb") if is_stream else whole_file(target, overwrite=overwrite) as file:
+            file.writelines(line.encode("utf-8") for line in lines)
+    except (ElmoError, BrokenPipeError):
         raise
+    except OSError as error:
+        raise OutputError(
+            f"{os.fspath(path)}: can't be written ({error.strerror or error})", _HINT
+        ) from None

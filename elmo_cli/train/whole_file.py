@@ -1,18 +1,17 @@
-"""A file that appears under its name when it is whole and on the disk."""
+"""A file of a training run, which appears under its name when it is whole and on the disk."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from elmo_cli.errors import OutputError
+from elmo_cli.whole_file import whole_file
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], hint: str) -> None:
-    """Write PATH.part and rename it to PATH.
+    """Write a file and give it its name.
 
     Args:
         write: puts the content into the file that it is given.
@@ -20,16 +19,8 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], hint: str) -> N
     Raises:
         OutputError: the file can't be written; nothing is left of it, an old PATH is untouched.
     """
-    part = path.with_name(path.name + ".part")
     try:
-        with part.open("wb") as file:
+        with whole_file(path, durable=True) as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            part.unlink()
-        if not isinstance(error, (OSError, RuntimeError)):  # torch's where a disk is full
-            raise
+    except (OSError, RuntimeError) as error:  # torch's where a disk is full
         raise OutputError(f"{path}: can't be written ({error})", hint) from None

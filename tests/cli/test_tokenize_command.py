@@ -89,3 +89,15 @@ def test_a_line_that_cannot_be_read(tmp_path: Path) -> None:
     done = elmo("tokenize", path, "-o", out, "--on-error", "skip")
     assert done.code == 3
     assert out.read_text() == "Good one .\nLast one .\n"
+
+
+def test_a_file_that_appears_meanwhile_stays(
+    raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs into one file: without `-f` the later one would replace what the other has made."""
+    out = tmp_path / "tokens.txt"
+    monkeypatch.setattr("elmo_cli.text.new_text.check_new", lambda *a, **k: out.write_text("other"))
+    done = elmo("tokenize", raw, "-o", out)
+    assert done.code == 1
+    assert done.err.startswith(f"error: {out}: another process has made it meanwhile\nhint: ")
+    assert out.read_text() == "other"

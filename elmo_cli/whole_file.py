@@ -1,0 +1,65 @@
+"""whole_file: a new file that appears under its name when it is whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from elmo_cli.errors import OutputError
+
+SUFFIX = ".part"
+
+
+@contextmanager
+def whole_file(
+    path: str | os.PathLike[str], *, overwrite: bool = True, durable: bool = False
+) -> Iterator[BinaryIO]:
+    """A file to write to; it is renamed to PATH at the end.
+
+    Until then its name is nobody else's, PATH.1f2e3d4c.part: two runs write two files, and what a
+    user calls PATH.part stays his.
+
+    Args:
+        overwrite: replace a file that is at PATH by then.
+        durable: the file is on the disk before it has its name.
+    Raises:
+        OutputError: another process has made PATH meanwhile; what was written is kept.
+        OSError: it can't be written; nothing is left of it, an old PATH is untouched.
+    """
+    part = f"{os.fspath(path)}.{os.urandom(4).hex()}{SUFFIX}"
+    file = open(part, "xb")  # noqa: SIM115 - closed below, and not removed where it is another's
+    try:
+        with file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        is_named = _name(part, path, overwrite=overwrite)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+    if not is_named:
+        raise OutputError(
+            f"{os.fspath(path)}: another process has made it meanwhile",
+            f"what this run wrote is kept as {part}",
+        )
+
+
+def _name(part: str, path: str | os.PathLike[str], *, overwrite: bool) -> bool:
+    """Rename the whole file; False where another is there that is not to be replaced."""
+    if not overwrite:
+        try:
+            os.link(part, path)  # unlike a renaming, it never replaces a file
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            if os.path.lexists(path):
+                return False
+        else:
+            os.unlink(part)
+            return True
+    os.replace(part, path)
+    return True
