@@ -16,7 +16,6 @@ from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.places import folder_of, jobs_of
 from elmo_cli.cli.texts import say_noticed
 from elmo_cli.cluster.url import shown
-from elmo_cli.embed.apart import check_apart, skipped_list
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, suited
 from elmo_cli.embed.run import Summary, embedder_of, output_bytes, run_with
@@ -25,6 +24,7 @@ from elmo_cli.embed.survey import gib, survey
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import SkippedError, UsageError
+from elmo_cli.store.apart import check_apart, skipped_list
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes

@@ -12,10 +12,10 @@ import torch
 
 from elmo_cli.cli import console
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
-from elmo_cli.embed.apart import check_apart
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.errors import UsageError
+from elmo_cli.store.apart import check_apart
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.new_text import check_new, write_text
 from elmo_cli.text.notes import Notes

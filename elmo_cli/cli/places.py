@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.cluster.url import is_url, shown
-from elmo_cli.embed.apart import check_apart
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
 from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.store.apart import check_apart
 from elmo_cli.text.formats import read_sentences
 
 _SUFFIXES = (".gz", ".xz", ".txt", ".jsonl", ".jsonlines", ".conllu", ".conll")

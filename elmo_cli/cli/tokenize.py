@@ -52,8 +52,8 @@ def tokenize(**given: Any) -> None:
     """
     from elmo_cli.cli import console
     from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
-    from elmo_cli.embed.apart import check_apart
     from elmo_cli.errors import UsageError
+    from elmo_cli.store.apart import check_apart
     from elmo_cli.text.formats import InputSettings, Notes, format_of, read_sentences
     from elmo_cli.text.new_text import check_new, write_text
 

@@ -65,8 +65,8 @@ def vocab(**given: Any) -> None:
     """
     from elmo_cli.cli import console
     from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
-    from elmo_cli.embed.apart import check_apart
     from elmo_cli.errors import UsageError
+    from elmo_cli.store.apart import check_apart
     from elmo_cli.text.count_types import TypeCounts
     from elmo_cli.text.formats import Notes, read_sentences
     from elmo_cli.text.new_text import check_new, write_text

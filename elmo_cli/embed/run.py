@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from elmo_cli.embed.apart import check_apart
 from elmo_cli.embed.block_run import BlockRun, Summary, Watcher, blocks_of_inputs
 from elmo_cli.embed.blocks import Block
 from elmo_cli.embed.embedder import Embedder
@@ -14,6 +13,7 @@ from elmo_cli.embed.job import EmbedJob, header, suited
 from elmo_cli.embed.survey import Survey, check_space, survey
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.load import load
+from elmo_cli.store.apart import check_apart
 from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
 from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.stream import discard

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import UsageError
+from elmo_cli.store.apart import check_apart
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.int8 import INT8
 from elmo_cli.store.layouts.keys import is_ontonotes
 from elmo_cli.store.naming import Facts
-from elmo_cli.store.place import real_path
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.repeats import texts_of_repeats
 from elmo_cli.store.schema import LAYOUTS
@@ -63,8 +63,7 @@ def convert(
         EmbeddingsFileError: the file can't be read.
         OutputError: `out` can't be written.
     """
-    if real_path(os.fspath(path)) == real_path(os.fspath(out)):
-        raise UsageError(f"{out}: is the file to convert", "`-o` names a new file")
+    check_apart(os.fspath(out), [os.fspath(path)], what="the file to convert")
     with Embeddings(path) as embeddings:
         asked = _layout(embeddings, layout)
         part = _part(embeddings, layers, asked)

@@ -17,6 +17,8 @@ from typing import Any
 from elmo_cli.child import patience
 from elmo_cli.errors import ResumeError
 
+BEGINS = b'{"settings"'  # as `_rendered` makes it
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -18,7 +18,7 @@ from elmo_cli.errors import ResumeError
 PAGE = 4096  # bytes; old bytes are kept by whole pages, each once a block
 _FIELDS = struct.Struct("<4sQQII")
 _CHECK = struct.Struct("<I")
-_MARK = b"UNDO"
+MARK = b"UNDO"
 
 
 class JournaledFile:
@@ -169,7 +169,7 @@ def roll_back(descriptor: int, undo_path: Path, *, committed: int, block: int, n
 
 
 def _record(block: int, offset: int, old: bytes) -> bytes:
-    fields = _FIELDS.pack(_MARK, block, offset, len(old), zlib.crc32(old))
+    fields = _FIELDS.pack(MARK, block, offset, len(old), zlib.crc32(old))
     return fields + _CHECK.pack(zlib.crc32(fields)) + old
 
 
@@ -183,7 +183,7 @@ def _records(undo_path: Path) -> Iterator[tuple[int, int, bytes]]:
         while len(header := log.read(_FIELDS.size + _CHECK.size)) == _FIELDS.size + _CHECK.size:
             fields, check = header[: _FIELDS.size], header[_FIELDS.size :]
             mark, block, offset, length, crc = _FIELDS.unpack(fields)
-            if mark != _MARK or _CHECK.unpack(check)[0] != zlib.crc32(fields):
+            if mark != MARK or _CHECK.unpack(check)[0] != zlib.crc32(fields):
                 return
             there = os.fstat(log.fileno()).st_size - log.tell()
             old = log.read(min(length, there))  # no memory for what is not there

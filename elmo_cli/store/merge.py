@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.apart import check_apart
 from elmo_cli.store.datasets import Array
-from elmo_cli.store.place import real_path
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.stream import (
@@ -81,8 +81,7 @@ def merge_shards(
     shards = _in_order([_shard(os.fspath(path)) for path in paths])
     first = shards[0]
     others = _common(shards)
-    if any(real_path(shard.path) == real_path(os.fspath(out)) for shard in shards):
-        raise UsageError(f"{out}: is one of the shards", "`-o` names a new file")
+    check_apart(os.fspath(out), [shard.path for shard in shards], what="one of the shards")
     # The first shard may begin later than sentence 0, where lines were left out; a run does not.
     writer = EmbeddingsWriter.create(
         out, header=first.header, overwrite=overwrite, first_sentence=0, **first.own

@@ -2,7 +2,8 @@
 
 Which files are there tells how far a run came, so the order in which they are made and removed
 matters: a journal without a part file means that the part file was renamed; a part file that is
-empty or has no journal means that nothing is committed.
+empty means that nothing is committed. Before anything is written to a part file it has a journal,
+so one that has none and is not empty is somebody else's.
 """
 
 from __future__ import annotations
@@ -26,10 +27,16 @@ from elmo_cli.store.journal import (
     write_journal,
 )
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
-from elmo_cli.store.place import output_errors, part_path, real_path, remove_side_files
+from elmo_cli.store.place import (
+    may_be_ours,
+    output_errors,
+    part_path,
+    real_path,
+    remove_side_files,
+    side_files,
+)
 
 FSYNC_INTERVAL_S = 30.0
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 class Part:
@@ -61,8 +68,8 @@ class Part:
             journal: that record.
             overwrite: throw away what another run committed.
         Raises:
-            OutputError: sentences are committed, or it is somebody else's, and not to be
-                overwritten.
+            OutputError: sentences are committed and not to be overwritten, or it is somebody
+                else's.
         """
         there = None if overwrite else self._read_journal()
         if there is not None and (there.sentences or there.finished):
@@ -70,15 +77,12 @@ class Part:
                 f"{self.name}: unfinished, {there.sentences} sentences",
                 "`--resume` goes on, `--overwrite` starts anew",
             )
-        if not overwrite and self._is_foreign():
-            raise OutputError(
-                f"{self.name}: is there already, and `elmo embed` did not make it",
-                "move it away, or name another file with `-o`",
-            )
+        self._refuse_foreign(overwrite=overwrite)
         with output_errors(self.name):
             # Empty first: with the part at 0 bytes no reader believes the old journal.
             os.ftruncate(self._descriptor, 0)
-            remove_side_files(self._path)
+            for path in side_files(self._path):
+                path.unlink(missing_ok=True)
             write_journal(self._path, journal)
         self._journal = journal
 
@@ -152,14 +156,22 @@ class Part:
             is_empty = os.fstat(self._descriptor).st_size == 0
             return None if is_empty else read_journal(self._path)
 
-    def _is_foreign(self) -> bool:
-        """Whether there is something that no run of ours can have left without a journal."""
+    def _refuse_foreign(self, *, overwrite: bool) -> None:
+        """Refuse a part file, or a file beside it, that no run of ours can have left.
+
+        Args:
+            overwrite: the files beside a part file that has a journal may be damaged.
+        """
         with output_errors(self.name):
-            head = os.pread(self._descriptor, len(_HDF5), 0)
-            # Values may be written before the first bytes, which are zeros until then.
-            return (
-                bool(head.strip(b"\0")) and head != _HDF5 and not journal_path(self._path).exists()
-            )
+            is_empty = os.fstat(self._descriptor).st_size == 0
+            if not is_empty and not journal_path(self._path).exists():
+                raise _not_ours(self.name)
+            if is_empty or not overwrite:
+                for path in side_files(self._path):
+                    if not may_be_ours(path):
+                        if is_empty:
+                            self._path.unlink()  # opened by this run, and nothing is in it
+                        raise _not_ours(f"{self.name}{path.name.removeprefix(self._path.name)}")
 
     @property
     def begun(self) -> Journal:
@@ -171,6 +183,13 @@ class Part:
         if self._journal is None:
             raise ValueError("the part has no journal yet")
         return self._journal
+
+
+def _not_ours(name: str) -> OutputError:
+    return OutputError(
+        f"{name}: is there already, and `elmo embed` did not make it",
+        "move it away, or name another file with `-o`",
+    )
 
 
 def _open_locked(path: Path, name: str) -> int:

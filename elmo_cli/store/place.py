@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elmo_cli.errors import OutputError
+from elmo_cli.store.journal import BEGINS as JOURNAL_BEGINS
 from elmo_cli.store.journal import journal_path, new_journal_path
+from elmo_cli.store.journaled_file import MARK as UNDO_MARK
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -46,7 +48,22 @@ def side_files(part: Path) -> tuple[Path, ...]:
 def remove_side_files(part: Path) -> None:
     """Remove journal and undo log of a part file, if they are there; the journal last."""
     for path in side_files(part):
-        path.unlink(missing_ok=True)
+        if may_be_ours(path):
+            path.unlink(missing_ok=True)
+
+
+def may_be_ours(path: Path) -> bool:
+    """Whether a file beside a part file, if it is there, can be of a run of ours."""
+    begins = UNDO_MARK if path.suffix == ".undo" else JOURNAL_BEGINS
+    try:
+        with open(path, "rb") as file:
+            head = file.read(len(begins))
+    except FileNotFoundError:
+        return True
+    except IsADirectoryError:
+        return False
+    # Begun and not written: by a kill empty or cut short, by a power cut zeros.
+    return begins.startswith(head.rstrip(b"\0"))
 
 
 def check_place(out: str) -> None:

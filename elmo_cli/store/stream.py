@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import InputError, OutputError, UsageError
@@ -122,8 +123,7 @@ def discard(writer: EmbeddingsWriter, out: str | os.PathLike[str]) -> None:
     """Remove the unfinished file of a writer, and what lies beside it."""
     writer.abandon()
     part = part_path(real_path(os.fspath(out)))
-    remove_side_files(part)
-    part.unlink(missing_ok=True)
+    _remove(part)
 
 
 @contextmanager
@@ -138,9 +138,14 @@ def cleared_on_crash(out: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except BaseException:
         if not was_there:
-            remove_side_files(part)
-            part.unlink(missing_ok=True)
+            _remove(part)
         raise
+
+
+def _remove(part: Path) -> None:
+    # First, since a part that a kill left without its journal would pass for a user's own file.
+    part.unlink(missing_ok=True)
+    remove_side_files(part)
 
 
 class Copy:

@@ -22,6 +22,7 @@ from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
+from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
 
 
@@ -130,6 +131,49 @@ def test_out_is_not_overwritten(tmp_path: Path) -> None:
     assert str(caught.value) == f"{out}: exists"
     assert caught.value.hint == "`--overwrite` replaces it, `-o` names another file"
     assert out.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_whole_file_that_is_called_part_stays(tmp_path: Path, overwrite: bool) -> None:
+    """Without it a user's own OUT.part is emptied because it begins as ours would."""
+    out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
+    run(part, layout="bilm")
+    before = part.read_bytes()
+    with pytest.raises(OutputError) as caught:
+        run(out, layout="bilm", overwrite=overwrite)
+    assert str(caught.value) == f"{part}: is there already, and `elmo embed` did not make it"
+    assert part.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [part]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("suffix", ["journal", "journal.new", "undo"])
+def test_what_lies_beside_and_is_not_ours_stays(
+    tmp_path: Path, suffix: str, overwrite: bool
+) -> None:
+    """Without it a file of that name is removed without a word."""
+    out = tmp_path / "out.hdf5"
+    beside = tmp_path / f"out.hdf5.part.{suffix}"
+    beside.write_text("precious")
+    with pytest.raises(OutputError) as caught:
+        run(out, layout="bilm", overwrite=overwrite)
+    assert str(caught.value) == f"{beside}: is there already, and `elmo embed` did not make it"
+    assert beside.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [beside]
+
+
+def test_a_kill_while_a_file_is_discarded_leaves_the_place_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part without its journal would pass for a user's own file, and refuse the next run."""
+    out = tmp_path / "out.hdf5"
+    writer = EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
+    write(writer, sentences(1), block=1)
+    monkeypatch.setattr("elmo_cli.store.stream.remove_side_files", lambda part: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        discard(writer, out)
+    run(out, layout="bilm")
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -253,8 +297,8 @@ def test_resume_of_a_finished_file(tmp_path: Path) -> None:
     out = tmp_path / "out.hdf5"
     run(out, layout="allennlp")
     before = out.read_bytes()
-    Path(f"{out}.part.journal").write_text("left over")
-    Path(f"{out}.part.undo").write_text("left over")
+    Path(f"{out}.part.journal").write_text('{"settings": {"lay')
+    Path(f"{out}.part.undo").write_text("UNDO and so on")
     writer = EmbeddingsWriter.resume(out, layout="allennlp", header=HEADER)
     assert writer.finished
     assert (writer.progress.sentences, writer.progress.tokens) == (5, 9)

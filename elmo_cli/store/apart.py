@@ -15,19 +15,26 @@ _STDIN, _STDOUT = 0, 1
 _Identity = tuple[int, int]
 
 
-def check_apart(output: str, inputs: Iterable[str], models: Iterable[str | None] = ()) -> None:
+def check_apart(
+    output: str,
+    inputs: Iterable[str],
+    models: Iterable[str | None] = (),
+    *,
+    what: str = "one of the inputs",
+) -> None:
     """Refuse an output that is one of the inputs, whatever names and links lead to it.
 
     Args:
         output: the embeddings file to make, or "-" for standard output.
-        inputs: text files; "-" is standard input, which may come from a file.
+        inputs: the files that are read; "-" is standard input, which may come from a file.
         models: files and folders that the model is read from.
+        what: each of the inputs is, for the message.
     Raises:
         UsageError: writing would destroy what is read.
     """
     written = dict(filter(None, map(_identified, _written(output))))
     for name in inputs:
-        _check(written, output, name, "one of the inputs")
+        _check(written, output, name, what)
     for place in filter(None, models):
         members = sorted(Path(place).iterdir()) if os.path.isdir(place) else [Path(place)]
         for member in members:
