@@ -20,6 +20,7 @@ from elmo_cli.errors import UsageError
 from elmo_cli.text.notes import Notes
 from elmo_cli.train.card import table
 from elmo_cli.train.finetune import finetune
+from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.source_model import SourceNames
 from elmo_cli.train.tuning_job import RATES, FineTuned, FinetuneJob
@@ -60,8 +61,9 @@ def finetune_command(given: dict[str, Any]) -> None:
     if job.settings.precision == "bf16":
         warn_of_slow_bf16(job.device, quiet=quiet)
     keep_freed_memory()
-    done = finetune(job, report=_reporter(quiet), say=say, noticed=notice)
-    write_warm_state(job.output)
+    with FolderLock(job.output) as lock:
+        done = finetune(job, report=_reporter(quiet), say=say, noticed=notice, lock=lock)
+        write_warm_state(job.output)
     if done.unknown > _MUCH_UNKNOWN:
         say(
             f"warning: the vocabulary lacks {done.unknown:.0%} of the held-out tokens; is it in "

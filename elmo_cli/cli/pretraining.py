@@ -27,6 +27,7 @@ from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
+from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe
 from elmo_cli.train.run import FILTERS, Start, pretrain
 from elmo_cli.train.run_folder import keeps_text, refuse_no_run
@@ -76,24 +77,26 @@ def _train(
         lines.append(line)
         report(line)
 
-    progress = pretrain(
-        files,
-        Path(given["output"]),
-        start,
-        settings,
-        overwrite=given["overwrite"],
-        resume=given["resume"],
-        prepare=given["prepare"],
-        notes=notes,
-        report=keep,
-        say=lambda line: console.note(line, quiet=quiet),
-        noticed=lambda notes: say_noticed(notes, quiet=quiet),
-        recipe=_recipe(ctx),
-        team=team,
-    )
     folder = Path(given["output"])
-    if not given["prepare"]:
-        team.first_does(lambda: write_warm_state(folder))
+    with FolderLock(folder) as lock:
+        progress = pretrain(
+            files,
+            folder,
+            start,
+            settings,
+            overwrite=given["overwrite"],
+            resume=given["resume"],
+            prepare=given["prepare"],
+            notes=notes,
+            report=keep,
+            say=lambda line: console.note(line, quiet=quiet),
+            noticed=lambda notes: say_noticed(notes, quiet=quiet),
+            recipe=_recipe(ctx),
+            team=team,
+            lock=lock,
+        )
+        if not given["prepare"]:
+            team.first_does(lambda: write_warm_state(folder))
     if given["as_json"] and team.is_first:
         facts = {
             "model": given["output"],

@@ -8,8 +8,6 @@ so one that has none and is not empty is somebody else's.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import time
 from collections.abc import Mapping
@@ -19,6 +17,7 @@ from typing import Any
 
 from elmo_cli.child import patience
 from elmo_cli.errors import OutputError
+from elmo_cli.lock import open_locked
 from elmo_cli.store.journal import (
     Journal,
     check_settings,
@@ -59,7 +58,13 @@ class Part:
         self._undo_path = Path(f"{self._path}.undo")
         self._synced_s = time.monotonic()
         with output_errors(self.name):
-            self._descriptor = _open_locked(self._path, self.name)
+            self._descriptor = open_locked(
+                self._path,
+                OutputError(
+                    f"{self.name}: another process is writing",
+                    "wait for it, or choose another `-o`",
+                ),
+            )
 
     def begin(self, journal: Journal, *, overwrite: bool = False) -> None:
         """Begin with the first record.
@@ -190,41 +195,6 @@ def _not_ours(name: str) -> OutputError:
         f"{name}: is there already, and `elmo embed` did not make it",
         "move it away, or name another file with `-o`",
     )
-
-
-def _open_locked(path: Path, name: str) -> int:
-    """A descriptor of `path` that holds its lock."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock(descriptor, name)
-            # Whoever held the lock may have renamed the file in between.
-            if os.fstat(descriptor).st_ino == _inode(path):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, name: str) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OutputError(
-            f"{name}: another process is writing", "wait for it, or choose another `-o`"
-        ) from None
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # A file system without locks: there the user must see to it.
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from elmo_cli.train.domain import Domain, evenly, read_domain
 from elmo_cli.train.domain_files import DomainFiles, domain_files
 from elmo_cli.train.export import export_model, write_vocabulary
 from elmo_cli.train.fit_head import fit_head
+from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.language_model import load_language_model
 from elmo_cli.train.loop import Trainer
 from elmo_cli.train.perplexity import Perplexity, perplexity
@@ -38,6 +39,7 @@ def finetune(
     report: Report = lambda line: None,
     say: Say = lambda line: None,
     noticed: Callable[[Notes], None] = lambda notes: None,
+    lock: FolderLock | None = None,
 ) -> FineTuned:
     """Fine-tune a biLM on a domain, and write it as a model folder; the source stays as it is.
 
@@ -45,25 +47,27 @@ def finetune(
         report: called with each line of the log, and with each pass of a fit (see `fit_head`).
         say: called with what was found or is begun, in words.
         noticed: called with what the readers of text noticed, before the work begins.
+        lock: of the folder, where it is to be held longer than this takes.
     Raises:
         UsageError, OutputError, ResumeError: of `TuningFolder.check`.
         ModelError, OptionsError, WeightFileError, InputError: of `load_source`.
         TrainingError, InputError: of `domain_files`, `read_domain` and `Trainer`.
         StoppedError: of `Trainer`.
     """
-    folder = TuningFolder(job.output)
-    folder.check(job.source.files(), resume=job.resume, overwrite=job.overwrite)
-    files = domain_files(job.domain, job.heldout)
-    source = load_source(job.source, fit_head=job.fit_head)
-    if files.left_out:
-        say(f"not read: {', '.join(files.left_out)}")
-    notes = Notes()
-    most = source.bilm.options.max_characters
-    domain = read_domain(files, job.reading, max_characters=most, notes=notes)
-    noticed(notes)
-    run = _Run(job, source, domain, folder, report, say)
-    head = run.begin(files)
-    return run.result(run.train(head))
+    with lock or FolderLock(job.output) as held:
+        folder = TuningFolder(job.output, held)
+        folder.check(job.source.files(), resume=job.resume, overwrite=job.overwrite)
+        files = domain_files(job.domain, job.heldout)
+        source = load_source(job.source, fit_head=job.fit_head)
+        if files.left_out:
+            say(f"not read: {', '.join(files.left_out)}")
+        notes = Notes()
+        most = source.bilm.options.max_characters
+        domain = read_domain(files, job.reading, max_characters=most, notes=notes)
+        noticed(notes)
+        run = _Run(job, source, domain, folder, report, say)
+        head = run.begin(files)
+        return run.result(run.train(head))
 
 
 class _Run:
@@ -105,7 +109,7 @@ class _Run:
         if self._job.resume:
             folder.go_on(run)
         else:
-            folder.begin(run, domain=asdict(files))
+            folder.begin(run, overwrite=self._job.overwrite, domain=asdict(files))
             write_vocabulary(folder.path, self._vocabulary)
         is_measured = "before" in folder.record
         own = self._source.head

@@ -16,7 +16,8 @@ from elmo_cli.text.formats import Notes
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import windows
-from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME
+from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
+from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.language_model import load_language_model, softmax_of
 from elmo_cli.train.loop import Trainer
@@ -70,6 +71,7 @@ def pretrain(
     noticed: Callable[[Notes], None] = lambda notes: None,
     recipe: Recipe | None = None,
     team: Team | None = None,
+    lock: FolderLock | None = None,
 ) -> Progress:
     """Train a biLM, and write it as a model folder.
 
@@ -85,8 +87,10 @@ def pretrain(
         noticed: called with `notes` when the text is read.
         recipe: what is written into the folder, so that the run can be repeated.
         team: the processes that train together; None for this one alone, on the CPU.
+        lock: of the folder, where it is to be held longer than this takes.
     Raises:
-        OutputError: the folder holds a run already, or can't be written to.
+        OutputError: the folder holds a run already, another process is training there, or it can't
+            be written to.
         InputError, TrainingError, ResumeError, ModelError, UsageError: as their places say.
     """
     team = team or Team()
@@ -95,34 +99,45 @@ def pretrain(
             "--overwrite and --resume: one begins anew, the other goes on",
             "leave out `--overwrite` to keep what is done",
         )
-    if resume:
-        refuse_no_run(folder)
-    elif files is None:
-        raise UsageError("no text is given", "only with `resume` the folder's own is taken")
-    else:
-        _refuse(files, folder, start, overwrite=overwrite)
-    options = _options(folder, start, resume=resume)
-    notes = notes if notes is not None else Notes()
-    text = _read(files, options, notes, say, folder)
-    noticed(notes)
-    bilm, head, types = _first_weights(folder, start, options, text, settings, resume=resume)
-    bilm, head = bilm.to(team.device), head.to(team.device)
-    trainer = Trainer(bilm, head, types, text.corpus, text.heldout, settings, folder, report, team)
-    if not resume:  # a text that is too short is refused before anything is written
-        n_rows = settings.rows * settings.accumulate * team.size
-        next(windows(text.corpus, n_rows=n_rows, n_steps=settings.steps, seed=settings.seed))
-    team.wait()  # until every process has looked at the folder
-    if resume:
-        trainer.resume()
-        team.wait()
-    anew = text if files is not None else None
-    team.first_does(
-        lambda: prepare_folder(folder, options, types, recipe, text=anew, resume=resume)
-    )
-    if prepare:
-        trainer.begin()
-        return trainer.progress
-    return trainer.train()
+    with lock or FolderLock(folder) as held:
+        team.first_does(held.take)
+        if resume:
+            refuse_no_run(folder)
+        elif files is None:
+            raise UsageError("no text is given", "only with `resume` the folder's own is taken")
+        else:
+            _refuse(files, folder, start, overwrite=overwrite)
+        options = _options(folder, start, resume=resume)
+        notes = notes if notes is not None else Notes()
+        text = _read(files, options, notes, say, folder)
+        noticed(notes)
+        bilm, head, types = _first_weights(folder, start, options, text, settings, resume=resume)
+        bilm, head = bilm.to(team.device), head.to(team.device)
+        trainer = Trainer(
+            bilm, head, types, text.corpus, text.heldout, settings, folder, report, team
+        )
+        if not resume:  # a text that is too short is refused before anything is written
+            n_rows = settings.rows * settings.accumulate * team.size
+            next(windows(text.corpus, n_rows=n_rows, n_steps=settings.steps, seed=settings.seed))
+        team.wait()  # until every process has looked at the folder
+        if resume:
+            trainer.resume()
+            team.wait()
+
+        def begin() -> None:
+            new_folder(folder)
+            held.take()
+            if files is not None and not resume:  # another run may have ended there meanwhile
+                texts = (*files.texts, *files.heldout)
+                refuse_what_is_there(folder, texts, overwrite=overwrite)
+            anew = text if files is not None else None
+            prepare_folder(folder, options, types, recipe, text=anew, resume=resume)
+
+        team.first_does(begin)
+        if prepare:
+            trainer.begin()
+            return trainer.progress
+        return trainer.train()
 
 
 def _refuse(files: TextFiles, folder: Path, start: Start, *, overwrite: bool) -> None:

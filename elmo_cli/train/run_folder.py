@@ -15,7 +15,6 @@ from elmo_cli.train import checkpoint
 from elmo_cli.train.export import (
     OPTIONS_NAME,
     VOCABULARY_NAME,
-    new_folder,
     write_options,
     write_vocabulary,
 )
@@ -62,7 +61,6 @@ def prepare_folder(
     Raises:
         OutputError: the folder can't be written to.
     """
-    new_folder(folder)
     if text is not None:  # first, as it is most of what has to find room
         text.keep(folder)
     gone = [folder / STATE_FILE]

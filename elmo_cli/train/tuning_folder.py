@@ -13,6 +13,8 @@ from elmo_cli.pretrained.folder import CARD_FILE, STATE_FILE, ModelFiles
 from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
 from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
+from elmo_cli.train.folder_lock import FILE_NAME as LOCK_NAME
+from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 
 RECORD_NAME = "finetune.json"
@@ -29,8 +31,9 @@ class TuningFolder:
             and what was measured.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: FolderLock) -> None:
         self.path = path
+        self._lock = lock
         self.record: dict[str, Any] = {}
 
     def check(self, source: ModelFiles, *, resume: bool, overwrite: bool) -> None:
@@ -38,10 +41,12 @@ class TuningFolder:
 
         Raises:
             UsageError: it is the folder of the source model.
-            OutputError: it is no folder, or holds something else than an earlier run.
+            OutputError: it is no folder, or holds something else than an earlier run, or another
+                process is training there.
             ResumeError: there is no run to go on with.
         """
         path = self.path
+        self._lock.take()
         for file in (source.weights, source.options, source.softmax, source.vocabulary):
             if file is not None and _is_same(file.parent, path):
                 raise UsageError(
@@ -50,7 +55,12 @@ class TuningFolder:
                 )
         if path.exists() and not path.is_dir():
             raise OutputError(f"{path}: a file, not a folder", "name a folder with `-o`")
+        self._refuse_what_is_there(resume=resume, overwrite=overwrite)
+
+    def _refuse_what_is_there(self, *, resume: bool, overwrite: bool) -> None:
+        path = self.path
         there = sorted(file.name for file in path.iterdir()) if path.exists() else []
+        there = [name for name in there if name != LOCK_NAME]
         is_run = RECORD_NAME in there
         if there and not is_run:
             raise OutputError(
@@ -65,16 +75,18 @@ class TuningFolder:
                 "`--resume` goes on with it, `--overwrite` begins anew",
             )
 
-    def begin(self, run: dict[str, Any], **facts: Any) -> None:
+    def begin(self, run: dict[str, Any], *, overwrite: bool, **facts: Any) -> None:
         """Make the folder, and remove what an earlier run left there.
 
         Args:
             run: what a run that goes on must agree with.
             facts: what else is known of the run from the beginning.
         Raises:
-            OutputError: it can't be written to.
+            OutputError: it can't be written to, or another run has been there since `check`.
         """
         new_folder(self.path)
+        self._lock.take()
+        self._refuse_what_is_there(resume=False, overwrite=overwrite)
         try:
             for name in (*_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME):
                 (self.path / name).unlink(missing_ok=True)

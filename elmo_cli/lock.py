@@ -1,0 +1,49 @@
+"""open_locked: a file that one process at a time has open to write to it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+from elmo_cli.errors import OutputError
+
+
+def open_locked(path: Path, refusal: OutputError) -> int:
+    """A descriptor of `path` that holds its lock until it is closed; the file is made if need be.
+
+    Args:
+        refusal: raised where another process holds the lock.
+    Raises:
+        OSError: it can't be opened to write to it.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _lock(descriptor, refusal)
+            # Whoever held the lock may have renamed or removed the file in between.
+            if os.fstat(descriptor).st_ino == _inode(path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, refusal: OutputError) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise refusal from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # A file system without locks: there the user must see to it.
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
