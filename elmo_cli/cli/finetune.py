@@ -15,6 +15,7 @@ from elmo_cli.cli.options import (
     on_disk,
     option,
     quiet_option,
+    seed_option,
     together,
     training_speed_options,
 )
@@ -166,9 +167,7 @@ _training_options = together(
         show_default=True,
         help="Types drawn for the sampled softmax; up to 8192 types the softmax is full.",
     ),
-    option(
-        "Training", "--seed", type=int, default=0, show_default=True, help="Of all random numbers."
-    ),
+    seed_option,
 )
 
 

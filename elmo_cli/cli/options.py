@@ -12,6 +12,7 @@ from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.errors import UsageError
 
 _MOST_THREADS = 1024
+_MOST_SEED = 2**63 - 1  # numpy takes none below zero, torch none that is longer
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -227,6 +228,15 @@ training_speed_options: Callable[[Any], Any] = together(
         "bf16",
         what="bf16 computes products in bfloat16, which GPUs do several times as fast.",
     ),
+)
+
+seed_option: Callable[[Any], Any] = option(
+    "Training",
+    "--seed",
+    type=click.IntRange(0, _MOST_SEED),
+    default=0,
+    show_default=True,
+    help="Of all random numbers.",
 )
 
 

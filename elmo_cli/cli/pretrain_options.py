@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import named, on_disk, option, together, training_speed_options
+from elmo_cli.cli.options import (
+    named,
+    on_disk,
+    option,
+    seed_option,
+    together,
+    training_speed_options,
+)
 
 _run_options = together(
     option(
@@ -189,9 +196,7 @@ _training_options = together(
         show_default=True,
         help="Up to so many types in the vocabulary none are drawn: the softmax is full.",
     ),
-    option(
-        "Training", "--seed", type=int, default=0, show_default=True, help="Of all random numbers."
-    ),
+    seed_option,
 )
 
 _model_options = together(

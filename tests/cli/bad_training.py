@@ -87,6 +87,17 @@ TRAINING = [
         "`--max-seconds 3600` trains for an hour",
         code=2,
     ),
+    *(
+        bad(
+            f"--seed {seed} of {command}",
+            f"{command} a.txt -o m --max-steps 1 --seed {seed}",
+            f"invalid value for '--seed': {seed} is not in the range 0<=x<=9223372036854775807",
+            f"`elmo {command} --help` shows all options and examples",
+            code=2,
+        )
+        for command in ("pretrain", "finetune")
+        for seed in (-1, 2**63)
+    ),
     bad(
         "--rate below zero",
         f"{PRETRAIN} --rate -1",

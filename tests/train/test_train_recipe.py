@@ -218,6 +218,7 @@ def test_options_that_contradict_each_other(home: Path) -> None:
         ({"output": "model"}, "no setting `output`"),
         ({"rows": 2.5}, "`rows`: '2.5' is not a valid whole number"),
         ({"rows": 0}, "`rows`: 0 is not in the range x>=1"),
+        ({"seed": -1}, "`seed`: -1 is not in the range 0<=x<="),
         ({"rows": [3]}, r"`rows`: \[3\], not one value"),
         ({"keep-best": "yes"}, "`keep-best`: 'yes', not true or false"),
         ({"optimizer": "sgd"}, "`optimizer`: 'sgd' is not one of"),
