@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli.options import (
+    FiniteRange,
     GroupedCommand,
     device_options,
     input_options,
@@ -127,7 +128,7 @@ from elmo_cli.store.schema import LAYOUTS
 @option(
     "Cluster",
     "--gpus-per-worker",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     help="Graphics processors of each; 0.5 lets two share one.  [default: 0]",
 )
 @quiet_option

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli.options import (
+    FiniteRange,
     GroupedCommand,
     input_options,
     json_option,
@@ -15,8 +16,12 @@ from elmo_cli.cli.options import (
     on_disk,
     option,
     quiet_option,
-    seed_option,
     together,
+)
+from elmo_cli.cli.training_options import (
+    dropout_option,
+    rate_option,
+    seed_option,
     training_speed_options,
 )
 
@@ -117,7 +122,7 @@ _limit_options = together(
     option(
         "Length",
         "--max-epochs",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         default=3.0,
         show_default=True,
         help="Times to read the text; 0.5 is half of it.",
@@ -125,7 +130,7 @@ _limit_options = together(
     option(
         "Length",
         "--max-seconds",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Time to fit, train and measure; reading the text is not counted.",
     ),
     option("Length", "--max-steps", type=click.IntRange(min=1), help="Changes of the weights."),
@@ -149,7 +154,7 @@ _training_options = together(
         help="adamw warms up and decays; adagrad is what the originals were trained with, here at "
         "a lower rate, since weight files do not hold its sums.",
     ),
-    option("Training", "--rate", type=float, help="Learning rate.  [default: of the optimizer]"),
+    rate_option,
     option(
         "Training",
         "--rows",
@@ -158,7 +163,7 @@ _training_options = together(
         show_default=True,
         help="Rows of text read side by side, 20 tokens at a time.",
     ),
-    option("Training", "--dropout", type=float, default=0.1, show_default=True, help="Share."),
+    dropout_option,
     option(
         "Training",
         "--negatives",

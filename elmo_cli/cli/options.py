@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,7 +13,6 @@ from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.errors import UsageError
 
 _MOST_THREADS = 1024
-_MOST_SEED = 2**63 - 1  # numpy takes none below zero, torch none that is longer
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -39,6 +39,18 @@ class GroupedCommand(click.Command):
         for group, records in {**groups, "Other": last}.items():
             with formatter.section(group):
                 formatter.write_dl(records)
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; NaN compares as neither too small nor too great, and is none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", param, ctx)
+        return number
 
 
 def option(group: str, *names: str, **kwargs: Any) -> Callable[[F], F]:
@@ -219,25 +231,6 @@ def precision_option(*precisions: str, what: str) -> Callable[[F], F]:
         show_default=True,
         help=what,
     )
-
-
-training_speed_options: Callable[[Any], Any] = together(
-    processor_options,
-    precision_option(
-        "float32",
-        "bf16",
-        what="bf16 computes products in bfloat16, which GPUs do several times as fast.",
-    ),
-)
-
-seed_option: Callable[[Any], Any] = option(
-    "Training",
-    "--seed",
-    type=click.IntRange(0, _MOST_SEED),
-    default=0,
-    show_default=True,
-    help="Of all random numbers.",
-)
 
 
 def device_options(*engines: str) -> Callable[[F], F]:

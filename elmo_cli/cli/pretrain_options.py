@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import (
-    named,
-    on_disk,
-    option,
+from elmo_cli.cli.options import FiniteRange, named, on_disk, option, together
+from elmo_cli.cli.training_options import (
+    dropout_option,
+    rate_option,
     seed_option,
-    together,
     training_speed_options,
 )
 
@@ -67,14 +66,14 @@ _limit_options = together(
     option(
         "Length",
         "--max-seconds",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Time to train, with the last look at held-out text and the export in it.",
     ),
     option("Length", "--max-steps", type=click.IntRange(min=1), help="Changes of the weights."),
     option(
         "Length",
         "--max-epochs",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Times to read the text; 0.5 is half of it.",
     ),
     option(
@@ -104,7 +103,7 @@ _look_options = together(
         "Looks",
         "--look-seconds",
         "checkpoint_s",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         default=600.0,
         show_default=True,
         help="Time between two looks: held-out perplexity, checkpoint, export.",
@@ -130,7 +129,7 @@ _training_options = together(
         show_default=True,
         help="adagrad is what the originals were trained with.",
     ),
-    option("Training", "--rate", type=float, help="Learning rate.  [default: of the optimizer]"),
+    rate_option,
     option(
         "Training",
         "--warm-up-steps",
@@ -171,11 +170,11 @@ _training_options = together(
         show_default=True,
         help="What is read in a new order in each epoch; a document ends at a blank line.",
     ),
-    option("Training", "--dropout", type=float, default=0.1, show_default=True, help="Share."),
+    dropout_option,
     option(
         "Training",
         "--clip",
-        type=float,
+        type=FiniteRange(min=0, min_open=True),
         default=10.0,
         show_default=True,
         help="Bound of the gradient's norm, as the originals count it (20 times the mean loss).",
@@ -277,7 +276,7 @@ text_options: Callable[[Any], Any] = together(
     option(
         "Input",
         "--treebank",
-        type=click.FloatRange(min=0, max=1),
+        type=FiniteRange(min=0, max=1),
         default=0.0,
         show_default=True,
         metavar="SHARE",

@@ -107,4 +107,5 @@ def _converted(ctx: click.Context, parameter: click.Parameter, value: Any, where
         return parameter.type_cast_value(ctx, str(value))
     except click.BadParameter as error:
         said = error.message.rstrip(".").replace("integer range", "whole number")
+        said = said.replace("float range", "number")
         raise UsageError(f"{where}: {said}", "`elmo pretrain --help` shows what it takes") from None

@@ -28,6 +28,7 @@ FREE = frozenset(
 PRECISIONS = ("float32", "bf16")
 DTYPES = ("float32", "float16")
 SHUFFLED = ("sentences", "documents")
+_OPTIONS = {"checkpoint_s": "look_seconds"}  # where the command has another name for it
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
 
 
@@ -151,4 +152,4 @@ def _check_at_least(name: str, value: int | None, least: int) -> None:
 
 
 def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    return "--" + _OPTIONS.get(name, name).replace("_", "-")

@@ -101,8 +101,8 @@ TRAINING = [
     bad(
         "--rate below zero",
         f"{PRETRAIN} --rate -1",
-        "--rate: -1.0, not a positive number",
-        "give one, or leave it out",
+        "invalid value for '--rate': -1.0 is not in the range x>0",
+        "`elmo pretrain --help` shows all options and examples",
         code=2,
     ),
     bad(

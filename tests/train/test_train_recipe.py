@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,8 @@ def test_options_that_contradict_each_other(home: Path) -> None:
         ({"rows": 2.5}, "`rows`: '2.5' is not a valid whole number"),
         ({"rows": 0}, "`rows`: 0 is not in the range x>=1"),
         ({"seed": -1}, "`seed`: -1 is not in the range 0<=x<="),
+        ({"treebank": math.nan}, "`treebank`: nan is not a finite number"),
+        ({"look-seconds": "x"}, "`look-seconds`: 'x' is not a valid number"),
         ({"rows": [3]}, r"`rows`: \[3\], not one value"),
         ({"keep-best": "yes"}, "`keep-best`: 'yes', not true or false"),
         ({"optimizer": "sgd"}, "`optimizer`: 'sgd' is not one of"),

@@ -1,0 +1,39 @@
+"""Options that are numbers take no NaN and no infinity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.types import FloatParamType
+
+from elmo_cli.cli.main import COMMANDS, cli
+from elmo_cli.errors import UsageError
+from elmo_cli.train.settings import TrainSettings
+
+
+def number_options() -> Iterator[tuple[click.Command, click.Parameter]]:
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        for parameter in command.params:
+            if isinstance(parameter.type, FloatParamType):
+                yield command, parameter
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_no_option_takes_what_is_no_number(value: str) -> None:
+    """NaN passes every comparison with a bound, and is no JSON in the recipe of a run."""
+    options = list(number_options())
+    assert {"--treebank", "--rate", "--gpus-per-worker"} <= {p.opts[0] for _, p in options}
+    for command, parameter in options:
+        with pytest.raises(click.BadParameter, match=r"finite|in the range"):
+            parameter.type_cast_value(click.Context(command), value)
+
+
+def test_settings_name_the_option_of_the_command() -> None:
+    """Without it a person would be sent to `--checkpoint-s`, which there is not."""
+    with pytest.raises(UsageError, match="--look-seconds: nan, not a positive number"):
+        TrainSettings(max_steps=1, checkpoint_s=math.nan)
