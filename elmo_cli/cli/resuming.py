@@ -39,12 +39,9 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
         now, (name, _) = ctx.params[key], parameters[key]
         began_with = None if now is None else _otherwise(key, name, now, folder, begun)
         if began_with is not None:
-            own = is_given(ctx, key)
-            what = f"--{name} {now}" if own else f"{ctx.params['recipe']}: `{name}` {now}"
             raise UsageError(
-                f"{what}: the run began with {began_with}",
-                f"leave out `--{name if own else 'recipe'}`, or begin another run: "
-                "`-o` names a new folder",
+                f"{_where(ctx, key, name)} {now}: the run began with {began_with}",
+                f"{_mended(ctx, key, name)}, or begin another run: `-o` names a new folder",
             )
     for key in _BEGINNING:
         if begun:
@@ -54,6 +51,20 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
     if not (begun or ctx.params["source"]):
         ctx.params["options"] = str(folder / OPTIONS_NAME)
         ctx.params["vocabulary"] = str(folder / VOCABULARY_NAME)
+
+
+def _where(ctx: click.Context, key: str, name: str) -> str:
+    """Where a setting stands: on the command line, in `--recipe`, or in the run's own recipe."""
+    if is_given(ctx, key):
+        return f"--{name}"
+    return f"{ctx.params['recipe'] or Path(ctx.params['output']) / FILE_NAME}: `{name}`"
+
+
+def _mended(ctx: click.Context, key: str, name: str) -> str:
+    """What to do about a setting that the run did not begin with."""
+    if is_given(ctx, key):
+        return f"leave out `--{name}`"
+    return "leave out `--recipe`" if ctx.params["recipe"] else f"put `{name}` back as it was"
 
 
 def _own_recipe(ctx: click.Context, folder: Path) -> list[dict[str, Any]]:

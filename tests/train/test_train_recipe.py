@@ -141,6 +141,17 @@ def test_a_recipe_of_other_sizes_is_not_taken_by_a_run_that_goes_on(home: Path) 
     assert json.loads(run(*again, home / "same.json").stdout)["steps"] == 8
 
 
+def test_a_recipe_of_a_run_that_was_changed_is_named(home: Path) -> None:
+    """Without it the message begins with `None`, and advises to leave out what is not given."""
+    run("--recipe", home / "recipe.json", "-o", home / "one")
+    own = home / "one/recipe.json"
+    own.write_text(json.dumps({**json.loads(own.read_text()), "cell": 64}))
+    with pytest.raises(UsageError) as caught:
+        run("-o", home / "one", "--resume")
+    assert caught.value.message == f"{own}: `cell` 64: the run began with 24"
+    assert caught.value.hint.startswith("put `cell` back as it was, or begin another run")
+
+
 def test_a_recipe_without_sizes_leaves_those_of_the_run_in_its_recipe(home: Path) -> None:
     """Without it the defaults would stand there, beside weights of other sizes."""
     run("--recipe", home / "recipe.json", "-o", home / "one")
