@@ -8,6 +8,13 @@ from typing import Any
 import click
 
 from elmo_cli.cli.options import GroupedCommand, named, on_disk, option, quiet_option
+from elmo_cli.errors import UsageError
+
+
+def _picture(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value == "-":
+        raise UsageError("--output -: a picture needs a file", "`-o curves.png` names one")
+    return on_disk(ctx, parameter, value)
 
 
 @click.command(
@@ -20,7 +27,7 @@ from elmo_cli.cli.options import GroupedCommand, named, on_disk, option, quiet_o
     "--output",
     required=True,
     metavar="FILE",
-    callback=on_disk,
+    callback=_picture,
     help="The picture: .png, .svg or .pdf.",
 )
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace FILE if it is there.")
@@ -37,10 +44,12 @@ def curves(**given: Any) -> None:
       elmo curves small/ large/ -o both.svg
     """
     from elmo_cli.cli import console
+    from elmo_cli.embed.apart import check_apart
     from elmo_cli.text.new_text import check_new
-    from elmo_cli.train.curves import draw_curves
+    from elmo_cli.train.curves import draw_curves, log_of
 
-    output = given["output"]
+    output, places = given["output"], [Path(log) for log in given["logs"]]
+    check_apart(output, [str(log_of(place)) for place in places])
     check_new(output, overwrite=given["overwrite"])
-    draw_curves([Path(log) for log in given["logs"]], Path(output))
+    draw_curves(places, Path(output))
     console.note(f"{output}: drawn", quiet=given["quiet"])

@@ -25,9 +25,12 @@ def draw_curves(places: Sequence[Path], picture: Path) -> None:
         picture: file to write; its suffix says what: .png, .svg, .pdf.
     Raises:
         InputError: no log, or one that is empty or of something else.
-        OutputError: the picture can't be written.
+        OutputError: the picture can't be written, or its name has no suffix.
         ElmoError: matplotlib is not installed.
     """
+    if not (suffix := picture.suffix.lstrip(".")):
+        # matplotlib would add one, and replace a file that nobody has named.
+        raise OutputError(f"{picture}: has no suffix, which says what to draw", "`-o curves.png`")
     figure_of = _matplotlib()
     logs = [_named_log(place) for place in places]
     figure = figure_of(figsize=(_WIDTH, _HEIGHT), layout="constrained")
@@ -47,12 +50,17 @@ def draw_curves(places: Sequence[Path], picture: Path) -> None:
         for which in (right.yaxis.set_major_formatter, right.yaxis.set_minor_formatter):
             which("{x:g}")
     try:
-        figure.savefig(picture, dpi=_DOTS)
+        figure.savefig(picture, dpi=_DOTS, format=suffix)
     except (OSError, ValueError) as error:  # ValueError: a suffix that stands for no format
         reason = str(getattr(error, "strerror", None) or error).split(" (supported")[0]
         raise OutputError(
             f"{picture}: can't be drawn ({reason})", "`-o curves.png` in a folder to write to"
         ) from None
+
+
+def log_of(place: Path) -> Path:
+    """The log that is meant by a name: itself, or the one in a folder."""
+    return place / FILE_NAME if place.is_dir() else place
 
 
 def _matplotlib() -> Any:
@@ -66,7 +74,7 @@ def _matplotlib() -> Any:
 
 
 def _named_log(place: Path) -> tuple[str, list[dict[str, Any]]]:
-    path = place / FILE_NAME if place.is_dir() else place
+    path = log_of(place)
     lines = read_log(path)
     if not lines:
         raise InputError(f"{path}: no line in it yet", "wait for the first line of the run")

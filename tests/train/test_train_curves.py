@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elmo_cli.cli.curves import curves
-from elmo_cli.errors import ElmoError, InputError, OutputError
+from elmo_cli.errors import ElmoError, InputError, OutputError, UsageError
 
 
 def run(*arguments: str | Path) -> Result:
@@ -84,6 +84,31 @@ def test_a_suffix_that_stands_for_no_picture_is_told(folder: Path, tmp_path: Pat
         run(folder, "-o", tmp_path / "curves.txt")
     assert "curves.png" in caught.value.hint
     assert not (tmp_path / "curves.txt").exists()
+
+
+def test_a_name_without_a_suffix_replaces_no_picture(folder: Path, tmp_path: Path) -> None:
+    """matplotlib writes `keep` as keep.png, which was there and not to be overwritten."""
+    kept = tmp_path / "keep.png"
+    kept.write_bytes(b"mine")
+    for name in ("keep", "keep.", ".png"):
+        with pytest.raises(OutputError, match="has no suffix"):
+            run(folder, "-o", tmp_path / name)
+    with pytest.raises(UsageError, match="--output -: a picture needs a file"):
+        run(folder, "-o", "-")
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "keep.png"}
+    assert kept.read_bytes() == b"mine"
+
+
+def test_a_log_is_not_drawn_over(folder: Path, tmp_path: Path) -> None:
+    """Without it `-f` and a link would cost the log of a run."""
+    log = folder / "log.jsonl"
+    before = log.read_bytes()
+    link = tmp_path / "curves.svg"
+    link.symlink_to(log)
+    for output in (log, link):
+        with pytest.raises(UsageError, match="is one of the inputs"):
+            run(folder, "-o", output, "--overwrite")
+    assert log.read_bytes() == before
 
 
 def test_matplotlib_missing_is_told(
