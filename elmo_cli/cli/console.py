@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TextIO, cast
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_EVERY_S = 15.0
+_ELSEWHERE = "`> FILE` on a disk with space left takes what is printed"
 
 
 def err() -> Console:
@@ -38,22 +39,53 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 @contextmanager
-def binary_stdout() -> Iterator[BinaryIO]:
+def binary_stdout(option: str = "-o FILE") -> Iterator[BinaryIO]:
     """Standard output for bytes, flushed at the end.
 
+    Args:
+        option: what writes a file instead.
     Raises:
         OutputError: it is closed, or its disk is full.
         BrokenPipeError: its reader has gone.
     """
+    hint = f"`{option}` writes a file"
     if sys.stdout is None:
-        raise OutputError("standard output: is closed", "`-o FILE` writes a file")
-    with writing_stdout():
+        raise OutputError("standard output: is closed", hint)
+    with _writing_stdout(hint):
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
 
 
+class _Stdout:
+    """Standard output, whose errors say so: those of the system do not name what has failed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with _writing_stdout(_ELSEWHERE):
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _writing_stdout(_ELSEWHERE):
+            self._stream.flush()
+
+
 @contextmanager
-def writing_stdout() -> Iterator[None]:
+def named_stdout() -> Iterator[None]:
+    """Within it an error of standard output names it, whoever prints: click and rich do too."""
+    if sys.stdout is None:
+        yield
+        return
+    with redirect_stdout(cast(TextIO, _Stdout(sys.stdout))):
+        yield
+
+
+@contextmanager
+def _writing_stdout(hint: str) -> Iterator[None]:
     """Say of what the system says about a stream that it is standard output."""
     try:
         yield
@@ -63,7 +95,7 @@ def writing_stdout() -> Iterator[None]:
         if error.filename is not None:
             raise
         raise OutputError(
-            f"standard output: can't be written ({error.strerror})", "`-o FILE` writes a file"
+            f"standard output: can't be written ({error.strerror or error})", hint
         ) from None
 
 

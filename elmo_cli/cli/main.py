@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from elmo_cli.cli.console import named_stdout
 from elmo_cli.errors import ElmoError
 from elmo_cli.version import __version__
 
@@ -126,8 +127,10 @@ def main(args: list[str] | None = None) -> None:
     args = sys.argv[1:] if args is None else args
     debug = "--debug" in args[:1] or bool(os.environ.get("ELMO_DEBUG"))
     try:
-        cli.main(args, prog_name="elmo", standalone_mode=False)
-        _flush()
+        with named_stdout():
+            cli.main(args, prog_name="elmo", standalone_mode=False)
+            if sys.stdout is not None:  # as it is where somebody closed it
+                sys.stdout.flush()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except BaseException as error:
@@ -135,14 +138,6 @@ def main(args: list[str] | None = None) -> None:
             raise
         sys.exit(_report(error, args))
     sys.exit(0)
-
-
-def _flush() -> None:
-    from elmo_cli.cli.console import writing_stdout
-
-    with writing_stdout():
-        if sys.stdout is not None:  # as it is where somebody closed it
-            sys.stdout.flush()
 
 
 def _report(error: BaseException, args: list[str]) -> int:

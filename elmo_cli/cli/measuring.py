@@ -59,7 +59,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
     scores = _scores(model, device, lines, notes, given)
     measured = perplexity_of(scores)
     if table == "-":
-        with console.binary_stdout() as out:
+        with console.binary_stdout("--sentences FILE") as out:
             out.writelines(line.encode() for line in _table(scores, lines))
     elif table:
         write_text(table, _table(scores, lines), overwrite=given["overwrite"])

@@ -31,7 +31,7 @@ def stream_writer(name: str, out: BinaryIO, *, pooled: bool) -> Write:
     """
     writers: dict[str, Write] = {
         "jsonl": lambda sentence, array: _jsonl(out, sentence, array),
-        "npy": lambda _, array: np.lib.format.write_array(out, np.ascontiguousarray(array)),
+        "npy": lambda _, array: _npy(out, np.ascontiguousarray(array)),
         "text": lambda sentence, array: _text(out, sentence, array, pooled),
     }
     if name not in writers:
@@ -46,6 +46,13 @@ def _jsonl(out: BinaryIO, sentence: Sentence, array: Array) -> None:
     # UTF-8 has no half characters; as backslash escapes they are JSON all the same.
     record = {"key": sentence.key, "tokens": list(sentence.tokens), "layers": array.tolist()}
     out.write(json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+
+
+def _npy(out: BinaryIO, array: Array) -> None:
+    # What numpy itself writes to a file goes past `out`, and its error does not say what failed.
+    header = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(out, header)
+    out.write(array.data)
 
 
 def _text(out: BinaryIO, sentence: Sentence, array: Array, pooled: bool) -> None:

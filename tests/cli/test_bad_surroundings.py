@@ -28,11 +28,13 @@ NO_SPACE = (
 )
 
 
-def elmo(*args: str, before: str = "", **kwargs) -> subprocess.Popen[str]:
-    """The command in a process of its own, after some lines of Python."""
+def elmo(
+    *args: str, before: str = "", flags: tuple[str, ...] = (), **kwargs
+) -> subprocess.Popen[str]:
+    """The command in a process of its own, after some lines of Python, with flags for Python."""
     code = f"import sys\n{before}\nsys.argv[0] = 'elmo'\n{COMMAND}"
     return subprocess.Popen(
-        [sys.executable, "-c", code, *args], stderr=subprocess.PIPE, text=True, **kwargs
+        [sys.executable, *flags, "-c", code, *args], stderr=subprocess.PIPE, text=True, **kwargs
     )
 
 
@@ -55,6 +57,21 @@ def test_standard_output_on_a_full_disk(scene: Scene) -> None:
     assert said == (
         "error: standard output: can't be written (No space left on device)\n"
         "hint: `-o FILE` writes a file\n"
+    )
+    assert run.returncode == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("line", ["models show small", "--help"])
+@pytest.mark.parametrize("flags", [(), ("-u",)])
+def test_answers_on_a_full_disk(line: str, flags: tuple[str, ...], scene: Scene) -> None:
+    """Without it nobody is told what has no space left, and that it is not a file of the run."""
+    with open("/dev/full", "w") as full:
+        run = elmo(*line.split(), flags=flags, stdout=full)
+        said = run.communicate()[1]
+    assert said == (
+        "error: standard output: can't be written (No space left on device)\n"
+        "hint: `> FILE` on a disk with space left takes what is printed\n"
     )
     assert run.returncode == 1
 

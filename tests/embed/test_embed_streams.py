@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -80,6 +82,22 @@ def test_npy_of_arrays_that_lie_otherwise_in_memory() -> None:
     stream_writer("npy", out, pooled=False)(SENTENCES[2], array)
     assert b"'fortran_order': False" in out.getvalue()
     np.testing.assert_array_equal(np.load(io.BytesIO(out.getvalue())), array)
+
+
+def test_npy_to_a_reader_that_goes() -> None:
+    """Without it `| head` would be told of as a failure, and one that has no reason."""
+    reader, writer = os.pipe()
+
+    def read_little() -> None:
+        os.read(reader, 1)
+        os.close(reader)
+
+    thread = threading.Thread(target=read_little)
+    thread.start()
+    more = np.zeros((3, 50_000, 4), np.float32)  # than a pipe holds
+    with pytest.raises(BrokenPipeError), open(writer, "wb") as out:
+        stream_writer("npy", out, pooled=False)(SENTENCES[0], more)
+    thread.join()
 
 
 @pytest.mark.parametrize("rank", [2, 3])
