@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINE_EVERY_S = 15.0
+_PRINTED = "`> FILE` takes what is printed"
 _ELSEWHERE = "`> FILE` on a disk with space left takes what is printed"
 
 
@@ -49,11 +50,20 @@ def binary_stdout(option: str = "-o FILE") -> Iterator[BinaryIO]:
         BrokenPipeError: its reader has gone.
     """
     hint = f"`{option}` writes a file"
-    if sys.stdout is None:
-        raise OutputError("standard output: is closed", hint)
+    check_stdout(hint)
     with _writing_stdout(hint):
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
+
+
+def check_stdout(hint: str = _PRINTED) -> None:
+    """Refuse, before any work, to print a result where nobody can read it.
+
+    Raises:
+        OutputError: standard output is closed; what is printed would be lost without a word.
+    """
+    if sys.stdout is None:
+        raise OutputError("standard output: is closed", hint)
 
 
 class _Stdout:

@@ -16,6 +16,7 @@ from elmo_cli.cli.options import (
     named,
     option,
     precision_option,
+    printed,
     quiet_option,
 )
 from elmo_cli.store.schema import LAYOUTS
@@ -88,7 +89,14 @@ from elmo_cli.store.schema import LAYOUTS
     help="Only the I-th of N parts, each of whole blocks of about 1,000 sentences; `elmo merge` "
     "joins them.",
 )
-@option("Output", "-n", "--dry-run", is_flag=True, help="Say what would be done, with sizes.")
+@option(
+    "Output",
+    "-n",
+    "--dry-run",
+    is_flag=True,
+    callback=printed,
+    help="Say what would be done, with sizes.",
+)
 @model_options
 @option(
     "Model",

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from elmo_cli.child import in_child
+from elmo_cli.cli.console import check_stdout
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.describe import describe
@@ -27,6 +28,8 @@ def inspect_command(settings: dict[str, Any]) -> None:
     Raises:
         EmbeddingsFileError: something is wrong with the file.
     """
+    if not settings["quiet"]:
+        check_stdout()
     path = settings["file"]
     text = InputSettings(**{name: settings[name] for name in _TEXT})
     # The file may come from anywhere, and HDF5 may crash on it.

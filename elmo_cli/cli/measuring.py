@@ -111,7 +111,8 @@ def _scores(
 
 
 def _check(given: dict[str, Any]) -> None:
-    """Refuse options that contradict each other, and a place where no table can be written."""
+    """Refuse options that contradict each other, and a place where nothing can be written."""
+    console.check_stdout()
     if given["state"] != "carry":
         for name, option in (("rows", "--rows"), ("warm_up", "--warm-up")):
             if given[name] is not None:

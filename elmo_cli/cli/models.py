@@ -42,9 +42,11 @@ def list_models(as_json: bool) -> None:
       elmo models list
       elmo models list --json
     """
+    from elmo_cli.cli.console import check_stdout
     from elmo_cli.pretrained.catalogue import CATALOGUE
     from elmo_cli.pretrained.describe import summary
 
+    check_stdout()
     rows = [summary(model) for model in CATALOGUE]
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -63,9 +65,11 @@ def show_model(name: str, as_json: bool) -> None:
       elmo models show original-5.5b
       elmo models show small --json
     """
+    from elmo_cli.cli.console import check_stdout
     from elmo_cli.pretrained.catalogue import find
     from elmo_cli.pretrained.describe import describe
 
+    check_stdout()
     facts = describe(find(name))
     if as_json:
         click.echo(json.dumps(facts, indent=1))

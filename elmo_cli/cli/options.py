@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from elmo_cli.cli.console import check_stdout
 from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.errors import UsageError
 
@@ -249,9 +250,25 @@ def device_options(*engines: str) -> Callable[[F], F]:
     )
 
 
+def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    """Refuse to print a result to a standard output that is closed; a callback of click.
+
+    Raises:
+        OutputError: it is closed.
+    """
+    if value:
+        check_stdout()
+    return value
+
+
 quiet_option: Callable[[Any], Any] = option(
     "Messages", "-q", "--quiet", is_flag=True, help="Say nothing but errors."
 )
 json_option: Callable[[Any], Any] = option(
-    "Messages", "--json", "as_json", is_flag=True, help="Print the result as one JSON object."
+    "Messages",
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=printed,
+    help="Print the result as one JSON object.",
 )

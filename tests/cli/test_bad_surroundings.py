@@ -85,6 +85,38 @@ def test_standard_output_that_is_closed(scene: Scene, monkeypatch, capsys) -> No
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "embed -q a.txt -o a.hdf5 --json",
+        "embed -q a.txt -o a.hdf5 --dry-run",
+        "inspect ok.hdf5",
+        "inspect -q ok.hdf5 --json",
+        "perplexity -q a.txt",
+        "models list",
+        "models show small --json",
+    ],
+)
+def test_answers_that_nobody_can_read(line: str, scene: Scene, monkeypatch, capsys) -> None:
+    """Without it the answer would be lost, and the exit code say that all is well."""
+    stocked("ok.hdf5")(scene)
+    before = files(scene)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert in_process(*line.split()) == 1
+    assert capsys.readouterr().err == (
+        "error: standard output: is closed\nhint: `> FILE` takes what is printed\n"
+    )
+    assert files(scene) == before
+
+
+def test_a_file_is_made_where_nothing_can_be_printed(scene: Scene, monkeypatch, capsys) -> None:
+    """What a command is for is its file: without `--json` it prints nothing there."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert in_process("embed", "-q", "a.txt", "-o", "a.hdf5") == 0
+    assert in_process("inspect", "-q", "a.hdf5") == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
     """Without it a full disk would cost the work before it, or leave a cut file."""
     stocked("long.txt")(scene)
