@@ -29,6 +29,7 @@ from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.tsv import tsv_line
 
 _CLUSTER = ("address", "workers", "gpus_per_worker")
 _TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
@@ -252,7 +253,7 @@ def _no_stdout(option: str) -> UsageError:
 def _list_skipped(summary: Summary) -> None:
     """Write what was left out beside the output; a list of a run before is no longer true."""
     path = Path(skipped_list(summary.output))
-    rows = (f"{source}\t{line}\t{why}\n" for source, line, why in summary.notes.skipped)
+    rows = (tsv_line(*place) for place in summary.notes.skipped)
     if summary.notes.skipped:
         path.write_text("".join(rows), encoding="utf-8", errors="surrogateescape")
     else:

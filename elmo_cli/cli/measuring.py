@@ -20,6 +20,7 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.new_text import check_new, write_text
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.opening import names
+from elmo_cli.text.tsv import tsv_line
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import LanguageModel, load_language_model
 from elmo_cli.train.perplexity import Perplexity, perplexity_of
@@ -60,9 +61,10 @@ def perplexity_command(given: dict[str, Any]) -> None:
     measured = perplexity_of(scores)
     if table == "-":
         with console.binary_stdout("--sentences FILE") as out:
-            out.writelines(line.encode() for line in _table(scores, lines))
+            out.writelines(line.encode(errors="surrogateescape") for line in _table(scores, lines))
     elif table:
-        write_text(table, _table(scores, lines), overwrite=given["overwrite"])
+        rows = _table(scores, lines)
+        write_text(table, rows, overwrite=given["overwrite"], errors="surrogateescape")
     say_noticed(notes, quiet=quiet)
     if measured.unknown > _MUCH_UNKNOWN:
         console.note(
@@ -141,12 +143,11 @@ def _check_apart(table: str, given: dict[str, Any], model: str) -> None:
 
 
 def _table(scores: Scores, lines: SourceLines) -> Iterator[str]:
-    yield "\t".join(_COLUMNS) + "\n"
+    yield tsv_line(*_COLUMNS)
     for one in scores.sentences():
-        source, line = lines[one.number]
-        numbers = f"{line}\t{one.tokens}\t{one.unknown}\t{one.predictions}"
-        likelihoods = f"{one.forward:.6f}\t{one.backward:.6f}\t{one.perplexity:.6f}"
-        yield f"{source}\t{numbers}\t{likelihoods}\n"
+        numbers = one.tokens, one.unknown, one.predictions
+        likelihoods = (f"{x:.6f}" for x in (one.forward, one.backward, one.perplexity))
+        yield tsv_line(*lines[one.number], *numbers, *likelihoods)
 
 
 def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:

@@ -37,11 +37,14 @@ def check_new(path: Name, *, overwrite: bool = False) -> None:
         )
 
 
-def write_text(path: Name, lines: Iterable[str], *, overwrite: bool = True) -> None:
+def write_text(
+    path: Name, lines: Iterable[str], *, overwrite: bool = True, errors: str = "strict"
+) -> None:
     """Write lines, with their ends, in UTF-8 to a file that has its name when it is whole.
 
     Args:
         overwrite: replace a file that is there by then.
+        errors: as in `open`; "surrogateescape" for names of files, which need not be UTF-8.
     Raises:
         OutputError: the file can't be written, and nothing is left of it; or another process has
             made PATH meanwhile, and it is not to be overwritten. An old PATH is untouched.
@@ -51,7 +54,7 @@ def write_text(path: Name, lines: Iterable[str], *, overwrite: bool = True) -> N
     is_stream = os.path.exists(target) and not os.path.isfile(target)
     try:
         with open(target, "wb") if is_stream else whole_file(target, overwrite=overwrite) as file:
-            file.writelines(line.encode("utf-8") for line in lines)
+            file.writelines(line.encode("utf-8", errors) for line in lines)
     except (ElmoError, BrokenPipeError):
         raise
     except OSError as error:

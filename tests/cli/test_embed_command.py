@@ -597,6 +597,14 @@ def test_a_list_names_files_as_the_system_does() -> None:
     assert Path("out.hdf5.skipped.tsv").read_bytes() == b"\xfe.txt\t1\t0xFF is not UTF-8\n"
 
 
+def test_a_list_has_a_row_a_line() -> None:
+    """Without it a tab in the name of a file would pass for the end of a cell."""
+    Path("a\tb.txt").write_bytes(b"\xff\n")
+    done = elmo("embed", "a\tb.txt", "-o", "out.hdf5", "--on-error", "skip")
+    assert done.code == 3
+    assert Path("out.hdf5.skipped.tsv").read_text() == "a\\tb.txt\t1\t0xFF is not UTF-8\n"
+
+
 def test_a_list_is_not_written_over_an_input() -> None:
     shutil.copy("corpus.txt", "out.hdf5.skipped.tsv")
     done = elmo("embed", "out.hdf5.skipped.tsv", "-o", "out.hdf5")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import elmo
 from make_weights import MODELS, write_model
 from training_commands import Command, refused
 
@@ -126,6 +128,32 @@ def test_the_table_of_sentences(
     assert out == table.read_text()
     assert "bits per byte" in err
     assert run(text, second, "-m", model, "--sentences", "-", "-q") == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        (b"a\tb.txt", rb"a\tb.txt"),
+        (b"a\nb\r.txt", rb"a\nb\r.txt"),
+        (rb"a\tb.txt", rb"a\\tb.txt"),
+        (b"\xfe.txt", b"\xfe.txt"),
+    ],
+)
+def test_a_name_of_a_file_is_one_cell_of_the_table(
+    name: bytes, cell: bytes, run: Command, text: Path, model: Path, tmp_path: Path
+) -> None:
+    """A tab in it shifts the columns, a line end cuts the row, and it need not be UTF-8."""
+    shutil.copy(text, os.fsencode(tmp_path) + b"/" + name)
+    table = tmp_path / "table.tsv"
+    named = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
+    assert run(named, "-m", model, "--sentences", table, "-q")[0] == 0
+    for place, row in enumerate(table.read_bytes().split(b"\n")[1:-1], 1):
+        cells = row.split(b"\t")
+        assert (len(cells), cells[1]) == (8, b"%d" % place)
+        assert cells[0] == os.fsencode(tmp_path) + b"/" + cell
+    assert elmo("perplexity", named, "-m", model, "--sentences", "-", "-q").out == (
+        table.read_bytes()
+    )
 
 
 def test_a_table_is_not_overwritten_unasked(
