@@ -165,4 +165,14 @@ def _mix(name: str, n_layers: int) -> tuple[float, ...]:
             _FORMS,
         )
     gamma = values[n_layers] if len(values) > n_layers else 1.0
-    return tuple(gamma * value for value in values[:n_layers])
+    weights = tuple(gamma * value for value in values[:n_layers])
+    most = float(np.finfo(np.float32).max)
+    for layer, weight in enumerate(weights):
+        if abs(weight) > most:
+            # It would be infinite in the sum, which then looks like damage of the model.
+            raise UsageError(
+                f"--layers {name}: the weight {weight:g} of layer {layer} is beyond float32 "
+                f"(at most {most:.5g})",
+                "give smaller weights, or a smaller gamma",
+            )
+    return weights

@@ -120,6 +120,19 @@ VALUES = [
         LAYER_FORMS,
         code=2,
     ),
+    *(
+        bad(
+            f"--layers mix beyond float32, {mix}",
+            f"EMBED a.txt --layers mix:{mix}",
+            f"--layers mix:{mix}: the weight {weight} is beyond float32 (at most 3.4028e+38)",
+            "give smaller weights, or a smaller gamma",
+            code=2,
+        )
+        for mix, weight in (
+            ("1e39,1,1", "1e+39 of layer 0"),
+            ("1,1,-1e20,1e20", "-1e+40 of layer 2"),
+        )
+    ),
     bad(
         "--shard 4/3",
         "EMBED a.txt --shard 4/3",
