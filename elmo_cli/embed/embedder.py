@@ -21,7 +21,6 @@ from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
-from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.batching import Batch, Types
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.sentence import Sentence
@@ -53,6 +52,7 @@ class Embedder:
         start: the state of one row that every sentence starts from with state "warm", else None.
     Raises:
         UsageError, DeviceError: one of these is not to be had.
+        TypeError: `bilm` is something else, such as a name, which `load` takes.
 
     Example:
         embedder = Embedder(load())
@@ -73,6 +73,9 @@ class Embedder:
         precision: str = "float32",
         device: str | torch.device = "auto",
     ) -> None:
+        if not isinstance(bilm, BiLM):
+            what = type(bilm).__name__
+            raise TypeError(f"bilm is of type {what}, not BiLM: `Embedder(load(name_or_path))`")
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
         self.device = choose_device(str(device))
@@ -171,27 +174,17 @@ class Embedder:
             source: a text file.
             out: the file to make.
             settings: as in `EmbedJob`: layout, keys, overwrite, resume, …, and shard also as the
-                command takes it, "1/4"; what the embedder itself decides (state, layers, dtype,
-                pool, batch size) is taken from it.
+                command takes it, "1/4"; not what the embedder itself decides (state, layers, dtype,
+                pool, batch size, …), which is taken from it.
         Raises:
+            TypeError: a setting that the embedder decides.
             ElmoError: of every kind; what was committed stays for `resume`.
         """
         # These two stand on the embedder; only this convenience looks up to them.
-        from elmo_cli.embed.job import EmbedJob
+        from elmo_cli.embed.job import job_for
         from elmo_cli.embed.run import check_places, run_with
 
-        if isinstance(shard := settings.get("shard"), str):
-            settings["shard"] = parse_shard(shard)
-        job = EmbedJob(
-            inputs=(str(source),),
-            output=str(out),
-            state=self.state,
-            layers=self.output.name,
-            dtype=self.output.dtype,
-            pool=self.output.pool,
-            batch_size=self.batch_size,
-            **settings,
-        )
+        job = job_for(self, source, out, settings)
         check_places(job, self.bilm.files)
         run_with(job, self)
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.state_policy import state_bytes
 from elmo_cli.errors import UsageError
 from elmo_cli.store.settings import check_dtype_fits
+from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.settings import InputSettings
+
+# What an embedder is made with: a job of an embedder that is there takes none of it.
+_EMBEDDERS = (
+    *("model", "options", "weights", "state", "layers", "dtype", "pool", "batch_size"),
+    *("engine", "precision", "device"),
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,33 @@ class EmbedJob:
                 f"--layout manylangs holds one layer a file, not --layers {self.layers}",
                 "`--layers average`, `--layers top` or one number",
             )
+
+
+def job_for(
+    embedder: Embedder, source: str | Path, out: str | Path, settings: Mapping[str, Any]
+) -> EmbedJob:
+    """The job of an embedder that is there: all that it was made with is taken from it.
+
+    Raises:
+        TypeError: a setting that the embedder decides, which would be passed over.
+    """
+    refused = [name for name in settings if name in ("inputs", "output", *_EMBEDDERS)]
+    if refused:
+        raise TypeError(
+            f"write does not take {', '.join(refused)}: the text and the file come first, and the "
+            f"embedder decides {', '.join(_EMBEDDERS)}; `Embedder(load(…), …)` makes another"
+        )
+    shard = settings.get("shard")
+    return EmbedJob(
+        inputs=(str(source),),
+        output=str(out),
+        state=embedder.state,
+        layers=embedder.output.name,
+        dtype=embedder.output.dtype,
+        pool=embedder.output.pool,
+        batch_size=embedder.batch_size,
+        **{**settings, "shard": parse_shard(shard) if isinstance(shard, str) else shard},
+    )
 
 
 def suited(job: EmbedJob, embedder: Embedder) -> EmbedJob:

@@ -206,6 +206,31 @@ def test_write_takes_a_shard_as_the_command_does(
         embedder_of(tiny_bilm).write(golden / "sentences.txt", tmp_path / "c.hdf5", shard="3/2")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("model", "options", "weights", "state", "layers", "dtype", "pool", "batch_size"),
+        *("engine", "precision", "device", "inputs", "output"),
+    ],
+)
+def test_write_does_not_take_what_the_embedder_decides(
+    name: str, tiny_bilm: BiLM, golden: Path, tmp_path: Path
+) -> None:
+    """Without it half of them would be passed over without a word: `engine="plain"` ran fast."""
+    with pytest.raises(TypeError, match=f"write does not take {name}: .* the embedder decides"):
+        embedder_of(tiny_bilm).write(
+            golden / "sentences.txt", tmp_path / "out.hdf5", layout="bilm", **{name: None}
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", ["elmo-en", Path("tiny"), None])
+def test_an_embedder_of_a_name_is_refused(given: object) -> None:
+    """The first thing that people try ended in an AttributeError of a text."""
+    with pytest.raises(TypeError, match=r"not BiLM: `Embedder\(load\("):
+        Embedder(given)
+
+
 class SmallMemory:
     """An engine whose memory ends above a number of rows."""
 
