@@ -44,7 +44,7 @@ def curves(**given: Any) -> None:
       elmo curves small/ large/ -o both.svg
     """
     from elmo_cli.cli import console
-    from elmo_cli.embed.apart import check_apart
+    from elmo_cli.store.apart import check_apart
     from elmo_cli.text.new_text import check_new
     from elmo_cli.train.curves import draw_curves, log_of
 
