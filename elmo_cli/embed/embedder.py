@@ -73,9 +73,7 @@ class Embedder:
         precision: str = "float32",
         device: str | torch.device = "auto",
     ) -> None:
-        if not isinstance(bilm, BiLM):
-            what = type(bilm).__name__
-            raise TypeError(f"bilm is of type {what}, not BiLM: `Embedder(load(name_or_path))`")
+        _check_loaded(bilm)
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
         self.device = choose_device(str(device))
@@ -271,6 +269,12 @@ class Embedder:
             return compute()
         except RuntimeError as error:
             raise out_of_memory(error, sentences[0], self.device) from error
+
+
+def _check_loaded(bilm: object) -> None:
+    if not isinstance(bilm, BiLM):
+        what = type(bilm).__name__
+        raise TypeError(f"bilm is of type {what}, not BiLM: `Embedder(load(name_or_path))`")
 
 
 def _rows(options: Options, device: torch.device) -> int:
