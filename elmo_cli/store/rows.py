@@ -54,6 +54,14 @@ class PlainRows:
             ) from None
         return rows
 
+    def check(self) -> None:
+        """Refuse rows that are only said to be there.
+
+        Raises:
+            EmbeddingsFileError: there are more than such a file can hold.
+        """
+        self._check(0, self._n)
+
     def _check(self, begin: int, end: int) -> None:
         """Begin and end may be what the file itself says, or what it says of other rows."""
         if 0 <= begin <= end <= self._n and end - begin <= self._most_rows:

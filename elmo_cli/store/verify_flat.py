@@ -92,6 +92,7 @@ def _vector_problems(
     sentences: FlatSentences, offsets: NDArray[np.int64], pooled: bool
 ) -> Iterator[str]:
     vectors = sentences.rows("vectors")
+    vectors.check()
     n_rows = vectors.shape[0]
     expected = len(sentences) if pooled else int(offsets[-1])
     if n_rows != expected:

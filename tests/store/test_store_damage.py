@@ -67,6 +67,7 @@ def test_rows_that_are_only_said_to_be_there_take_no_memory(tmp_path: Path) -> N
         pytest.raises(EmbeddingsFileError, match="more than such a file can hold"),
     ):
         embeddings[0]
+    assert any("more than such a file can hold" in problem for problem in verify(path))
 
 
 @pytest.mark.parametrize("ends", [[1, -5, 3, 4], [1, 99, 3, 4], [3, 2, 1, 4]])
