@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from elmo_cli.engine.device import is_out_of_memory
-from elmo_cli.errors import DeviceError, StoppedError, TrainingError, UsageError
+from elmo_cli.errors import StoppedError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
@@ -21,6 +21,7 @@ from elmo_cli.train.budget import Budget
 from elmo_cli.train.checkpoint import Parts, Progress
 from elmo_cli.train.corpus import Corpus, Window, windows
 from elmo_cli.train.export import export_model, new_folder
+from elmo_cli.train.failures import diverged, no_memory
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.log import Log
 from elmo_cli.train.perplexity import perplexity
@@ -158,10 +159,12 @@ class Trainer:
             loss, progress.state = learner.learn(window, progress.state)
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
-                raise self._no_memory() from None
+                raise no_memory(progress.step + 1, self.settings, self._team.device) from None
             raise
         if not math.isfinite(loss):
-            raise self._diverged(progress.step + 1, "the loss or its gradient is no number")
+            raise diverged(
+                progress.step + 1, "the loss or its gradient is no number", self.settings
+            )
         progress.losses.append(loss)
         progress.step += 1
         progress.tokens += window.read[:, 0].size
@@ -210,9 +213,10 @@ class Trainer:
         self._log({"heldout": asdict(measured)})
         what = f"held-out perplexity {measured.average:.4g}"
         if math.isinf(measured.average):
-            raise self._diverged(progress.step, what)
+            raise diverged(progress.step, what, self.settings)
         if not measured.average <= _FAR_WORSE * progress.best:
-            raise self._diverged(progress.step, f"{what}, which was {progress.best:.4g} before")
+            what += f", which was {progress.best:.4g} before"
+            raise diverged(progress.step, what, self.settings)
         if measured.average >= progress.best:
             progress.looks_since_best += 1
             return False
@@ -262,26 +266,9 @@ class Trainer:
         rate = self._learner.optimizer.param_groups[0]["lr"]
         self._log({"loss": loss, "rate": rate, "sampled": self._learner.is_sampled})
         if loss > progress.best_loss + math.log(_FAR_WORSE):
-            raise self._diverged(
-                progress.step, f"the loss is {loss:.4g}, which was {progress.best_loss:.4g} before"
-            )
+            what = f"the loss is {loss:.4g}, which was {progress.best_loss:.4g} before"
+            raise diverged(progress.step, what, self.settings)
         progress.best_loss = min(loss, progress.best_loss)
-
-    def _no_memory(self) -> DeviceError:
-        rows, steps, parts = self.settings.rows, self.settings.steps, self.settings.accumulate
-        hint = f"with `--resume --rows {rows // 2} --accumulate {2 * parts}` the steps are the same"
-        return DeviceError(
-            f"step {self.progress.step + 1}: out of memory on {self._team.device} with {rows} rows "
-            f"of {steps} tokens",
-            hint if rows % 2 == 0 else "a smaller model, or a smaller `--steps`",
-        )
-
-    def _diverged(self, step: int, what: str) -> TrainingError:
-        rate = self.settings.peak_rate
-        return TrainingError(
-            f"step {step}: {what}, at a rate of {rate:g}",
-            f"`--resume --rate {rate / 4:g}` goes on from the last checkpoint",
-        )
 
     def _log(self, facts: dict[str, Any]) -> None:
         if not self._team.is_first:

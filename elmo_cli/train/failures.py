@@ -1,0 +1,27 @@
+"""How training fails, and what to do about it."""
+
+from __future__ import annotations
+
+import torch
+
+from elmo_cli.errors import DeviceError, TrainingError
+from elmo_cli.train.settings import TrainSettings
+
+
+def no_memory(step: int, settings: TrainSettings, device: torch.device) -> DeviceError:
+    """The error of a step for which the device has no memory."""
+    rows, parts = settings.rows, settings.accumulate
+    hint = f"with `--resume --rows {rows // 2} --accumulate {2 * parts}` the steps are the same"
+    return DeviceError(
+        f"step {step}: out of memory on {device} with {rows} rows of {settings.steps} tokens",
+        hint if rows % 2 == 0 else "a smaller model, or a smaller `--steps`",
+    )
+
+
+def diverged(step: int, what: str, settings: TrainSettings) -> TrainingError:
+    """The error of a model that does not come back from where it has got to."""
+    rate = settings.peak_rate
+    return TrainingError(
+        f"step {step}: {what}, at a rate of {rate:g}",
+        f"`--resume --rate {rate / 4:g}` goes on from the last checkpoint",
+    )
