@@ -7,7 +7,7 @@ import math
 import pickle
 import zipfile
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,25 @@ def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[
     parts.negatives.set_state(content["negatives"])
     progress = content["progress"]
     return Progress(**{**progress, "state": State(*progress["state"])}), content["dropped"]
+
+
+def options_of(path: Path, options: Options) -> Options:
+    """The options of the biLM in a checkpoint; `options` are those of its options.json.
+
+    That file does not tell a projection from none where both have the same size, and bilm-tf takes
+    it for none. A run that began with the weights of AllenNLP may have one.
+
+    Raises:
+        ResumeError: no checkpoint, or a damaged one.
+    """
+    if options.cnn_projection and options.lstm_projection:
+        return options
+    names = _read(path)["model"]
+    return replace(
+        options,
+        cnn_projection="bilm.char_cnn.projection.weight" in names,
+        lstm_projection="bilm.forward_lm.layers.0.projection.weight" in names,
+    )
 
 
 def best_path(folder: Path, step: int) -> Path:

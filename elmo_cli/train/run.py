@@ -14,7 +14,7 @@ from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import Notes
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train.checkpoint import Progress
+from elmo_cli.train.checkpoint import FILE_NAME, Progress, options_of
 from elmo_cli.train.corpus import windows
 from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
 from elmo_cli.train.folder_lock import FolderLock
@@ -194,7 +194,7 @@ def _options(folder: Path, start: Start, *, resume: bool) -> Options:
     if start.options is not None:
         return start.options
     if resume:
-        return Options.from_file(folder / OPTIONS_NAME)
+        return options_of(folder / FILE_NAME, Options.from_file(folder / OPTIONS_NAME))
     return Options.from_file(locate(start.model).options)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import lzma
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -152,6 +154,23 @@ def test_a_run_can_begin_with_a_model(text: Path, tmp_path: Path) -> None:
         run(text, "-o", tmp_path / "third", "--max-steps", "1", *begin, "--cell", "12")
     with pytest.raises(UsageError, match="holds the model that training is to begin with"):
         run(text, "-o", first, "--max-steps", "1", *begin, "--overwrite")
+
+
+def test_a_projection_that_options_do_not_tell_stays(text: Path, tmp_path: Path) -> None:
+    """AllenNLP has one in any case, bilm-tf none where it would be as large as the cell."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    run(text, "-o", first, "--max-steps", "1", *SIZES, "--projection", "24")
+    with h5py.File(first / "weights.hdf5", "r+") as file:
+        for direction, layer in itertools.product((0, 1), (0, 1)):
+            cell = file[f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"]
+            assert "W_P_0" not in cell
+            cell["W_P_0"] = np.eye(24, dtype=np.float32) / 2
+    run(text, "-o", second, "--from", first, "--max-steps", "1", "--rows", "4")
+    run("-o", second, "--resume", "--max-steps", "2")
+    bilm = read_bilm(second / "options.json", second / "weights.hdf5")
+    assert bilm.options.lstm_projection
+    run("-o", first, "--resume", "--max-steps", "2")
+    assert not read_bilm(second / "options.json", first / "weights.hdf5").options.lstm_projection
 
 
 def test_weights_can_be_written_as_float16(text: Path, tmp_path: Path) -> None:
