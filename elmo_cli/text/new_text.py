@@ -1,9 +1,11 @@
-"""A new text file that appears under its name when it is whole."""
+"""A new file of a user's choice that appears under its name when it is whole."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from elmo_cli.errors import ElmoError, OutputError
 from elmo_cli.whole_file import whole_file
@@ -37,14 +39,12 @@ def check_new(path: Name, *, overwrite: bool = False) -> None:
         )
 
 
-def write_text(
-    path: Name, lines: Iterable[str], *, overwrite: bool = True, errors: str = "strict"
-) -> None:
-    """Write lines, with their ends, in UTF-8 to a file that has its name when it is whole.
+@contextmanager
+def new_file(path: Name, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """A file to write to, that has its name when it is whole; links are followed.
 
     Args:
         overwrite: replace a file that is there by then.
-        errors: as in `open`; "surrogateescape" for names of files, which need not be UTF-8.
     Raises:
         OutputError: the file can't be written, and nothing is left of it; or another process has
             made PATH meanwhile, and it is not to be overwritten. An old PATH is untouched.
@@ -54,10 +54,24 @@ def write_text(
     is_stream = os.path.exists(target) and not os.path.isfile(target)
     try:
         with open(target, "wb") if is_stream else whole_file(target, overwrite=overwrite) as file:
-            file.writelines(line.encode("utf-8", errors) for line in lines)
+            yield file
     except (ElmoError, BrokenPipeError):
         raise
     except OSError as error:
         raise OutputError(
             f"{os.fspath(path)}: can't be written ({error.strerror or error})", _HINT
         ) from None
+
+
+def write_text(
+    path: Name, lines: Iterable[str], *, overwrite: bool = True, errors: str = "strict"
+) -> None:
+    """Write lines, with their ends, in UTF-8 to a `new_file`.
+
+    Args:
+        errors: as in `open`; "surrogateescape" for names of files, which need not be UTF-8.
+    Raises:
+        OutputError: as `new_file`.
+    """
+    with new_file(path, overwrite=overwrite) as file:
+        file.writelines(line.encode("utf-8", errors) for line in lines)

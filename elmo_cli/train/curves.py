@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, InputError, OutputError
+from elmo_cli.text.new_text import new_file
 from elmo_cli.train.log import FILE_NAME, read_log
 
 if TYPE_CHECKING:
@@ -50,12 +51,11 @@ def draw_curves(places: Sequence[Path], picture: Path) -> None:
         for which in (right.yaxis.set_major_formatter, right.yaxis.set_minor_formatter):
             which("{x:g}")
     try:
-        figure.savefig(picture, dpi=_DOTS, format=suffix)
-    except (OSError, ValueError) as error:  # ValueError: a suffix that stands for no format
-        reason = str(getattr(error, "strerror", None) or error).split(" (supported")[0]
-        raise OutputError(
-            f"{picture}: can't be drawn ({reason})", "`-o curves.png` in a folder to write to"
-        ) from None
+        with new_file(picture) as file:
+            figure.savefig(file, dpi=_DOTS, format=suffix)
+    except ValueError as error:  # a suffix that stands for no format
+        reason = str(error).split(" (supported")[0]
+        raise OutputError(f"{picture}: can't be drawn ({reason})", "`-o curves.png`") from None
 
 
 def log_of(place: Path) -> Path:

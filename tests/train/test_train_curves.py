@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 from click.testing import CliRunner, Result
@@ -109,6 +112,30 @@ def test_a_log_is_not_drawn_over(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="is one of the inputs"):
             run(folder, "-o", output, "--overwrite")
     assert log.read_bytes() == before
+
+
+def test_a_picture_is_never_half_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills up would leave half a picture in place of the old one."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    old, link = tmp_path / "old.png", tmp_path / "link.png"
+    old.write_bytes(b"mine")
+    link.symlink_to(old)
+
+    def half(self: Any, file: BinaryIO, **_: Any) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(figure, "savefig", half)
+        with pytest.raises(OutputError, match=r"link\.png: can't be written \(No space left"):
+            run(folder, "-o", link, "--overwrite")
+    assert old.read_bytes() == b"mine"
+    run(folder, "-o", link, "--overwrite")
+    assert link.is_symlink()
+    assert old.stat().st_size > 5000
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "old.png", "link.png"}
 
 
 def test_matplotlib_missing_is_told(
