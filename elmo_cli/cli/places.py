@@ -12,7 +12,7 @@ from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
 from elmo_cli.errors import OutputError, UsageError
-from elmo_cli.store.apart import check_apart
+from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.text.formats import read_sentences
 
 _SUFFIXES = (".gz", ".xz", ".txt", ".jsonl", ".jsonlines", ".conllu", ".conll")
@@ -43,7 +43,7 @@ def jobs_of(job: EmbedJob) -> list[EmbedJob]:
         return [job]
     jobs = _one_a_file(job)
     for one in jobs if os.path.isdir(job.output) else ():
-        check_apart(one.output, job.inputs)
+        check_apart(one.output, job.inputs, beside=beside_embeddings(one.output))
         check_places(one)
     return jobs
 

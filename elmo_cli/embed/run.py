@@ -13,7 +13,7 @@ from elmo_cli.embed.job import EmbedJob, header, suited
 from elmo_cli.embed.survey import Survey, check_space, survey
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.load import load
-from elmo_cli.store.apart import check_apart
+from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
 from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.stream import discard
@@ -56,7 +56,8 @@ def check_places(job: EmbedJob, models: Iterable[str] = ()) -> None:
     if job.output == "-":
         raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
-    check_apart(job.output, job.inputs, (job.model, job.options, job.weights, *models))
+    read = (job.model, job.options, job.weights, *models)
+    check_apart(job.output, job.inputs, read, beside=beside_embeddings(job.output))
     check_place(job.output)
     if not (job.overwrite or job.resume):
         check_free(job.output)

@@ -104,6 +104,8 @@ def _located(
 
 
 def _named(name: str) -> ModelFiles:
+    if not name:  # as a path it would be the working folder
+        raise ModelError("the name of the model is empty", "leave it out for the bundled model")
     if "://" in name:
         raise ModelError(
             f"{name}: an address, not a file",

@@ -21,18 +21,21 @@ def check_apart(
     models: Iterable[str | None] = (),
     *,
     what: str = "one of the inputs",
+    beside: Iterable[str] = (),
 ) -> None:
     """Refuse an output that is one of the inputs, whatever names and links lead to it.
 
     Args:
-        output: the embeddings file to make, or "-" for standard output.
+        output: the file to make, or "-" for standard output.
         inputs: the files that are read; "-" is standard input, which may come from a file.
         models: files and folders that the model is read from.
         what: each of the inputs is, for the message.
+        beside: other names that the run writes to, as `beside_embeddings` has them.
     Raises:
         UsageError: writing would destroy what is read.
     """
-    written = dict(filter(None, map(_identified, _written(output))))
+    names = [output, *beside] if output != "-" else [_STDOUT]
+    written = dict(filter(None, map(_identified, names)))
     for name in inputs:
         _check(written, output, name, what)
     for place in filter(None, models):
@@ -59,17 +62,15 @@ def _check(written: dict[_Identity, str], output: str, name: str, what: str) -> 
     raise UsageError(f"{place}: is {what}{also}", "`-o` names another file")
 
 
+def beside_embeddings(output: str) -> list[str]:
+    """The names that a run which makes an embeddings file writes to besides its own."""
+    part = part_path(real_path(output))
+    return [skipped_list(output), *map(str, (part, *side_files(part)))]
+
+
 def skipped_list(output: str) -> str:
     """Where a run lists the input that `--on-error skip` left out."""
     return f"{output}.skipped.tsv"
-
-
-def _written(output: str) -> list[str | int]:
-    """Every name that a run writes to."""
-    if output == "-":
-        return [_STDOUT]
-    part = part_path(real_path(output))
-    return [output, skipped_list(output), *map(str, (part, *side_files(part)))]
 
 
 def _identified(name: str | int) -> tuple[_Identity, str] | None:

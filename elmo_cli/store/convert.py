@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import UsageError
-from elmo_cli.store.apart import check_apart
+from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.int8 import INT8
 from elmo_cli.store.layouts.keys import is_ontonotes
@@ -63,7 +63,12 @@ def convert(
         EmbeddingsFileError: the file can't be read.
         OutputError: `out` can't be written.
     """
-    check_apart(os.fspath(out), [os.fspath(path)], what="the file to convert")
+    check_apart(
+        os.fspath(out),
+        [os.fspath(path)],
+        what="the file to convert",
+        beside=beside_embeddings(os.fspath(out)),
+    )
     with Embeddings(path) as embeddings:
         asked = _layout(embeddings, layout)
         part = _part(embeddings, layers, asked)

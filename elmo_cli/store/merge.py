@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.store.apart import check_apart
+from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.store.datasets import Array
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import parse_shard
@@ -81,7 +81,12 @@ def merge_shards(
     shards = _in_order([_shard(os.fspath(path)) for path in paths])
     first = shards[0]
     others = _common(shards)
-    check_apart(os.fspath(out), [shard.path for shard in shards], what="one of the shards")
+    check_apart(
+        os.fspath(out),
+        [shard.path for shard in shards],
+        what="one of the shards",
+        beside=beside_embeddings(os.fspath(out)),
+    )
     # The first shard may begin later than sentence 0, where lines were left out; a run does not.
     writer = EmbeddingsWriter.create(
         out, header=first.header, overwrite=overwrite, first_sentence=0, **first.own

@@ -183,6 +183,8 @@ def test_names_paths_and_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         locate("m.zip")
     with pytest.raises(ModelError, match="no model named `mediun`"):
         locate("mediun")
+    with pytest.raises(ModelError, match="the name of the model is empty"):  # not this folder
+        locate("")
     with pytest.raises(ModelError, match="an address, not a file"):
         locate("https://example.org/weights.hdf5")
 

@@ -96,6 +96,9 @@ def test_nothing_is_overwritten_unasked(run: Command, text: Path, tmp_path: Path
     assert link.is_symlink()
     assert out.read_text().split() == TYPES
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.txt", "text.txt", "vocab.txt"]
+    beside = text.rename(f"{tmp_path}/new.part")  # no name that a vocabulary is written under
+    assert run(beside, "-o", tmp_path / "new")[0] == 0
+    assert beside.read_text() == TEXT
 
 
 def test_bad_input_is_told_in_two_lines(run: Command, text: Path, tmp_path: Path) -> None:
