@@ -65,6 +65,7 @@ class FolderLock:
         self._depth -= 1
         if self._depth == 0 and self._descriptor >= 0:
             with suppress(OSError):
-                self._path.unlink()  # while it is locked, so that it is no other run's
+                if not os.fstat(self._descriptor).st_size:  # a user's own of this name stays
+                    self._path.unlink()  # while it is locked, so that it is no other run's
             os.close(self._descriptor)
             self._descriptor = -1

@@ -19,12 +19,14 @@ from elmo_cli.train.export import (
     write_vocabulary,
 )
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.recipe import FILE_NAME as RECIPE_NAME
 from elmo_cli.train.recipe import Recipe
 from elmo_cli.train.training_text import FILE_NAME as TEXT_NAME
 from elmo_cli.train.training_text import TrainingText
+from elmo_cli.train.tuning_folder import RECORD_NAME
 
 OF_A_RUN = (checkpoint.FILE_NAME, LOG_NAME, "weights.hdf5")
-_REPLACED = (OPTIONS_NAME, VOCABULARY_NAME, SOFTMAX_FILE, STATE_FILE, TEXT_NAME)
+_REPLACED = (OPTIONS_NAME, VOCABULARY_NAME, SOFTMAX_FILE, STATE_FILE, TEXT_NAME, RECIPE_NAME)
 
 
 def refuse_no_run(folder: Path) -> None:
@@ -66,7 +68,7 @@ def prepare_folder(
     gone = [folder / STATE_FILE]
     if not resume:  # a checkpoint of another run would be gone on with by the new recipe
         gone += [folder / name for name in (*OF_A_RUN, SOFTMAX_FILE)]
-        gone += folder.glob("best-*.pt")
+        gone += checkpoint.bests(folder)
     try:
         for path in gone:
             path.unlink(missing_ok=True)
@@ -86,12 +88,15 @@ def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: not a folder", "give a folder with `-o`")
     elsewhere = "`-o DIR` names another folder"
-    there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED)}
+    bests = [path.name for path in checkpoint.bests(folder)]
+    there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED, *bests)}
     for name, path in there.items():
         if path.exists() and any(os.path.exists(t) and os.path.samefile(t, path) for t in texts):
             raise UsageError(f"{path}: read as text, and written to as {name}", elsewhere)
     if (folder / OTHER_WEIGHTS_FILE).exists():  # a folder with two is no model
         raise OutputError(f"{folder}: holds the model {OTHER_WEIGHTS_FILE}", elsewhere)
+    if (folder / RECORD_NAME).exists():  # the card there would tell of other weights
+        raise OutputError(f"{folder}: holds a fine-tuned model", elsewhere)
     for name, path in there.items() if not overwrite else ():
         if not path.exists():
             continue

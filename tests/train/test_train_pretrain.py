@@ -103,6 +103,28 @@ def test_an_old_run_is_not_overwritten_unasked(text: Path, tmp_path: Path) -> No
     assert torch.load(out / "checkpoint.pt", weights_only=True)["progress"]["step"] == 1
 
 
+def test_files_of_the_user_stay(text: Path, tmp_path: Path) -> None:
+    """A run may write over what is an earlier run's, and only when it is told to."""
+    out = tmp_path / "model"
+    out.mkdir()
+    for name in ("best-of-all.pt", ".lock"):
+        (out / name).write_text("mine")
+    for name in ("recipe.json", "best-12.pt", "finetune.json"):
+        (out / name).write_text("mine")
+        with pytest.raises(
+            OutputError, match=r"model: holds (a fine-tuned|(rec|best-12).*replaced)"
+        ):
+            run(text, "-o", out, "--max-steps", "1", *SIZES)
+        assert (out / name).read_text() == "mine"
+        (out / name).unlink()
+    run(text, "-o", out, "--max-steps", "1", *SIZES)
+    run(text, "-o", out, "--max-steps", "1", "--overwrite", *SIZES)
+    assert (out / "best-of-all.pt").read_text() == (out / ".lock").read_text() == "mine"
+    (out / "finetune.json").write_text("{}")
+    with pytest.raises(OutputError, match="holds a fine-tuned model"):
+        run(text, "-o", out, "--max-steps", "1", "--overwrite", *SIZES)
+
+
 def test_another_text_cant_be_resumed_with(text: Path, tmp_path: Path) -> None:
     """Without it the run would go on at a place of another text."""
     out = tmp_path / "model"
