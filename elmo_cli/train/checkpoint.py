@@ -6,7 +6,8 @@ import json
 import math
 import pickle
 import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ _DAMAGED = (
     zipfile.BadZipFile,
     pickle.UnpicklingError,
 )
+_ANEW = "start anew with `--overwrite`; a copy of the file from before would do too"
 _FORM = 2  # of the file; raised when an older program's checkpoints can't be read any more
 
 
@@ -109,12 +111,11 @@ def facts_of_run(
     """
     same = {name: value for name, value in asdict(settings).items() if name not in FREE}
     del same["accumulate"]
-    types = "\n".join(vocabulary.types).encode("utf-8", "surrogatepass")
     return {
         **same,
         "rows": n_rows,
         "options": json.dumps(options.to_dict()),
-        "vocabulary": f"{len(vocabulary)} types, crc {zlib.crc32(types):08x}",
+        "vocabulary": vocabulary.known_by,
         "text": text.known_by,
     }
 
@@ -155,17 +156,58 @@ def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[
             f"{path}: a checkpoint of form {content.get('form', 1)}, not {_FORM}",
             "go on with the version of elmo that made it, or start anew with `--overwrite`",
         )
-    for name, now in run.items():
-        if content["run"].get(name) != now:
-            raise ResumeError(
-                f"{path}: made with {name} {content['run'].get(name)}, now {now}",
-                "give the settings and the text of the first run, or start anew with `--overwrite`",
-            )
-    parts.model.load_state_dict(content["model"])
-    parts.optimizer.load_state_dict(content["optimizer"])
-    parts.negatives.set_state(content["negatives"])
-    progress = content["progress"]
-    return Progress(**{**progress, "state": State(*progress["state"])}), content["dropped"]
+    with _strange(path):
+        for name, now in run.items():
+            if content["run"].get(name) != now:
+                raise ResumeError(
+                    f"{path}: made with {name} {content['run'].get(name)}, now {now}",
+                    "give the settings and the text of the first run, or start anew with "
+                    "`--overwrite`",
+                )
+        progress = _progress(content["progress"], run)
+        dropped = list(content["dropped"])
+        parts.model.load_state_dict(content["model"])
+        parts.optimizer.load_state_dict(content["optimizer"])
+    take_up(path, parts.negatives, content.get("negatives"))
+    return progress, dropped
+
+
+def take_up(path: Path, numbers: torch.Generator, state: Any) -> None:
+    """Let random numbers go on where they stood when a checkpoint was made.
+
+    Raises:
+        ResumeError: `state` is of no such generator.
+    """
+    with _strange(path):
+        numbers.set_state(state)
+
+
+def _progress(facts: dict[str, Any], run: dict[str, Any]) -> Progress:
+    """What a checkpoint says of how far its run is; a ValueError where it can't be so."""
+    progress = Progress(**{**facts, "state": State(*facts["state"])})
+    sizes = json.loads(run["options"])["lstm"]
+    for values, size in ((progress.state.h, "projection_dim"), (progress.state.c, "dim")):
+        if values.shape != (sizes["n_layers"], 2, run["rows"], sizes[size]):
+            raise ValueError(f"states of the shape {tuple(values.shape)}")
+    for name, first in vars(Progress(progress.state)).items():
+        value = getattr(progress, name)
+        if type(value) is not type(first) or (type(value) is int and value < min(first, 0)):
+            raise ValueError(f"{name} {value!r}")
+    if progress.place > progress.n_places:
+        raise ValueError(f"place {progress.place} of {progress.n_places}")
+    return progress
+
+
+@contextmanager
+def _strange(path: Path) -> Iterator[None]:
+    """Turn what is found wrong within a checkpoint into a ResumeError."""
+    try:
+        yield
+    except ResumeError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ResumeError(f"{path}: not a checkpoint of this run ({reason})", _ANEW) from None
 
 
 def options_of(path: Path, options: Options) -> Options:
@@ -179,7 +221,8 @@ def options_of(path: Path, options: Options) -> Options:
     """
     if options.cnn_projection and options.lstm_projection:
         return options
-    names = _read(path)["model"]
+    with _strange(path):
+        names = set(_read(path)["model"])
     return replace(
         options,
         cnn_projection="bilm.char_cnn.projection.weight" in names,
@@ -190,6 +233,11 @@ def options_of(path: Path, options: Options) -> Options:
 def best_path(folder: Path, step: int) -> Path:
     """Where the weights of a best look are kept."""
     return folder / f"best-{step}.pt"
+
+
+def bests(folder: Path) -> list[Path]:
+    """The weights of best looks in a folder."""
+    return [path for path in folder.glob("best-*.pt") if path.stem.removeprefix("best-").isdigit()]
 
 
 def save_best(folder: Path, model: torch.nn.Module, step: int) -> None:
@@ -210,12 +258,13 @@ def load_best(folder: Path, model: torch.nn.Module, step: int) -> None:
     Raises:
         ResumeError: the file is gone or damaged.
     """
-    model.load_state_dict(_read(best_path(folder, step)))
+    with _strange(best_path(folder, step)):
+        model.load_state_dict(_read(best_path(folder, step)))
 
 
 def drop_other_bests(folder: Path, step: int) -> None:
     """Remove the weights of all best looks but the one of `step`."""
-    for path in folder.glob("best-*.pt"):
+    for path in bests(folder):
         if path != best_path(folder, step):
             path.unlink(missing_ok=True)
 
@@ -229,13 +278,12 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    anew = "start anew with `--overwrite`; a copy of the file from before would do too"
     try:
         # torch itself does not look at the checksums that it writes.
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
         if damaged is not None:
-            raise ResumeError(f"{path}: damaged at {damaged}", anew)
+            raise ResumeError(f"{path}: damaged at {damaged}", _ANEW)
         content = torch.load(path, weights_only=True, map_location="cpu")
     except ResumeError:
         raise
@@ -243,7 +291,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ResumeError(f"{path}: no such checkpoint", "start without `--resume`") from None
     except _DAMAGED as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ResumeError(f"{path}: not a checkpoint ({reason})", anew) from None
+        raise ResumeError(f"{path}: not a checkpoint ({reason})", _ANEW) from None
     if not isinstance(content, dict):
-        raise ResumeError(f"{path}: not a checkpoint", anew)
+        raise ResumeError(f"{path}: not a checkpoint", _ANEW)
     return content

@@ -91,7 +91,7 @@ class Trainer:
         rows, team = self._learner.own_rows, self._team
         self.progress.state = self.progress.state.rows(rows).to(team.device)
         if len(dropped) == team.size:
-            self._learner.dropped.set_state(dropped[team.rank])
+            checkpoint.take_up(self._checkpoint, self._learner.dropped, dropped[team.rank])
         else:  # other processes share the rows now
             self._learner.seed_dropout(self.progress.step)
         if team.is_first:
