@@ -56,7 +56,7 @@ def finetune(
     """
     with lock or FolderLock(job.output) as held:
         folder = TuningFolder(job.output, held)
-        folder.check(job.source.files(), resume=job.resume, overwrite=job.overwrite)
+        folder.check(job.source, resume=job.resume, overwrite=job.overwrite)
         files = domain_files(job.domain, job.heldout)
         source = load_source(job.source, fit_head=job.fit_head)
         if files.left_out:
@@ -104,7 +104,7 @@ class _Run:
         run = {
             "model": f"sha256 {self._source.files.sha256}",
             "text": domain.text,
-            "softmax": f"{self._which_head}, of {len(self._vocabulary)} types",
+            "softmax": f"{self._which_head}, of {self._vocabulary.known_by}",
         }
         if self._job.resume:
             folder.go_on(run)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
-from elmo_cli.pretrained.folder import CARD_FILE, STATE_FILE, ModelFiles
+from elmo_cli.pretrained.folder import CARD_FILE, STATE_FILE
 from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
 from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
 from elmo_cli.train.folder_lock import FILE_NAME as LOCK_NAME
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.source_model import SourceNames
 
 RECORD_NAME = "finetune.json"
 FITTED_NAME = "fitted_softmax.hdf5"
@@ -36,22 +37,30 @@ class TuningFolder:
         self._lock = lock
         self.record: dict[str, Any] = {}
 
-    def check(self, source: ModelFiles, *, resume: bool, overwrite: bool) -> None:
+    def check(self, source: SourceNames, *, resume: bool, overwrite: bool) -> None:
         """Refuse a place whose files would be lost, before any work.
 
         Raises:
-            UsageError: it is the folder of the source model.
+            ModelError: there is no such source model.
+            UsageError: it is the folder of the source model, or of a softmax or a vocabulary that
+                is named; or both `resume` and `overwrite` are asked for.
             OutputError: it is no folder, or holds something else than an earlier run, or another
                 process is training there.
             ResumeError: there is no run to go on with.
         """
-        path = self.path
+        if resume and overwrite:
+            raise UsageError(
+                "--overwrite and --resume: one begins anew, the other goes on",
+                "leave out `--overwrite` to keep what is done",
+            )
+        path, files = self.path, source.files()
         self._lock.take()
-        for file in (source.weights, source.options, source.softmax, source.vocabulary):
+        named = [Path(name) for name in (source.softmax, source.vocabulary) if name is not None]
+        for file in (files.weights, files.options, files.softmax, files.vocabulary, *named):
             if file is not None and _is_same(file.parent, path):
                 raise UsageError(
-                    f"{path}: holds {file.name} of the model that is fine-tuned",
-                    "`-o DIR` names another folder; the model stays as it is",
+                    f"{path}: holds {file.name}, which fine-tuning begins with",
+                    "`-o DIR` names another folder; what it begins with stays as it is",
                 )
         if path.exists() and not path.is_dir():
             raise OutputError(f"{path}: a file, not a folder", "name a folder with `-o`")
@@ -90,7 +99,7 @@ class TuningFolder:
         try:
             for name in (*_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME):
                 (self.path / name).unlink(missing_ok=True)
-            for best in self.path.glob("best-*.pt"):
+            for best in checkpoint.bests(self.path):
                 best.unlink()
         except OSError as error:
             raise OutputError(

@@ -106,8 +106,9 @@ def test_places_that_hold_something(run: Command, model: Path, out: Path, domain
     """A model, a text or another run in the place of the output must survive, whatever is said."""
     before = files(model)
     found = run("-o", model, "--overwrite")
-    refused(found, "model: holds weights.hdf5 of the model that is fine-tuned", "`-o DIR`", 2)
+    refused(found, "model: holds weights.hdf5, which fine-tuning begins with", "`-o DIR`", 2)
     assert files(model) == before
+    refused(run("--resume", "--overwrite"), "--overwrite and --resume", "leave out", 2)
     refused(run("-o", domain, "--overwrite"), "domain: holds a.txt and no fine-tuned", "`-o DIR`")
     refused(run("-o", domain / "a.txt"), "a.txt: a file, not a folder", "`-o`")
     refused(run("--resume"), "out: no run to go on with", "without `--resume`")
@@ -115,6 +116,10 @@ def test_places_that_hold_something(run: Command, model: Path, out: Path, domain
     assert run()[0] == 0
     before = files(out)
     refused(run(), "out: holds finetune.json of an earlier run", "`--resume` goes on")
+    assert files(out) == before
+    named = ("--softmax", out / "softmax.hdf5", "--vocabulary", out / "vocab.txt", "--overwrite")
+    refused(run(*named), "out: holds softmax.hdf5, which fine-tuning begins with", "`-o DIR`", 2)
+    refused(run(*named[2:]), "out: holds vocab.txt, which fine-tuning begins with", "`-o DIR`", 2)
     assert files(out) == before
     assert run("--overwrite")[0] == 0
     assert files(out).keys() == before.keys()
@@ -130,7 +135,7 @@ def test_another_run_is_not_gone_on_with(
     with h5py.File(other / "weights.hdf5", "r+") as file:
         file["char_embed"][0, 0] += 1
     refused(run("-m", other, "--resume"), "finetune.json: made with model sha256", "model")
-    refused(run("--fit-head", "--resume"), "made with softmax true, of 6 types, now fitted", "run")
+    refused(run("--fit-head", "--resume"), "made with softmax true, of 6 types, crc", "run")
     refused(run("--rows", "3", "--resume"), "checkpoint.pt: made with rows 2, now 3", "settings")
     (domain / "a.txt").write_text("\n".join(TEXT[1:]) + "\n")
     refused(run("--resume"), "finetune.json: made with text", "the text")
