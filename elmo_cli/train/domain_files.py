@@ -12,8 +12,10 @@ from elmo_cli.errors import InputError, UsageError
 
 _PACKED = (".gz", ".xz")
 _TEXTS = (".txt", ".conllu", ".conll", ".jsonl", ".jsonlines", "")
-# What people call the part of a text that is not trained on.
-_HELD_OUT = re.compile(r"(?:held[-_]?out|valid(?:ation)?|val|dev|test)(?![a-z])", re.IGNORECASE)
+# What people call the part of a text that is not trained on, as the first word of the name of its
+# file, such as dev-1.txt, or as the last one, such as en_ewt-ud-dev.conllu.
+_PARTS = r"(?:held[-_ ]?out|val(?:id(?:ation)?)?|dev(?:el(?:opment)?)?|tests?)(?:[-_ ]?set)?"
+_HELD_OUT = re.compile(rf"{_PARTS}(?![a-z])|.*(?<![a-z]){_PARTS}[^a-z]*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ def domain_files(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainFi
 
     A folder gives its .txt, .conllu, .conll and .jsonl files, packed as .gz or .xz or not, in order
     of name; folders in it are not looked into. A file of a folder that is called like a held-out
-    text (heldout, dev, valid, test at the beginning of its name) is never trained on; it is the
-    held-out text if no other is named.
+    text (heldout, dev, valid, test or the like is the first or the last word of its name) is never
+    trained on; it is the held-out text if no other is named.
 
     Args:
         domain: folders and files, "-" for standard input.
@@ -54,7 +56,7 @@ def domain_files(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainFi
             train.append(place)
             continue
         texts, others = _in_folder(Path(place))
-        named = [path for path in texts if _HELD_OUT.match(Path(path).name)]
+        named = [path for path in texts if _HELD_OUT.match(_stem(path))]
         train += [path for path in texts if path not in named]
         found += named
         left_out += others
@@ -98,13 +100,20 @@ def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
 
 def _is_text(path: str) -> bool:
     name = Path(path).name.lower()
-    if name.startswith("."):
-        return False
-    stem = name
+    unpacked = _unpacked(name)
+    suffix = Path(unpacked).suffix
+    return not name.startswith(".") and suffix in _TEXTS and (suffix != "" or unpacked != name)
+
+
+def _stem(path: str) -> str:
+    """The name of a text without what tells its kind."""
+    return Path(_unpacked(Path(path).name.lower())).stem
+
+
+def _unpacked(name: str) -> str:
     for suffix in _PACKED:
-        stem = stem.removesuffix(suffix)
-    suffix = Path(stem).suffix
-    return suffix in _TEXTS and (suffix != "" or stem != name)
+        name = name.removesuffix(suffix)
+    return name
 
 
 def _among(path: str, others: Iterable[str]) -> bool:

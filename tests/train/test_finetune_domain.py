@@ -133,6 +133,36 @@ def test_a_folder_gives_its_texts(tmp_path: Path) -> None:
     assert "heldout.txt" in names(named.left_out)
 
 
+@pytest.mark.parametrize(
+    ("name", "is_held_out"),
+    [
+        ("dev.txt", True),
+        ("Dev-2.txt.xz", True),
+        ("devset.txt", True),
+        ("development.jsonl", True),
+        ("test_b.txt", True),
+        ("tests.txt", True),
+        ("held-out.txt", True),
+        ("en_ewt-ud-dev.conllu", True),
+        ("wiki.valid.txt.gz", True),
+        ("news_dev_set-01.txt", True),
+        ("validation", False),  # no text by its name
+        ("latest.txt", False),
+        ("testimony.txt", False),
+        ("devices.txt", False),
+        ("contest-rules.txt", False),
+        ("a-test-of-time.txt", False),
+    ],
+)
+def test_what_is_held_out_by_its_name(name: str, is_held_out: bool, tmp_path: Path) -> None:
+    """Text that a figure is measured on must not be learned, whatever its names are at home."""
+    (tmp_path / "a.txt").write_text("x\n")
+    (tmp_path / name).write_text("x\n")
+    found = domain_files([str(tmp_path)])
+    assert [Path(path).name for path in found.heldout] == [name] * is_held_out
+    assert (str(tmp_path / name) in found.train) == (not is_held_out and name != "validation")
+
+
 def test_places_without_text_are_refused(tmp_path: Path) -> None:
     """An empty folder, one of other files, and held-out text alone: each says what it is."""
     folder = str(tmp_path)
