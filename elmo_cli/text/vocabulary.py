@@ -15,6 +15,7 @@ from elmo_cli.text.new_text import write_text
 UNKNOWN = "<UNK>"
 SPECIALS = (BEGIN, END, UNKNOWN)
 _FILLER = "!!!MAXTERMID"
+_MOST_UNPACKED = 256 << 20  # bytes; a million types have some ten million
 
 
 class Vocabulary:
@@ -44,6 +45,12 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.types)
+
+    @property
+    def known_by(self) -> str:
+        """What tells it from another one, in words."""
+        types = "\n".join(self.types).encode("utf-8", "surrogatepass")
+        return f"{len(self)} types, crc {zlib.crc32(types):08x}"
 
     def id(self, token: str) -> int:
         """The id of a type, that of `<UNK>` for what is not in the vocabulary."""
@@ -82,13 +89,11 @@ class Vocabulary:
         Lines `!!!MAXTERMID` hold no type and no id. A file called .gz is decompressed.
 
         Raises:
-            InputError: not there, not UTF-8, or a special type is missing.
+            InputError: not there, not UTF-8, a special type is missing, or it is decompressed to
+                more than makes sense.
         """
         try:
-            content = Path(path).read_bytes()
-            if Path(path).suffix == ".gz":
-                content = gzip.decompress(content)
-            text = content.decode("utf-8-sig")
+            text = _content(Path(path)).decode("utf-8-sig")
         except FileNotFoundError:
             raise InputError(f"{path}: no such vocabulary", "`elmo vocab` makes one") from None
         except UnicodeDecodeError as error:
@@ -109,6 +114,19 @@ class Vocabulary:
             OutputError: the place can't be written to.
         """
         write_text(path, (f"{token}\n" for token in self.types))
+
+
+def _content(path: Path) -> bytes:
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    with gzip.open(path) as file:
+        content = file.read(_MOST_UNPACKED + 1)
+    if len(content) > _MOST_UNPACKED:
+        raise InputError(
+            f"{path}: more than {_MOST_UNPACKED >> 20} MiB when decompressed",
+            "decompress it by hand if you trust it, and give that file",
+        )
+    return content
 
 
 def fits_a_line(token: str) -> bool:

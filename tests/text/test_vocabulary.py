@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.text import vocabulary
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
 
 
@@ -52,6 +54,19 @@ def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:
     path.write_bytes(b"<S>\n</S>\n<UNK>\ncaf\xe9\n")
     with pytest.raises(InputError, match=r"vocab\.txt, line 4: 0xE9 is not UTF-8"):
         Vocabulary.read(path)
+
+
+def test_a_packed_one_that_grows_without_measure_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may lie beside weights from anywhere, and is read without being named."""
+    packed = tmp_path / "vocab.txt.gz"
+    content = "\n".join(SPECIALS).encode()
+    packed.write_bytes(gzip.compress(content))
+    assert Vocabulary.read(packed).types == SPECIALS
+    monkeypatch.setattr(vocabulary, "_MOST_UNPACKED", len(content) - 1)
+    with pytest.raises(InputError, match=r"vocab\.txt\.gz: more than 0 MiB when decompressed"):
+        Vocabulary.read(packed)
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
