@@ -29,6 +29,7 @@ _MOST_BYTES = 16 << 30
 _MOST_RATIO, _RATIO_FLOOR = 100, 64 << 20
 _LARGEST_CONFIG = 1 << 20
 _CHUNK = 1 << 20
+_LONGEST_NAME = 255  # bytes, of most file systems
 _FETCH_AGAIN = "the archive may be cut off; fetch it again and compare its size"
 _DAMAGED = (
     zipfile.BadZipFile,
@@ -82,17 +83,21 @@ def unpack(path: Path) -> Path:
 
 def _unpack_to(path: Path, folder: Path) -> None:
     part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    with _opened(path) as archive:
-        members = _members(path, archive)
-        _refuse_foreign(path, archive, members)
-        top = _common_folder(members)
-        for member in members:
-            _write(path, archive, member, part / member.path.relative_to(top))
+    shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
     try:
-        os.replace(part, folder)
-    except OSError as error:
-        raise not_writable(folder, error) from None
+        with _opened(path) as archive:
+            members = _members(path, archive)
+            _refuse_foreign(path, archive, members)
+            top = _common_folder(members)
+            for member in members:
+                _write(path, archive, member, part / member.path.relative_to(top))
+        try:
+            os.replace(part, folder)
+        except OSError as error:
+            raise not_writable(folder, error) from None
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 @contextmanager
@@ -125,6 +130,10 @@ def _members(path: Path, archive: zipfile.ZipFile | tarfile.TarFile) -> list[_Me
         is_clutter = member.path.name == ".DS_Store" or "__MACOSX" in member.path.parts
         if not _is_folder(entry) and not is_clutter:
             members.append(member)
+    paths = {member.path for member in members}
+    for member in members:
+        if clash := paths.intersection(member.path.parents):
+            raise _unsafe(path, f"the member {str(clash.pop())!r} is a file and a folder")
     return members
 
 
@@ -132,6 +141,9 @@ def _checked(path: Path, entry: zipfile.ZipInfo | tarfile.TarInfo) -> _Member:
     name = entry.filename if isinstance(entry, zipfile.ZipInfo) else entry.name
     member = PurePosixPath(name)
     leaves = member.is_absolute() or ".." in member.parts
+    if max(map(len, map(os.fsencode, member.parts)), default=0) > _LONGEST_NAME:
+        raise _unsafe(path, f"the member {name[:40]!r}… has too long a name")
+    leaves = leaves or not (member.parts or _is_folder(entry))
     if leaves or "\\" in name or "\0" in name or ":" in name.split("/")[0]:
         raise _unsafe(path, f"the member {name!r} leads out of the folder")
     if not _is_folder(entry) and not _is_plain(entry):

@@ -93,7 +93,7 @@ def zip_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../weights.hdf5", "/tmp/weights.hdf5", "a/../../w.hdf5", "C:\\w"]
+    "name", ["../weights.hdf5", "/tmp/weights.hdf5", "a/../../w.hdf5", "C:\\w", "."]
 )
 @pytest.mark.parametrize("make", [make_zip, make_tar])
 def test_a_member_that_leaves_the_folder(
@@ -104,6 +104,22 @@ def test_a_member_that_leaves_the_folder(
     with pytest.raises(ModelError, match="leads out of the folder"):
         locate(tmp_path / "m.zip")
     assert not list(home.rglob("*.hdf5"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("weights.hdf5/a", "'weights.hdf5' is a file and a folder"),
+        ("x" * 300, "too long a name"),
+        ("", "'' leads out of the folder"),
+    ],
+)
+def test_members_that_no_folder_can_hold(tmp_path: Path, home: Path, name: str, said: str) -> None:
+    """Without it $ELMO_HOME is blamed, and the user looks for a fault of the disk."""
+    path = make_tar(tmp_path / "m.tar.gz", {"weights.hdf5": b"x", name: b"y"})
+    with pytest.raises(ModelError, match=said):
+        locate(path)
+    assert not list(home.rglob("*.part"))
 
 
 @pytest.mark.parametrize("make", [link, zip_link])
