@@ -10,14 +10,12 @@ from elmo_cli.pretrained.cache import model_folder
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE, Model
 from elmo_cli.pretrained.pull import where_is
 
-HERE = ("bundled", "cached")
-
 
 def summary(model: Model) -> dict[str, Any]:
     """One row of the list: name, title, language, bytes, dim, where, path; None for unknown.
 
-    `where` is "bundled", "cached" or "not here"; `bytes` is computed from the shapes of the tensors
-    where `bytes_are_exact` is false.
+    `where` is "bundled", "cached", "damaged" or "not here"; `bytes` is computed from the shapes of
+    the tensors where `bytes_are_exact` is false.
     """
     folder = where_is(model)
     size = _size_of(folder, model) if folder else model.expected_bytes
@@ -29,7 +27,7 @@ def summary(model: Model) -> dict[str, Any]:
         "bytes": size or None,
         "bytes_are_exact": folder is not None or all(stated),
         "dim": _dim(folder, model),
-        "where": "not here" if folder is None else HERE[not model.is_bundled],
+        "where": _where(folder, model),
         "path": str(folder) if folder else None,
     }
 
@@ -60,6 +58,17 @@ def describe(model: Model) -> dict[str, Any]:
             for item in model.beside
         ],
     }
+
+
+def _where(folder: Path | None, model: Model) -> str:
+    """By the sizes of the files; their sha256 is looked at when they are read."""
+    if folder is None:
+        return "not here"
+    if model.is_bundled:
+        return "bundled"
+    stated = [file for file in model.files if file.bytes is not None]
+    is_whole = all((folder / file.name).stat().st_size == file.bytes for file in stated)
+    return "cached" if is_whole else "damaged"
 
 
 def _size_of(folder: Path, model: Model) -> int:

@@ -47,6 +47,19 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str], named: Model) -> None:
     assert (row["name"], row["where"], row["dim"]) == ("tiny", "cached", 8)
 
 
+def test_a_damaged_model_is_listed_as_such(
+    capsys: pytest.CaptureFixture[str], named: Model
+) -> None:
+    """Its files have the right names, and `embed` would refuse it."""
+    assert run("pull", "tiny") == 0
+    capsys.readouterr()
+    assert run("list", "--json") == 0
+    weights = Path(json.loads(capsys.readouterr().out)[-1]["path"]) / "weights.hdf5"
+    weights.write_bytes(weights.read_bytes()[:100])
+    assert run("list", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[-1]["where"] == "damaged"
+
+
 def test_show_tells_addresses_and_hash(capsys: pytest.CaptureFixture[str]) -> None:
     """Those who download by hand need them, and the folder to put the files into."""
     assert run("show", "Small") == 0
