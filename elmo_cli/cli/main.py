@@ -95,8 +95,12 @@ def command() -> None:
     together a second. The system lets go of all of them at once.
     """
     gc.set_threshold(100_000)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+    for number, default in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGTERM, signal.SIG_DFL),  # what schedulers of clusters and `timeout` send
+    ):
+        if signal.getsignal(number) is default:
+            signal.signal(number, _interrupt)
     try:
         main()
     except SystemExit as ended:
@@ -109,7 +113,7 @@ def command() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C: the exception that Python makes of it, or in an import the end of the process.
+    """Ctrl-C or SIGTERM: the exception that Python makes of Ctrl-C, or in an import the end.
 
     Some modules of the libraries swallow an exception while they are imported, others stay half
     made and break what uses them. Nothing is lost by an end at once, as nothing is by `kill -9`.

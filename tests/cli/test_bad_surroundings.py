@@ -163,8 +163,10 @@ def test_interrupted_in_an_import(scene: Scene, tmp_path: Path) -> None:
     assert not [name for name in files(scene) if name.startswith("long.hdf5")]
 
 
-def test_interrupted(scene: Scene, stock: Path, monkeypatch) -> None:
-    """Without it Ctrl-C would cost what was done, or say how to go on and not be able to."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(number: int, scene: Scene, stock: Path, monkeypatch) -> None:
+    """Without it Ctrl-C, or a cluster's scheduler, would cost what was done, or say how to go on
+    and not be able to."""
     stocked("long.txt")(scene)
     text = (stock / "long.txt").read_text()
     run = elmo("embed", "-q", "-", "-o", "long.hdf5", stdin=subprocess.PIPE)
@@ -175,7 +177,7 @@ def test_interrupted(scene: Scene, stock: Path, monkeypatch) -> None:
         assert time.monotonic() < until, "no block was committed"
         assert run.poll() is None
         time.sleep(0.05)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     said = run.stderr.read()
     assert said == (
         "\nerror: interrupted\n"  # after the ^C that a terminal shows
