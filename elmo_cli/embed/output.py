@@ -24,7 +24,7 @@ class Output:
     """What is kept of the layers.
 
     Attributes:
-        name: as the user gave it: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5".
+        name: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5", without white space.
         keep: numbers of the layers that stay side by side, empty for a weighted sum.
         weights: of a weighted sum, one for each layer; empty when layers stay side by side.
         dtype: "float32", "float16", or "int8", of which only files are made and no arrays.
@@ -61,6 +61,7 @@ class Output:
             raise UsageError(f"--dtype {dtype}: not {', '.join(DTYPES)}", "float32 is exact")
         if pool is not None and pool not in POOLS:
             raise UsageError(f"--pool {pool}: not {' or '.join(POOLS)}", "leave it out for tokens")
+        name = "".join(name.split())
         if name == "all":
             return cls(name, keep=tuple(range(n_layers)), dtype=dtype, pool=pool)
         if name == "top":
@@ -70,7 +71,8 @@ class Output:
             return cls(name, weights=(1 / n_layers,) * n_layers, dtype=dtype, pool=pool)
         if name.startswith("mix:"):
             return cls(name, weights=_mix(name, n_layers), dtype=dtype, pool=pool)
-        return cls(name, keep=_numbers(name, n_layers), dtype=dtype, pool=pool, bare=bare)
+        keep = _numbers(name, n_layers)
+        return cls(",".join(map(str, keep)), keep=keep, dtype=dtype, pool=pool, bare=bare)
 
     @property
     def highest(self) -> int | None:
@@ -139,7 +141,7 @@ class Output:
 
 def _numbers(name: str, n_layers: int) -> tuple[int, ...]:
     parts = name.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
+    if not all(part.isdecimal() for part in parts):
         raise UsageError(f"--layers {name}: not a choice of layers", _FORMS)
     numbers = tuple(int(part) for part in parts)
     if max(numbers) >= n_layers:
