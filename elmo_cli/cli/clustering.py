@@ -22,6 +22,7 @@ from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.opening import refuse_stream
 
 if TYPE_CHECKING:
     from elmo_cli.cluster.run import Done
@@ -100,10 +101,7 @@ def _check(job: EmbedJob) -> None:
             "--engine ray with --state carry: each vector depends on all the text before it",
             "`--state zero` or `--state document` can be cut into shards",
         )
-    if "-" in job.inputs:
-        raise UsageError(
-            "--engine ray: standard input can be read only once", "write the text to a file first"
-        )
+    refuse_stream("--engine ray", job.inputs)
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
     folder_of(job, os.getcwd())  # a URL needs a driver
 

@@ -13,6 +13,7 @@ from elmo_cli.embed.state_policy import state_bytes
 from elmo_cli.errors import UsageError
 from elmo_cli.store.settings import check_dtype_fits
 from elmo_cli.store.shards import parse_shard
+from elmo_cli.text.opening import refuse_stream
 from elmo_cli.text.settings import InputSettings
 
 # What an embedder is made with: a job of an embedder that is there takes none of it.
@@ -65,18 +66,17 @@ class EmbedJob:
                 "--shard with --state carry: each vector depends on all the text before it",
                 "`--state zero` or `--state document` can be cut into shards",
             )
-        if self.shard is not None and "-" in self.inputs:
-            raise UsageError(
-                "--shard: standard input can be read only once, and its length is not known",
-                "write the text to a file first",
-            )
+        if self.shard is not None:
+            parse_shard("{}/{}".format(*self.shard))
+            refuse_stream("--shard", self.inputs)
         if self.layout == "bilm-types" and (self.layers, self.pool) != ("all", None):
             raise UsageError(
                 "--layout bilm-types holds the token vectors and nothing else",
                 "leave out `--layers` and `--pool`",
             )
         check_dtype_fits(self.dtype, self.layout)
-        if self.layout == "manylangs" and (self.layers == "all" or "," in self.layers[:2]):
+        one_layer = self.layers.strip().startswith("mix:") or "," not in self.layers
+        if self.layout == "manylangs" and (self.layers.strip() == "all" or not one_layer):
             raise UsageError(
                 f"--layout manylangs holds one layer a file, not --layers {self.layers}",
                 "`--layers average`, `--layers top` or one number",
@@ -122,7 +122,7 @@ def header(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
         "model": embedder.bilm.name,
         "model_sha256": embedder.bilm.sha256,
         "state": job.state,
-        "layers": "0" if job.layout == "bilm-types" else job.layers,
+        "layers": "0" if job.layout == "bilm-types" else embedder.output.name,
         "pool": job.pool or "none",
         "format": job.text.format,
         "tokenizer": "english" if job.text.tokenize else "whitespace",

@@ -42,6 +42,22 @@ def names(paths: Sequence[str]) -> str:
     return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1:,} more"
 
 
+def refuse_stream(option: str, paths: Sequence[str]) -> None:
+    """Refuse a stream where a text is read more than once.
+
+    Raises:
+        UsageError: one of the names is standard input, or a pipe.
+    """
+    for path in paths:
+        is_there = path != STDIN and os.path.exists(path)
+        if path == STDIN or (is_there and not (os.path.isfile(path) or os.path.isdir(path))):
+            raise UsageError(
+                f"{option}: {'standard input' if path == STDIN else path} can be read only once, "
+                "and its length is not known",
+                "write the text to a file first",
+            )
+
+
 def _size(path: str) -> int | None:
     """Bytes of a regular file, None for a stream."""
     if path == STDIN:
