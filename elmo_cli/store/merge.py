@@ -15,7 +15,6 @@ from elmo_cli.store.datasets import Array
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.stream import (
-    KNOWS_TOKENS,
     Copy,
     blank_tokens,
     discarded_on_error,
@@ -23,6 +22,7 @@ from elmo_cli.store.stream import (
     run_facts,
     stream,
 )
+from elmo_cli.store.told import KNOWS_TOKENS
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 

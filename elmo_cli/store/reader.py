@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from elmo_cli.store.flat_sentences import FlatSentences, TypeRows
 from elmo_cli.store.journal import journal_path
 from elmo_cli.store.naming import Facts, Key
 from elmo_cli.store.recognise import is_complete, open_hdf5, recognise
+from elmo_cli.store.told import KNOWS_TOKENS, split_at_white_space, told_tokens
 
 
 class Sentences(Protocol):
@@ -203,19 +205,27 @@ class Embeddings(Mapping[int | str, Array]):
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """The tokens of a sentence; None where the file doesn't tell.
 
-        A `sentence_to_index` tells of each line only its last occurrence, and of a line that was
-        tokenised in another way than at white space nothing.
+        A `sentence_to_index` tells of each line only its last occurrence, and nothing of a line
+        that may have been tokenised in another way than at white space.
 
         Raises:
             KeyError: no such sentence.
         """
         key = _checked(key)
         with damage_as_error(self.path):
-            tokens = self.sentences.facts(key).tokens
-        shape = self.shape(key)
-        if tokens is not None and not self.is_pooled and len(shape) >= 2:
-            return tokens if len(tokens) == shape[-2] else None
-        return tokens
+            facts = self.sentences.facts(key)
+        return self.told(facts, self.shape(key))
+
+    def told(self, facts: Facts, shape: tuple[int, ...]) -> tuple[str, ...] | None:
+        """The tokens of a sentence with these facts and an array of this shape, as `tokens`."""
+        if self.layout in KNOWS_TOKENS:
+            return facts.tokens
+        n_tokens = shape[-2] if len(shape) >= 2 and not self.is_pooled else None
+        return told_tokens(facts, n_tokens, is_split=self._is_split)
+
+    @cached_property
+    def _is_split(self) -> bool:
+        return split_at_white_space(self.attributes)
 
     def __contains__(self, key: object) -> bool:
         try:

@@ -16,13 +16,13 @@ from elmo_cli.store.naming import Facts
 from elmo_cli.store.place import part_path, real_path, remove_side_files
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.settings import OWN_FACTS
+from elmo_cli.store.told import KNOWS_TOKENS
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
-# A run commits after as many, so that a joined file has the bytes of an undivided run as well.
+# A run commits after as many: mostly a joined file has the bytes of an undivided run as well.
 BLOCK_SENTENCES = 1000
 BLOCK_TOKENS = 32_768
-KNOWS_TOKENS = ("flat", "manylangs")  # others at best know lines, to be split at white space
 _WRITERS_OWN = OWN_FACTS | {"layout", "keys", "forget_sentences", "dtype", "first_sentence"}
 
 
@@ -35,10 +35,10 @@ def stream(embeddings: Embeddings) -> Iterator[tuple[Facts, Array]]:
             facts, array = sentences.facts(key), sentences.array(key)
         if isinstance(sentences, NamedSentences):
             facts = replace(facts, number=first + position)
-        if facts.tokens is not None and embeddings.layout not in KNOWS_TOKENS:
-            n_tokens = array.shape[-2] if _has_token_axis(embeddings, array) else None
-            if len(facts.tokens) != n_tokens:  # perhaps the line was not split at white space
-                facts = replace(facts, tokens=None)
+        if embeddings.layout not in KNOWS_TOKENS:
+            # Of pooled files nothing counts the tokens, and nothing tells the lines that repeat.
+            known = _has_token_axis(embeddings, array)
+            facts = replace(facts, tokens=embeddings.told(facts, array.shape) if known else None)
         yield facts, array
 
 
