@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.damage import DAMAGED, check_bytes
 from elmo_cli.store.naming import NAMINGS, Facts, Key, in_order, is_number
-from elmo_cli.store.recognise import MAP, some_datasets
+from elmo_cli.store.recognise import some_datasets
+from elmo_cli.store.schema import MAP
 
 Array = NDArray[np.floating[Any]]
 Form = tuple[tuple[int, ...], np.dtype[np.floating[Any]]]

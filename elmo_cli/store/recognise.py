@@ -16,9 +16,8 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.schema import LAYOUTS, SCHEMA
+from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
 
-MAP = "sentence_to_index"
 _SAMPLE = 48
 _MAGIC = {
     b"\x1f\x8b": ("a gzip file", "`gunzip` it first"),

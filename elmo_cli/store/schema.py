@@ -1,8 +1,9 @@
-"""The number of the schema and the names of the layouts; no imports, for `elmo embed --help`."""
+"""The number and the names of the schema; no imports, for `elmo embed --help`."""
 
 from __future__ import annotations
 
 SCHEMA = 1
+MAP = "sentence_to_index"
 LAYOUTS = (
     "allennlp",
     "bilm",

@@ -18,8 +18,8 @@ from h5py import h5d, h5p, h5s, h5t
 
 from elmo_cli.errors import OutputError
 from elmo_cli.store.journaled_file import JournaledFile
+from elmo_cli.store.schema import MAP
 
-NAME = "sentence_to_index"
 _MAX_BYTES = (1 << 32) - 1  # the length of a string is stored in 32 bits
 _MIN_COLLECTION = 4096
 _COLLECTION = struct.Struct("<4sB3xQ")  # mark, version, size
@@ -84,7 +84,7 @@ def make_dataset(file: h5py.File) -> int:
     properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
     properties.set_obj_track_times(False)
     kind = h5t.py_create(h5py.string_dtype("utf-8"), logical=True)
-    dataset = h5d.create(file.id, NAME.encode("ascii"), kind, h5s.create_simple((1,)), properties)
+    dataset = h5d.create(file.id, MAP.encode("ascii"), kind, h5s.create_simple((1,)), properties)
     offset: int = dataset.get_offset()
     return offset
 

@@ -282,6 +282,7 @@ def test_tokens_that_manylangs_spells_otherwise(tmp_path: Path, token: str) -> N
         (["x", "a/./b"], "the key 'a/./b' has a part that is only `.`"),
         (["x", "a//b"], "the key 'a//b' has an empty part beside a `/`"),
         (["x", "/b"], "the key '/b' has an empty part beside a `/`"),
+        (["x", "sentence_to_index"], "the key 'sentence_to_index' is the name of the sentence map"),
         (["x", "a\0b"], "the key 'a\\x00b' has a NUL in it"),
         (["x", "a\ud800"], "the key 'a\\ud800' has half a surrogate pair in it"),
         (

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from elmo_cli.errors import UsageError
+from elmo_cli.store.schema import MAP
 from elmo_cli.text.sentence import Sentence
 
 _ONTONOTES = re.compile(r".*/.*_[0-9]+", re.DOTALL)
@@ -78,6 +79,8 @@ def problem(path: str) -> str:
         return "is empty" if path == "" else "has an empty part beside a `/`"
     if "." in components:
         return "has a part that is only `.`"
+    if path == MAP:
+        return "is the name of the sentence map"
     try:
         longest = max(len(component.encode("utf-8")) for component in components)
     except UnicodeEncodeError:
