@@ -14,7 +14,9 @@ from elmo_cli.store.place import real_path
 from elmo_cli.store.shards import shard_range
 from elmo_cli.text.formats import measure, read_sentences
 from elmo_cli.text.notes import Notes
+from elmo_cli.text.opening import raw_bytes
 from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.unpack import unpack
 
 _SAMPLE = 500  # sentences that stand for the rest where reading all of them would take long
 _SENTENCE_BYTES = 400  # what HDF5 needs for a dataset of its own
@@ -123,8 +125,13 @@ def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
         return Survey(len(sample), tokens, True)
     # The sample's share is told by its characters: the bytes read run ahead in large pieces.
     characters = sum(len(sentence.text) + 1 for sentence in sample)
-    share = characters / max(characters, sum(map(os.path.getsize, inputs)))
+    share = characters / max(characters, sum(map(_text_bytes, inputs)))
     return Survey(round(len(sample) / share), round(tokens / share), False)
+
+
+def _text_bytes(name: str) -> int:
+    """Bytes of a text, of a packed one those that are in it."""
+    return sum(map(len, unpack(raw_bytes(name, Notes()), name)))
 
 
 def check_space(path: str | Path, needed: int, *, held: int = 0) -> None:

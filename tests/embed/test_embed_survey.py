@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 from collections import namedtuple
 from itertools import pairwise
@@ -107,6 +108,9 @@ def test_raw_text_is_reckoned_from_its_beginning(tmp_path: Path) -> None:
     whole = survey((str(path),), raw, state="zero", batch_size=64, whole=True)
     assert whole is not None
     assert (whole.exact, whole.sentences, whole.tokens) == (True, 4000, 28_000)
+    packed = tmp_path / "raw.txt.xz"  # a hundredth of the bytes
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    assert survey((str(packed),), raw, state="zero", batch_size=64, whole=False) == found
     path.write_text("One sentence.\n", encoding="utf-8")
     short = survey((str(path),), raw, state="zero", batch_size=64, whole=False)
     assert short is not None
