@@ -21,7 +21,6 @@ from elmo_cli.store.repeats import texts_of_repeats
 from elmo_cli.store.schema import LAYOUTS
 from elmo_cli.store.settings import DTYPES, check_dtype_fits
 from elmo_cli.store.stream import (
-    KNOWS_TOKENS,
     Copy,
     blank_tokens,
     discarded_on_error,
@@ -29,6 +28,7 @@ from elmo_cli.store.stream import (
     run_facts,
     stream,
 )
+from elmo_cli.store.told import KNOWS_TOKENS
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
@@ -231,6 +231,7 @@ class _Conversion:
             if facts.number in repeats:
                 line = repeats[facts.number]
                 facts = replace(facts, text=line, tokens=tuple(line.split()))
+                facts = replace(facts, tokens=self.embeddings.told(facts, array.shape))
             self._check(facts)
             tokens = facts.tokens
             if tokens is None:
@@ -255,7 +256,7 @@ class _Conversion:
         return (
             array.ndim == (1 if self.embeddings.is_pooled else 2)
             and self.layout != "manylangs"
-            and str(facts.get("layers")).isdecimal()
+            and str(facts.get("layers")).strip().isdecimal()
         )
 
     def _check(self, facts: Facts) -> None:
@@ -274,7 +275,7 @@ class _Conversion:
                 "knows none",
                 anew + " and jsonl with `doc_key`",
             )
-        if facts.part_lost and self.layout != self.embeddings.layout:
+        if facts.part_lost and self.layout in _DOCUMENTS and self.layout != self.embeddings.layout:
             raise UsageError(
                 f"{where}: its key doesn't tell the document's part, which {self.layout} needs",
                 anew,
@@ -325,5 +326,5 @@ def _part(embeddings: Embeddings, layers: str | None, layout: str) -> int | slic
 def _held_layers(embeddings: Embeddings, n_layers: int) -> list[int] | None:
     """The numbers of the layers that a file holds of its model's; None for all of them."""
     layers = str(embeddings.attributes.get("layers", "all"))
-    numbers = [int(part) for part in layers.split(",") if part.isdecimal()]
+    numbers = [int(part) for part in layers.split(",") if part.strip().isdecimal()]
     return numbers if len(numbers) == n_layers else None

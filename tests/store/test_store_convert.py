@@ -207,6 +207,16 @@ def test_counted_tokens_of_pooled_files_are_kept(tmp_path: Path) -> None:
     )
 
 
+def test_numbers_need_no_part_of_a_document(tmp_path: Path) -> None:
+    """lsgn's keys for OntoNotes lack the part; keys that are numbers do not tell of documents."""
+    path = write(tmp_path / "a.hdf5", PARTS, layout="lsgn")
+    convert(path, tmp_path / "b.hdf5", layout="bilm")
+    with open_embeddings(path) as before, open_embeddings(tmp_path / "b.hdf5") as after:
+        assert list(after) == list(range(len(PARTS)))
+        for number in after:
+            np.testing.assert_array_equal(after[number], before[number])
+
+
 # -- refusals -------------------------------------------------------------------------------------
 
 
