@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import click
@@ -28,8 +27,8 @@ from elmo_cli.store.apart import check_apart, skipped_list
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
+from elmo_cli.text.opening import refuse_stream
 from elmo_cli.text.settings import InputSettings
-from elmo_cli.text.tsv import tsv_line
 
 _CLUSTER = ("address", "workers", "gpus_per_worker")
 _TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
@@ -158,7 +157,6 @@ def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
         summary = run_with(job, embedder, _Watcher(stack, said))
     seconds = time.monotonic() - begun
     say_noticed(summary.notes, quiet=said.quiet)
-    _list_skipped(summary)
     if summary.duplicates:
         equal = "sentence equals another" if summary.duplicates == 1 else "sentences equal others"
         said.say(f"{summary.duplicates:,} {equal}; --layout {job.layout} holds one")
@@ -188,6 +186,7 @@ def _as_object(summary: Summary) -> dict[str, Any]:
 def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
     objects = []
     for job in jobs:
+        refuse_stream("--dry-run", job.inputs)
         found = survey(
             job.inputs,
             job.text,
@@ -195,8 +194,8 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
             batch_size=job.batch_size,
             whole=job.shard is not None,
         )
-        if found is None:
-            raise UsageError("--dry-run: standard input can be read only once", "name a file")
+        if found is None:  # a file that is gone meanwhile
+            continue
         if job.shard is not None:
             found = found.of_blocks(found.shard(*job.shard, state=job.state))
         size = output_bytes(job, embedder, found)
@@ -248,16 +247,6 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
 
 def _no_stdout(option: str) -> UsageError:
     return UsageError(f"{option}: has no meaning for standard output", "`-o FILE` writes a file")
-
-
-def _list_skipped(summary: Summary) -> None:
-    """Write what was left out beside the output; a list of a run before is no longer true."""
-    path = Path(skipped_list(summary.output))
-    rows = (tsv_line(*place) for place in summary.notes.skipped)
-    if summary.notes.skipped:
-        path.write_text("".join(rows), encoding="utf-8", errors="surrogateescape")
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _refuse_skipped(all_notes: list[Notes], summaries: list[Summary]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output import Array
 from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
+from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import InputError, ResumeError
 from elmo_cli.model.state import State
@@ -36,28 +36,6 @@ class Watcher(Protocol):
 
     def advance(self, sentences: int, tokens: int) -> None:
         """A block was written; called by the thread that writes, behind the one that computes."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a run did.
-
-    Attributes:
-        output: the file.
-        sentences, tokens: in the file.
-        duplicates: sentences that the file leaves out because it holds an equal one (manylangs).
-        computed: tokens computed by this run; less than `tokens` after `--resume`.
-        bytes: size of the file.
-        notes: what the reader noticed.
-    """
-
-    output: str
-    sentences: int
-    tokens: int
-    duplicates: int
-    computed: int
-    bytes: int
-    notes: Notes
 
 
 class BlockRun:
@@ -85,6 +63,9 @@ class BlockRun:
         self.notes = Notes()
         self.computed = 0
         self.text_sha256 = ""
+        # (source, line) of the last sentences that were read before and in this file's part.
+        self._before: tuple[str, int] | None = None
+        self._last: tuple[str, int] | None = None
 
     def work(self) -> Summary:
         """Make the file, or go on with it.
@@ -99,6 +80,7 @@ class BlockRun:
             self._start()
             self._blocks()
             self.writer.finish(self._attributes())
+        self._leave_skipped_to_other_shards()
         progress, duplicates = self.writer.progress, self.writer.duplicates
         n_sentences, n_tokens = progress.sentences - duplicates, progress.tokens
         size = Path(self.job.output).stat().st_size
@@ -206,7 +188,27 @@ class BlockRun:
             "h5py_version": h5py.__version__,
         }
 
+    def _leave_skipped_to_other_shards(self) -> None:
+        """Keep what was skipped behind the part before this one, and up to the end of this one."""
+        if self.job.shard is None or self.blocks is not None:
+            return
+        number, n_shards = self.job.shard
+        upto = self._last or self._before
+        if number == n_shards:
+            self.notes.skipped = self.notes.skipped_between(self._before, None)
+        else:
+            self.notes.skipped = self.notes.skipped_between(self._before, upto) if upto else []
+
     def _read(self) -> Iterator[Block]:
+        for block in self._all_blocks():
+            place = (block.sentences[-1].source, block.sentences[-1].line)
+            if block.number < self.blocks_of.start:
+                self._before = place
+            elif block.number in self.blocks_of:
+                self._last = place
+            yield block
+
+    def _all_blocks(self) -> Iterator[Block]:
         if self.blocks is not None:
             return iter(self.blocks)
         blocks = blocks_of_inputs(self.job, self.notes)

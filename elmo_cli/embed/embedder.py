@@ -14,6 +14,7 @@ from elmo_cli.embed.blocks import CARRIED_ROWS, cut
 from elmo_cli.embed.output import DTYPES, Array, Output
 from elmo_cli.embed.parts import Parts, joined, out_of_memory
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
+from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.choose import choose_engine
 from elmo_cli.engine.device import choose_device
@@ -165,7 +166,7 @@ class Embedder:
             arrays, state = self.embed_block(block.sentences, state)
             yield from zip(block.sentences, arrays, strict=True)
 
-    def write(self, source: str | Path, out: str | Path, **settings: Any) -> None:
+    def write(self, source: str | Path, out: str | Path, **settings: Any) -> Summary:
         """Embed a text file into an embeddings file, as `elmo embed` does.
 
         Args:
@@ -174,6 +175,8 @@ class Embedder:
             settings: as in `EmbedJob`: layout, keys, overwrite, resume, …, and shard also as the
                 command takes it, "1/4"; not what the embedder itself decides (state, layers, dtype,
                 pool, batch size, …), which is taken from it.
+        Returns:
+            What was done, with what the reader noticed and what it left out.
         Raises:
             TypeError: a setting that the embedder decides.
             ElmoError: of every kind; what was committed stays for `resume`.
@@ -184,7 +187,7 @@ class Embedder:
 
         job = job_for(self, source, out, settings)
         check_places(job, self.bilm.files)
-        run_with(job, self)
+        return run_with(job, self)
 
     def _block(
         self, sentences: Sequence[Sentence], state: State | None, *, batch_size: int

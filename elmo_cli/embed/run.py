@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from elmo_cli.embed.block_run import BlockRun, Summary, Watcher, blocks_of_inputs
+from elmo_cli.embed.block_run import BlockRun, Watcher, blocks_of_inputs
 from elmo_cli.embed.blocks import Block
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, header, suited
+from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.survey import Survey, check_space, survey
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.load import load
-from elmo_cli.store.apart import beside_embeddings, check_apart
+from elmo_cli.store.apart import beside_embeddings, check_apart, skipped_list
 from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
 from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.new_text import write_text
 from elmo_cli.text.notes import Notes
+from elmo_cli.text.tsv import tsv_line
 
 __all__ = [
     "Summary",
@@ -81,7 +85,10 @@ def embedder_of(job: EmbedJob) -> Embedder:
 
 
 def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) -> Summary:
-    """As `run_job`, with an embedder that is there already."""
+    """As `run_job`, with an embedder that is there already.
+
+    What is left out with `on_error="skip"` is listed beside the output, see `skipped_list`.
+    """
     job = suited(job, embedder)
     found = survey(
         job.inputs,
@@ -98,11 +105,13 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
         check_space(job.output, output_bytes(job, embedder, share), held=_held(job.output))
     with _writer(job, embedder, found, blocks_of) as writer:
         try:
-            return BlockRun(job, embedder, writer, watcher, found, blocks_of).work()
+            summary = BlockRun(job, embedder, writer, watcher, found, blocks_of).work()
         except BaseException:
             if not (writer.finished or writer.progress.blocks):
                 discard(writer, job.output)  # there is nothing in it to go on with
             raise
+    _list_skipped(summary)
+    return summary
 
 
 def write_shard(
@@ -139,6 +148,16 @@ def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
         itemsize=DTYPES[job.dtype].itemsize,
         pooled=job.pool is not None,
     )
+
+
+def _list_skipped(summary: Summary) -> None:
+    """Write what was left out beside the output; a list of a run before is no longer true."""
+    path = Path(skipped_list(summary.output))
+    if summary.notes.skipped:
+        lines = (tsv_line(*place) for place in summary.notes.skipped)
+        write_text(path, lines, errors="surrogateescape")
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _held(path: str) -> int:

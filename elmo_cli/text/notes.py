@@ -40,6 +40,19 @@ class Notes:
             self._kinds.add(kind)
             self.warnings.append(message)
 
+    def skipped_between(
+        self, after: tuple[str, int] | None, upto: tuple[str, int] | None
+    ) -> list[tuple[str, int, str]]:
+        """Those of `skipped` behind one line and up to another; None for no bound.
+
+        Args:
+            after, upto: (source, line).
+        """
+        order = {name: number for number, (name, _) in enumerate(self.sources)}
+        first = (-1, 0) if after is None else (order[after[0]], after[1])
+        last = (len(order), 0) if upto is None else (order[upto[0]], upto[1])
+        return [place for place in self.skipped if first < (order[place[0]], place[1]) <= last]
+
     def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
         """Count the tokens of more than `max_bytes` bytes of UTF-8."""
         # A character has at most four bytes: most sentences are done after one look.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections import namedtuple
@@ -149,6 +150,51 @@ def test_shards_merged_are_the_whole(
         run_job(replace(job, output=part, shard=(i + 1, n_shards)))
     merge_shards(parts, tmp_path / "merged.hdf5")
     assert content(tmp_path / "merged.hdf5") == content(job.output)
+
+
+@pytest.mark.parametrize("n_shards", [1, 3, 10])
+def test_shards_share_out_what_is_skipped(n_shards: int, job: EmbedJob, tmp_path: Path) -> None:
+    """Without it each task would tell of lines that another one had to do, or nobody would."""
+    first, second = map(Path, job.inputs)
+    for path in (first, second):
+        lines = path.read_bytes().splitlines()
+        bad = (
+            [b"\xff"] + [b"\xff" * (k % 5 == 0) or line for k, line in enumerate(lines)] + [b"\xff"]
+        )
+        path.write_bytes(b"\n".join(bad) + b"\n")
+    job = replace(job, text=InputSettings(on_error="skip"))
+    whole = run_job(job).notes.skipped
+    assert {(str(first), 1), (str(second), 1)} <= {place[:2] for place in whole}
+    parts = [
+        replace(job, output=f"{tmp_path}/{i}.h5", shard=(i, n_shards))
+        for i in range(1, n_shards + 1)
+    ]
+    found = [run_job(part).notes.skipped for part in parts]
+    assert [place for places in found for place in places] == whole
+    assert [run_job(replace(part, resume=True)).notes.skipped for part in parts] == found
+    for part, places in zip(parts, found, strict=True):
+        listed = Path(f"{part.output}.skipped.tsv")
+        assert listed.exists() == bool(places)
+        if places:
+            assert listed.read_text().count("\n") == len(places)
+
+
+def test_a_pipe_has_no_shards(job: EmbedJob, tmp_path: Path) -> None:
+    """Each task would do the whole, and be called one part of it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match=r"--shard: .*pipe can be read only once"):
+        replace(job, inputs=(str(pipe),), shard=(1, 2))
+
+
+def test_blanks_among_layers_are_no_part_of_their_name(job: EmbedJob) -> None:
+    """`convert` went by it, and took layer 2 for layer 1."""
+    run_job(replace(job, layers=" 0, 02 "))
+    with open_embeddings(job.output) as embeddings:
+        assert embeddings.attributes["layers"] == "0,2"
+    run_job(replace(job, layers="mix: 1, 2, 3", overwrite=True))
+    with open_embeddings(job.output) as embeddings:
+        assert embeddings.attributes["layers"] == "mix:1,2,3"
 
 
 @pytest.mark.parametrize("layers", ["top", "mix:0.2,0.3,0.5,2"])
@@ -420,6 +466,10 @@ def test_a_vocabulary_has_one_type_a_line(job: EmbedJob) -> None:
         ({"layout": "bilm-types", "pool": "mean"}, "holds the token vectors and nothing else"),
         ({"layout": "manylangs"}, "holds one layer a file, not --layers all"),
         ({"layout": "manylangs", "layers": "0,2"}, "holds one layer a file, not --layers 0,2"),
+        ({"layout": "manylangs", "layers": " 0 ,2"}, "holds one layer a file, not --layers  0 ,2"),
+        ({"shard": (0, 2)}, "--shard 0/2: there is no shard 0"),
+        ({"shard": (3, 2)}, "--shard 3/2: i = 3 is greater than n = 2"),
+        ({"shard": (-1, 2)}, "--shard -1/2: not of the form i/n"),
     ],
 )
 def test_settings_that_contradict_each_other(
