@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -39,6 +40,7 @@ COMMANDS = {
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _INTERRUPTED = 130
+_LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 class LazyGroup(click.Group):
@@ -227,7 +229,7 @@ def _near(name: str) -> str:
 
 def _say(message: str, hint: str, code: int) -> int:
     def one_line(text: Any) -> str:
-        return " ".join(str(text).split())
+        return _LINE_ENDS.sub(" ", str(text)).strip("\n")
 
     click.echo(f"error: {one_line(message)}", err=True)
     if hint:

@@ -91,3 +91,11 @@ def test_names_are_distinct():
     """Without it two rows of one name could not be told apart in a report."""
     names = [bad.name for bad in TABLE]
     assert len(set(names)) == len(names)
+
+
+def test_a_name_is_told_as_it_is(scene, capsys):
+    """Blanks in a row are seen by nobody where they are one; a line end would be a third line."""
+    for name, said in (("no  such.txt", "no  such.txt"), ("no\n such.txt", "no such.txt")):
+        with pytest.raises(SystemExit):
+            main(["tokenize", name])
+        assert capsys.readouterr().err.startswith(f"error: {said}: no such file\nhint: ")
