@@ -369,7 +369,8 @@ def test_dry_run_of_a_shard_tells_its_share() -> None:
 
 def test_dry_run_of_standard_input() -> None:
     done = elmo("embed", "-", "-o", "out.hdf5", "--dry-run", stdin=b"a\n")
-    refused(done, 2, "--dry-run: standard input can be read only once", "name a file")
+    said = "--dry-run: standard input can be read only once, and its length is not known"
+    refused(done, 2, said, "write the text to a file first")
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(
