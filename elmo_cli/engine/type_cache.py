@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from operator import itemgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -42,6 +43,8 @@ class TypeCache:
     does not depend on its place among the others; where it does (some libraries sum in another
     order at the edges of a matrix), each block computes its own types anew.
 
+    One thread at a time meets new types; others that use the same cache wait.
+
     Args:
         char_cnn: computes vectors, on `device`.
         max_characters: places of a token.
@@ -65,9 +68,20 @@ class TypeCache:
         self._keeps: dict[int, bool] = {}  # by bucket
         self._same_vectors: bool | None = None  # in every row; None before it was tried
         self._passing: set[str] = set()  # types of buckets that can't be kept
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def vectors(self, types: Sequence[str]) -> Tensor:
         """Vectors of types, (type, projection)."""
+        with self._lock:
+            return self._vectors_of(types)
+
+    def _vectors_of(self, types: Sequence[str]) -> Tensor:
         if self._passing:
             self._keep_only([t for t in self._places if t not in self._passing])
             self._passing = set()
