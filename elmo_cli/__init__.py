@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from elmo_cli.store.reader import open_embeddings
     from elmo_cli.text.formats import read_sentences
     from elmo_cli.text.sentence import Sentence
+    from elmo_cli.text.settings import InputSettings
 
 _HOMES = {
     "BiLM": "elmo_cli.model.bilm",
     "ElmoError": "elmo_cli.errors",
     "ElmoMix": "elmo_cli.model.mix",
     "Embedder": "elmo_cli.embed.embedder",
+    "InputSettings": "elmo_cli.text.settings",
     "Sentence": "elmo_cli.text.sentence",
     "load": "elmo_cli.pretrained.load",
     "open_embeddings": "elmo_cli.store.reader",
@@ -41,6 +43,7 @@ __all__ = [
     "ElmoError",
     "ElmoMix",
     "Embedder",
+    "InputSettings",
     "Sentence",
     "__version__",
     "load",

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.embed.blocks import CARRIED_ROWS, cut
+from elmo_cli.embed.given import check_loaded, check_state, checked_size, sentence_of
 from elmo_cli.embed.output import DTYPES, Array, Output
 from elmo_cli.embed.parts import Parts, joined, out_of_memory
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
@@ -74,17 +75,13 @@ class Embedder:
         precision: str = "float32",
         device: str | torch.device = "auto",
     ) -> None:
-        _check_loaded(bilm)
+        check_loaded(bilm)
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
         self.device = choose_device(str(device))
         if batch_size is None:
             batch_size = CARRIED_ROWS if state == "carry" else _rows(bilm.options, self.device)
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise UsageError(
-                f"--batch-size {batch_size}: a whole number from 1 is needed", "leave it out"
-            )
-        self.bilm, self.state, self.batch_size = bilm, state, batch_size
+        self.bilm, self.state, self.batch_size = bilm, state, checked_size(batch_size)
         self.precision = precision
         n_layers = 1 + bilm.options.n_layers
         self.output = Output.parse(
@@ -118,12 +115,17 @@ class Embedder:
         Returns:
             An array a sentence in the order given, and the state for the next batch ("carry").
         Raises:
-            TypeError: a sentence is no list of tokens.
+            TypeError: a sentence is no list of tokens, or `state` no state, or one that would be
+                passed over.
+            UsageError: the state of a biLM of other sizes.
         """
-        made = [_sentence(tokens, key) for key, tokens in enumerate(sentences)]
-        if self.state == "carry":
-            return self._block(made, state, batch_size=max(1, len(made)))
-        return self._block(made, None, batch_size=self.batch_size)
+        made = [sentence_of(tokens, key) for key, tokens in enumerate(sentences)]
+        is_carried = self.state == "carry"
+        if state is not None:
+            check_state(state, self.bilm.options, is_carried=is_carried)
+        size = max(1, len(made)) if is_carried else self.batch_size
+        arrays, left = self._block(made, state, batch_size=size)
+        return [_own(array) for array in arrays], left if is_carried else None
 
     def embed_block(
         self, sentences: Sequence[Sentence], state: State | None
@@ -135,8 +137,10 @@ class Embedder:
         """Vectors of types without context, (type, projection): one copy of layer 0.
 
         Raises:
+            TypeError: they are no list of texts.
             OutputError, WeightFileError: a value that the file can't hold, or none can.
         """
+        types = sentence_of(types, 0).tokens
         vectors = self.engine.token_vectors(types)
         if not self.output.holds(vectors):
             row = next(r for r in range(len(types)) if not self.output.holds(vectors[r]))
@@ -158,13 +162,14 @@ class Embedder:
         if isinstance(source, (str, Path)):
             source = read_sentences([str(source)], settings or InputSettings())
         sentences = (
-            given if isinstance(given, Sentence) else _sentence(given, key)
+            given if isinstance(given, Sentence) else sentence_of(given, key)
             for key, given in enumerate(source)
         )
         state: State | None = None
         for block in cut(sentences, state=self.state, batch_size=self.batch_size):
             arrays, state = self.embed_block(block.sentences, state)
-            yield from zip(block.sentences, arrays, strict=True)
+            for sentence, array in zip(block.sentences, arrays, strict=True):
+                yield sentence, _own(array)
 
     def write(self, source: str | Path, out: str | Path, **settings: Any) -> Summary:
         """Embed a text file into an embeddings file, as `elmo embed` does.
@@ -274,10 +279,10 @@ class Embedder:
             raise out_of_memory(error, sentences[0], self.device) from error
 
 
-def _check_loaded(bilm: object) -> None:
-    if not isinstance(bilm, BiLM):
-        what = type(bilm).__name__
-        raise TypeError(f"bilm is of type {what}, not BiLM: `Embedder(load(name_or_path))`")
+def _own(array: Array) -> Array:
+    """An array of its own: one that looks into the arrays of its batch would keep all of them."""
+    own: Array = array.copy()
+    return own
 
 
 def _rows(options: Options, device: torch.device) -> int:
@@ -285,15 +290,3 @@ def _rows(options: Options, device: torch.device) -> int:
     if device.type != "cpu":
         return _ROWS
     return max(1, min(_ROWS, _GATE_VALUES // options.cell))
-
-
-def _sentence(tokens: Sequence[str], key: int) -> Sentence:
-    """Tokens as a sentence; a text would pass for a list of its characters."""
-    if isinstance(tokens, str):
-        raise TypeError(f"a sentence is a list of tokens, not a text: {tokens[:40]!r}; .split() it")
-    made: tuple[Any, ...] = tuple(tokens)
-    for token in made:
-        if not isinstance(token, str):
-            what = type(token).__name__
-            raise TypeError(f"a token is a text, not {what}; `embed_batch` takes several sentences")
-    return Sentence(made, key)

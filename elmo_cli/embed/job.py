@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,7 +90,8 @@ def job_for(
     """The job of an embedder that is there: all that it was made with is taken from it.
 
     Raises:
-        TypeError: a setting that the embedder decides, which would be passed over.
+        TypeError: a setting that the embedder decides, which would be passed over; or no name of a
+            file, or no settings of its text.
     """
     refused = [name for name in settings if name in ("inputs", "output", *_EMBEDDERS)]
     if refused:
@@ -97,6 +99,10 @@ def job_for(
             f"write does not take {', '.join(refused)}: the text and the file come first, and the "
             f"embedder decides {', '.join(_EMBEDDERS)}; `Embedder(load(…), …)` makes another"
         )
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"write takes the name of one file, not {type(source).__name__}")
+    if not isinstance(settings.get("text", InputSettings()), InputSettings):
+        raise TypeError(f"text= takes InputSettings, not {type(settings['text']).__name__}")
     shard = settings.get("shard")
     return EmbedJob(
         inputs=(str(source),),

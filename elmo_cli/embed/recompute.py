@@ -96,7 +96,7 @@ def recompute(
         return list(found.values())
 
 
-def _told(embeddings: Embeddings, keys: list[int | str], place: int) -> tuple[Key, Sequence[str]]:
+def _told(embeddings: Embeddings, keys: Sequence[Key], place: int) -> tuple[Key, Sequence[str]]:
     """The first sentence from a place on whose tokens the file tells: of equal lines only one."""
     for key in islice(chain(keys[place:], keys[:place]), _LOOK_AHEAD):
         tokens = embeddings.tokens(key)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -336,3 +338,69 @@ def test_other_errors_of_torch_are_not_hidden(tiny_bilm: BiLM) -> None:
     embedder.engine = Broken(embedder.engine, 1)
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         embedder.embed(["a"])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_threads_of_a_program_share_an_embedder(n_threads: int, tiny_bilm: BiLM) -> None:
+    """Without it two of them put their types into the same places of the cache, for good."""
+    sentences = [[f"word{n * k % 91}" for k in range(1, 12)] for n in range(60)]
+    expected = [embedder_of(tiny_bilm).embed(tokens) for tokens in sentences]
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        for _ in range(3):
+            shared = pickle.loads(pickle.dumps(embedder_of(tiny_bilm)))
+            with ThreadPoolExecutor(4) as pool:
+                close(list(pool.map(shared.embed, sentences)), expected)
+            close([shared.embed(tokens) for tokens in sentences], expected)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_array_keeps_nothing_else_alive(tiny_bilm: BiLM) -> None:
+    """Who keeps one sentence of a thousand, or saves a tensor of it, would keep or save all."""
+    embedder = embedder_of(tiny_bilm)
+    sentences = [["a", "b"], ["c"], []]
+    arrays, _ = embedder.embed_batch(sentences)
+    for array in (*arrays, *(array for _, array in embedder.stream(sentences))):
+        assert array.base is None
+        assert array.flags.c_contiguous
+
+
+def test_states_that_no_batch_can_go_on_from(tiny_bilm: BiLM) -> None:
+    """One that is passed over would end in vectors of another text."""
+    carried = embedder_of(tiny_bilm, state="carry")
+    _, state = carried.embed_batch([["a"]])
+    assert state is not None
+    for name in ("zero", "warm", "document"):
+        embedder = embedder_of(tiny_bilm, state=name)
+        assert embedder.embed_batch([["a"]])[1] is None
+        with pytest.raises(TypeError, match='a state is taken with state="carry" alone'):
+            embedder.embed_batch([["a"]], state)
+    with pytest.raises(TypeError, match="the state is of type str"):
+        carried.embed_batch([["a"]], "x")
+    other = State(state.h[:, :, :, :-1], state.c)
+    with pytest.raises(UsageError, match="the state is of a biLM of other sizes"):
+        carried.embed_batch([["a"]], other)
+
+
+def test_types_are_no_text_and_sizes_no_truth(tiny_bilm: BiLM) -> None:
+    """`embed_types("cat")` would give the vectors of c, a and t."""
+    embedder = embedder_of(tiny_bilm, batch_size=np.int64(8))
+    assert embedder.batch_size == 8
+    with pytest.raises(TypeError, match="not a text: 'cat'"):
+        embedder.embed_types("cat")
+    with pytest.raises(TypeError, match="a token is a text, not int"):
+        embedder.embed_types([1])
+    for size in (0, True, 1.5):
+        with pytest.raises(UsageError, match=f"--batch-size {size}: a whole number"):
+            embedder_of(tiny_bilm, batch_size=size)
+
+
+def test_write_takes_one_file(tiny_bilm: BiLM, tmp_path: Path) -> None:
+    """A list would be looked for under the name that it prints as."""
+    embedder = embedder_of(tiny_bilm)
+    with pytest.raises(TypeError, match="the name of one file, not list"):
+        embedder.write(["a.txt", "b.txt"], tmp_path / "out.hdf5")
+    with pytest.raises(TypeError, match="text= takes InputSettings, not str"):
+        embedder.write("a.txt", tmp_path / "out.hdf5", text="conllu")
