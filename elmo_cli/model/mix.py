@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,25 +42,38 @@ class ElmoMix(nn.Module):
         self.gamma = nn.Parameter(torch.ones(()))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, layers: Tensor | Array, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, layers: Tensor | Array | Sequence[Tensor | Array], mask: Tensor | Array | None = None
+    ) -> Tensor:
         """Mix the layers of a sentence or of a padded batch.
 
         Args:
-            layers: (layer, token, dim) or (layer, batch, token, dim), an array of a file as well;
-                of float16 they are mixed in the type of the weights.
+            layers: (layer, token, dim) or (layer, batch, token, dim), an array of a file as well,
+                or a list of layers; of float16 they are mixed in the type of the weights.
             mask: (token,) or (batch, token), true where there is a token; only layer
                 normalisation looks at it. All places count when None.
         Returns:
             (token, dim) or (batch, token, dim).
         Raises:
-            UsageError: `layers` has another number of layers than the mix.
+            UsageError: `layers` has another number of layers than the mix, or `mask` is of another
+                shape than their tokens.
         """
-        if layers.shape[0] != self.n_layers:
+        if len(layers) != self.n_layers:
             raise UsageError(
-                f"ElmoMix: {layers.shape[0]} layers given, made for {self.n_layers}",
+                f"ElmoMix: {len(layers)} layers given, made for {self.n_layers}",
                 "set n_layers to the first axis of the array",
             )
+        if not isinstance(layers, (Tensor, np.ndarray)):
+            layers = torch.stack([torch.as_tensor(layer) for layer in layers])
         layers = torch.as_tensor(layers).to(self.weights)
+        if mask is not None:
+            mask = torch.as_tensor(mask).to(self.weights.device, torch.bool)
+            if mask.shape != layers.shape[1:-1]:
+                raise UsageError(
+                    f"ElmoMix: a mask of the shape {tuple(mask.shape)} for tokens of the shape "
+                    f"{tuple(layers.shape[1:-1])}",
+                    "give it as (token,) or (batch, token), as the layers have them",
+                )
         if self.layer_norm:
             layers = torch.stack([_normalised(layer, mask) for layer in layers])
         shares = torch.softmax(self.weights, 0)  # (layer,)
@@ -74,6 +88,8 @@ class ElmoMix(nn.Module):
 
 def _normalised(layer: Tensor, mask: Tensor | None) -> Tensor:
     """A layer with mean 0 and variance 1 over its tokens and dimensions."""
-    kept = layer if mask is None else layer[mask.bool()]
+    kept = layer if mask is None else layer[mask]
+    if not kept.numel():  # all blank: nothing has a mean, and NaN would spoil the gradients
+        return layer
     mean, variance = kept.mean(), kept.var(unbiased=False)
     return (layer - mean) / torch.sqrt(variance + _EPSILON)

@@ -139,3 +139,30 @@ def test_one_layer_is_scaled_by_gamma_alone() -> None:
     set_weights(mix, [7.0], 0.5)
     layers = torch.randn(1, 3, 4)
     np.testing.assert_allclose(mix(layers).detach(), 0.5 * layers[0], atol=1e-7)
+
+
+def test_layer_norm_of_nothing_but_blanks() -> None:
+    """A batch of blank lines would turn the weights of the whole task into NaN."""
+    mix = ElmoMix(3, layer_norm=True)
+    mixed = mix(torch.zeros(3, 2, 4, 6), torch.zeros(2, 4))
+    mixed.sum().backward()
+    assert mixed.isfinite().all()
+    for parameter in mix.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+    assert mix(torch.zeros(3, 0, 6)).shape == (0, 6)
+
+
+def test_layers_and_masks_of_any_kind() -> None:
+    """A list of layers is what AllenNLP's ScalarMix takes; numpy is what files give."""
+    layers = torch.randn(3, 2, 4, 6)
+    mask = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]])
+    mix = ElmoMix(3, layer_norm=True)
+    expected = mix(layers, mask.bool()).detach()
+    for given in (layers.numpy(), list(layers), [layer.numpy() for layer in layers]):
+        np.testing.assert_array_equal(mix(given, mask.numpy()).detach(), expected)
+    for layer_norm in (False, True):
+        with pytest.raises(UsageError, match=r"a mask of the shape \(2, 3\) for tokens of the sh"):
+            ElmoMix(3, layer_norm=layer_norm)(layers, mask[:, :3])
+    with pytest.raises(UsageError, match="2 layers given, made for 3"):
+        mix(list(layers)[:2])
