@@ -49,10 +49,11 @@ class _Opened:
     def close(self) -> None:
         self.file.close()
         if self.mapped is not None:
-            self.mapped.close()
+            with suppress(BufferError):  # another thread is reading; the map goes when it is done
+                self.mapped.close()
 
 
-class Embeddings(Mapping[int | str, Array]):
+class Embeddings(Mapping[Key, Array]):
     """The arrays of an embeddings file, read when asked for; made by `open_embeddings`.
 
     `embeddings[key]` is a new array in the stored dtype: (layer, token, dim), or (token, dim) where
@@ -144,12 +145,13 @@ class Embeddings(Mapping[int | str, Array]):
         """The open file of this process; for the other parts of the store."""
         if self._closed:
             raise EmbeddingsFileError(f"{self.path}: closed", "open it again: `open_embeddings`")
-        if self._opened is None or self._opened.process != os.getpid():
+        opened = self._opened  # which another thread may close
+        if opened is None or opened.process != os.getpid():
             # Dropped, not closed: after a fork the handle is still the parent's.
             self._opened = None
             with damage_as_error(self.path):
-                self._opened = self._open(open_hdf5(self.path))
-        return self._opened.sentences
+                opened = self._opened = self._open(open_hdf5(self.path))
+        return opened.sentences
 
     @property
     def is_pooled(self) -> bool:
@@ -263,6 +265,8 @@ class Embeddings(Mapping[int | str, Array]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # as a file is open, not by all its values
 
     def __repr__(self) -> str:
         return f"Embeddings({str(self.path)!r}, layout={self.layout!r})"

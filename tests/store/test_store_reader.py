@@ -756,3 +756,12 @@ def test_opening_lists_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_array_equal(embeddings[10], array(lines()[10]))
         with pytest.raises(AssertionError, match="all names"):
             list(embeddings)
+
+
+def test_two_readers_are_two_things(file_of_documents: Path) -> None:
+    """A mapping compares all its values, which for arrays is an error; a cache needs a hash."""
+    with open_embeddings(file_of_documents) as one, open_embeddings(file_of_documents) as other:
+        assert one == one
+        assert one != other
+        assert one in [other, one]
+        assert len({one, other}) == 2
