@@ -9,6 +9,7 @@ import click
 
 from elmo_cli.cli.options import (
     GroupedCommand,
+    argument,
     hdf5_output,
     json_option,
     named,
@@ -23,7 +24,7 @@ from elmo_cli.store.schema import LAYOUTS
     short_help="Turn an embeddings file into another layout or dtype.",
     no_args_is_help=True,
 )
-@click.argument("file", metavar="FILE", callback=named)
+@argument("file", metavar="FILE", callback=named)
 @hdf5_output
 @option("Output", "--layout", type=click.Choice(LAYOUTS), help="As in `elmo embed`.")
 @option(

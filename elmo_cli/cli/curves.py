@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, named, on_disk, option, quiet_option
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    argument,
+    named,
+    on_disk,
+    option,
+    quiet_option,
+)
 from elmo_cli.errors import UsageError
 
 
@@ -20,7 +27,7 @@ def _picture(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.command(
     cls=GroupedCommand, short_help="Draw the curves of training runs.", no_args_is_help=True
 )
-@click.argument("logs", nargs=-1, required=True, metavar="LOG…", callback=named)
+@argument("logs", nargs=-1, required=True, metavar="LOG…", callback=named)
 @option(
     "Output",
     "-o",

@@ -9,6 +9,7 @@ import click
 from elmo_cli.cli.options import (
     FiniteRange,
     GroupedCommand,
+    argument,
     device_options,
     input_options,
     json_option,
@@ -27,7 +28,7 @@ from elmo_cli.store.schema import LAYOUTS
     short_help="Compute embeddings of the sentences in text files.",
     no_args_is_help=True,
 )
-@click.argument("files", nargs=-1, metavar="FILE…", callback=named)
+@argument("files", nargs=-1, metavar="FILE…", callback=named)
 @option(
     "Output",
     "-o",

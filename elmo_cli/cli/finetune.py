@@ -9,6 +9,7 @@ import click
 from elmo_cli.cli.options import (
     FiniteRange,
     GroupedCommand,
+    argument,
     input_options,
     json_option,
     model_options,
@@ -181,7 +182,7 @@ _training_options = together(
     short_help="Go on training a biLM on your own text.",
     no_args_is_help=True,
 )
-@click.argument("more", nargs=-1, metavar="[FILE…]", callback=named)
+@argument("more", nargs=-1, metavar="[FILE…]", callback=named)
 @_text_options
 @model_options
 @_more_model_options

@@ -8,6 +8,7 @@ import click
 
 from elmo_cli.cli.options import (
     GroupedCommand,
+    argument,
     device_options,
     input_options,
     json_option,
@@ -23,7 +24,7 @@ from elmo_cli.cli.options import (
     short_help="Tell what an embeddings or weight file holds, and check it.",
     no_args_is_help=True,
 )
-@click.argument("file", metavar="FILE", callback=named)
+@argument("file", metavar="FILE", callback=named)
 @option(
     "Checks",
     "--sample",

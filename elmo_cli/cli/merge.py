@@ -8,6 +8,7 @@ import click
 
 from elmo_cli.cli.options import (
     GroupedCommand,
+    argument,
     hdf5_output,
     json_option,
     named,
@@ -19,7 +20,7 @@ from elmo_cli.cli.options import (
 @click.command(
     cls=GroupedCommand, short_help="Join the shards of a run into one file.", no_args_is_help=True
 )
-@click.argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=named)
+@argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=named)
 @hdf5_output
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
 @quiet_option

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli.options import argument
+
 if TYPE_CHECKING:
     from elmo_cli.pretrained.catalogue import Model
     from elmo_cli.pretrained.folder import ModelFiles
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output.")
-_NAME = click.argument("name")
+_NAME = argument("name", metavar="MODEL")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ import click
 
 from elmo_cli.cli.options import (
     GroupedCommand,
+    argument,
     input_options,
     json_option,
     model_options,
@@ -22,7 +23,7 @@ from elmo_cli.cli.options import (
     short_help="Measure how well a biLM predicts a text, in each direction.",
     no_args_is_help=True,
 )
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@argument("texts", nargs=-1, required=True, metavar="TEXT…")
 @model_options
 @option(
     "Model",

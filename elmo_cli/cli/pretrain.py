@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import click
 
-from elmo_cli.cli.options import GroupedCommand, input_options, json_option, quiet_option
+from elmo_cli.cli.options import (
+    GroupedCommand,
+    argument,
+    input_options,
+    json_option,
+    quiet_option,
+)
 from elmo_cli.cli.pretrain_options import pretrain_options, text_options
 
 
@@ -13,7 +19,7 @@ from elmo_cli.cli.pretrain_options import pretrain_options, text_options
     short_help="Train a biLM from the beginning.",
     no_args_is_help=True,
 )
-@click.argument("texts", nargs=-1, metavar="TEXT…")
+@argument("texts", nargs=-1, metavar="TEXT…")
 @pretrain_options
 @input_options
 @text_options

@@ -9,6 +9,7 @@ import click
 
 from elmo_cli.cli.options import (
     GroupedCommand,
+    argument,
     on_disk,
     option,
     quiet_option,
@@ -23,7 +24,7 @@ _RAW = {"format": "plain", "tokenize": True, "column": None, "blank": "keep"}
     short_help="Split raw English into sentences and tokens.",
     no_args_is_help=True,
 )
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@argument("texts", nargs=-1, required=True, metavar="TEXT…")
 @option(
     "Output",
     "-o",

@@ -9,6 +9,7 @@ import click
 
 from elmo_cli.cli.options import (
     GroupedCommand,
+    argument,
     input_options,
     json_option,
     on_disk,
@@ -22,7 +23,7 @@ from elmo_cli.cli.options import (
     short_help="Count the types of a text and write a vocabulary file.",
     no_args_is_help=True,
 )
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@argument("texts", nargs=-1, required=True, metavar="TEXT…")
 @option(
     "Output",
     "-o",
