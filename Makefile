@@ -69,6 +69,7 @@ card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=â
 		$(if $(MODEL),-m $(MODEL)) $(if $(TRAIN),--train $(TRAIN))
 
 dist: install  ## build the wheel, the bundled model inside
+	rm -rf build
 	$(BIN)/python -m build --wheel
 
 clean:  ## remove what was made, but not .venv
