@@ -11,6 +11,11 @@ INT8 = np.dtype("i1")
 _MOST = 127
 _SCALE_BITS = 16
 _LEAST = np.finfo(np.float32).tiny
+# Rounded down, where other scales are rounded up: 127 times as much is still float32.
+_MOST_MANTISSA, _MOST_EXPONENT = np.frexp(float(np.finfo(np.float32).max) / _MOST)
+_MOST_SCALE = np.float32(
+    np.ldexp(np.floor(np.ldexp(_MOST_MANTISSA, _SCALE_BITS)), _MOST_EXPONENT - _SCALE_BITS)
+)
 
 
 def quantized(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -30,8 +35,10 @@ def quantized(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float
     steps = np.ceil(np.ldexp(mantissa, _SCALE_BITS))
     scales = np.ldexp(steps, exponent - _SCALE_BITS).astype(np.float32)
     scales[scales < _LEAST] = 0
+    np.minimum(scales, _MOST_SCALE, out=scales)
     divisors = np.where(scales == 0, np.inf, scales).astype(np.float32)
-    return np.rint(vectors / divisors[..., np.newaxis]).astype(np.int8), scales
+    values = np.rint(vectors / divisors[..., np.newaxis]).clip(-_MOST, _MOST)
+    return values.astype(np.int8), scales
 
 
 def restored(values: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
