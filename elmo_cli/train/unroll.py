@@ -35,13 +35,17 @@ def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor
     device = char_cnn.embedding.weight.device
     lengths = (characters != PADDING).sum(1)
     order = np.argsort(lengths, kind="stable")
-    maxima, at_once = [], _TYPES_AT_ONCE.get(device.type, _ELSEWHERE)
+    # Gradients want all rows in one product; without them memory holds the vectors alone.
+    in_groups = not torch.is_grad_enabled()
+    found, at_once = [], _TYPES_AT_ONCE.get(device.type, _ELSEWHERE)
     for begin in range(0, len(order), at_once):
         group = order[begin : begin + at_once]
         ids = torch.from_numpy(characters[group].astype(np.int64)).to(device)
-        maxima.append(_maxima(char_cnn, ids, longest=int(lengths[group[-1]])))
+        maxima = _maxima(char_cnn, ids, longest=int(lengths[group[-1]]))
+        found.append(char_cnn.after_filters(maxima) if in_groups else maxima)
     back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
-    return char_cnn.after_filters(torch.cat(maxima).index_select(0, back))
+    rows = torch.cat(found).index_select(0, back)
+    return rows if in_groups else char_cnn.after_filters(rows)
 
 
 def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:

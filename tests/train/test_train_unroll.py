@@ -144,3 +144,26 @@ def test_dropout_keeps_the_mean() -> None:
     dropped = Dropout(0.1, torch.Generator().manual_seed(0))(x)
     assert abs((dropped == 0).float().mean().item() - 0.1) < 0.01
     assert abs(dropped.mean().item() - 1) < 0.01
+
+
+@pytest.mark.usefixtures("seed")
+def test_types_of_a_whole_text_take_the_room_of_their_vectors(
+    paired: Paired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the filters give is four times as wide and more; of all types at once it fills memory."""
+    bilm = model(paired, next(iter(SHAPES)))
+    characters = Corpus.read([[f"word{n}" for n in range(300)]]).characters
+    expected = type_vectors(bilm.char_cnn, characters)
+    rows: list[int] = []
+    after_filters = type(bilm.char_cnn).after_filters
+
+    def counted(self: Any, maxima: Tensor) -> Tensor:
+        rows.append(len(maxima))
+        return after_filters(self, maxima)
+
+    monkeypatch.setattr(type(bilm.char_cnn), "after_filters", counted)
+    with torch.inference_mode():
+        found = type_vectors(bilm.char_cnn, characters)
+    assert max(rows) <= 128
+    assert sum(rows) == len(characters) == len(found)
+    torch.testing.assert_close(found, expected.detach(), rtol=0, atol=1e-12)
