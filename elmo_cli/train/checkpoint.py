@@ -36,7 +36,7 @@ _DAMAGED = (
     pickle.UnpicklingError,
 )
 _ANEW = "start anew with `--overwrite`; a copy of the file from before would do too"
-_FORM = 2  # of the file; raised when an older program's checkpoints can't be read any more
+_FORM = 3  # of the file; raised when an older program's checkpoints can't be read any more
 
 
 @dataclass
@@ -117,6 +117,8 @@ def facts_of_run(
         "options": json.dumps(options.to_dict()),
         "vocabulary": vocabulary.known_by,
         "text": text.known_by,
+        # Where documents begin decides nothing while sentences are shuffled.
+        "documents": text.documents_known_by if settings.shuffle == "documents" else "",
     }
 
 

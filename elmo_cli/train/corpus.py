@@ -57,6 +57,13 @@ class Corpus:
         checksum = zlib.crc32(types, zlib.crc32(self.tokens.data))
         return f"{self.n_tokens} tokens, crc {checksum:08x}"
 
+    @property
+    def documents_known_by(self) -> str:
+        """Number and checksum of where documents begin."""
+        if self.documents is None:
+            return "not known"
+        return f"{len(self.documents) - 1} documents, crc {zlib.crc32(self.documents.data):08x}"
+
     @classmethod
     def read(
         cls,
@@ -203,9 +210,10 @@ def windows(
 ) -> Iterator[Window]:
     """An endless stream of windows over the sentences, shuffled anew in each epoch.
 
-    Each row reads a share of the epoch's sentences without a stop; so a window may hold parts of
-    several sentences, and the state is to be carried. The directions have orders of their own. What
-    the longest rows have left when the shortest one ends is not read in that epoch.
+    Each row reads an equal share of the epoch's text without a stop; so a window may hold parts of
+    several sentences, and the state is to be carried. A sentence that lies across two shares is
+    begun by the one and ended by the other. The directions have orders of their own. What is left
+    after the last whole window is not read in that epoch.
 
     Args:
         by_document: what is shuffled are the documents.
@@ -213,7 +221,8 @@ def windows(
     Raises:
         TrainingError: the text is shorter than one window of all rows.
 
-    Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which deals whole sentences to rows.
+    Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which deals whole sentences to rows
+    that never end.
     """
     while True:
         pairs = [
@@ -246,10 +255,8 @@ def windows(
 def _rows(
     corpus: Corpus, order: npt.NDArray[np.int64], direction: int, n_rows: int
 ) -> tuple[Numbers, Numbers]:
-    """An epoch in rows of whole sentences, all as long as the shortest: (row, place)."""
+    """An epoch in rows of the same length, fewer places than rows left out: (row, place)."""
     read, predicted, borders = corpus.laid_out(order, direction)
-    wanted = np.linspace(0, borders[-1], n_rows + 1)
-    cuts = borders[np.searchsorted(borders, wanted)]
-    length = int(np.diff(cuts).min())
-    places = cuts[:-1, None] + np.arange(length)
-    return read[places], predicted[places]
+    length = int(borders[-1]) // n_rows
+    shape = (n_rows, length)
+    return read[: n_rows * length].reshape(shape), predicted[: n_rows * length].reshape(shape)

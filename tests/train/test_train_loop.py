@@ -185,10 +185,20 @@ def test_what_is_strange_in_a_checkpoint_is_told(
     assert "--overwrite" in caught.value.hint
 
 
+def test_other_documents_are_another_run_where_they_are_shuffled(tmp_path: Path) -> None:
+    """The same sentences in documents of other lengths come in another order."""
+    settings = replace(SETTINGS, shuffle="documents", max_steps=1)
+    trainer(tmp_path, settings).train()
+    again = trainer(tmp_path, settings)
+    again.corpus = replace(again.corpus, documents=np.asarray([0, 1, again.corpus.n_sentences]))
+    with pytest.raises(ResumeError, match="made with documents not known, now 2 documents, crc"):
+        again.resume()
+
+
 def test_a_checkpoint_of_an_older_form_is_told(tmp_path: Path) -> None:
     """What such a file holds would be taken for something else, or be missed."""
     torch.save({"run": {}, "model": {}}, tmp_path / FILE_NAME)
-    with pytest.raises(ResumeError, match="of form 1, not 2"):
+    with pytest.raises(ResumeError, match="of form 1, not 3"):
         trainer(tmp_path).resume()
 
 
