@@ -150,7 +150,7 @@ def test_dropout_keeps_the_mean() -> None:
 def test_types_of_a_whole_text_take_the_room_of_their_vectors(
     paired: Paired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the filters give is four times as wide and more; of all types at once it fills memory."""
+    """What the filters give is four times as wide and more, and of all types at once too much."""
     bilm = model(paired, next(iter(SHAPES)))
     characters = Corpus.read([[f"word{n}" for n in range(300)]]).characters
     expected = type_vectors(bilm.char_cnn, characters)
