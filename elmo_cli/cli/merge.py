@@ -39,7 +39,7 @@ def merge(
       elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
       elmo merge part-*.hdf5 -o corpus.hdf5
 
-    --json prints one object: output, layout, shards, sentences, tokens, bytes.
+    --json prints one object: output, layout, shards, sentences, tokens, bytes, warnings.
     """
     from elmo_cli.child import in_child
     from elmo_cli.cli import console
@@ -51,6 +51,8 @@ def merge(
         done = in_child(
             lambda: merge_shards(shards, output, overwrite=overwrite), shards, EmbeddingsFileError
         )
+    for warning in done["warnings"]:
+        console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
         click.echo(json.dumps(done))
     console.note(

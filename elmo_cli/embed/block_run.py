@@ -80,6 +80,8 @@ class BlockRun:
             self._start()
             self._blocks()
             self.writer.finish(self._attributes())
+            for warning in self.writer.warnings:
+                self.notes.warn(warning, warning)
         self._leave_skipped_to_other_shards()
         progress, duplicates = self.writer.progress, self.writer.duplicates
         n_sentences, n_tokens = progress.sentences - duplicates, progress.tokens

@@ -151,7 +151,8 @@ class _Conversion:
             copy.append_all(str(self.embeddings.path), self._sentences(repeats))
             copy.commit()
             writer.finish(self._facts(others, writer.duplicates))
-        return {**self._summary(out, writer, with_map), "warnings": warnings}
+        summary = self._summary(out, writer, with_map and writer.has_map)
+        return {**summary, "warnings": warnings + writer.warnings}
 
     def _rounded_to(self) -> list[str]:
         """The types that values were rounded to, in order, before they get the new file's own."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
-from elmo_cli.store.datasets import Array
+from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.settings import has_sentence_map
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.stream import (
     Copy,
@@ -49,6 +50,7 @@ class _Shard:
         header: settings of the run.
         others: facts of the run that are no settings.
         attributes: all of them.
+        lacks_map: whether it should have a sentence map, and has none.
     """
 
     path: str
@@ -58,6 +60,7 @@ class _Shard:
     header: dict[str, Any]
     others: dict[str, Any]
     attributes: dict[str, Any]
+    lacks_map: bool
 
 
 def merge_shards(
@@ -73,7 +76,7 @@ def merge_shards(
         out: the file to make.
         overwrite: replace `out`.
     Returns:
-        what was done: output, layout, shards, sentences, tokens, bytes.
+        what was done: output, layout, shards, sentences, tokens, bytes, warnings.
     Raises:
         EmbeddingsFileError: a shard is missing, there twice, unfinished, or of another run.
         OutputError: `out` can't be written.
@@ -92,6 +95,8 @@ def merge_shards(
         out, header=first.header, overwrite=overwrite, first_sentence=0, **first.own
     )
     with writer, discarded_on_error(writer, out):
+        if lacking := [shard.path for shard in shards if shard.lacks_map]:
+            writer.leave_out_map(f"as {lacking[0]} has none")
         copy = Copy(writer)
         for shard in shards:
             copy.append_all(shard.path, _sentences(shard))
@@ -107,13 +112,15 @@ def merge_shards(
         "sentences": writer.progress.sentences - writer.duplicates,
         "tokens": writer.progress.tokens,
         "bytes": Path(out).stat().st_size,
+        "warnings": writer.warnings,
     }
 
 
 def _shard(path: str) -> _Shard:
     try:
         with Embeddings(path) as embeddings:
-            attributes = embeddings.attributes
+            attributes, sentences = embeddings.attributes, embeddings.sentences
+            has_map = isinstance(sentences, NumberedSentences) and sentences.has_map
     except EmbeddingsFileError as error:
         again = "run that shard again with `--resume`, then `elmo merge` once more"
         raise EmbeddingsFileError(
@@ -140,7 +147,8 @@ def _shard(path: str) -> _Shard:
     header, others = run_facts(attributes)
     header.pop("shard", None)
     own = {name: attributes[name] for name in _OWN}
-    return _Shard(path, i, n, own, header, others, attributes)
+    lacks_map = has_sentence_map(own) and not has_map
+    return _Shard(path, i, n, own, header, others, attributes, lacks_map)
 
 
 def _in_order(shards: list[_Shard]) -> list[_Shard]:

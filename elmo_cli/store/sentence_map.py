@@ -20,7 +20,7 @@ from elmo_cli.errors import OutputError
 from elmo_cli.store.journaled_file import JournaledFile
 from elmo_cli.store.schema import MAP
 
-_MAX_BYTES = (1 << 32) - 1  # the length of a string is stored in 32 bits
+MAX_BYTES = (1 << 32) - 1  # the length of a string is stored in 32 bits
 _MIN_COLLECTION = 4096
 _COLLECTION = struct.Struct("<4sB3xQ")  # mark, version, size
 _OBJECT = struct.Struct("<HH4xQ")  # number, references, size
@@ -72,6 +72,11 @@ class SentenceMap:
             before = ", "
         yield b"}" if before == ", " else b"{}"
 
+    @property
+    def n_bytes(self) -> int:
+        """Length of the JSON object; counts all entries."""
+        return sum(map(len, self.pieces()))
+
     def close(self) -> None:
         """Forget all."""
         self._entries.close()
@@ -95,17 +100,10 @@ def write_element(raw: JournaledFile, element: int, sentences: SentenceMap) -> N
     Args:
         raw: the file, which HDF5 has closed.
         element: where the element lies.
-        sentences: the map.
-    Raises:
-        OutputError: the string is longer than HDF5 can hold.
+        sentences: the map, of `MAX_BYTES` at most.
     Source: HDF5 file format specification 3.0, III.E "Global Heap" and II.A "Superblock".
     """
-    length = sum(map(len, sentences.pieces()))
-    if length > _MAX_BYTES:
-        raise OutputError(
-            f"the sentence map has {length} bytes, a string of HDF5 {_MAX_BYTES}",
-            "embed again with `--forget-sentences`",
-        )
+    length = sentences.n_bytes
     address = _aligned(raw.size)
     start = address + _COLLECTION.size + _OBJECT.size
     used = _COLLECTION.size + _OBJECT.size + _aligned(length)

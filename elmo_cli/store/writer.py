@@ -30,7 +30,7 @@ from elmo_cli.store.place import (
     output_error,
     remove_leftovers,
 )
-from elmo_cli.store.sentence_map import SentenceMap
+from elmo_cli.store.sentence_map import MAX_BYTES, SentenceMap
 from elmo_cli.store.settings import (
     DTYPES,
     all_facts,
@@ -59,11 +59,13 @@ class EmbeddingsWriter:
 
     Attributes:
         finished: whether OUT is whole; after `resume` it may be so at once.
+        warnings: what OUT lacks, after `finish`.
     """
 
     def __init__(self, out: str, settings: dict[str, Any]) -> None:
         """For `create` and `resume`."""
         self.finished = False
+        self.warnings: list[str] = []
         self._out = out
         self._settings = settings
         self._layout = layout_class(settings["layout"], settings["keys"])
@@ -233,6 +235,8 @@ class EmbeddingsWriter:
         )
         if self._map is not None and self._n_to_remember:
             raise ValueError(f"{self._n_to_remember} committed sentences were not remembered")
+        if self._map is not None and (n_bytes := self._map.n_bytes) > MAX_BYTES:
+            self.leave_out_map(f"which would have {n_bytes:,} bytes, and HDF5 takes {MAX_BYTES:,}")
         with self._writing():
             size = self._open_block().close_with(facts, self._map)
             self._block = None
@@ -241,6 +245,18 @@ class EmbeddingsWriter:
             self._open_part().publish(replace(journal, finished=True))
             self._journal = journal
         self._end()
+
+    def leave_out_map(self, why: str) -> None:
+        """Go on without a sentence map, and tell of it in `warnings`."""
+        if self._map is not None:
+            self.warnings.append(f"{self._out}: has no sentence_to_index, {why}")
+            self._map.close()
+            self._map = None
+
+    @property
+    def has_map(self) -> bool:
+        """Whether OUT gets a sentence map, or has got one by this writer."""
+        return has_sentence_map(self._settings) and not self.warnings
 
     def abandon(self) -> None:
         """Close and keep OUT.part as it was at the last commit, for `resume`."""

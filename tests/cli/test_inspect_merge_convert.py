@@ -471,6 +471,7 @@ def test_three_shards_are_the_whole_byte_by_byte(
         "sentences": n_sentences,
         "tokens": n_tokens,
         "bytes": os.path.getsize("whole.hdf5"),
+        "warnings": [],
     }
 
 

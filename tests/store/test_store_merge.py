@@ -15,6 +15,7 @@ from reader_files import BLOCK, DIM, HEADER, content, documents, lines, write, w
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.store import merge, stream
+from elmo_cli.store import writer as writer_module
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.shards import parse_shard, shard_name, shard_range
 from elmo_cli.store.stream import MapTexts
@@ -134,6 +135,34 @@ def test_maps_of_shards_join_to_the_map_of_the_run(texts: list[str], cuts: list[
         for number in range(min(begin, len(texts)), min(end, len(texts))):
             joined[lent.text(number)] = str(number)
     assert list(joined.items()) == list(whole.items())
+
+
+def test_a_map_that_no_string_can_hold_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error at the end of a run of months, and nothing helped but to compute it anew."""
+    sentences, options = RUNS["allennlp"]
+    small = shards(tmp_path, sentences, 3, **options)
+    lengths = []
+    for path in small:
+        with h5py.File(path) as file:
+            lengths.append(len(file["sentence_to_index"][0]))
+    n_bytes = max(lengths)
+    monkeypatch.setattr(writer_module, "MAX_BYTES", n_bytes)
+    done = merge_shards(small, tmp_path / "merged.hdf5")
+    [warning] = done["warnings"]
+    assert warning.startswith(f"{tmp_path}/merged.hdf5: has no sentence_to_index, which would have")
+    monkeypatch.setattr(writer_module, "MAX_BYTES", n_bytes - 1)
+    (tmp_path / "again").mkdir()
+    lacking = shards(tmp_path / "again", sentences, 3, **options)
+    monkeypatch.undo()
+    again = merge_shards(lacking, tmp_path / "again.hdf5")
+    assert "has no sentence_to_index, as " in again["warnings"][0]
+    whole = write(tmp_path / "whole.hdf5", sentences, **options)
+    with h5py.File(whole, "r+") as file:
+        del file["sentence_to_index"]
+    for name in ("merged", "again"):
+        assert content(tmp_path / f"{name}.hdf5") == content(whole)
 
 
 def test_versions_may_differ_and_are_all_kept(tmp_path: Path) -> None:
