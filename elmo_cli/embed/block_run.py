@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -63,9 +64,8 @@ class BlockRun:
         self.notes = Notes()
         self.computed = 0
         self.text_sha256 = ""
-        # (source, line) of the last sentences that were read before and in this file's part.
-        self._before: tuple[str, int] | None = None
-        self._last: tuple[str, int] | None = None
+        # Numbers of the last sentences that were read before and in this file's part.
+        self._before = self._last = -1
 
     def work(self) -> Summary:
         """Make the file, or go on with it.
@@ -195,19 +195,17 @@ class BlockRun:
         if self.job.shard is None or self.blocks is not None:
             return
         number, n_shards = self.job.shard
-        upto = self._last or self._before
-        if number == n_shards:
-            self.notes.skipped = self.notes.skipped_between(self._before, None)
-        else:
-            self.notes.skipped = self.notes.skipped_between(self._before, upto) if upto else []
+        own = range(self._before + 1, sys.maxsize + 1 if number == n_shards else self._last + 1)
+        placed = zip(self.notes.skipped, self.notes.skipped_before, strict=False)
+        self.notes.skipped = [line for line, key in placed if key in own]
 
     def _read(self) -> Iterator[Block]:
         for block in self._all_blocks():
-            place = (block.sentences[-1].source, block.sentences[-1].line)
+            last = block.sentences[-1].key
             if block.number < self.blocks_of.start:
-                self._before = place
+                self._before = last
             elif block.number in self.blocks_of:
-                self._last = place
+                self._last = last
             yield block
 
     def _all_blocks(self) -> Iterator[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from elmo_cli.text.decode import Source
@@ -116,10 +117,12 @@ def _noticed(
     max_bytes = settings.max_characters - 2
     suspicions = Suspicions(notes)
     for sentence in sentences:
+        notes.place_skipped(sentence.key)
         if sentence.tokens:
             notes.count_truncated(sentence, max_bytes)
             suspicions.look_at(sentence)
         yield sentence
+    notes.place_skipped(sys.maxsize)
     suspicions.report()
 
 

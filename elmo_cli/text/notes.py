@@ -19,6 +19,7 @@ class Notes:
         truncated_tokens: tokens with more bytes than a biLM takes in; they lose their ends.
         first_truncated: (token, source, line) of the first of them, a very long token shortened.
         skipped: (source, line, reason) of each line that could not be read, with on_error "skip".
+        skipped_before: for each of them the number of the sentence that came next.
         sources: (name, first key) of each file in order; the number that its first sentence has.
         bytes_read: bytes taken from the files so far, as they lie there (compressed or not).
         total_bytes: bytes of all files; None if one is no regular file, so that nobody knows.
@@ -29,6 +30,7 @@ class Notes:
     truncated_tokens: int = 0
     first_truncated: tuple[str, str, int] | None = None
     skipped: list[tuple[str, int, str]] = field(default_factory=list)
+    skipped_before: list[int] = field(default_factory=list)
     sources: list[tuple[str, int]] = field(default_factory=list)
     bytes_read: int = 0
     total_bytes: int | None = None
@@ -40,18 +42,11 @@ class Notes:
             self._kinds.add(kind)
             self.warnings.append(message)
 
-    def skipped_between(
-        self, after: tuple[str, int] | None, upto: tuple[str, int] | None
-    ) -> list[tuple[str, int, str]]:
-        """Those of `skipped` behind one line and up to another; None for no bound.
-
-        Args:
-            after, upto: (source, line).
-        """
-        order = {name: number for number, (name, _) in enumerate(self.sources)}
-        first = (-1, 0) if after is None else (order[after[0]], after[1])
-        last = (len(order), 0) if upto is None else (order[upto[0]], upto[1])
-        return [place for place in self.skipped if first < (order[place[0]], place[1]) <= last]
+    def place_skipped(self, key: int) -> None:
+        """Note that what was skipped since the last sentence came before sentence `key`."""
+        new = len(self.skipped) - len(self.skipped_before)
+        if new > 0:
+            self.skipped_before += [key] * new
 
     def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
         """Count the tokens of more than `max_bytes` bytes of UTF-8."""
