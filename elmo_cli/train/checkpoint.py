@@ -141,13 +141,15 @@ def save(
         "optimizer": parts.optimizer.state_dict(),
         "negatives": parts.negatives.get_state(),
         "dropped": dropped,
+        "device": _device(parts.model),
         "progress": {**vars(progress), "state": (progress.state.h, progress.state.c)},
     }
     _write(path, content)
 
 
 def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[Tensor]]:
-    """Put everything back as it was saved; progress and dropout's random numbers are returned.
+    """Put everything back as it was saved; progress and dropout's random numbers are returned, none
+    of them where another kind of device made them.
 
     Raises:
         ResumeError: no checkpoint, a damaged one, or one of another run.
@@ -167,11 +169,17 @@ def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[
                     "`--overwrite`",
                 )
         progress = _progress(content["progress"], run)
-        dropped = list(content["dropped"])
+        # Random numbers of one kind of device mean nothing to another.
+        is_same = content["device"] == _device(parts.model)
+        dropped = list(content["dropped"]) if is_same else []
         parts.model.load_state_dict(content["model"])
         parts.optimizer.load_state_dict(content["optimizer"])
     take_up(path, parts.negatives, content.get("negatives"))
     return progress, dropped
+
+
+def _device(model: torch.nn.Module) -> str:
+    return next(model.parameters()).device.type
 
 
 def take_up(path: Path, numbers: torch.Generator, state: Any) -> None:

@@ -195,6 +195,18 @@ def test_other_documents_are_another_run_where_they_are_shuffled(tmp_path: Path)
         again.resume()
 
 
+def test_a_run_goes_on_on_another_kind_of_device(tmp_path: Path) -> None:
+    """Their random numbers have states of other lengths; the run was called no run of ours."""
+    settings = replace(SETTINGS, dropout=0.1, max_steps=1)
+    trainer(tmp_path, settings).train()
+    content = torch.load(tmp_path / FILE_NAME, weights_only=True)
+    content |= {"device": "cuda", "dropped": [torch.zeros(16, dtype=torch.uint8)]}
+    torch.save(content, tmp_path / FILE_NAME)
+    again = trainer(tmp_path, replace(settings, max_steps=2))
+    again.resume()
+    assert again.train().step == 2
+
+
 def test_a_checkpoint_of_an_older_form_is_told(tmp_path: Path) -> None:
     """What such a file holds would be taken for something else, or be missed."""
     torch.save({"run": {}, "model": {}}, tmp_path / FILE_NAME)
