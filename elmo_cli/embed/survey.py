@@ -19,6 +19,7 @@ from elmo_cli.text.settings import InputSettings
 from elmo_cli.text.unpack import unpack
 
 _SAMPLE = 500  # sentences that stand for the rest where reading all of them would take long
+_SAMPLE_BYTES = 8 << 20  # of a packed text, which tell how much it was packed
 _SENTENCE_BYTES = 400  # what HDF5 needs for a dataset of its own
 
 
@@ -130,8 +131,13 @@ def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
 
 
 def _text_bytes(name: str) -> int:
-    """Bytes of a text, of a packed one those that are in it."""
-    return sum(map(len, unpack(raw_bytes(name, Notes()), name)))
+    """Bytes of a text, of a packed one about as many as are in it."""
+    notes, n_bytes = Notes(), 0
+    for piece in unpack(raw_bytes(name, notes), name):
+        n_bytes += len(piece)
+        if n_bytes >= _SAMPLE_BYTES:
+            break
+    return round(os.path.getsize(name) * n_bytes / max(1, notes.bytes_read))
 
 
 def check_space(path: str | Path, needed: int, *, held: int = 0) -> None:
