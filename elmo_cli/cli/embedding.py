@@ -22,12 +22,12 @@ from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import gib, survey
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
-from elmo_cli.errors import SkippedError, UsageError
+from elmo_cli.errors import InputError, SkippedError, UsageError
 from elmo_cli.store.apart import check_apart, skipped_list
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import refuse_stream
+from elmo_cli.text.opening import names, refuse_stream
 from elmo_cli.text.settings import InputSettings
 
 _CLUSTER = ("address", "workers", "gpus_per_worker")
@@ -194,8 +194,8 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
             batch_size=job.batch_size,
             whole=job.shard is not None,
         )
-        if found is None:  # a file that is gone meanwhile
-            continue
+        if found is None:
+            raise InputError(f"{names(job.inputs)}: not all there any more", "name files that stay")
         if job.shard is not None:
             found = found.of_blocks(found.shard(*job.shard, state=job.state))
         size = output_bytes(job, embedder, found)

@@ -42,8 +42,8 @@ _text_options = together(
         multiple=True,
         metavar="FILE",
         callback=named,
-        help="Text that is only measured.  [default: what is called heldout, dev, valid or test in "
-        "DIR, else a twentieth of the domain, which is set apart]",
+        help="Text that is only measured.  [default: what is called heldout, dev, valid, test or "
+        "the like in DIR, else a twentieth of the domain, which is set apart]",
     ),
 )
 

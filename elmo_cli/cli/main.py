@@ -229,7 +229,7 @@ def _near(name: str) -> str:
 
 def _say(message: str, hint: str, code: int) -> int:
     def one_line(text: Any) -> str:
-        return _LINE_ENDS.sub(" ", str(text)).strip("\n")
+        return _LINE_ENDS.sub(" ", str(text)).rstrip()
 
     click.echo(f"error: {one_line(message)}", err=True)
     if hint:

@@ -183,7 +183,8 @@ class Embedder:
         Returns:
             What was done, with what the reader noticed and what it left out.
         Raises:
-            TypeError: a setting that the embedder decides.
+            TypeError: a setting that the embedder decides, no name of a file, or a `text` that is
+                no InputSettings.
             ElmoError: of every kind; what was committed stays for `resume`.
         """
         # These two stand on the embedder; only this convenience looks up to them.

@@ -45,6 +45,7 @@ class SentenceMap:
         self._entries.execute("PRAGMA cache_size = -8192")
         self._entries.execute("CREATE TABLE entry (id INTEGER PRIMARY KEY, text UNIQUE, name)")
         self._entries.execute("BEGIN")
+        self._n_bytes: int | None = None
 
     def add(self, text: str, name: str) -> None:
         """Add a line.
@@ -52,6 +53,7 @@ class SentenceMap:
         Raises:
             OutputError: no space left for temporary files.
         """
+        self._n_bytes = None
         try:
             self._entries.execute(
                 "INSERT INTO entry (text, name) VALUES (?, ?) "
@@ -75,7 +77,9 @@ class SentenceMap:
     @property
     def n_bytes(self) -> int:
         """Length of the JSON object; counts all entries."""
-        return sum(map(len, self.pieces()))
+        if self._n_bytes is None:
+            self._n_bytes = sum(map(len, self.pieces()))
+        return self._n_bytes
 
     def close(self) -> None:
         """Forget all."""

@@ -151,9 +151,7 @@ class Corpus:
         """The id of each distinct type in a vocabulary, (type,) int64."""
         return np.asarray([vocabulary.id(token) for token in self.types], np.int64)
 
-    def laid_out(
-        self, order: npt.NDArray[np.int64], direction: int
-    ) -> tuple[Numbers, Numbers, npt.NDArray[np.int64]]:
+    def laid_out(self, order: npt.NDArray[np.int64], direction: int) -> tuple[Numbers, Numbers]:
         """What one direction reads and what it predicts, sentence after sentence.
 
         Forward reads `<S> w1 … wn` and predicts `w1 … wn </S>`; backward reads `</S> wn … w1` and
@@ -163,17 +161,16 @@ class Corpus:
             order: the sentences, (sentence,) int64.
             direction: FORWARD or BACKWARD.
         Returns:
-            Read and predicted, (place,) int32 numbers of types; where each sentence begins, with
-            the end at last, (sentence + 1,).
+            Read and predicted, (place,) int32 numbers of types.
         """
         lengths = np.diff(self.starts)[order] - 1
         borders = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(borders[-1]) - np.repeat(borders[:-1], lengths)
         if direction == FORWARD:
             places = np.repeat(self.starts[order], lengths) + within
-            return self.tokens[places], self.tokens[places + 1], borders
+            return self.tokens[places], self.tokens[places + 1]
         places = np.repeat(self.starts[order + 1] - 1, lengths) - within
-        return self.tokens[places], self.tokens[places - 1], borders
+        return self.tokens[places], self.tokens[places - 1]
 
 
 @dataclass(frozen=True)
@@ -256,7 +253,7 @@ def _rows(
     corpus: Corpus, order: npt.NDArray[np.int64], direction: int, n_rows: int
 ) -> tuple[Numbers, Numbers]:
     """An epoch in rows of the same length, fewer places than rows left out: (row, place)."""
-    read, predicted, borders = corpus.laid_out(order, direction)
-    length = int(borders[-1]) // n_rows
+    read, predicted = corpus.laid_out(order, direction)
+    length = len(read) // n_rows
     shape = (n_rows, length)
     return read[: n_rows * length].reshape(shape), predicted[: n_rows * length].reshape(shape)

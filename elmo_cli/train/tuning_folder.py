@@ -56,6 +56,7 @@ class TuningFolder:
         path, files = self.path, source.files()
         self._lock.take()
         named = [Path(name) for name in (source.softmax, source.vocabulary) if name is not None]
+        named = [name for name in named if name.name in (*_MODEL_NAMES, FITTED_NAME)]
         for file in (files.weights, files.options, files.softmax, files.vocabulary, *named):
             if file is not None and _is_same(file.parent, path):
                 raise UsageError(
