@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,13 +10,12 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from elmo_cli.cli.completion import completions
 from elmo_cli.cli.console import check_stdout
 from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.errors import UsageError
 
 _MOST_THREADS = 1024
-_FILES = {"FILE", "LOG", "PATH", "SHARD", "TEXT"}
-_MODELS = ("MODEL", "NAME|PATH")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -66,25 +64,6 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{number} is not a finite number", param, ctx)
         return number
-
-
-def completions(metavar: str | None, incomplete: str) -> list[CompletionItem]:
-    """What the shell offers for a parameter that the help calls `metavar`: files, folders, models.
-
-    Once a shell has a completion of ours, it has none of its own.
-    """
-    words = set(re.findall(r"[A-Z]+", metavar or ""))
-    found: list[CompletionItem] = []
-    if metavar in _MODELS:
-        from elmo_cli.pretrained.catalogue import CATALOGUE
-
-        names = [model.name for model in CATALOGUE]
-        found += [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    if words & _FILES:
-        found.append(CompletionItem(incomplete, type="file"))
-    elif "DIR" in words:
-        found.append(CompletionItem(incomplete, type="dir"))
-    return found
 
 
 def argument(name: str, **kwargs: Any) -> Callable[[F], F]:
