@@ -36,9 +36,11 @@ def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> N
     assert sum(parameter.numel() for parameter in parameters) <= 1_000_000
     settings = TrainSettings(rows=8, dropout=0.0, rate=0.01, warm_up_steps=20, max_steps=700)
     Trainer(bilm, head, vocabulary, corpus, None, settings, tmp_path).train()
-    found = perplexity(bilm, head, vocabulary, corpus)
-    assert found.forward < 2
-    assert found.backward < 2
+    # From carried states, as it was trained: what it makes of a zero state it has never met differs
+    # from seed to seed (1.7 to 2.5 forward).
+    found = perplexity(bilm, head, vocabulary, corpus, carry=True, n_rows=8)
+    assert found.forward < 1.7
+    assert found.backward < 1.7
 
 
 def unigram(vocabulary: Vocabulary, train: Corpus, heldout: Corpus) -> float:
