@@ -34,7 +34,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]], device: torch.device) ->
     if n_threads < 2:
         return [_inferred(task) for task in tasks]
     with _one_at_a_time:
-        n_threads = torch.get_num_threads()
+        n_threads = torch.get_num_threads()  # as the call before has put it back
         # Each thread has a number of its own; a new one computes with all cores until it is told.
         share = n_threads // 2
         pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(share,))

@@ -151,7 +151,7 @@ class _Conversion:
             copy.append_all(str(self.embeddings.path), self._sentences(repeats))
             copy.commit()
             writer.finish(self._facts(others, writer.duplicates))
-        summary = self._summary(out, writer, with_map and writer.has_map)
+        summary = self._summary(out, writer, writer.has_map)
         return {**summary, "warnings": warnings + writer.warnings}
 
     def _rounded_to(self) -> list[str]:

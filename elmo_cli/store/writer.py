@@ -59,6 +59,7 @@ class EmbeddingsWriter:
 
     Attributes:
         finished: whether OUT is whole; after `resume` it may be so at once.
+        has_map: whether OUT gets a sentence map, or has got one.
         warnings: what OUT lacks, after `finish`.
     """
 
@@ -71,7 +72,8 @@ class EmbeddingsWriter:
         self._layout = layout_class(settings["layout"], settings["keys"])
         self._dtype = DTYPES[settings["dtype"]]
         self._pooled = is_pooled(settings)
-        self._map = SentenceMap() if has_sentence_map(settings) else None
+        self.has_map = has_sentence_map(settings)
+        self._map = SentenceMap() if self.has_map else None
         self._n_to_remember = 0
         self._goes_on = False
         self._part: Part | None = None
@@ -251,12 +253,7 @@ class EmbeddingsWriter:
         if self._map is not None:
             self.warnings.append(f"{self._out}: has no sentence_to_index, {why}")
             self._map.close()
-            self._map = None
-
-    @property
-    def has_map(self) -> bool:
-        """Whether OUT gets a sentence map, or has got one by this writer."""
-        return has_sentence_map(self._settings) and not self.warnings
+            self._map, self.has_map = None, False
 
     def abandon(self) -> None:
         """Close and keep OUT.part as it was at the last commit, for `resume`."""
