@@ -20,6 +20,7 @@ from elmo_cli.cli.options import (
     together,
 )
 from elmo_cli.cli.training_options import (
+    accumulate_option,
     dropout_option,
     rate_option,
     seed_option,
@@ -164,6 +165,7 @@ _training_options = together(
         show_default=True,
         help="Rows of text read side by side, 20 tokens at a time.",
     ),
+    accumulate_option,
     dropout_option,
     option(
         "Training",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
+from elmo_cli.cli.reporting import reporter, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
@@ -25,11 +24,10 @@ from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.source_model import SourceNames
 from elmo_cli.train.tuning_job import RATES, FineTuned, FinetuneJob
 
-_LINE_EVERY_S = 15.0
-_MUCH_UNKNOWN = 0.5
 _CELL = 15
 _SETTINGS = (
     "rows",
+    "accumulate",
     "optimizer",
     "rate",
     "dropout",
@@ -62,13 +60,10 @@ def finetune_command(given: dict[str, Any]) -> None:
         warn_of_slow_bf16(job.device, quiet=quiet)
     keep_freed_memory()
     with FolderLock(job.output) as lock:
-        done = finetune(job, report=_reporter(quiet), say=say, noticed=notice, lock=lock)
+        report = reporter("a part of the held-out text", quiet=quiet)
+        done = finetune(job, report=report, say=say, noticed=notice, lock=lock)
         write_warm_state(job.output)
-    if done.unknown > _MUCH_UNKNOWN:
-        say(
-            f"warning: the vocabulary lacks {done.unknown:.0%} of the held-out tokens; is it in "
-            "the language of the text, and does raw text need `--tokenize`?"
-        )
+    say_much_unknown(done.unknown, "the held-out tokens", quiet=quiet)
     if given["as_json"]:
         click.echo(json.dumps(done.as_object()))
     else:
@@ -123,25 +118,3 @@ def _print(done: FineTuned) -> None:
         f"{done.output}: trained on {done.tokens:,} tokens, {done.epochs:.2f} epochs, in "
         f"{done.seconds:,.0f} s"
     )
-
-
-def _reporter(quiet: bool) -> Callable[[dict[str, Any]], None]:
-    """Says how far fitting and training are."""
-    said = -_LINE_EVERY_S
-
-    def report(line: dict[str, Any]) -> None:
-        nonlocal said
-        at = f"{line['tokens']:,} tokens, {line['seconds']:,.0f} s"
-        at = f"fit, pass {line['pass']}, {at}" if "pass" in line else f"step {line['step']:,}, {at}"
-        measured = line.get("heldout")
-        if measured:
-            console.note(
-                f"{at}: perplexity {measured['average']:.1f} on a part of the held-out text "
-                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})",
-                quiet=quiet,
-            )
-        elif time.monotonic() - said >= _LINE_EVERY_S:
-            said = time.monotonic()
-            console.note(f"{at}: loss {line['loss']:.3f}", quiet=quiet)
-
-    return report

@@ -168,8 +168,12 @@ def _report(error: BaseException, args: list[str]) -> int:
         )
     if isinstance(error, BrokenPipeError):
         return 1  # `| head` has seen enough: not a word, as click does where it sees it first
-    if isinstance(error, MemoryError):
-        return _say("out of memory", "a smaller `--batch-size`, or `--max-tokens`", 1)
+    if _is_out_of_memory(error):
+        return _say(
+            "out of memory",
+            "less at a time: a smaller `--batch-size` or `--rows`; or a smaller model",
+            1,
+        )
     if isinstance(error, OSError) and error.filename is not None:
         return _say(f"{error.filename}: {error.strerror}", "check the path and its rights", 1)
     if isinstance(error, OSError) and error.strerror:
@@ -179,6 +183,14 @@ def _report(error: BaseException, args: list[str]) -> int:
         "this is a fault of elmo: please report it with what `elmo --debug …` prints",
         1,
     )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or "torch" not in sys.modules:
+        return isinstance(error, MemoryError)
+    from elmo_cli.engine.device import is_out_of_memory
+
+    return is_out_of_memory(error)
 
 
 def _drop_stdout() -> None:

@@ -11,6 +11,7 @@ import click
 import torch
 
 from elmo_cli.cli import console
+from elmo_cli.cli.reporting import say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
@@ -27,7 +28,6 @@ from elmo_cli.train.perplexity import Perplexity, perplexity_of
 from elmo_cli.train.scores import Scores, score
 from elmo_cli.train.source_lines import SourceLines
 
-_MUCH_UNKNOWN = 0.5
 _COLUMNS = (
     "source",
     "line",
@@ -66,12 +66,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
         rows = _table(scores, lines)
         write_text(table, rows, overwrite=given["overwrite"], errors="surrogateescape")
     say_noticed(notes, quiet=quiet)
-    if measured.unknown > _MUCH_UNKNOWN:
-        console.note(
-            f"warning: the vocabulary lacks {measured.unknown:.0%} of the tokens; is it in the "
-            "language of the text, and does raw text need `--tokenize`?",
-            quiet=quiet,
-        )
+    say_much_unknown(measured.unknown, "the tokens", quiet=quiet)
     if given["as_json"]:
         facts = _as_object(measured, model.bilm.name, given["state"], notes)
         click.echo(json.dumps(facts))

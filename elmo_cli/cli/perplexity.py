@@ -12,6 +12,7 @@ from elmo_cli.cli.options import (
     input_options,
     json_option,
     model_options,
+    named,
     option,
     processor_options,
     quiet_option,
@@ -29,12 +30,14 @@ from elmo_cli.cli.options import (
     "Model",
     "--softmax",
     metavar="FILE",
+    callback=named,
     help="The softmax weights.  [default: those beside the weights, or inside them]",
 )
 @option(
     "Model",
     "--vocabulary",
     metavar="FILE",
+    callback=named,
     help="The types that the softmax predicts, one a line.  [default: those beside the weights]",
 )
 @option(
@@ -64,6 +67,7 @@ from elmo_cli.cli.options import (
     "Output",
     "--sentences",
     metavar="FILE",
+    callback=named,
     help="A table of all sentences, tab-separated; - for standard output.",
 )
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace that FILE if it is there.")

@@ -9,6 +9,7 @@ import click
 
 from elmo_cli.cli.options import FiniteRange, named, on_disk, option, together
 from elmo_cli.cli.training_options import (
+    accumulate_option,
     dropout_option,
     rate_option,
     seed_option,
@@ -108,7 +109,13 @@ _look_options = together(
         show_default=True,
         help="Time between two looks: held-out perplexity, checkpoint, export.",
     ),
-    option("Looks", "--look-steps", type=click.IntRange(min=1), help="Look every so many steps."),
+    option(
+        "Looks",
+        "--look-steps",
+        type=click.IntRange(min=1),
+        help="Look every so many steps instead, whatever time they take; --look-seconds is then "
+        "the time between two checkpoints.",
+    ),
     option("Looks", "--keep-best", is_flag=True, help="Export the weights of the best look."),
     option(
         "Looks",
@@ -146,14 +153,7 @@ _training_options = together(
         show_default=True,
         help="Rows of text read side by side, by each process.",
     ),
-    option(
-        "Training",
-        "--accumulate",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="So many times --rows in a step, one after the other: less memory, the same step.",
-    ),
+    accumulate_option,
     option(
         "Training",
         "--steps",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,13 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.recipes import (
+    OF_A_MACHINE,
     effective_settings,
     is_given,
     long_name,
     take_recipe,
 )
+from elmo_cli.cli.reporting import reporter
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
@@ -27,7 +27,10 @@ from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
+from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.folder_lock import FolderLock
+from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.log import read_log
 from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe
 from elmo_cli.train.run import FILTERS, Start, pretrain
 from elmo_cli.train.run_folder import keeps_text, refuse_no_run
@@ -35,7 +38,6 @@ from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team, joined_team
 from elmo_cli.train.training_text import TextFiles
 
-_LINE_EVERY_S = 15.0
 _TEXT = (*LISTS, *READING, "text_tokens", "heldout_tokens", "treebank")
 
 
@@ -71,7 +73,7 @@ def _train(
     if settings.precision == "bf16":
         warn_of_slow_bf16(team.device, quiet=quiet)
     lines: list[dict[str, Any]] = []
-    report = _reporter(settings, quiet)
+    report = reporter("the held-out text", quiet=quiet, max_seconds=settings.max_seconds)
 
     def keep(line: dict[str, Any]) -> None:
         lines.append(line)
@@ -104,14 +106,14 @@ def _train(
             "epochs": round(progress.epochs, 3),
             "tokens": progress.tokens,
             "seconds": round(progress.seconds, 1),
-            "heldout": _last(lines, "heldout"),
+            "heldout": _heldout(folder, progress, settings),
         }
         click.echo(json.dumps(facts))
     if given["prepare"]:
-        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-        console.note(
-            f"{folder}: {size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains", quiet=quiet
-        )
+        if team.is_first:  # which alone is done with the folder
+            size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+            ready = f"{folder}: {size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains"
+            console.note(ready, quiet=quiet)
         refuse_skipped(notes)
         return
     end = f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
@@ -151,7 +153,7 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
     if given["recipe"]:
         named |= take_recipe(ctx, Path(given["recipe"]), data, texts_needed=texts_needed)
     elif given["resume"] and own.exists():
-        named |= take_recipe(ctx, own, data, texts_needed=texts_needed)
+        named |= take_recipe(ctx, own, data, texts_needed=texts_needed, without=OF_A_MACHINE)
     elif data is not None:
         raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
     if given["resume"]:
@@ -224,28 +226,15 @@ def _options(given: dict[str, Any]) -> Options | None:
     )
 
 
+def _heldout(folder: Path, progress: Progress, settings: TrainSettings) -> Any:
+    """What the exported weights were measured to be worth, maybe in an earlier part of the run."""
+    path = folder / LOG_NAME
+    looks = [line for line in read_log(path) if "heldout" in line] if path.exists() else []
+    if settings.keep_best:
+        looks = [line for line in looks if line["step"] == progress.best_step]
+    return _last(looks, "heldout")
+
+
 def _last(lines: list[dict[str, Any]], name: str) -> Any:
     """The last of the log's facts of a kind."""
     return next((line[name] for line in reversed(lines) if name in line), None)
-
-
-def _reporter(settings: TrainSettings, quiet: bool) -> Callable[[dict[str, Any]], None]:
-    """Says how far training is."""
-    said = -_LINE_EVERY_S
-    limit = f" of {settings.max_seconds:,.0f}" if settings.max_seconds else ""
-
-    def report(line: dict[str, Any]) -> None:
-        nonlocal said
-        at = f"step {line['step']:,}, {line['tokens']:,} tokens, {line['seconds']:,.0f}{limit} s"
-        measured = line.get("heldout")
-        if measured:
-            console.note(
-                f"{at}: held-out perplexity {measured['average']:.1f} "
-                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})",
-                quiet=quiet,
-            )
-        elif time.monotonic() - said >= _LINE_EVERY_S:
-            said = time.monotonic()
-            console.note(f"{at}: loss {line['loss']:.3f}", quiet=quiet)
-
-    return report

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from elmo_cli.errors import UsageError
 from elmo_cli.train.recipe import LISTS, read_recipe
+from elmo_cli.train.settings import LIMITS
 
 # What belongs to one call of the command and not to a run.
 _APART = frozenset(
@@ -25,7 +26,8 @@ _APART = frozenset(
         "help",
     )
 )
-_LIMITS = ("max_seconds", "max_steps", "max_epochs")
+# What belongs to one machine: a run goes on elsewhere without it.
+OF_A_MACHINE = frozenset(("device", "threads"))
 
 
 def long_name(parameter: click.Parameter) -> str:
@@ -52,7 +54,12 @@ def is_given(ctx: click.Context, name: str) -> bool:
 
 
 def take_recipe(
-    ctx: click.Context, path: Path, data: Path | None, *, texts_needed: bool = True
+    ctx: click.Context,
+    path: Path,
+    data: Path | None,
+    *,
+    texts_needed: bool = True,
+    without: frozenset[str] = frozenset(),
 ) -> set[str]:
     """Put the settings of a recipe into `ctx.params` where the command line gives none.
 
@@ -60,6 +67,7 @@ def take_recipe(
 
     Args:
         texts_needed: as `read_recipe` has it.
+        without: names of parameters that are not taken.
     Returns:
         The names of the parameters that were taken.
     Raises:
@@ -67,12 +75,12 @@ def take_recipe(
     """
     parameters = recipe_parameters(ctx)
     taken = set()
-    other_limit = any(is_given(ctx, name) for name in _LIMITS)
+    other_limit = any(is_given(ctx, name) for name in LIMITS)
     found = read_recipe(path, list(parameters), data=data, texts_needed=texts_needed)
     for name, value in found.items():
         parameter = parameters[name]
         key = str(parameter.name)
-        if is_given(ctx, key) or (other_limit and key in _LIMITS):
+        if key in without or is_given(ctx, key) or (other_limit and key in LIMITS):
             continue
         ctx.params[key] = _converted(ctx, parameter, value, f"{path}: `{name}`")
         taken.add(key)

@@ -17,6 +17,15 @@ rate_option: Callable[[Any], Any] = option(
     type=FiniteRange(min=0, min_open=True),
     help="Learning rate.  [default: of the optimizer]",
 )
+accumulate_option: Callable[[Any], Any] = option(
+    "Training",
+    "--accumulate",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many times --rows in a step, one after the other: less memory, the same step.",
+)
+
 dropout_option: Callable[[Any], Any] = option(
     "Training",
     "--dropout",

@@ -1,7 +1,7 @@
 """From a name, a folder, an archive or a pair of files to a biLM.
 
 A name without a separator is looked up in the catalogue first; `./original` is the folder of that
-name, `original` the published model. Nothing here uses the network.
+name, `original` the published model. A `Path` is always a path. Nothing here uses the network.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def load(
 
     Args:
         name_or_path: a name of `elmo models list`, a folder, a weight file with its options
-            beside it, a zip or tar file; None for the bundled model.
+            beside it, a zip or tar file; None for the bundled model. A `Path` is no name.
         options: an options.json, together with `weights` and without a name.
         weights: an HDF5 file of weights.
     Returns:
@@ -89,7 +89,9 @@ def _located(
     name_or_path: Place | None, options: Place | None, weights: Place | None
 ) -> ModelFiles:
     if options is None and weights is None:
-        return _named(os.fspath(name_or_path) if name_or_path is not None else BUNDLED)
+        if isinstance(name_or_path, os.PathLike):
+            return _at_path(_path(os.fspath(name_or_path)))
+        return _named(name_or_path if name_or_path is not None else BUNDLED)
     if name_or_path is not None:
         raise UsageError(
             f"`{os.fspath(name_or_path)}` and a pair of files: two models are named",
@@ -113,7 +115,7 @@ def _named(name: str) -> ModelFiles:
         )
     is_path = os.sep in name or "/" in name
     model = None if is_path else look_up(name)
-    path = Path(name).expanduser()
+    path = _path(name)
     if model is not None:
         if path.is_dir() and where_is(model) is None:
             raise ModelError(
@@ -121,20 +123,26 @@ def _named(name: str) -> ModelFiles:
                 f"`./{name}` for the folder here, `elmo models pull {model.name}` for that model",
             )
         return files_of_model(model)
-    if path.exists():
+    is_path = is_path or path.name.endswith((*_ARCHIVE_SUFFIXES, *HDF5_SUFFIXES))
+    if is_path or os.path.exists(path):
         return _at_path(path)
-    if is_path or path.name.endswith((*_ARCHIVE_SUFFIXES, *HDF5_SUFFIXES)):
-        raise ModelError(
-            f"{path}: no such file or folder",
-            "check the path; `elmo models list` shows the models that have a name",
-        )
     raise no_such_model(
         name, "`elmo models list` shows all names; a path to a folder, a zip or a tar.gz works too"
     )
 
 
+def _path(name: str) -> Path:
+    """The path as it stands if there is one, else with a home folder for `~`."""
+    return Path(name if os.path.exists(name) else os.path.expanduser(name))
+
+
 def _at_path(path: Path) -> ModelFiles:
     with _reading(path):
+        if not path.exists():
+            raise ModelError(
+                f"{path}: no such file or folder",
+                "check the path; `elmo models list` shows the models that have a name",
+            )
         if path.is_dir():
             return files_in_folder(path, path.resolve().name)
         refuse_foreign(path)

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -31,8 +32,8 @@ _DAMAGED = (
     EOFError,
     ValueError,
     KeyError,
-    NotImplementedError,
     zipfile.BadZipFile,
+    zlib.error,
     pickle.UnpicklingError,
 )
 _ANEW = "start anew with `--overwrite`; a copy of the file from before would do too"

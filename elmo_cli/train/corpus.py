@@ -195,6 +195,20 @@ class Window:
         return replace(self, read=self.read[..., rows], predicted=self.predicted[..., rows])
 
 
+def refuse_too_short(corpus: Corpus, *, n_rows: int, n_steps: int) -> None:
+    """Refuse a text that is shorter than one window of all rows.
+
+    Raises:
+        TrainingError: it is.
+    """
+    if (corpus.n_tokens + corpus.n_sentences) // n_rows < n_steps:
+        raise TrainingError(
+            f"the text: {corpus.n_tokens} tokens are less than one window of {n_rows} rows "
+            f"and {n_steps} steps",
+            "give more text, or fewer rows with `--rows`",
+        )
+
+
 def windows(
     corpus: Corpus,
     *,
@@ -216,11 +230,12 @@ def windows(
         by_document: what is shuffled are the documents.
         epoch, place: where to begin; the stream from there is that of an undisturbed one.
     Raises:
-        TrainingError: the text is shorter than one window of all rows.
+        TrainingError: of `refuse_too_short`.
 
     Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which deals whole sentences to rows
     that never end.
     """
+    refuse_too_short(corpus, n_rows=n_rows, n_steps=n_steps)
     while True:
         pairs = [
             _rows(
@@ -234,12 +249,6 @@ def windows(
             for direction in (FORWARD, BACKWARD)
         ]
         n_windows = min(read.shape[1] for read, _ in pairs) // n_steps
-        if n_windows == 0:
-            raise TrainingError(
-                f"the text: {corpus.n_tokens} tokens are less than one window of {n_rows} rows "
-                f"and {n_steps} steps",
-                "give more text, or fewer rows with `--rows`",
-            )
         for k in range(place, n_windows):
             steps = slice(k * n_steps, (k + 1) * n_steps)
             read, predicted = (

@@ -1,4 +1,4 @@
-"""The text of a domain: what is trained on and what is held out, never a sentence of both."""
+"""The text of a domain: what is trained on and what is held out."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ SHARE = 0.05  # of the text, set apart where no held-out text is named
 _FEWEST_SENTENCES = 20  # that can be split
 _ENOUGH_PARTS = 20  # documents, or the text is cut into pieces
 _PIECE = 20  # sentences
+_LEAST_OF_SHARE = 0.5  # that whole documents come to, or pieces are set apart
 _MANY_SHARED = 0.1
 
 Sentences = npt.NDArray[np.int64]
@@ -58,8 +59,9 @@ def read_domain(
     """Read the texts of a domain.
 
     Where no held-out text is named, a twentieth is set apart: whole documents where there are
-    enough of them, else pieces of 20 sentences. Which ones depends on their content alone, so that
-    equal parts go to one side, and the same text is split in the same way in every run.
+    enough of them and they make up half of that, else pieces of 20 sentences. Which ones depends
+    on their content alone, so that equal parts go to one side, and the same text is split in the
+    same way in every run.
 
     Args:
         reading: how the texts are read.
@@ -84,8 +86,10 @@ def read_domain(
 def share_of(heldout: Corpus, corpus: Corpus, notes: Notes) -> float:
     """The share of the held-out sentences that stand in the training text too; `notes` warns
     where they are many."""
-    there = set(_hashes(corpus))
-    shared = sum(content in there for content in _hashes(heldout)) / heldout.n_sentences
+    hashes = list(_hashes(heldout))
+    held = set(hashes)  # the smaller text
+    there = {content for content in _hashes(corpus) if content in held}
+    shared = sum(content in there for content in hashes) / heldout.n_sentences
     if shared > _MANY_SHARED:
         notes.warn(
             "shared",
@@ -133,9 +137,12 @@ def _set_apart(corpus: Corpus) -> tuple[npt.NDArray[np.bool_], str]:
     if len(documents) > _ENOUGH_PARTS:
         ways.insert(0, (documents, "whole documents"))
     if n_sentences >= _FEWEST_SENTENCES:
+        lengths, n_tokens = np.diff(corpus.starts), float(corpus.starts[-1])
         for parts, what in ways:
             apart = _some_of(corpus, parts)
-            if apart.any():
+            # Small documents beside a large one may not come to a text that tells anything.
+            least = _LEAST_OF_SHARE * SHARE * n_tokens if parts is documents else 1
+            if lengths[apart].sum() >= least:
                 return apart, what
     raise TrainingError(
         f"the domain: {n_sentences} sentence{'s' * (n_sentences > 1)}, "

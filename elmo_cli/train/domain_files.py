@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +56,8 @@ def domain_files(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainFi
             train.append(place)
             continue
         texts, others = _in_folder(Path(place))
-        named = [path for path in texts if _HELD_OUT.match(_stem(path))]
-        train += [path for path in texts if path not in named]
-        found += named
+        for path in texts:
+            (found if _HELD_OUT.match(_stem(path)) else train).append(path)
         left_out += others
     for path in heldout:
         if os.path.isdir(path):
@@ -66,8 +65,9 @@ def domain_files(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainFi
                 f"--heldout {path}: a folder, not a file", "name the files, `--heldout` before each"
             )
     measured = list(heldout) or found
-    unused = [path for path in found if not _among(path, measured)]
-    train = [path for path in train if not _among(path, measured)]
+    there = {_file(path) for path in measured}
+    unused = [path for path in found if _file(path) not in there]
+    train = [path for path in train if _file(path) not in there]
     if not train:
         raise UsageError(
             f"{', '.join(domain)}: nothing is left to train on but held-out text "
@@ -85,7 +85,9 @@ def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
         raise InputError(
             f"{folder}: can't be read ({error.strerror or error})", "check the folder's rights"
         ) from None
-    texts = [path for path in files if _is_text(path)]
+    texts, others = [], []
+    for path in files:
+        (texts if _is_text(path) else others).append(path)
     if not texts:
         there = "the folder is empty"
         if files:
@@ -95,7 +97,7 @@ def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
             f"{folder}: no text in it ({there})",
             "a domain is a folder of .txt, .conllu or .jsonl files, .gz and .xz too, or the files",
         )
-    return texts, [path for path in files if path not in texts]
+    return texts, others
 
 
 def _is_text(path: str) -> bool:
@@ -116,11 +118,10 @@ def _unpacked(name: str) -> str:
     return name
 
 
-def _among(path: str, others: Iterable[str]) -> bool:
-    def same(one: str, other: str) -> bool:
-        try:
-            return os.path.samefile(one, other)
-        except OSError:
-            return one == other
-
-    return any(same(path, other) for other in others)
+def _file(path: str) -> tuple[int, int] | str:
+    """What a file is known by under all its names; the name itself where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino

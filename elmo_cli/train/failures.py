@@ -12,9 +12,10 @@ def no_memory(step: int, settings: TrainSettings, device: torch.device) -> Devic
     """The error of a step for which the device has no memory."""
     rows, parts = settings.rows, settings.accumulate
     hint = f"with `--resume --rows {rows // 2} --accumulate {2 * parts}` the steps are the same"
+    fewer = "a smaller model, or begin anew with fewer `--rows`"
     return DeviceError(
         f"step {step}: out of memory on {device} with {rows} rows of {settings.steps} tokens",
-        hint if rows % 2 == 0 else "a smaller model, or a smaller `--steps`",
+        hint if rows % 2 == 0 else fewer,
     )
 
 

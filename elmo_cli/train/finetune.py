@@ -8,10 +8,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.text.formats import Notes
+from elmo_cli.text.formats import Notes, read_sentences
 from elmo_cli.train.card import card
 from elmo_cli.train.checkpoint import Progress
-from elmo_cli.train.corpus import windows
+from elmo_cli.train.corpus import refuse_too_short
 from elmo_cli.train.domain import Domain, evenly, read_domain
 from elmo_cli.train.domain_files import DomainFiles, domain_files
 from elmo_cli.train.export import export_model, write_vocabulary
@@ -58,6 +58,7 @@ def finetune(
         folder = TuningFolder(job.output, held)
         folder.check(job.source, resume=job.resume, overwrite=job.overwrite)
         files = domain_files(job.domain, job.heldout)
+        read_sentences([*files.train, *files.heldout], job.reading)  # looks at their names
         source = load_source(job.source, fit_head=job.fit_head)
         if files.left_out:
             say(f"not read: {', '.join(files.left_out)}")
@@ -99,7 +100,7 @@ class _Run:
         # A text that is too short for the rows is told before a folder is made.
         settings = self._settings
         a_step = settings.rows * settings.accumulate
-        next(windows(domain.corpus, n_rows=a_step, n_steps=settings.steps, seed=settings.seed))
+        refuse_too_short(domain.corpus, n_rows=a_step, n_steps=settings.steps)
         # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
         run = {
             "model": f"sha256 {self._source.files.sha256}",

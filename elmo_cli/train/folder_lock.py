@@ -12,7 +12,8 @@ from elmo_cli.lock import open_locked
 from elmo_cli.whole_file import SUFFIX
 
 FILE_NAME = ".lock"
-_LARGE = ("*.pt", "*.npz", "*.hdf5")  # files of a run, of which a kill may leave beginnings
+# Files of a run, of which a kill may leave beginnings.
+_KINDS = ("*.pt", "*.npz", "*.hdf5", "*.json", "*.txt", "*.md")
 
 
 class FolderLock:
@@ -42,7 +43,7 @@ class FolderLock:
         )
         try:
             self._descriptor = open_locked(self._path, taken)
-            for name in _LARGE:
+            for name in _KINDS:
                 for left in self._folder.glob(f"{name}.{'[0-9a-f]' * 8}{SUFFIX}"):
                     left.unlink(missing_ok=True)
         except OutputError:

@@ -88,10 +88,25 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             content = json.loads(line)
         except ValueError:
             content = None
-        if not isinstance(content, dict) or "step" not in content:
+        if not _is_of_a_log(content):
             raise InputError(
                 f"{path}, line {number}: not a line of a training log",
                 f"give the {FILE_NAME} of a run",
             )
         found.append(content)
     return found
+
+
+def _is_of_a_log(content: Any) -> bool:
+    """Whether a line has what is drawn of it."""
+    if not isinstance(content, dict):
+        return False
+    numbers = [content.get("step"), content.get("tokens")]
+    if "loss" in content:
+        numbers.append(content["loss"])
+    if "heldout" in content:
+        looked = content["heldout"]
+        if not isinstance(looked, dict):
+            return False
+        numbers += [looked.get(name) for name in ("forward", "backward", "average")]
+    return all(type(number) in (int, float) for number in numbers)

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from elmo_cli.engine.device import is_out_of_memory
-from elmo_cli.errors import StoppedError, UsageError
+from elmo_cli.errors import StoppedError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
@@ -60,9 +60,7 @@ class Trainer:
         report: Callable[[dict[str, Any]], None] = lambda line: None,
         team: Team | None = None,
     ) -> None:
-        if heldout is None and (settings.patience or settings.keep_best):
-            name = "--patience" if settings.patience else "--keep-best"
-            raise UsageError(f"{name}: there is no held-out text", "`--heldout FILE` gives one")
+        settings.check_heldout(is_there=heldout is not None)
         self.bilm, self.head, self.vocabulary = bilm, head, vocabulary
         self.corpus, self.heldout, self.settings = corpus, heldout, settings
         self.folder, self._report, self._team = folder, report, team or Team()
@@ -135,16 +133,21 @@ class Trainer:
             if (settings.keep_best or settings.patience) and progress.best_step < 0:
                 self._look(budget)  # fine-tuned weights may be no better than those it began with
             stop = self._agree(budget, signals.received)
-            looked_s = progress.seconds
+            saved_s = progress.seconds
             while not stop and self._share_done < 1:
                 self._step(next(stream))
                 stop = self._agree(budget, signals.received)
                 if progress.step % settings.log_steps == 0:
                     self._log_steps()
-                if self._is_look_due(progress.seconds - looked_s):
+                is_late = progress.seconds - saved_s >= settings.checkpoint_s
+                if self._is_look_due(is_late):
                     self._look(budget)
-                    stop = self._agree(budget, signals.received)
-                    looked_s = progress.seconds
+                elif is_late:
+                    self._save_together()
+                else:
+                    continue
+                stop = self._agree(budget, signals.received)
+                saved_s = progress.seconds
             if stop:
                 self._stop()
             self._look(budget)
@@ -178,10 +181,9 @@ class Trainer:
         (self.progress.seconds, self._share_done), stop = self._team.agree(said, stop)
         return stop
 
-    def _is_look_due(self, seconds: float) -> bool:
+    def _is_look_due(self, is_late: bool) -> bool:
         every = self.settings.look_steps
-        due = every is not None and self.progress.step % every == 0
-        return due or seconds >= self.settings.checkpoint_s
+        return is_late if every is None else self.progress.step % every == 0
 
     def _look(self, budget: Budget) -> None:
         """Measure, save, export; nothing where this step was looked at before."""
@@ -225,14 +227,9 @@ class Trainer:
         return True
 
     def _stop(self) -> None:
-        everything = self._everything()
-
-        def alone() -> None:
-            self._save(everything)
-            if not self.settings.keep_best:
-                self._export()
-
-        self._team.first_does(alone)
+        self._save_together()
+        if not self.settings.keep_best:
+            self._team.first_does(self._export)
         raise StoppedError(
             f"{self.folder}: stopped at step {self.progress.step:,}, all is saved",
             "the same command with `--resume` goes on from there",
@@ -242,6 +239,11 @@ class Trainer:
         """What the processes hold each for itself: states of rows, random numbers of dropout."""
         dropped = self._team.all_bytes(self._learner.dropped.get_state())
         return self._team.all_rows(self.progress.state), dropped
+
+    def _save_together(self) -> None:
+        """Save; where the first process can't, all of them fail."""
+        everything = self._everything()
+        self._team.first_does(lambda: self._save(everything))
 
     def _save(self, everything: tuple[State, list[Tensor]] | None = None) -> None:
         state, dropped = everything or self._everything()

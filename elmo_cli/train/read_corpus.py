@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from elmo_cli.text.formats import InputSettings, Notes, read_sentences
 from elmo_cli.text.opening import check_paths, names
@@ -32,10 +33,11 @@ def read_corpus(
         InputError, UsageError: as `text.read_sentences`.
     """
     begins: list[int] = []
+    settings = replace(reading or InputSettings(), max_characters=max_characters)
 
     def tokens() -> Iterator[tuple[str, ...]]:
         number, starts, spelled_so = 0, True, False
-        for sentence in _read(paths, reading, most_tokens, notes):
+        for sentence in _read(paths, settings, most_tokens, notes):
             starts = starts or sentence.starts_document
             if not sentence.tokens:
                 continue
@@ -53,7 +55,7 @@ def read_corpus(
 
 def _read(
     paths: Sequence[str],
-    reading: InputSettings | None,
+    reading: InputSettings,
     most_tokens: int | None,
     notes: Notes | None,
 ) -> Iterator[Sentence]:

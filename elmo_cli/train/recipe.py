@@ -48,7 +48,7 @@ class Recipe:
                 written[name] = _relative(value, home)
             else:
                 written[name] = value
-        text = json.dumps(written, indent=2, ensure_ascii=False)
+        text = json.dumps(written, indent=2)  # in ASCII, as names of files need not be UTF-8
         write_text(folder / FILE_NAME, [text, "\n"])
 
 

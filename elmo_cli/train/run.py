@@ -15,7 +15,7 @@ from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import Notes
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.checkpoint import FILE_NAME, Progress, options_of
-from elmo_cli.train.corpus import windows
+from elmo_cli.train.corpus import refuse_too_short
 from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.initial import new_model
@@ -106,19 +106,18 @@ def pretrain(
         elif files is None:
             raise UsageError("no text is given", "only with `resume` the folder's own is taken")
         else:
-            _refuse(files, folder, start, overwrite=overwrite)
+            _refuse(files, folder, start, settings, overwrite=overwrite)
         options = _options(folder, start, resume=resume)
         notes = notes if notes is not None else Notes()
         text = _read(files, options, notes, say, folder)
         noticed(notes)
+        n_rows = settings.rows * settings.accumulate * team.size
+        refuse_too_short(text.corpus, n_rows=n_rows, n_steps=settings.steps)
         bilm, head, types = _first_weights(folder, start, options, text, settings, resume=resume)
         bilm, head = bilm.to(team.device), head.to(team.device)
         trainer = Trainer(
             bilm, head, types, text.corpus, text.heldout, settings, folder, report, team
         )
-        if not resume:  # a text that is too short is refused before anything is written
-            n_rows = settings.rows * settings.accumulate * team.size
-            next(windows(text.corpus, n_rows=n_rows, n_steps=settings.steps, seed=settings.seed))
         team.wait()  # until every process has looked at the folder
         if resume:
             trainer.resume()
@@ -140,8 +139,14 @@ def pretrain(
         return trainer.train()
 
 
-def _refuse(files: TextFiles, folder: Path, start: Start, *, overwrite: bool) -> None:
+def _refuse(
+    files: TextFiles, folder: Path, start: Start, settings: TrainSettings, *, overwrite: bool
+) -> None:
     """Refuse what would be lost or in vain, before a text is read for nothing."""
+    files.check()
+    settings.check_heldout(is_there=bool(files.heldout))
+    if start.vocabulary is not None:
+        Vocabulary.read(start.vocabulary)
     if start.model is not None:
         refuse_own_source(folder, start.model)
     refuse_what_is_there(folder, (*files.texts, *files.heldout), overwrite=overwrite)

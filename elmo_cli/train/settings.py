@@ -63,8 +63,9 @@ class TrainSettings:
         dtype: of the exported weights; float16 halves their files.
         seed: of all random numbers.
         log_steps: steps between two lines of the log.
-        checkpoint_s: seconds between two looks.
-        look_steps: steps between two looks, besides; None for none.
+        checkpoint_s: seconds between two looks, or where they go by steps two checkpoints.
+        look_steps: steps between two looks, so that they do not depend on the machine; None where
+            time decides.
     Raises:
         UsageError: a value that makes no sense, or no limit.
     """
@@ -127,6 +128,16 @@ class TrainSettings:
     def samples(self, n_types: int) -> bool:
         """Whether the softmax of a vocabulary is sampled."""
         return n_types > max(self.full_softmax, self.negatives)
+
+    def check_heldout(self, *, is_there: bool) -> None:
+        """Refuse settings that need a held-out text where there is none.
+
+        Raises:
+            UsageError: `patience` or `keep_best` without one.
+        """
+        if not is_there and (self.patience or self.keep_best):
+            name = "--patience" if self.patience else "--keep-best"
+            raise UsageError(f"{name}: there is no held-out text", "`--heldout FILE` gives one")
 
     @property
     def peak_rate(self) -> float:

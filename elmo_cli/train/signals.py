@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopSignals:
     """Notes SIGINT and SIGTERM while it is entered; the second of a kind does what it always did.
 
-    Only the main thread meets signals; elsewhere nothing is done.
+    Only the main thread meets signals; elsewhere nothing is done, nor where one is ignored.
 
     Attributes:
         received: whether one has come.
@@ -25,7 +25,11 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            self._before = {
+                number: signal.signal(number, self._note)
+                for number in _SIGNALS
+                if signal.getsignal(number) is not signal.SIG_IGN  # of a job in the background
+            }
         return self
 
     def __exit__(

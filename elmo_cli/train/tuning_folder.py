@@ -20,7 +20,8 @@ from elmo_cli.train.source_model import SourceNames
 
 RECORD_NAME = "finetune.json"
 FITTED_NAME = "fitted_softmax.hdf5"
-_MODEL_NAMES = (OPTIONS_NAME, "weights.hdf5", "softmax.hdf5", VOCABULARY_NAME)
+WEIGHTS_NAME = "weights.hdf5"
+_MODEL_NAMES = (OPTIONS_NAME, WEIGHTS_NAME, "softmax.hdf5", VOCABULARY_NAME)
 
 
 class TuningFolder:
@@ -114,7 +115,8 @@ class TuningFolder:
         """Take up the run of the folder.
 
         Raises:
-            ResumeError: it was made of another model or another text, or its record is damaged.
+            ResumeError: it was made of another model or another text, or its record is damaged, or
+                the checkpoint is gone.
         """
         path = self.path / RECORD_NAME
         try:
@@ -130,6 +132,12 @@ class TuningFolder:
                     f"{path}: made with {name} {before.get(name)}, now {now}",
                     "give the model, the text and the settings of the first run, or `--overwrite`",
                 )
+        if not self.has_checkpoint and (self.path / WEIGHTS_NAME).exists():
+            raise ResumeError(
+                f"{self.path}: its {checkpoint.FILE_NAME} is gone, so nothing goes on from its "
+                "weights",
+                f"`-m {self.path} -o DIR` begins a run with them; `--overwrite` begins anew here",
+            )
         self.record = record
 
     def forget_end(self) -> None:
@@ -161,7 +169,7 @@ class TuningFolder:
         Raises:
             OutputError: it can't be written.
         """
-        write_text(self.path / CARD_FILE, [text])
+        write_text(self.path / CARD_FILE, [text], errors="backslashreplace")
 
     @property
     def has_checkpoint(self) -> bool:

@@ -205,3 +205,19 @@ def test_the_bundled_model_is_the_default(tmp_path: Path, monkeypatch: pytest.Mo
     inside = write_tiny_model(tmp_path / "elmo_cli" / "bundled" / "elmo-en")
     files = locate()
     assert (files.origin, files.weights.parent) == ("bundled", inside)
+
+
+@pytest.mark.parametrize("name", ["elmo-en", "pt", "~"])
+def test_a_path_is_never_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A model that was trained into a folder called `pt` would be taken for the published one."""
+    monkeypatch.chdir(tmp_path)
+    write_tiny_model(tmp_path / name)
+    assert locate(Path(name)).weights.parent.resolve() == tmp_path / name
+    with pytest.raises(ModelError, match="small: no such file or folder"):
+        locate(Path("small"))
+
+
+def test_a_home_that_is_nobodys_is_told() -> None:
+    """A slip of the pen in `~name` would be called a fault of elmo."""
+    with pytest.raises(ModelError, match="~nobody-of-this-name/model: no such file or folder"):
+        locate("~nobody-of-this-name/model")

@@ -187,3 +187,29 @@ def test_reading_is_as_asked(tmp_path: Path) -> None:
     domain = read_domain(files, InputSettings(tokenize=True))
     assert domain.corpus.n_sentences + domain.heldout.n_sentences == 60
     assert "bank." not in domain.corpus.types
+
+
+def test_a_few_notes_beside_a_large_text_are_not_the_held_out_text(tmp_path: Path) -> None:
+    """Figures on a hundredth of a percent of a domain would say nothing, and choose the weights."""
+    notes = [[f"note {k} ."] for k in range(30)]
+    large = [[f"{one} {k}" for k, one in enumerate(s for d in documents(300) for s in d)]]
+    domain = domain_of(written(tmp_path / "a.txt", notes + large))
+    assert "pieces of 20 sentences" in domain.how
+    assert domain.heldout.n_tokens / domain.corpus.n_tokens >= 0.04
+
+
+def test_a_file_is_held_out_under_all_its_names(tmp_path: Path) -> None:
+    """A text that is linked into the domain would be trained on and measured."""
+    (tmp_path / "domain").mkdir()
+    for name in ("a.txt", "b.txt"):
+        written(tmp_path / "domain" / name, documents(3))
+    (tmp_path / "other.txt").hardlink_to(tmp_path / "domain/b.txt")
+    found = domain_files([str(tmp_path / "domain")], [str(tmp_path / "other.txt")])
+    assert found.train == (str(tmp_path / "domain/a.txt"),)
+
+
+def test_cut_tokens_are_counted_by_what_the_model_reads(tmp_path: Path) -> None:
+    """A model of 20 characters cuts what one of 50 reads whole."""
+    path, notes = written(tmp_path / "a.txt", [*documents(50), ["x" * 30]]), Notes()
+    read_domain(DomainFiles((path,), ()), max_characters=20, notes=notes)
+    assert notes.truncated_tokens == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -157,3 +158,26 @@ def test_a_run_that_ends_at_its_beginning_is_gone_on_with(
         refused(run(), "no space left", "make room")
     assert run("--resume")[0] == 0
     assert (out / "README.md").exists()
+
+
+def test_a_run_without_its_checkpoint_is_not_gone_on_with(run: Command, out: Path) -> None:
+    """The finished weights would be replaced by those of the source, and trained from there."""
+    assert run()[0] == 0
+    (out / "checkpoint.pt").unlink()
+    before = files(out)
+    refused(run("--resume", "--max-steps", "4"), "its checkpoint.pt is gone", f"`-m {out} -o DIR`")
+    assert files(out) == before
+
+
+def test_texts_are_looked_for_before_any_is_read(run: Command, domain: Path, out: Path) -> None:
+    """A slip of the pen in a name would be told after an hour of tokenising."""
+    (domain / "a.txt").write_bytes(b"\xff\xfe\xff can't be read\n")
+    refused(run("--heldout", "none.txt"), "none.txt: no such file", "check the name")
+    assert not out.exists()
+
+
+def test_a_name_that_is_no_utf_8_has_a_card_too(run: Command, domain: Path, out: Path) -> None:
+    """The run would end without its card, after all the training."""
+    (domain / "a.txt").rename(domain / os.fsdecode(b"caf\xe9.txt"))
+    assert run()[0] == 0
+    assert r"caf\udce9.txt" in (out / "README.md").read_text(encoding="utf-8")

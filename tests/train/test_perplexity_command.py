@@ -198,6 +198,8 @@ def test_bad_input_is_told_in_two_lines(
     refused(run(text, "-m", model, "--json", "--sentences", "-"), "--json: standard", "", code=2)
     refused(run(text, "-m", model, "-f"), "--overwrite: no file is written", "", code=2)
     refused(run("", "-m", model), "a name is empty", "variable", code=2)
+    for option in ("--sentences", "--softmax", "--vocabulary"):
+        refused(run(text, "-m", model, option, ""), "a name is empty", "variable", code=2)
     types = (model / "vocab.txt").read_text()
     (model / "vocab.txt").write_text(types.replace("</S>", "/S"))
     refused(run(text, "-m", model), "</S> is not among the types", "<S>, </S>, <UNK>")

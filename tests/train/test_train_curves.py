@@ -71,10 +71,11 @@ def test_what_is_no_log_is_told(folder: Path, tmp_path: Path) -> None:
         run(tmp_path, "-o", out)
     assert "fewer than `--log-steps` steps" in caught.value.hint
     log = folder / "log.jsonl"
-    with log.open("a") as file:
-        file.write('{"loss": 3}\n')
-    with pytest.raises(InputError, match=r"log\.jsonl, line 11: not a line of a training log"):
-        run(folder, "-o", out)
+    good = log.read_text()
+    for line in ('{"loss": 3}', '{"step": 1}', '{"step": 1, "tokens": 1, "heldout": 3.5}'):
+        log.write_text(f"{good}{line}\n")
+        with pytest.raises(InputError, match=r"log\.jsonl, line 11: not a line of a training log"):
+            run(folder, "-o", out)
     log.write_text("")
     with pytest.raises(InputError, match="no line in it yet"):
         run(folder, "-o", out)

@@ -14,11 +14,13 @@ import torch
 from tiny_run import OPTIONS, SENTENCES, SETTINGS, log, trainer, weights
 
 from elmo_cli.errors import StoppedError, TrainingError, UsageError
+from elmo_cli.train.checkpoint import FILE_NAME
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.loop import Trainer
 from elmo_cli.train.perplexity import perplexity
 from elmo_cli.train.scores import perplexity_from
+from elmo_cli.train.signals import StopSignals
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
 
@@ -213,3 +215,26 @@ def test_what_is_frozen_stays(tmp_path: Path) -> None:
     for one, other in zip(again.bilm.parameters(), before, strict=True):
         assert torch.equal(one, other)
     assert not torch.equal(again.head.weight, softmax)
+
+
+def test_time_alone_decides_about_no_look_where_they_go_by_steps(tmp_path: Path) -> None:
+    """A slow machine would look more often, and be out of patience sooner."""
+    saved = []
+    settings = replace(SETTINGS, look_steps=5, checkpoint_s=1e-6, log_steps=1)
+    run = trainer(tmp_path, settings)
+    report = run._report
+    run._report = lambda line: (saved.append((tmp_path / FILE_NAME).stat().st_ino), report(line))
+    run.train()
+    assert [step for step, _ in looks(tmp_path)] == [5, 10, 12]
+    assert len(set(saved)) > 3  # a checkpoint at other steps too
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    """The shell has it so for a job in the background, which Ctrl-C is not meant for."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with StopSignals() as signals:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert not signals.received
+    finally:
+        signal.signal(signal.SIGINT, before)

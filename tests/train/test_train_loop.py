@@ -136,7 +136,9 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
     for weight in weights(trained):
         place = good.index(weight.detach().numpy().tobytes())
         flipped.append(good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :])
-    for content in (*cut, *flipped[::5]):
+    method = good.rindex(b"PK\x01\x02") + 10  # in the list of parts at the end: not packed, packed
+    packed = good[:method] + bytes([8]) + good[method + 1 :]
+    for content in (*cut, *flipped[::5], packed):
         path.write_bytes(content)
         again = trainer(tmp_path)
         before = weights(again)[0].clone()

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import lzma
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from elmo_cli.cli.pretrain import pretrain
 from elmo_cli.embed.warm import warm_state
-from elmo_cli.errors import OutputError, ResumeError, TrainingError, UsageError
+from elmo_cli.errors import ElmoError, OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
@@ -235,3 +236,54 @@ def test_an_empty_heldout_text_is_told(text: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"empty\.txt: no sentence in it"):
         run(text, "--heldout", empty, "-o", tmp_path / "model", "--max-steps", "1", *SIZES)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--heldout", "none.txt"), "none.txt: no such file"),
+        (("--vocabulary", "none.txt"), "none.txt: no such vocabulary"),
+        (("--patience", "3"), "--patience: there is no held-out text"),
+        (("--keep-best",), "--keep-best: there is no held-out text"),
+    ],
+)
+def test_wrong_options_are_told_before_a_text_is_read(
+    more: tuple[str, ...], said: str, text: Path, tmp_path: Path
+) -> None:
+    """Hours of tokenising would come first."""
+    text.write_bytes(b"\xff\xfe\xff can't be read\n")
+    with pytest.raises(ElmoError, match=said):
+        run(text, "-o", tmp_path / "model", "--max-steps", "1", *SIZES, *more)
+
+
+def test_a_name_that_is_no_utf_8_has_a_recipe_too(text: Path, tmp_path: Path) -> None:
+    """The run would end before its first step, after the text was read."""
+    name, out = text.rename(tmp_path / os.fsdecode(b"caf\xe9.txt")), tmp_path / "model"
+    run(name, "-o", out, "--max-steps", "1", *SIZES)
+    left = json.loads((out / "recipe.json").read_text(encoding="utf-8"))
+    assert left["texts"] == [os.path.relpath(name, out)]
+    run("-o", out, "--resume", "--max-steps", "2")
+
+
+def test_a_run_goes_on_on_a_machine_without_the_first_ones_device(
+    text: Path, tmp_path: Path
+) -> None:
+    """A run that was lent a GPU would ask for it ever after."""
+    out = tmp_path / "model"
+    run(text, "-o", out, "--max-steps", "1", *SIZES)
+    recipe = json.loads((out / "recipe.json").read_text())
+    (out / "recipe.json").write_text(json.dumps({**recipe, "device": "cuda", "threads": 64}))
+    run("-o", out, "--resume", "--max-steps", "2")
+    assert "threads" not in json.loads((out / "recipe.json").read_text())
+
+
+def test_json_tells_of_the_look_whose_weights_are_there(text: Path, tmp_path: Path) -> None:
+    """With --keep-best that of the last look would be told of other weights."""
+    out = tmp_path / "model"
+    wild = ("--optimizer", "adagrad", "--rate", "0.7")
+    often = ("--look-steps", "1", "--keep-best", "--heldout", text, *wild)
+    result = run(text, "-o", out, "--max-steps", "6", "--json", *often, *SIZES)
+    told = json.loads(result.stdout)["heldout"]["average"]
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    looks = [line["heldout"]["average"] for line in lines if "heldout" in line]
+    assert told == min(looks) != looks[-1]
