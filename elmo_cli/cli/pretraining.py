@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import torch
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.recipes import (
-    OF_A_MACHINE,
     effective_settings,
     is_given,
     long_name,
@@ -153,7 +153,10 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
     if given["recipe"]:
         named |= take_recipe(ctx, Path(given["recipe"]), data, texts_needed=texts_needed)
     elif given["resume"] and own.exists():
-        named |= take_recipe(ctx, own, data, texts_needed=texts_needed, without=OF_A_MACHINE)
+        taken = take_recipe(ctx, own, data, texts_needed=texts_needed)
+        named |= taken
+        if "device" in taken and given["device"] != "cpu" and not torch.cuda.is_available():
+            given["device"] = "auto"  # that of another machine
     elif data is not None:
         raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
     if given["resume"]:

@@ -26,8 +26,6 @@ _APART = frozenset(
         "help",
     )
 )
-# What belongs to one machine: a run goes on elsewhere without it.
-OF_A_MACHINE = frozenset(("device", "threads"))
 
 
 def long_name(parameter: click.Parameter) -> str:
@@ -54,12 +52,7 @@ def is_given(ctx: click.Context, name: str) -> bool:
 
 
 def take_recipe(
-    ctx: click.Context,
-    path: Path,
-    data: Path | None,
-    *,
-    texts_needed: bool = True,
-    without: frozenset[str] = frozenset(),
+    ctx: click.Context, path: Path, data: Path | None, *, texts_needed: bool = True
 ) -> set[str]:
     """Put the settings of a recipe into `ctx.params` where the command line gives none.
 
@@ -67,7 +60,6 @@ def take_recipe(
 
     Args:
         texts_needed: as `read_recipe` has it.
-        without: names of parameters that are not taken.
     Returns:
         The names of the parameters that were taken.
     Raises:
@@ -80,7 +72,7 @@ def take_recipe(
     for name, value in found.items():
         parameter = parameters[name]
         key = str(parameter.name)
-        if key in without or is_given(ctx, key) or (other_limit and key in LIMITS):
+        if is_given(ctx, key) or (other_limit and key in LIMITS):
             continue
         ctx.params[key] = _converted(ctx, parameter, value, f"{path}: `{name}`")
         taken.add(key)

@@ -85,7 +85,8 @@ def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
         raise InputError(
             f"{folder}: can't be read ({error.strerror or error})", "check the folder's rights"
         ) from None
-    texts, others = [], []
+    texts: list[str] = []
+    others: list[str] = []
     for path in files:
         (texts if _is_text(path) else others).append(path)
     if not texts:
