@@ -50,7 +50,8 @@ class Fit:
 
     Attributes:
         head: the softmax with the best held-out perplexity of all passes.
-        tokens: of the text whose predictions it was fitted on, in each direction.
+        tokens: predictions that it was fitted on, in each direction, the ends of sentences among
+            them.
         passes: over them.
         seconds: in all.
     """
