@@ -24,7 +24,8 @@ _ADDRESS = re.compile(
 
 # So long without white space is no word of a language: data, or a script that has no spaces. It
 # stands as a sentence of its own, because the rules below would search in it for ever.
-_NO_WORD = re.compile(r"(\S{500,})")
+_TOO_LONG = 500  # characters
+_NO_WORD = re.compile(rf"(\S{{{_TOO_LONG},}})")
 
 # What follows a title has a capital and still belongs to the same sentence.
 _TITLES = (
@@ -39,7 +40,7 @@ _BEFORE_NUMBER = re.compile(
     r"(?:[Nn]os?|[Aa]rts?|[Ff]igs?|[Ss]ecs?|[Cc]hap|[Pp]aras?|pp?|[Vv]ols?|[Ee]qs?|et al)\.$"
 )
 _STARTS_NUMBER = re.compile(r"[(\[]?(?:\d|(?:[IVXL]{2,}|[VX])\b)")
-_SPOKEN = re.compile(r"(?:[.?!][\"')\]]+|\.(?: ?\.)+|…)$")
+_SPOKEN = re.compile(r"(?:[.?!][\"')\]]+|\. ?\.|…)$")
 _NEVER_FIRST = frozenset(".…!?,;:)]}")
 _STARTS_LOWER = re.compile(r"[a-z]+\b")
 
@@ -95,10 +96,12 @@ class EnglishTokenizer:
         """Where the sentences of a paragraph stand."""
         begun: tuple[int, int] | None = None
         for start, end in self._punkt.span_tokenize(plain):
-            if begun is not None and _goes_on(plain[begun[0] : begun[1]], plain[start:end]):
-                begun = begun[0], end
-                continue
             if begun is not None:
+                # No rule looks further back; a sentence that goes on and on is not read each time.
+                last = plain[max(begun[0], begun[1] - _TOO_LONG) : begun[1]]
+                if _goes_on(last, plain[start:end]):
+                    begun = begun[0], end
+                    continue
                 yield begun
             begun = start, end
         if begun is not None:
@@ -118,7 +121,19 @@ class EnglishTokenizer:
 
     @cached_property
     def _punkt(self) -> Any:
-        from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+        from nltk.tokenize.punkt import (
+            PunktLanguageVars,
+            PunktParameters,
+            PunktSentenceTokenizer,
+        )
+
+        # From 3.10 on nltk gives a search five seconds, and this one goes on while the paragraph is
+        # worked on, so that a long one would be broken off. With `re`, as before, no clock runs.
+        ends = re.compile(PunktLanguageVars().period_context_re().pattern, re.VERBOSE)
+
+        class Variables(PunktLanguageVars):  # type: ignore[misc]
+            def period_context_re(self) -> re.Pattern[str]:
+                return ends
 
         trained = json.loads(files(__package__).joinpath("english_punkt.json").read_text("utf-8"))
         parameters = PunktParameters()
@@ -129,7 +144,7 @@ class EnglishTokenizer:
             parameters.add_ortho_context(word, _LOWER)
         for word in trained["words_and_names"].split():
             parameters.add_ortho_context(word, _LOWER | _UPPER)
-        return PunktSentenceTokenizer(parameters)
+        return PunktSentenceTokenizer(parameters, lang_vars=Variables())
 
     @cached_property
     def _treebank(self) -> Any:
@@ -160,13 +175,13 @@ def _masked(found: re.Match[str]) -> str:
     return "x" * len(found.group())
 
 
-def _goes_on(sentence: str, following: str) -> bool:
-    """Whether Punkt has broken a sentence where it goes on."""
-    if _NEVER_LAST.search(sentence):
+def _goes_on(last: str, following: str) -> bool:
+    """Whether Punkt has broken a sentence, of which these are the last characters, inside."""
+    if _NEVER_LAST.search(last):
         return True
-    if _BEFORE_NUMBER.search(sentence):
+    if _BEFORE_NUMBER.search(last):
         return _STARTS_NUMBER.match(following) is not None
     if following[0] in _NEVER_FIRST:
         return True
     # "Listen!" cried Billy; well... perhaps
-    return _SPOKEN.search(sentence) is not None and _STARTS_LOWER.match(following) is not None
+    return _SPOKEN.search(last) is not None and _STARTS_LOWER.match(following) is not None
