@@ -49,11 +49,12 @@ def new_file(path: Name, *, overwrite: bool = True) -> Iterator[BinaryIO]:
         OutputError: the file can't be written, and nothing is left of it; or another process has
             made PATH meanwhile, and it is not to be overwritten. An old PATH is untouched.
     """
+    # A device or a pipe is written to as it is; a rename would put a file in its place; and it is
+    # opened by the name given, since /dev/fd/63 (a shell's `>(xz > FILE)`) links to no path.
+    is_stream = os.path.exists(path) and not os.path.isfile(path)
     target = os.path.realpath(path)
-    # A device or a pipe is written to as it is; a rename would put a file in its place.
-    is_stream = os.path.exists(target) and not os.path.isfile(target)
     try:
-        with open(target, "wb") if is_stream else whole_file(target, overwrite=overwrite) as file:
+        with open(path, "wb") if is_stream else whole_file(target, overwrite=overwrite) as file:
             yield file
     except (ElmoError, BrokenPipeError):
         raise
@@ -71,7 +72,25 @@ def write_text(
     Args:
         errors: as in `open`; "surrogateescape" for names of files, which need not be UTF-8.
     Raises:
-        OutputError: as `new_file`.
+        OutputError: as `new_file`; an error of what gives the lines stays what it is.
     """
-    with new_file(path, overwrite=overwrite) as file:
-        file.writelines(line.encode("utf-8", errors) for line in lines)
+    try:
+        with new_file(path, overwrite=overwrite) as file:
+            file.writelines(line.encode("utf-8", errors) for line in _apart(lines))
+    except _LinesError as error:
+        raise error.cause from error.cause.__cause__
+
+
+class _LinesError(Exception):
+    """An OSError of what gives the lines, which says nothing of the file that they go to."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def _apart(lines: Iterable[str]) -> Iterator[str]:
+    try:
+        yield from lines
+    except OSError as error:
+        raise _LinesError(error) from error

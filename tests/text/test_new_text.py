@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from elmo_cli.errors import OutputError
-from elmo_cli.text.new_text import write_text
+from elmo_cli.text.new_text import check_new, write_text
 
 
 def meanwhile(path: Path, *, overwrite: bool) -> Iterator[str]:
@@ -65,12 +66,39 @@ def test_what_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
     """Without it half a file would stay, and an old one might be lost."""
     path = tmp_path / "v.txt"
     path.write_text("old")
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, most))
+    try:
+        with pytest.raises(OutputError, match=r"v\.txt: can't be written \(File too large"):
+            write_text(path, ["new\n" * 100_000])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_of_the_lines_is_not_told_of_the_file(tmp_path: Path) -> None:
+    """Without it a text that can't be read any more is said to be a place that can't be written."""
+    path = tmp_path / "v.txt"
 
     def lines() -> Iterator[str]:
         yield "new\n"
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(errno.EIO, "Input/output error", "text.txt")
 
-    with pytest.raises(OutputError, match=r"v\.txt: can't be written \(No space left"):
+    with pytest.raises(OSError, match="Input/output error") as caught:
         write_text(path, lines())
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    assert not isinstance(caught.value, OutputError)
+    assert caught.value.filename == "text.txt"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_of_the_shell_is_written_to() -> None:
+    """Without it `-o >(xz > FILE)` and `-o /dev/stdout | …` end with "No such file"."""
+    reading, writing = os.pipe()
+    try:
+        check_new(f"/dev/fd/{writing}")
+        write_text(f"/dev/fd/{writing}", ["one\n", "two\n"])
+    finally:
+        os.close(writing)
+    with open(reading, encoding="utf-8") as pipe:
+        assert pipe.read() == "one\ntwo\n"
