@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Protocol
 
 from elmo_cli.text.decode import Source
 
 _ID = re.compile(r"(?P<word>\d+)(?:[-.]\d+)?")
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
+_BEGIN = "#begin document"
 _BEGIN_DOCUMENT = re.compile(r"#begin document \((?P<id>.*)\);(?: part (?P<part>[0-9]{1,9}))?")
 _COMMENT = re.compile(r"#\s*[\w.:]+\s=\s")
 _SPACES = re.compile(r"[ \t]+")
@@ -85,19 +87,21 @@ class PlainColumns:
         self._column = column
 
     def parts_sentences(self, line: str) -> bool:
-        return not line.strip(" \t") or line.startswith(
-            ("-DOCSTART-", "#begin document", "#end document")
-        )
+        return not line.strip(" \t") or line.startswith(("-DOCSTART-", _BEGIN, "#end document"))
 
     def document(self, line: str) -> tuple[str | None] | None:
         if line.startswith("-DOCSTART-"):
             return (None,)
+        if not line.startswith(_BEGIN):
+            return None
         found = _BEGIN_DOCUMENT.match(line)
-        return (f"{found['id']}_{int(found['part'] or 0)}",) if found else None
+        if found:
+            return (f"{found['id']}_{int(found['part'] or 0)}",)
+        return (line.removeprefix(_BEGIN).strip() or None,)
 
     def token(self, line: str, n_before: int) -> str | None:
         if self._tabs:
-            if line.startswith("#") and "\t" not in line:
+            if _may_be_comment(line):
                 return None
             return _cell(line.split("\t"), self._column)
         if _COMMENT.match(line):
@@ -106,53 +110,78 @@ class PlainColumns:
 
 
 def head_of(lines: Iterator[str | None]) -> tuple[list[str | None], Iterator[str | None]]:
-    """The first lines, to the end of the first sentence if it is not too long, and the others."""
+    """The first lines, to the end of a sentence that tells what the columns hold, and the others.
+
+    A sentence of one token does not tell it, and a row that may be a comment is none; but it is not
+    looked for for ever.
+    """
     head: list[str | None] = []
     n_characters = 0
     for line in lines:
         head.append(line)
         n_characters += len(line or "")
         is_long = len(head) >= _HEAD_LINES or n_characters > _HEAD_CHARACTERS
-        if is_long or (not (line or "").strip() and _rows(head)):
+        if is_long or (not (line or "").strip() and any(map(_tells, _sentences(head)))):
             break
     return head, lines
 
 
 def recognised(source: Source, head: list[str | None]) -> PlainColumns:
     """The columns of a file that begins with these lines, as `read_conll` tells them apart."""
-    rows = _rows(head)
-    first = next((row for row in rows if "\t" in row or not row.startswith("#")), "")
-    tabs = "\t" in first
+    sentences = _sentences(head)
+    tabs = "\t" in next((row for row in chain(*sentences) if not _may_be_comment(row)), "")
     if tabs:
-        rows = [row for row in rows if "\t" in row or not row.startswith("#")]
+        kept = ([row for row in rows if not _may_be_comment(row)] for rows in sentences)
+        sentences = [rows for rows in kept if rows]
     column = source.settings.column
     if column is None:
-        column = _token_column(source, head, [_SPACES.split(row, maxsplit=2) for row in rows])
+        column = _token_column(source, head, sentences)
     return PlainColumns(tabs, column)
 
 
-def _token_column(source: Source, head: list[str | None], rows: list[list[str]]) -> int:
-    if any(line and line.startswith("#begin document") for line in head):
+def _token_column(source: Source, head: list[str | None], sentences: list[list[str]]) -> int:
+    begun = [line for line in head if line and line.startswith(_BEGIN)]
+    if any(map(_BEGIN_DOCUMENT.match, begun)):
         return 4
-    counted = [_ID.fullmatch(cells[0]) for cells in rows if len(cells) > 2]
-    if len(counted) == len(rows) > 1 and all(counted) and rows[0][0] in ("1", "1-2"):
+    if _is_counted(sentences):
         source.notes.warn(
             "column",
             f"{source.name}: column 1 counts the tokens, so column 2 is read; `--column` chooses "
             "another, and `--input-format conllu` leaves out ranges and empty nodes",
         )
         return 2
-    return 1
+    return 4 if begun else 1
 
 
-def _rows(head: list[str | None]) -> list[str]:
-    """The lines that hold a token of the first sentence, so far as marks and comments tell."""
+def _is_counted(sentences: list[list[str]]) -> bool:
+    """Whether column 1 counts the tokens of each sentence; one row alone does not tell."""
+    cells = [[_SPACES.split(row, maxsplit=2) for row in rows] for rows in sentences]
+    return (
+        sum(map(len, cells)) > 1
+        and all(rows[0][0] in ("1", "1-2") for rows in cells)
+        and all(len(row) > 2 and _ID.fullmatch(row[0]) for row in chain(*cells))
+    )
+
+
+def _sentences(head: list[str | None]) -> list[list[str]]:
+    """The lines that hold a token of each sentence, so far as marks and comments tell."""
     marks = PlainColumns(tabs=True, column=1)
-    return [
-        line
-        for line in head
-        if line and not marks.parts_sentences(line) and not _COMMENT.match(line)
-    ]
+    sentences: list[list[str]] = [[]]
+    for line in head:
+        if line is not None and marks.parts_sentences(line):
+            sentences.append([])
+        elif line and not _COMMENT.match(line):
+            sentences[-1].append(line)
+    return [rows for rows in sentences if rows]
+
+
+def _tells(rows: list[str]) -> bool:
+    return sum(not _may_be_comment(row) for row in rows) > 1
+
+
+def _may_be_comment(row: str) -> bool:
+    """Whether it is one if tabs part the columns; if not, it may hold the token "#"."""
+    return row.startswith("#") and "\t" not in row
 
 
 def _cell(cells: list[str], column: int) -> str:

@@ -38,9 +38,10 @@ def read_conll(source: Source, key: int) -> Generator[Sentence, None, int]:
 
     Columns are parted by tabs if the first line with a token has one, so that a token may hold
     spaces, else by spaces. Without `column` the token is in column 4 if the file begins with
-    `#begin document` (CoNLL-2012), in 2 if column 1 counts the words of the first sentence
-    (CoNLL-X, 2009), else in 1 (CoNLL-2000, 2002, 2003, WNUT). `-DOCSTART-` begins a document,
-    and so does `#begin document (id); part n`, whose key is `id_n` as e2e-coref makes it.
+    `#begin document (id); part n` (CoNLL-2012), in 2 if column 1 counts the words of the first
+    sentences (CoNLL-X, 2009, SemEval-2010), else in 1 (CoNLL-2000, 2002, 2003, WNUT), but in 4
+    below another `#begin document`. `-DOCSTART-` begins a document, and so does `#begin document`;
+    in the first form its key is `id_n` as e2e-coref makes it, otherwise what stands behind.
 
     Args, Returns: as `read_conllu`.
     Raises:

@@ -167,6 +167,34 @@ def test_counted_tokens_are_recognised_and_said_so(conll: Path) -> None:
     assert read(conll, column=1)[0].tokens == ("1", "2")
 
 
+def test_first_sentences_of_one_token_do_not_hide_that_tokens_are_counted(conll: Path) -> None:
+    """Without it a CoNLL-X file that begins with a word alone gives the vectors of 1, 2, 3."""
+    conll.write_text("1\tYes\tyes\n\n1\tNo\tno\n\n1\tThe\tthe\n2\tcat\tcat\n")
+    assert [s.tokens for s in read(conll)] == [("Yes",), ("No",), ("The", "cat")]
+    conll.write_text("1 CD O\n\n2 CD O\n\n3 CD O\n")  # tokens that are numbers
+    assert [s.tokens for s in read(conll)] == [("1",), ("2",), ("3",)]
+
+
+def test_a_free_comment_at_the_top_hides_no_columns(conll: Path) -> None:
+    """Without it such a file begins with a sentence ("#",), and its columns are taken for one."""
+    conll.write_text("# CoNLL-X data of 2006\n\n1\tNew York\tx\n2\tcat\tcat\n\n# the end\n\n")
+    assert [s.tokens for s in read(conll)] == [("New York", "cat")]
+    conll.write_text("# SYM O\n\na NN O\nb NN O\n")  # without tabs it is a token
+    assert [s.tokens for s in read(conll)] == [("#",), ("a", "b")]
+
+
+def test_a_document_may_have_a_name_without_parentheses(conll: Path) -> None:
+    """Without it SemEval-2010 files are one document, and the lemmas stand for the words."""
+    conll.write_text(
+        "#begin document wsj 1\n1\tIt\tit\tit\n2\tsat\tsit\tsit\n\n#end document\n"
+        "#begin document\n1\tSo\tso\tso\n"
+    )
+    found = [(s.tokens, s.document, s.starts_document) for s in read(conll)]
+    assert found == [(("It", "sat"), "wsj 1", True), (("So",), None, True)]
+    conll.write_text("#begin document a\na 0 0 In\na 0 1 it\n")
+    assert [s.tokens for s in read(conll)] == [("In", "it")]
+
+
 def test_a_line_that_lacks_the_column_is_refused(conll: Path) -> None:
     conll.write_text("a NN O\nb NN\n")
     with pytest.raises(InputError) as caught:
