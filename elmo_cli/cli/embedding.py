@@ -134,11 +134,14 @@ class _Messages:
 
 
 class _Watcher:
-    """Moves the bar."""
+    """Moves the bar, and says what can't wait for the summary."""
 
     def __init__(self, stack: ExitStack, said: _Messages) -> None:
         self._stack, self._said = stack, said
         self._bar: console.Bar | None = None
+
+    def warn(self, message: str) -> None:
+        self._said.say(f"warning: {message}")
 
     def start(self, tokens: int | None, done: int) -> None:
         if done:

@@ -32,6 +32,9 @@ from elmo_cli.version import __version__
 class Watcher(Protocol):
     """Who is told how far a run is."""
 
+    def warn(self, message: str) -> None:
+        """Before the work: something that may end it early."""
+
     def start(self, tokens: int | None, done: int) -> None:
         """Work begins: tokens in all (None if unknown), tokens that were done before."""
 

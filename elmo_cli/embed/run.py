@@ -13,7 +13,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, header, suited
 from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.survey import Survey, check_space, survey
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.apart import beside_embeddings, check_apart, skipped_list
 from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
@@ -102,7 +102,14 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
         blocks_of = found.shard(*job.shard, state=job.state)
         share = found.of_blocks(blocks_of)
     if share is not None and not (job.resume and is_finished(job.output)):
-        check_space(job.output, output_bytes(job, embedder, share), held=_held(job.output))
+        needed = output_bytes(job, embedder, share)
+        try:
+            check_space(job.output, needed, held=_held(job.output))
+        except OutputError as error:
+            if share.exact:
+                raise
+            if watcher is not None:  # it may fit all the same; if not, what is done is kept
+                watcher.warn(error.message)
     with _writer(job, embedder, found, blocks_of) as writer:
         try:
             summary = BlockRun(job, embedder, writer, watcher, found, blocks_of).work()

@@ -12,9 +12,11 @@ from elmo_cli.embed.blocks import cut
 from elmo_cli.errors import OutputError
 from elmo_cli.store.place import real_path
 from elmo_cli.store.shards import shard_range
+from elmo_cli.text.decode import Source
 from elmo_cli.text.formats import measure, read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.opening import raw_bytes
+from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 from elmo_cli.text.unpack import unpack
 
@@ -119,15 +121,26 @@ def _counted(inputs: tuple[str, ...], settings: InputSettings) -> Survey | None:
 
 
 def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
-    notes = Notes()
-    sample = list(islice(read_sentences(inputs, settings, notes), _SAMPLE))
-    tokens = sum(len(sentence.tokens) for sentence in sample)
-    if len(sample) < _SAMPLE:
-        return Survey(len(sample), tokens, True)
-    # The sample's share is told by its characters: the bytes read run ahead in large pieces.
-    characters = sum(len(sentence.text) + 1 for sentence in sample)
-    share = characters / max(characters, sum(map(_text_bytes, inputs)))
-    return Survey(round(len(sample) / share), round(tokens / share), False)
+    notes, taken, tokens = Notes(), 0, 0
+    line: tuple[str, int] | None = None
+    for sentence in read_sentences(inputs, settings, notes):
+        # All of a line or none: what is known of the sample's share are the bytes of its lines.
+        if taken >= _SAMPLE and (sentence.source, sentence.line) != line:
+            before = inputs[: len(notes.sources) - 1]
+            read = _bytes_before(sentence, settings) + sum(map(_text_bytes, before))
+            share = read / max(read, sum(map(_text_bytes, inputs)))
+            return Survey(round(taken / share), round(tokens / share), False)
+        taken, tokens = taken + 1, tokens + len(sentence.tokens)
+        line = sentence.source, sentence.line
+    return Survey(taken, tokens, True)
+
+
+def _bytes_before(sentence: Sentence, settings: InputSettings) -> int:
+    """Bytes of a text before the line in which a sentence stands, about."""
+    mark = len("".encode(settings.encoding))  # which UTF-16 has, and not at each line
+    source = Source(sentence.source, settings, Notes())
+    lines = islice(source.lines(), sentence.line - 1)
+    return sum(len(f"{line or ''}\n".encode(settings.encoding, "replace")) - mark for line in lines)
 
 
 def _text_bytes(name: str) -> int:

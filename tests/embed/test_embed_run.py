@@ -497,8 +497,12 @@ class Listener:
     """Keeps what a run tells."""
 
     def __init__(self) -> None:
+        self.warned: list[str] = []
         self.started: list[tuple[int | None, int]] = []
         self.advanced: list[tuple[int, int]] = []
+
+    def warn(self, message: str) -> None:
+        self.warned.append(message)
 
     def start(self, tokens: int | None, done: int) -> None:
         self.started.append((tokens, done))
@@ -514,6 +518,20 @@ def test_who_watches_hears_how_far_it_is(job: EmbedJob) -> None:
     assert listener.started == [(summary.tokens, 0)]
     assert [sentences for sentences, _ in listener.advanced] == [8] * N_BLOCKS
     assert sum(tokens for _, tokens in listener.advanced) == summary.tokens
+
+
+def test_what_is_only_reckoned_not_to_fit_is_begun(
+    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a raw text whose beginning is denser than the rest can't be embedded at all."""
+    Path(job.inputs[0]).write_text("It left.\n" * 600, "utf-8")
+    job = replace(job, inputs=job.inputs[:1], text=InputSettings(tokenize=True))
+    listener = Listener()
+    full_disk(monkeypatch, tmp_path)
+    assert run_job(job, listener).sentences == 600
+    (warning,) = listener.warned
+    assert warning.startswith(f"{job.output}: about ")
+    assert warning.endswith(" are free on its disk")
 
 
 def test_after_resume_the_bar_begins_where_it_was(job: EmbedJob) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import shutil
 from collections import namedtuple
@@ -115,6 +116,34 @@ def test_raw_text_is_reckoned_from_its_beginning(tmp_path: Path) -> None:
     short = survey((str(path),), raw, state="zero", batch_size=64, whole=False)
     assert short is not None
     assert (short.exact, short.sentences, short.tokens) == (True, 1, 3)
+
+
+def test_raw_text_is_reckoned_by_the_bytes_of_its_lines(tmp_path: Path) -> None:
+    """Without it jsonl with much else in it, or UTF-16, is reckoned far too large and refused."""
+    text = "The cat sat on the mat, and left. It came back."
+    rows = [json.dumps({"title": "x" * 1000, "text": text})] * 1000
+    (tmp_path / "raw.jsonl").write_text("\n".join(rows), "utf-8")
+    (tmp_path / "raw.txt").write_text(f"{text}\n" * 1000, "utf-16")
+    for name, encoding in (("raw.jsonl", "utf-8"), ("raw.txt", "utf-16")):
+        raw = InputSettings(tokenize=True, encoding=encoding)
+        paths = (str(tmp_path / name),) * 2
+        for inputs, n_sentences in ((paths[:1], 2000), (paths, 4000)):
+            found = survey(inputs, raw, state="zero", batch_size=64, whole=False)
+            assert found is not None
+            assert not found.exact
+            assert found.sentences == pytest.approx(n_sentences, rel=0.01)
+            assert found.tokens == pytest.approx(n_sentences * 7, rel=0.01)
+
+
+def test_a_sample_of_many_files_ends_in_a_later_one(tmp_path: Path) -> None:
+    """Without it the files before it would not be counted as read."""
+    paths = [tmp_path / f"{number}.txt" for number in range(4)]
+    for path in paths:
+        path.write_text("It left. It came.\n" * 200, "utf-8")
+    raw = InputSettings(tokenize=True)
+    found = survey(tuple(map(str, paths)), raw, state="zero", batch_size=64, whole=False)
+    assert found is not None
+    assert (found.sentences, found.tokens, found.exact) == (1600, 4800, False)
 
 
 def test_size_of_the_file() -> None:
