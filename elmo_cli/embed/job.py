@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.state_policy import state_bytes
+from elmo_cli.embed.warm import warm_sha256
 from elmo_cli.errors import UsageError
 from elmo_cli.store.settings import check_dtype_fits
 from elmo_cli.store.shards import parse_shard
@@ -139,7 +138,7 @@ def header(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
     if job.state == "carry":
         header["batch_size"] = embedder.batch_size
     if embedder.start is not None:
-        header["state_sha256"] = hashlib.sha256(state_bytes(embedder.start)).hexdigest()
+        header["state_sha256"] = warm_sha256(embedder.bilm, embedder.start)
     if job.text.column is not None:
         header["column"] = job.text.column
     if job.shard is not None:

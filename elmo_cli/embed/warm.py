@@ -6,14 +6,18 @@ text below, which never changes, so that it is a function of the weights alone.
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import torch
 
+from elmo_cli.embed.state_policy import state_bytes
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Types
 from elmo_cli.text.characters import CharacterIds
 
+_VERSION = 1  # of TEXT and of how it is read; another makes another state of the same weights
 TEXT = (
     "It was still early when the first boats came back to the harbour .",
     "The men carried the boxes up the steps and set them down in the shade .",
@@ -31,6 +35,22 @@ def warm_state(bilm: BiLM) -> State:
     if bilm.warm is not None:
         return bilm.warm
     return state_after(bilm, [line.split() for line in TEXT])
+
+
+def warm_sha256(bilm: BiLM, state: State) -> str:
+    """What tells one warm state from others, on every machine alike.
+
+    The last bits of a state that is computed differ from one kind of processor to another, and
+    files of both belong together, as vectors of both do. So it is known by what it is computed
+    from; one that is stored, or of weights that were never in a file, by its bits.
+
+    Args:
+        state: `warm_state` of `bilm`.
+    """
+    content = state_bytes(state)
+    if bilm.warm is None and bilm.sha256:
+        content = "\n".join([f"computed, version {_VERSION}", bilm.sha256, *TEXT]).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ from tolerance import ATOL, ATOL_ORDER
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output import Array
 from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
-from elmo_cli.embed.warm import TEXT, state_after, warm_state
+from elmo_cli.embed.warm import TEXT, state_after, warm_sha256, warm_state
 from elmo_cli.errors import ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
@@ -140,6 +140,21 @@ def test_the_state_that_a_model_stores_goes_first(tiny_bilm: BiLM, odd_bilm: BiL
     carried, _ = embedder_of(tiny_bilm, "carry").embed_batch([["a"]], stored.warm)
     np.testing.assert_allclose(found, carried[0], rtol=0, atol=ATOL_ORDER)
     assert np.abs(found - embedder_of(tiny_bilm, "warm").embed(["a"])).max() > 1e-3
+
+
+def test_a_computed_warm_state_is_known_by_what_it_is_computed_from(tiny_bilm: BiLM) -> None:
+    """Without it shards of machines that round otherwise can't be merged, nor a run go on there."""
+    state = warm_state(tiny_bilm)
+    rounded = State(state.h * (1 + 2**-20), state.c)  # as another processor may compute it
+
+    def name(sha256: str, state: State, stored: State | None = None) -> str:
+        bilm = BiLM(tiny_bilm.options)
+        bilm.sha256, bilm.warm = sha256, stored
+        return warm_sha256(bilm, state)
+
+    assert name("a", rounded) == name("a", state) != name("b", state)
+    assert name("a", rounded, rounded) != name("a", state, state) != name("a", state)
+    assert name("", rounded) != name("", state)  # of weights that nothing else names
 
 
 def test_a_batch_of_one_sentence_without_tokens_leaves_the_state_alone(
