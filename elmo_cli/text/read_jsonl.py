@@ -45,6 +45,9 @@ def read_jsonl(source: Source, key: int) -> Generator[Sentence, None, int]:
     - `text`: one sentence, its tokens between white space; with `tokenize` as many sentences as the
       tokenizer finds, which are a document.
 
+    A line that holds one sentence is of no document that another line holds; such lines that follow
+    each other belong together.
+
     Other members are ignored, and so are lines of white space. A sentence without tokens is a blank
     sentence, as a blank line of plain text is. A document or text that is refused takes one key.
 
@@ -59,7 +62,7 @@ def read_jsonl(source: Source, key: int) -> Generator[Sentence, None, int]:
     Source of the document's form: e2e-coref `minimize.py`, `cache_elmo.py`.
     """
     split = _splitter(source.settings.tokenize)
-    document = Document()
+    document, is_within = Document(), False
     for number, line in enumerate(source.lines(), 1):
         if line is not None and not line.strip():
             continue
@@ -67,8 +70,9 @@ def read_jsonl(source: Source, key: int) -> Generator[Sentence, None, int]:
         if found is None:
             key += 1
             continue
-        if found.is_document:
+        if found.is_document or is_within:
             document.begin(found.key, found.offset)
+        is_within = found.is_document
         for tokens, text in found.sentences:
             taken = source.admits(len(tokens), number)
             if taken:

@@ -60,6 +60,22 @@ def test_documents_as_e2e_coref_and_lsgn_key_them(jsonl: Path) -> None:
     ]
 
 
+def test_a_sentence_by_itself_ends_the_document_before_it(jsonl: Path) -> None:
+    """Without it a document has sentences under its key that its line does not hold."""
+    write(
+        jsonl,
+        {"doc_key": "d", "sentences": [["a"]]},
+        {"tokens": ["b"]},
+        {"text": "c"},
+        {"doc_key": "e", "sentences": [["d"]]},
+    )
+    found = [(s.document, s.place, s.starts_document) for s in read(jsonl)]
+    assert found == [("d", 0, True), (None, 0, True), (None, 0, False), ("e", 0, True)]
+    write(jsonl, {"text": "It is. It was."}, {"tokens": ["c"]}, {"tokens": ["d"]})
+    starts = [s.starts_document for s in read(jsonl, tokenize=True)]
+    assert starts == [True, False, True, False]
+
+
 def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
     write(jsonl, {"text": "A cat. A dog.\nA cow."}, {"text": ""}, {"text": "It slept."})
     sentences = read(jsonl, tokenize=True)
