@@ -195,8 +195,6 @@ class Source:
                 if text:
                     yield text.encode()
         except UnicodeError as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError(
                 f"{self.name}, after byte {n_bytes}: not {encoding.upper()} ({error})",
                 _encoding_hint(encoding),

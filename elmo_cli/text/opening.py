@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from typing import cast
 
 from elmo_cli.errors import InputError, UsageError
@@ -101,13 +102,36 @@ def raw_bytes(name: str, notes: Notes) -> Iterator[bytes]:
     """
     try:
         with _opened(name) as stream:
-            while chunk := stream.read1(PIECE):
+            while chunk := _piece(stream):
                 notes.bytes_read += len(chunk)
                 yield chunk
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise _unreadable(name, error) from None
+
+
+def _piece(stream: BufferedIOBase) -> bytes:
+    """The next bytes, none at the end alone.
+
+    Standard input is shared with others, who may have set it not to wait; then it also reads as
+    empty while there is nothing yet. It stays as they set it.
+    """
+    chunk = stream.read1(PIECE)
+    if chunk or not isinstance(stream, BufferedReader) or _waits(stream):
+        return chunk
+    late: bytes | None = stream.raw.read(PIECE)
+    while late is None:
+        select.select([stream], [], [])
+        late = stream.raw.read(PIECE)
+    return late
+
+
+def _waits(stream: BufferedReader) -> bool:
+    try:
+        return os.get_blocking(stream.fileno())
+    except OSError:  # no stream of the system
+        return True
 
 
 def _opened(name: str) -> AbstractContextManager[BufferedIOBase]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -40,6 +41,9 @@ _NO_TEXT: tuple[tuple[bytes, str, str], ...] = (
     (b"\xff\xd8\xff", "a JPEG picture", "give a text file"),
     (b"\x7fELF", "a program", "give a text file"),
 )
+
+
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")  # which no text has near its beginning
 
 
 class _Member(Protocol):
@@ -135,7 +139,10 @@ def _no_text(head: bytes) -> tuple[str, str]:
         return "a tar archive", "unpack it and name the files inside: `tar -xf {name}`"
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return "a Python pickle", "write the text out, one sentence a line"
+    # These begin as a word may, the latter as a gene is called.
     if head.startswith(b"BZh") and head[4:10] != b"1AY&SY":
+        return "", ""
+    if head.startswith(b"PAR1") and not _CONTROL.search(head, 4, _HEAD):
         return "", ""
     return next(
         ((what, hint) for magic, what, hint in _NO_TEXT if head.startswith(magic)), ("", "")

@@ -10,6 +10,7 @@ import pickle
 import sys
 import tarfile
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -195,6 +196,7 @@ def numpy_array() -> bytes:
         (gzip.compress(gzip.compress(b"a")), "compressed twice (gzip)"),
         (lzma.compress(lzma.compress(b"a")), "compressed twice (xz)"),
         (b"BZh91AY&SY\x00", "bzip2 data"),
+        (b"PAR1\x15\x04\x15\x10", "a Parquet file"),
         (b"\x28\xb5\x2f\xfd\x04", "Zstandard data"),
         (b"%PDF-1.4\n", "a PDF document"),
         (b"\x89PNG\r\n\x1a\n\0", "a PNG picture"),
@@ -208,9 +210,11 @@ def test_what_is_no_text_is_called_by_its_name(text: Path, content: bytes, what:
     assert error.hint
 
 
-def test_a_text_may_begin_like_bzip2(text: Path) -> None:
-    text.write_bytes(b"BZh is a sign\n")
-    assert tokens(text) == ["BZh is a sign"]
+def test_a_text_may_begin_like_bzip2_or_parquet(text: Path) -> None:
+    """Without it a word, or a gene, at the beginning of a text has it refused."""
+    for line in ("BZh is a sign", "PAR1", "PAR1 is a gene"):
+        text.write_bytes(f"{line}\n".encode())
+        assert tokens(text) == [line]
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,6 +226,29 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert notes.total_bytes is None
     assert notes.bytes_read == len(content)
     assert not sys.stdin.buffer.closed
+
+
+def test_standard_input_that_does_not_wait_is_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without it a text that comes slowly is cut where nothing has come yet, without a word."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+
+    def write() -> None:
+        for line in (b"a b\n", b"c\n"):
+            time.sleep(0.1)
+            os.write(writing, line)
+        time.sleep(0.1)
+        os.close(writing)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open(reading, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert [s.text for s in read_sentences(["-"])] == ["a b", "c"]
+        assert not os.get_blocking(reading)
+    writer.join()
 
 
 def test_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
