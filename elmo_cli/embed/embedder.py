@@ -206,6 +206,7 @@ class Embedder:
         vectors = self._guarded(lambda: self.engine.token_vectors(types.types), sentences)
 
         def keep(batch: Batch, layers: Tensor) -> None:
+            """Reduce layers and take them off the device: in a part too, as memory may end here."""
             inner = (batch.lengths - 2).tolist()
             kept = self.output.of(layers)
             if not self.output.holds(kept):
@@ -216,18 +217,20 @@ class Embedder:
                     arrays[position] = self.output.sentence(piece)
 
         def read_alike(batch: Batch) -> None:
-            def part(rows: slice) -> Tensor:
+            def part(rows: slice) -> None:
                 some = batch.part(rows)
-                return self.engine.run_alike(some, vectors, self.start, highest=self._highest)
+                keep(some, self.engine.run_alike(some, vectors, self.start, highest=self._highest))
 
-            keep(batch, joined(self._parts.run(batch, part, sentences), 1))
+            self._parts.run(batch, part, sentences)
 
         def read_on(batch: Batch, start: State) -> State:
-            def part(rows: slice) -> tuple[Tensor, State]:
-                return self.engine.run(batch.part(rows), vectors, start.rows(rows))
+            def part(rows: slice) -> State:
+                some = batch.part(rows)
+                layers, left = self.engine.run(some, vectors, start.rows(rows))
+                keep(some, layers)
+                return left
 
-            layers, left = zip(*self._parts.run(batch, part, sentences), strict=True)
-            keep(batch, joined(layers, 1))
+            left = self._parts.run(batch, part, sentences)
             return State(joined([s.h for s in left], 2), joined([s.c for s in left], 2))
 
         if self.state in ("zero", "warm"):

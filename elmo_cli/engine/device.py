@@ -57,7 +57,9 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     said = str(error).lower()
     return isinstance(error, RuntimeError) and (
-        "out of memory" in said or "can't allocate memory" in said
+        "out of memory" in said
+        or "can't allocate memory" in said
+        or "status_alloc_failed" in said  # cuBLAS and cuDNN, of their own room
     )
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from elmo_cli.embed import blocks
 from elmo_cli.embed import embedder as embedder_module
 from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.output import Output
 from elmo_cli.embed.parts import Parts
 from elmo_cli.engine.contract import Engine
 from elmo_cli.errors import DeviceError, UsageError
@@ -279,6 +280,28 @@ def test_batches_are_halved_where_memory_ends(
     assert max(small.tried) > n_rows or state == "document"
     if left is not None and expected_left is not None:
         close([left.h, left.c], [expected_left.h, expected_left.c])
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_memory_may_end_where_layers_are_reduced(
+    state: str, odd_bilm: BiLM, lines: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a batch that a GPU has just had room for ends the run when it leaves it."""
+    given = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines[:30])]
+    embedder = embedder_of(odd_bilm, state=state, batch_size=16, layers="average")
+    expected, _ = embedder.embed_block(given, None)
+    reduce, tried = Output.of, []
+
+    def reduced(output: Output, layers: Tensor) -> Tensor:
+        tried.append(layers.shape[1])
+        if layers.shape[1] > 40:
+            raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`")
+        return reduce(output, layers)
+
+    monkeypatch.setattr(Output, "of", reduced)
+    arrays, _ = embedder.embed_block(given, None)
+    assert max(tried) > 40
+    close(arrays, expected)
 
 
 def test_on_a_gpu_the_size_that_failed_is_not_tried_again(

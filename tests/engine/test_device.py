@@ -70,6 +70,7 @@ def test_a_number_that_is_too_large() -> None:
         (MemoryError(), True),
         (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), True),
         (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
         (RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"), True),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"), True),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
