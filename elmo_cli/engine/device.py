@@ -12,23 +12,18 @@ _HINT = "`--device cpu` runs anywhere; `--device auto` takes what there is"
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name: auto, cpu, cuda, cuda:N or mps.
+    """The device of a name: auto, cpu, cuda, cuda:N or mps; on cuda convolutions become float32.
 
     Raises:
         UsageError: no such kind of device.
         DeviceError: it is not on this machine.
     """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, colon, number = name.partition(":")
-    numbered = kind == "cuda" and number.isascii() and number.isdigit()
-    if kind not in ("cpu", "cuda", "mps") or (colon and not numbered):
-        raise UsageError(f"--device {name}: not auto, cpu, cuda, cuda:N or mps", _HINT)
-    if kind == "cuda":
-        _check_cuda(name, int(number or 0))
-    if kind == "mps" and not torch.backends.mps.is_available():
-        raise DeviceError("--device mps: this machine or this build of torch has no mps", _HINT)
-    return torch.device(kind, int(number)) if number else torch.device(kind)
+    device = _named(name)
+    if device.type == "cuda":
+        # By torch's own choice cuDNN rounds what a convolution multiplies to TF32, of 11 bits. The
+        # filters over characters are float32 as all else is, whatever the device.
+        torch.backends.cudnn.allow_tf32 = False
+    return device
 
 
 def set_threads(n_threads: int | None) -> None:
@@ -61,6 +56,20 @@ def is_out_of_memory(error: BaseException) -> bool:
         or "can't allocate memory" in said
         or "status_alloc_failed" in said  # cuBLAS and cuDNN, of their own room
     )
+
+
+def _named(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind, colon, number = name.partition(":")
+    numbered = kind == "cuda" and number.isascii() and number.isdigit()
+    if kind not in ("cpu", "cuda", "mps") or (colon and not numbered):
+        raise UsageError(f"--device {name}: not auto, cpu, cuda, cuda:N or mps", _HINT)
+    if kind == "cuda":
+        _check_cuda(name, int(number or 0))
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise DeviceError("--device mps: this machine or this build of torch has no mps", _HINT)
+    return torch.device(kind, int(number)) if number else torch.device(kind)
 
 
 def _check_cuda(name: str, number: int) -> None:

@@ -13,6 +13,7 @@ from elmo_cli.errors import DeviceError, UsageError
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
 
 
 @pytest.fixture
@@ -34,6 +35,17 @@ def test_auto_takes_the_gpu() -> None:
     assert choose_device("cuda:1") == torch.device("cuda:1")
     assert choose_device("cuda:01") == torch.device("cuda:1")
     assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda:1"])
+@pytest.mark.usefixtures("two_gpus")
+def test_convolutions_on_a_gpu_are_float32(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it layer 0 on a GPU is off by a thousandth: cuDNN takes TF32 where it may."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    assert choose_device("cpu").type == "cpu"
+    assert torch.backends.cudnn.allow_tf32
+    assert choose_device(name).type == "cuda"
+    assert not torch.backends.cudnn.allow_tf32
 
 
 @pytest.mark.parametrize(
