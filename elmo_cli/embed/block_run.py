@@ -226,16 +226,19 @@ def _whole(blocks: Iterator[Block], n_sentences: int, inputs: Sequence[str]) -> 
     Raises:
         InputError: it has. What was committed is the beginning of both.
     """
-    n_read, block = 0, next(blocks, None)
-    while block is not None:
-        n_read, following = n_read + len(block.sentences), next(blocks, None)
-        if following is None and n_read < n_sentences:
-            raise InputError(
-                f"{inputs[-1]}: {n_sentences:,} sentences when the run began, now {n_read:,}",
-                "give the whole text, then `--resume` goes on",
-            )
-        yield block
-        block = following
+    n_read = 0
+    last: Block | None = None
+    for block in blocks:
+        if last is not None:
+            yield last
+        n_read, last = n_read + len(block.sentences), block
+    if n_read < n_sentences:
+        raise InputError(
+            f"{inputs[-1]}: {n_sentences:,} sentences when the run began, now {n_read:,}",
+            "give the whole text, then `--resume` goes on",
+        )
+    if last is not None:
+        yield last
 
 
 def blocks_of_inputs(job: EmbedJob, notes: Notes) -> Iterator[Block]:

@@ -520,6 +520,22 @@ def test_who_watches_hears_how_far_it_is(job: EmbedJob) -> None:
     assert sum(tokens for _, tokens in listener.advanced) == summary.tokens
 
 
+def test_a_text_that_has_become_empty_is_refused(job: EmbedJob) -> None:
+    """Without it a good file would be replaced by one without sentences, as if all were done."""
+    run_job(job)
+    before = Path(job.output).read_bytes()
+    listener = Listener()
+
+    def emptied(tokens: int | None, done: int) -> None:
+        for name in job.inputs:
+            Path(name).write_text("")
+
+    listener.start = emptied  # type: ignore[method-assign]
+    with pytest.raises(InputError, match="sentences when the run began, now 0"):
+        run_job(replace(job, overwrite=True), listener)
+    assert Path(job.output).read_bytes() == before
+
+
 def test_what_is_only_reckoned_not_to_fit_is_begun(
     job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
