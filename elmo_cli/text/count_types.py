@@ -55,12 +55,19 @@ class TypeCounts:
 
         Raises:
             UsageError: none is seen `min_count` times.
+            InputError: there is none but names of the vocabulary's own and `misfits`.
         """
         vocabulary = Vocabulary.count(self.counts, min_count=min_count, max_types=max_types)
         if len(vocabulary) == len(SPECIALS):
+            known = {token for token in self.counts if fits_a_line(token)}.difference(SPECIALS)
+            if not known:
+                raise InputError(
+                    "the text: no token of it is a type that a vocabulary can hold",
+                    "give a text with words in it, without <S>, </S> and <UNK>",
+                )
             raise UsageError(
                 f"--min-count {min_count}: the commonest type of the text is seen "
-                f"{max(self.counts.values())} times",
+                f"{max(self.counts[token] for token in known)} times",
                 "give a smaller number, or more text",
             )
         return vocabulary

@@ -116,6 +116,12 @@ def test_bad_input_is_told_in_two_lines(run: Command, text: Path, tmp_path: Path
     too_often = run(text, "-o", out, "--min-count", "4")
     refused(too_often, "--min-count 4: the commonest type of the text is seen 3", "", code=2)
     refused(run(text, "-o", out, "--vocabulary-size", "3"), "3", "--help", code=2)
+    borders = tmp_path / "borders.txt"
+    borders.write_text("<S> </S>\n" * 5 + "a\n")
+    too_often = run(borders, "-o", out, "--min-count", "4")
+    refused(too_often, "--min-count 4: the commonest type of the text is seen 1", "", code=2)
+    borders.write_text("<S> </S>\n")
+    refused(run(borders, "-o", out), "the text: no token of it is a type", "with words in it")
     assert not out.exists()
 
 
