@@ -29,17 +29,6 @@ class CharacterIds:
     def __init__(self, max_characters: int = 50) -> None:
         self.max_characters = max_characters
 
-    def is_cut(self, token: str) -> bool:
-        """Whether the token has more bytes than there are places."""
-        # A character has at most 4 bytes: short tokens need no encoding to know.
-        places = self.max_characters - 2
-        return len(token) * 4 > places and len(token.encode("utf-8", "ignore")) > places
-
-    def token(self, token: str) -> Ids:
-        """The ids of one token, (char,) int64."""
-        ids: Ids = self.tokens([token])[0]
-        return ids
-
     def tokens(self, tokens: Iterable[str]) -> Ids:
         """The ids of tokens, (token, char) int64."""
         rows = list(tokens)

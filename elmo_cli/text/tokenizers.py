@@ -1,8 +1,5 @@
-"""From a line or a paragraph of text to tokens.
-
-Two ways: `whitespace` changes nothing, as the originals do; `EnglishTokenizer` takes running text
-apart into sentences and tokens, in the way in which the bundled model's training text was.
-"""
+"""EnglishTokenizer: from a paragraph of running text to sentences and tokens, in the way in which
+the bundled model's training text was taken apart."""
 
 from __future__ import annotations
 
@@ -51,14 +48,6 @@ _WITH_STOP = re.compile(
     + "|".join(_TITLES.split())
     + r")\.)"
 )
-
-
-def whitespace(line: str) -> list[str]:
-    """The tokens of a line that is tokenised already: what stands between white space.
-
-    Source: `str.split` in bilm-tf `bilm/data.py` and AllenNLP `commands/elmo.py`.
-    """
-    return line.split()
 
 
 class EnglishTokenizer:

@@ -35,7 +35,7 @@ TOKENS = [
 @pytest.mark.parametrize("token", TOKENS)
 def test_character_ids_are_those_of_the_oracle(token: str) -> None:
     """Without it a token would be spelled otherwise than when the model was trained."""
-    assert CharacterIds().token(token).tolist() == spelled(token)
+    assert CharacterIds().tokens([token]).tolist() == [spelled(token)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

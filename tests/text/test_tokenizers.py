@@ -1,4 +1,4 @@
-"""Tokenizers: hard sentences, and that no character is lost."""
+"""EnglishTokenizer: hard sentences, and that no character is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_cli.text.tokenizers import EnglishTokenizer, whitespace
+from elmo_cli.text.tokenizers import EnglishTokenizer
 
 TOKENIZER = EnglishTokenizer()
 
@@ -92,16 +92,11 @@ def test_tokens_are_the_text_without_white_space(text: str) -> None:
     assert all(sentences)
 
 
-def test_white_space_alone_parts_tokens_of_a_tokenised_line() -> None:
-    """Without it `do n't .` would be tokenised a second time."""
-    assert whitespace(" do n't  stop.\tNow\u00a0! \n") == ["do", "n't", "stop.", "Now", "!"]
-
-
 def test_nltk_is_not_imported_for_tokenised_text() -> None:
     """Without it every command would start half a second later."""
     code = (
-        "import sys; from elmo_cli.text.tokenizers import EnglishTokenizer, whitespace;"
-        "EnglishTokenizer(); whitespace('a b'); sys.exit('nltk' in sys.modules)"
+        "import sys; from elmo_cli.text.tokenizers import EnglishTokenizer;"
+        "EnglishTokenizer(); sys.exit('nltk' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
