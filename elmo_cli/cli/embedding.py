@@ -89,11 +89,6 @@ def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     if output is None and stream is None:
         raise UsageError("no output is given", "`-o FILE` writes HDF5, `-o -` to standard output")
-    if settings["overwrite"] and settings["resume"]:
-        raise UsageError(
-            "--overwrite and --resume: one starts anew, the other goes on",
-            "leave out `--overwrite` to keep what is done",
-        )
     return EmbedJob(
         inputs=tuple(files),
         output=output or "-",

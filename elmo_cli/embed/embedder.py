@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch, Types
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.formats import Name, read_sentences
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
@@ -150,7 +150,7 @@ class Embedder:
 
     def stream(
         self,
-        source: str | Path | Iterable[Sentence | Sequence[str]],
+        source: Name | Iterable[Sentence | Sequence[str]],
         settings: InputSettings | None = None,
     ) -> Iterator[tuple[Sentence, Array]]:
         """Sentences with their arrays, in order.
@@ -158,9 +158,16 @@ class Embedder:
         Args:
             source: a text file; or sentences of any reader, or lists of tokens.
             settings: how a file is read.
+        Raises:
+            UsageError: `settings` for sentences, which are read already.
         """
-        if isinstance(source, (str, Path)):
-            source = read_sentences([str(source)], settings or InputSettings())
+        if isinstance(source, (str, os.PathLike)):
+            source = read_sentences(source, settings or InputSettings())
+        elif settings is not None:
+            raise UsageError(
+                "stream: settings say how a file is read, and sentences were given",
+                "name the file, or give the settings to `read_sentences`",
+            )
         sentences = (
             given if isinstance(given, Sentence) else sentence_of(given, key)
             for key, given in enumerate(source)
@@ -171,7 +178,7 @@ class Embedder:
             for sentence, array in zip(block.sentences, arrays, strict=True):
                 yield sentence, _own(array)
 
-    def write(self, source: str | Path, out: str | Path, **settings: Any) -> Summary:
+    def write(self, source: Name, out: Name, **settings: Any) -> Summary:
         """Embed a text file into an embeddings file, as `elmo embed` does.
 
         Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from elmo_cli.embed.embedder import Embedder
@@ -13,6 +12,7 @@ from elmo_cli.embed.warm import warm_sha256
 from elmo_cli.errors import UsageError
 from elmo_cli.store.settings import check_dtype_fits
 from elmo_cli.store.shards import parse_shard
+from elmo_cli.text.formats import Name
 from elmo_cli.text.opening import refuse_stream
 from elmo_cli.text.settings import InputSettings
 
@@ -61,6 +61,11 @@ class EmbedJob:
     shard: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        if self.overwrite and self.resume:
+            raise UsageError(
+                "--overwrite and --resume: one starts anew, the other goes on",
+                "leave out `--overwrite` to keep what is done",
+            )
         if self.shard is not None and self.state == "carry":
             raise UsageError(
                 "--shard with --state carry: each vector depends on all the text before it",
@@ -83,9 +88,7 @@ class EmbedJob:
             )
 
 
-def job_for(
-    embedder: Embedder, source: str | Path, out: str | Path, settings: Mapping[str, Any]
-) -> EmbedJob:
+def job_for(embedder: Embedder, source: Name, out: Name, settings: Mapping[str, Any]) -> EmbedJob:
     """The job of an embedder that is there: all that it was made with is taken from it.
 
     Raises:
@@ -104,8 +107,8 @@ def job_for(
         raise TypeError(f"text= takes InputSettings, not {type(settings['text']).__name__}")
     shard = settings.get("shard")
     return EmbedJob(
-        inputs=(str(source),),
-        output=str(out),
+        inputs=(os.fspath(source),),
+        output=os.fspath(out),
         state=embedder.state,
         layers=embedder.output.name,
         dtype=embedder.output.dtype,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from elmo_cli.pretrained.load import load
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.text.batching import Batch
 from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.settings import InputSettings
 
 
 def embedder_of(bilm: BiLM, **settings: object) -> Embedder:
@@ -427,3 +429,23 @@ def test_write_takes_one_file(tiny_bilm: BiLM, tmp_path: Path) -> None:
         embedder.write(["a.txt", "b.txt"], tmp_path / "out.hdf5")
     with pytest.raises(TypeError, match="text= takes InputSettings, not str"):
         embedder.write("a.txt", tmp_path / "out.hdf5", text="conllu")
+
+
+def test_a_file_may_be_named_by_any_path(tiny_bilm: BiLM, tmp_path: Path) -> None:
+    """Without it an entry of `os.scandir` is looked for under the name that it prints as."""
+    (tmp_path / "a.txt").write_text("The cat\n", "utf-8")
+    (entry,) = os.scandir(tmp_path)
+    embedder = embedder_of(tiny_bilm)
+    assert embedder.write(entry, tmp_path / "out.hdf5").tokens == 2
+    assert [sentence.tokens for sentence, _ in embedder.stream(entry)] == [("The", "cat")]
+    with pytest.raises(TypeError, match="NoneType"):
+        embedder.write(entry, None)
+
+
+def test_what_would_be_passed_over_is_refused(tiny_bilm: BiLM, tmp_path: Path) -> None:
+    """Without it a text is read otherwise than was asked for, or a file is not made anew."""
+    embedder = embedder_of(tiny_bilm)
+    with pytest.raises(UsageError, match="settings say how a file is read"):
+        next(embedder.stream([["a"]], InputSettings(tokenize=True)))
+    with pytest.raises(UsageError, match="--overwrite and --resume"):
+        embedder.write("a.txt", tmp_path / "out.hdf5", overwrite=True, resume=True)
