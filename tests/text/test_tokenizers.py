@@ -120,8 +120,8 @@ def test_a_long_paragraph_has_no_time_to_be_read_in(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_sentence_that_goes_on_and_on_is_not_searched_each_time() -> None:
-    """Without it time grows with the square: `. . .` of 32,000 characters took 30 s, now one."""
+    """Without it time grows with the square: `. . .` of 32,000 characters took 23 s, now one."""
     begun = time.process_time()
     ((*tokens,),) = EnglishTokenizer().sentences(". " * 16_000)
-    assert time.process_time() - begun < 15
+    assert time.process_time() - begun < 10
     assert tokens == ["."] * 16_000
