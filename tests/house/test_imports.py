@@ -93,6 +93,13 @@ def test_no_cycle_between_files():
     assert {name for name in graph if name in reaches(name)} <= known
 
 
+def test_click_is_asked_for_with_all_that_main_takes_from_it():
+    """click 8.1 lacks NoArgsIsHelpError: every wrong command line would end in a traceback."""
+    text = (PACKAGE.parent / "setup.cfg").read_text(encoding="utf-8")
+    major, minor = map(int, re.search(r"click>=(\d+)\.(\d+)", text).groups())
+    assert (major, minor) >= (8, 2)
+
+
 def test_packages_are_all_in_setup_cfg():
     """A room that setup.cfg forgets would be missing from the wheel, and from there alone."""
     text = (PACKAGE.parent / "setup.cfg").read_text(encoding="utf-8")
