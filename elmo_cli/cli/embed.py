@@ -79,6 +79,7 @@ from elmo_cli.store.schema import LAYOUTS
     "--format",
     "stream",
     metavar="jsonl|npy|text",
+    callback=named,
     help="Form of standard output (`-o -`).  [default: jsonl]",
 )
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
@@ -87,6 +88,7 @@ from elmo_cli.store.schema import LAYOUTS
     "Output",
     "--shard",
     metavar="I/N",
+    callback=named,
     help="Only the I-th of N parts, each of whole blocks of about 1,000 sentences; `elmo merge` "
     "joins them.",
 )

@@ -93,7 +93,7 @@ def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
         inputs=tuple(files),
         output=output or "-",
         text=text,
-        shard=parse_shard(shard) if shard else None,
+        shard=None if shard is None else parse_shard(shard),
         **settings,
     )
 

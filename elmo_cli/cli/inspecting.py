@@ -57,12 +57,12 @@ def inspect_command(settings: dict[str, Any]) -> None:
 def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict[str, Any]:
     """Facts, problems, and the lines that read the file."""
     facts = describe(path)
-    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"]):
+    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"] is not None):
         raise UsageError(
             f"{path}: holds no finished embeddings", "--sample and --against compare embeddings"
         )
     facts["problems"] = [] if settings["no_check"] else verify(path)
-    if settings["against"]:
+    if settings["against"] is not None:
         facts["problems"] += against(path, _read(settings["against"], text))
     silent = settings["quiet"] or settings["as_json"] or facts["kind"] == "unfinished"
     facts["lines"] = "" if silent else reading_lines(path)
@@ -96,7 +96,7 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> list[dict[str, Any
         settings["file"],
         bilm,
         n=settings["sample"],
-        text=list(_read(settings["text"], text)) if settings["text"] else None,
+        text=list(_read(settings["text"], text)) if settings["text"] is not None else None,
         device=settings["device"],
         engine=settings["engine"],
     )

@@ -88,7 +88,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def named(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse an empty name, as an unset variable of the shell makes it; a callback of click.
+    """Refuse an empty value, as an unset variable of the shell makes it; a callback of click.
 
     Raises:
         UsageError: the name is empty, or one of several is.

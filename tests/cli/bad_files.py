@@ -18,6 +18,23 @@ FILES = [
         "is a variable of the shell not set?",
         code=2,
     ),
+    # Taken for options that are not given, these would embed all and compare nothing.
+    *(
+        bad(
+            f"empty {line.split()[-2]}",
+            line,
+            f"a name is empty: {line.split()[-2]}",
+            "is a variable of the shell not set?",
+            stocked("ok.hdf5"),
+            code=2,
+        )
+        for line in (
+            "EMBED a.txt --shard ''",
+            "embed a.txt -o - --format ''",
+            "inspect ok.hdf5 --against ''",
+            "inspect ok.hdf5 --sample 1 --text ''",
+        )
+    ),
     bad(
         "folder",
         "EMBED texts",
