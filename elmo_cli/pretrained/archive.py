@@ -1,7 +1,8 @@
 """A model in a zip or tar file: unpacked once, below $ELMO_HOME, under the hash of the archive.
 
 An archive comes from anywhere, so nothing in it is trusted: a member that would leave the folder,
-a link, or more bytes than an archive of a model can hold, and nothing is unpacked at all.
+a link, or more bytes than an archive of a model can hold, and nothing is unpacked at all. What
+Python's readers take into memory before they show anything of it, a child process takes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from elmo_cli.child import in_child, patience
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.pretrained.cache import archive_folder, locked, not_writable, sha256_of
 from elmo_cli.pretrained.family import family_of_names
@@ -52,9 +55,13 @@ class _Member:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or tar file, or at least named so."""
+    """Whether a file is a zip or tar file, or at least named so.
+
+    Raises:
+        ModelError: to find out takes too much memory.
+    """
     named = path.name.endswith((".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz"))
-    return named or _is_zip(path) or tarfile.is_tarfile(path)
+    return named or _is_zip(path) or in_child(partial(tarfile.is_tarfile, path), [path], ModelError)
 
 
 def _is_zip(path: Path) -> bool:
@@ -69,7 +76,8 @@ def unpack(path: Path) -> Path:
     A folder that all members have in common is left out.
 
     Raises:
-        ModelError: damaged, unsafe, too large, or a model of another family.
+        ModelError: damaged, unsafe, too large, in need of too much memory, or a model of another
+            family.
         OutputError: $ELMO_HOME can't be written to.
     """
     folder = archive_folder(sha256_of(path))
@@ -85,12 +93,7 @@ def _unpack_to(path: Path, folder: Path) -> None:
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
     try:
-        with _opened(path) as archive:
-            members = _members(path, archive)
-            _refuse_foreign(path, archive, members)
-            top = _common_folder(members)
-            for member in members:
-                _write(path, archive, member, part / member.path.relative_to(top))
+        in_child(partial(_unpack_part, path, part), [path], ModelError)
         try:
             os.replace(part, folder)
         except OSError as error:
@@ -98,6 +101,16 @@ def _unpack_to(path: Path, folder: Path) -> None:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
+
+
+def _unpack_part(path: Path, part: Path) -> None:
+    with _opened(path) as archive:
+        members = _members(path, archive)
+        _refuse_foreign(path, archive, members)
+        top = _common_folder(members)
+        with patience():
+            for member in members:
+                _write(path, archive, member, part / member.path.relative_to(top))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tiny_model import write_tiny_model
 
+from elmo_cli import child
 from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.pretrained import archive
 from elmo_cli.pretrained.load import load, locate
@@ -135,6 +136,22 @@ def test_an_archive_that_grows_without_measure(tmp_path: Path, make: object) -> 
     path = make(tmp_path / "m.zip", {"weights.hdf5": bytes(70 << 20)})
     with pytest.raises(ModelError, match=r"unpacks to 73400320 bytes or more, at most 67108864"):
         locate(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+@pytest.mark.parametrize("name", ["m.tar.gz", "m"])
+def test_a_name_that_fills_the_memory(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, kind: bytes, name: str
+) -> None:
+    """tarfile takes a long name in one piece, before anybody can ask how long it is."""
+    monkeypatch.setattr(child, "FLOOR", 16 << 20)
+    with tarfile.open(tmp_path / name, "w:gz", compresslevel=1) as file:
+        member = tarfile.TarInfo("weights.hdf5")
+        member.type, member.size = kind, 64 << 20
+        file.addfile(member, io.BytesIO(bytes(member.size)))
+    with pytest.raises(ModelError, match="asks for more memory than 16 times its bytes"):
+        locate(tmp_path / name)
+    assert not list(home.rglob("*.part"))
 
 
 def test_too_many_members(tmp_path: Path) -> None:
