@@ -127,24 +127,27 @@ def _blocks(job: EmbedJob, notes: Notes) -> Iterator[Block]:
 
 
 def _with_refused(sentences: Iterator[Sentence], notes: Notes) -> Iterator[Sentence]:
-    """The sentences, with an empty one in the place of each line that can't be read.
+    """The sentences, with an empty one in the place of each that can't be read.
 
-    So the blocks after it are those of the text in which the line has been mended.
+    So the blocks after it are those of the text in which its lines have been mended. Keys tell how
+    many there are: several lines of one sentence may be refused, as CoNLL has them. Of a paragraph
+    or a document that is refused nobody knows the sentences; it takes one key, and one place.
     """
-    key, n_seen = -1, 0
+    key = n_seen = 0
 
-    def places() -> Iterator[Sentence]:
-        nonlocal key, n_seen
-        for source, line, _ in notes.skipped[n_seen:]:
-            key += 1
-            yield Sentence((), key, source=source, line=line)
-        n_seen = len(notes.skipped)
+    def places(before: int) -> Iterator[Sentence]:
+        nonlocal n_seen
+        refused = notes.skipped[n_seen:]
+        n_seen += len(refused)
+        # There may be fewer: blank lines that are left out take keys too.
+        for place, (source, line, _) in zip(range(key, before), refused, strict=False):
+            yield Sentence((), place, source=source, line=line)
 
     for sentence in sentences:
-        yield from places()
-        key = sentence.key
+        yield from places(sentence.key)
+        key = sentence.key + 1
         yield sentence
-    yield from places()
+    yield from places(notes.n_keys)
 
 
 def _digest(blocks: tuple[Block, ...]) -> bytes:

@@ -108,6 +108,7 @@ def _numbered(
         notes.sources.append((name, key))
         reader = READERS[format_of(name, settings)]
         key = yield from reader(Source(name, settings, notes), key)
+    notes.n_keys = key
 
 
 def _noticed(

@@ -20,6 +20,7 @@ class Notes:
         first_truncated: (token, source, line) of the first of them, a very long token shortened.
         skipped: (source, line, reason) of each line that could not be read, with on_error "skip".
         skipped_before: for each of them the number of the sentence that came next.
+        n_keys: keys that sentences have, or had before they were left out; known at the end.
         sources: (name, first key) of each file in order; the number that its first sentence has.
         bytes_read: bytes taken from the files so far, as they lie there (compressed or not).
         total_bytes: bytes of all files; None if one is no regular file, so that nobody knows.
@@ -31,6 +32,7 @@ class Notes:
     first_truncated: tuple[str, str, int] | None = None
     skipped: list[tuple[str, int, str]] = field(default_factory=list)
     skipped_before: list[int] = field(default_factory=list)
+    n_keys: int = 0
     sources: list[tuple[str, int]] = field(default_factory=list)
     bytes_read: int = 0
     total_bytes: int | None = None

@@ -121,6 +121,26 @@ def test_a_line_that_cannot_be_read_holds_its_place(job: EmbedJob) -> None:
     assert keys(left_out) == [key for key in range(25) if key != 5]
 
 
+@pytest.mark.parametrize("end", [[], ["bad", "bad", ""]])
+def test_a_sentence_with_two_bad_lines_holds_one_place(job: EmbedJob, end: list[str]) -> None:
+    """With a place for each line, all shards after it would be made again when they are mended."""
+    text = Path(job.inputs[0]).with_name("text.conll")
+    job = replace(job, inputs=(str(text),))
+    rows = [row for line in LINES for row in (*line.split(), "")] + end
+    text.write_text("\n".join(rows) + "\n")
+    before = taken(job)
+    for i in (0, 2, *range(rows.index("7"), rows.index("7") + 3)):
+        rows[i] += "\udcff"
+    rows = [row.replace("bad", "\udcff") for row in rows]
+    text.write_text("\n".join(rows) + "\n", errors="surrogateescape")
+    after = taken(job)
+    broken = [1, 2, *[5] * bool(end)]
+    assert [piece.number for piece in after if piece.error] == broken
+    assert keys(after) == keys(before)
+    for old, new in zip(before, after, strict=True):
+        assert (old.name({}) == new.name({})) == (new.number not in broken)
+
+
 @pytest.mark.parametrize("how", ["gone", "shorter", "longer", "other"])
 def test_a_text_that_is_no_longer_as_it_was_looked_at(job: EmbedJob, how: str) -> None:
     """Shards of another text, under the checksum of this one, would be merged with those of it."""
