@@ -25,7 +25,7 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.opening import refuse_stream
 
 if TYPE_CHECKING:
-    from elmo_cli.cluster.run import Done
+    from elmo_cli.cluster.done import Done
 
 
 def check_options(given: Mapping[str, object]) -> None:
@@ -130,12 +130,26 @@ def _say(output: str, done: Done, seconds: float, *, quiet: bool) -> None:
         quiet=quiet,
     )
     if not done.missing:
+        for warning in _warnings(output, done):
+            console.note(f"warning: {warning}", quiet=quiet)
         folder = output
         if is_url(output):
             folder = "shards/"
             console.note(f"`{_fetching(output, folder)}` fetches them", quiet=quiet)
         parts = os.path.join(folder, "part-*.hdf5")
         console.note(f"`elmo merge {parts} -o OUT.hdf5` makes one file of them", quiet=quiet)
+
+
+def _warnings(output: str, done: Done) -> list[str]:
+    """What is in the way of a merge."""
+    if not done.others:
+        return []
+    named = ", ".join(done.others[:3]) + ", …" * (len(done.others) > 3)
+    what = "1 shard is" if len(done.others) == 1 else f"{len(done.others):,} shards are"
+    return [
+        f"{output}: {what} of another text or other settings ({named}); take them out before "
+        f"`elmo merge`, which refuses shards of two runs"
+    ]
 
 
 def _fetching(url: str, folder: str) -> str:

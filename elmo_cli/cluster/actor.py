@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.cluster.done import Row
 from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece
@@ -20,8 +21,6 @@ from elmo_cli.embed.survey import Survey
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import ElmoError, ResumeError
-
-Row = dict[str, Any]
 
 
 class EmbedActor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import shutil
@@ -19,6 +20,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import ElmoError, OutputError, ResumeError, UsageError
 from elmo_cli.store.finished import finished_facts
 
+_SHARDS = "part-*.hdf5"
 UNFINISHED = ".unfinished"  # a folder in the output; a shard is moved out of it when it is whole
 
 # Where an object is there when all of it has arrived, and not before. Elsewhere half an upload may
@@ -53,6 +55,10 @@ class DiskFolder:
     def absent(self, names: Iterable[str]) -> set[str]:
         """Which of these shards are not there."""
         return {name for name in names if not self.has(name)}
+
+    def others(self, names: Iterable[str]) -> list[str]:
+        """Shards that are there beside these."""
+        return sorted({path.name for path in self._path.glob(_SHARDS)} - set(names))
 
     def facts(self, name: str) -> dict[str, Any]:
         """The attributes of a shard.
@@ -138,13 +144,20 @@ class StoreFolder:
 
     def absent(self, names: Iterable[str]) -> set[str]:
         """As for a disk, by one listing."""
+        return set(names) - self._listed()
+
+    def others(self, names: Iterable[str]) -> list[str]:
+        """As for a disk."""
+        return sorted(set(fnmatch.filter(self._listed(), _SHARDS)) - set(names))
+
+    def _listed(self) -> set[str]:
         with self._errors():
             self._fs.invalidate_cache()
             try:
                 listed = self._fs.ls(self._root, detail=False)
             except FileNotFoundError:  # a folder without objects is none
                 listed = []
-        return set(names) - {str(path).rpartition("/")[2] for path in listed}
+        return {str(path).rpartition("/")[2] for path in listed}
 
     def facts(self, name: str) -> dict[str, Any]:
         """As for a disk; of the shard, only what holds the attributes is read."""

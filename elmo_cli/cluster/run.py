@@ -8,18 +8,18 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 import ray.data
 
-from elmo_cli.cluster.actor import EmbedActor, Row
+from elmo_cli.cluster.actor import EmbedActor
+from elmo_cli.cluster.done import Done, Row
 from elmo_cli.cluster.folder import Folder, folder_of
 from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
-from elmo_cli.text.notes import Notes
 
 _BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
 # Ray counts each call of a worker that can't be reached, and makes three in the seconds in which a
@@ -43,24 +43,6 @@ class Cluster:
     workers: int = 1
     threads: int = 1
     gpus: float = 0.0
-
-
-@dataclass
-class Done:
-    """What became of a job.
-
-    Attributes:
-        shards: names of the shards in order, those that are missing left out.
-        rows: what became of each piece, in order.
-        notes: what the reader noticed.
-        n_shards: how many there have to be.
-    """
-
-    shards: list[str]
-    rows: list[Row]
-    notes: Notes
-    n_shards: int
-    missing: list[Row] = field(default_factory=list)
 
 
 def run_on_cluster(
@@ -105,7 +87,7 @@ def run_on_cluster(
     if not missing:
         folder.clean_up()
     shards = [str(row["name"]) for row in rows if not row["error"]]
-    return Done(shards, rows, notes, n_shards, missing)
+    return Done(shards, rows, notes, n_shards, missing, folder.others(shards))
 
 
 def _rows(

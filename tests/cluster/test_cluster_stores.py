@@ -105,6 +105,7 @@ def test_shards_are_those_of_a_folder(job: EmbedJob, far: EmbedJob, tmp_path: Pa
     assert names(rows) == near
     assert all(row["computed"] == row["tokens"] for row in rows)
     assert folder_of(far, ".").absent(["part-9.hdf5", *near]) == {"part-9.hdf5"}
+    assert folder_of(far, ".").others(near[1:]) == near[:1]
     assert [row["computed"] for row in worked(far)] == [0, 0, 0]
     folder_of(far, ".").clean_up()
     assert kept(far.output) == {name: (tmp_path / "near" / name).read_bytes() for name in near}

@@ -1,0 +1,66 @@
+"""What `elmo embed --engine ray` does around Ray, for which a stand-in in this process works."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import Done, elmo
+from stand_in import stand_in
+
+from elmo_cli.cluster import source
+from elmo_cli.embed import blocks
+
+LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(15)]
+
+
+@pytest.fixture(autouse=True)
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A text of three shards in a folder to work in, and a Ray whose beginnings are noted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_BACKEND_LOG_LEVEL"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    monkeypatch.setattr(source, "BLOCKS_PER_SHARD", 2)
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+    with_ray(monkeypatch)
+    with warnings.catch_warnings():
+        yield tmp_path
+    logging.disable(logging.NOTSET)
+    sys.modules.pop("elmo_cli.cluster.run", None)  # it has the stand-in
+
+
+def with_ray(monkeypatch: pytest.MonkeyPatch, init: object = lambda **_: None) -> None:
+    """Let this be Ray from now on."""
+    monkeypatch.delitem(sys.modules, "elmo_cli.cluster.run", raising=False)
+    for name, module in stand_in(init).items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def embedded(model: Path, *words: object) -> Done:
+    return elmo("embed", "text.txt", "-o", "shards/", "-m", model, "--engine", "ray", *words)
+
+
+def test_shards_of_another_run_are_told(tiny: Path) -> None:
+    """`elmo merge part-*.hdf5`, which the command names, would refuse all of them."""
+    first = embedded(tiny)
+    assert "of another text" not in first.err
+    stale = sorted(path.name for path in Path("shards").iterdir())
+    Path("text.txt").write_text("\n".join(LINES[:10]) + "\n")
+    done = embedded(tiny, "--json")
+    assert done.code == 0
+    ours = json.loads(done.out)["shards"]
+    assert len(ours) == 2
+    assert elmo("merge", *Path("shards").glob("part-*.hdf5"), "-o", "all.hdf5").code == 1
+    assert f"warning: shards/: 3 shards are of another text or other settings ({stale[0]}" in (
+        done.err
+    )
+    for name in stale:
+        (Path("shards") / name).unlink()
+    assert elmo("merge", *Path("shards").glob("part-*.hdf5"), "-o", "all.hdf5").code == 0
