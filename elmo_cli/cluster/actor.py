@@ -12,6 +12,7 @@ import numpy as np
 
 from elmo_cli.cluster.done import Row
 from elmo_cli.cluster.folder import folder_of
+from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece
 from elmo_cli.cluster.url import shown
@@ -34,15 +35,16 @@ class EmbedActor:
     """
 
     def __init__(self, job: EmbedJob, found: Survey, home: str, threads: int | None) -> None:
-        os.chdir(home)
+        # Of an actor that can't begin Ray would tell in its own way.
+        self._error: ElmoError | None = go_home(job, home)
         set_threads(threads)
         keep_freed_memory()
         self._job, self._found, self._home = job, found, home
-        self._error: ElmoError | None = None
-        try:
-            self._embedder = embedder_of(job)
-        except ElmoError as error:  # of an actor that can't begin Ray would tell in its own way
-            self._error = error
+        if self._error is None:
+            try:
+                self._embedder = embedder_of(job)
+            except ElmoError as error:
+                self._error = error
         self._who = f"{socket.gethostname()}:{os.getpid()}"
         self._facts = {
             "sources": [list(source) for source in found.sources],

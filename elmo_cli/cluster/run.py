@@ -17,6 +17,7 @@ import ray.data
 from elmo_cli.cluster.actor import EmbedActor
 from elmo_cli.cluster.done import Done, Row
 from elmo_cli.cluster.folder import Folder, folder_of
+from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
@@ -106,8 +107,7 @@ def _rows(
             handler.setLevel(logging.CRITICAL)
 
     def read(_: Any) -> Iterator[dict[str, Any]]:
-        os.chdir(home)
-        for piece in pieces(job, found):
+        for piece in pieces(job, found, go_home(job, home)):
             if piece.number in left:
                 yield {"piece": pickle.dumps(piece)}
 

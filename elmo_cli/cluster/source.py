@@ -81,11 +81,14 @@ def n_pieces_of(found: Survey) -> int:
     return max(1, -(-len(found.block_tokens) // BLOCKS_PER_SHARD))
 
 
-def pieces(job: EmbedJob, found: Survey) -> Iterator[Piece]:
-    """Cut the inputs into pieces, in order; memory holds one of them."""
+def pieces(job: EmbedJob, found: Survey, broken: ElmoError | None = None) -> Iterator[Piece]:
+    """Cut the inputs into pieces, in order; memory holds one of them.
+
+    Args:
+        broken: why there is nothing to read, if so.
+    """
     notes, n_pieces = Notes(), n_pieces_of(found)
     blocks: Iterator[Block] | None = None
-    broken: ElmoError | None = None  # then there is nothing to read any more
     for number in range(1, n_pieces + 1):
         blocks_of = found.shard(number, n_pieces, state=job.state)
         taken: tuple[Block, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 import torch
 
 from elmo_cli.cluster import source
+from elmo_cli.cluster.actor import EmbedActor
 from elmo_cli.cluster.folder import UNFINISHED, folder_of
+from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece, n_pieces_of, pieces, survey_of
 from elmo_cli.embed import blocks
@@ -139,6 +142,27 @@ def test_a_sentence_with_two_bad_lines_holds_one_place(job: EmbedJob, end: list[
     assert keys(after) == keys(before)
     for old, new in zip(before, after, strict=True):
         assert (old.name({}) == new.name({})) == (new.number not in broken)
+
+
+def test_names_that_are_absolute_need_no_working_folder(
+    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that lacks the folder would do nothing, or what stands in another of its names."""
+    monkeypatch.chdir(tmp_path)
+    away = str(tmp_path / "nowhere")
+    assert go_home(replace(job, output="memory://b/"), away) is None
+    relative = replace(job, inputs=(job.inputs[0], "two.txt"))
+    assert go_home(relative, str(tmp_path)) is None
+    broken = go_home(relative, away)
+    assert str(broken) == (
+        f"{away}: can't be entered here (No such file or directory), and two.txt is relative to it"
+    )
+    found, _ = survey_of(job)
+    batch = {"piece": [pickle.dumps(piece) for piece in pieces(job, found, broken)]}
+    assert list(EmbedActor(job, found, away, 1)(batch)["error"]) == [str(broken)] * 5
+    batch = {"piece": [pickle.dumps(piece) for piece in pieces(job, found)]}
+    assert list(EmbedActor(relative, found, away, 1)(batch)["error"]) == [str(broken)] * 5
+    assert list(EmbedActor(job, found, away, 1)(batch)["error"]) == [""] * 5
 
 
 @pytest.mark.parametrize("how", ["gone", "shorter", "longer", "other"])
