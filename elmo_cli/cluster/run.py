@@ -21,6 +21,7 @@ from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
+from elmo_cli.errors import UsageError
 
 _BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
 # Ray counts each call of a worker that can't be reached, and makes three in the seconds in which a
@@ -70,11 +71,11 @@ def run_on_cluster(
     home = os.getcwd()  # workers begin elsewhere
     folder = folder_of(job, home)
     folder.make()
-    found, notes = survey_of(job)
-    n_shards = n_pieces_of(found)
-    begin(found.tokens, n_shards)
     rows: list[Row] = []
     with _connected(cluster):
+        found, notes = survey_of(job)
+        n_shards = n_pieces_of(found)
+        begin(found.tokens, n_shards)
         left = set(range(1, n_shards + 1))
         for _ in range(_ROUNDS):
             for row in _rows(job, found, cluster, home, left) if left else ():
@@ -158,14 +159,28 @@ def _check_seen(folder: Folder, rows: list[Row]) -> None:
 
 @contextmanager
 def _connected(cluster: Cluster) -> Iterator[None]:
-    """Ray for as long as the job needs it; one that was there before stays."""
+    """Ray for as long as the job needs it; one that was there before stays.
+
+    Raises:
+        UsageError: there is no cluster at the address.
+    """
     if ray.is_initialized():
         yield
         return
     address = cluster.address or os.environ.get("RAY_ADDRESS")
     here = {} if address else {"num_cpus": cluster.workers * cluster.threads}
-    # Without an address Ray would look for a cluster of this machine first, and take it.
-    ray.init(address=address or "local", log_to_driver=False, logging_level="error", **here)
+    try:
+        # Without an address Ray would look for a cluster of this machine first, and take it.
+        ray.init(address=address or "local", log_to_driver=False, logging_level="error", **here)
+    except (ConnectionError, RuntimeError, ValueError) as error:  # Ray raises all of them
+        if not address:
+            raise
+        by = "--address" if cluster.address else "$RAY_ADDRESS"
+        raise UsageError(
+            f"{by} {address}: no Ray cluster is reached there ({error})",
+            "`ray status` on one of its machines shows whether it runs; without an address one of "
+            "this machine is made",
+        ) from None
     try:
         yield
     finally:

@@ -64,3 +64,19 @@ def test_shards_of_another_run_are_told(tiny: Path) -> None:
     for name in stale:
         (Path("shards") / name).unlink()
     assert elmo("merge", *Path("shards").glob("part-*.hdf5"), "-o", "all.hdf5").code == 0
+
+
+def test_a_cluster_that_is_not_there(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be called a fault of elmo, and that after hours of looking at the text."""
+
+    def init(**_: object) -> None:
+        raise ConnectionError("Could not find any running Ray instance")
+
+    with_ray(monkeypatch, init)
+    Path("text.txt").write_bytes(b"\xff\xfe\xff")  # which nobody is to look at
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    for words, named in ((("--address", "auto"), "--address auto"), ((), "$RAY_ADDRESS 10.0.0.1")):
+        done = embedded(tiny, *words)
+        assert done.code == 2
+        assert done.err.startswith(f"error: {named}")
+        assert "no Ray cluster is reached there (Could not find any running" in done.err
