@@ -20,7 +20,10 @@ from elmo_cli.cli.texts import refuse_skipped, say_noticed
 from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.output import Output
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
+from elmo_cli.model.options import Options
+from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.opening import refuse_stream
 
@@ -103,7 +106,16 @@ def _check(job: EmbedJob) -> None:
         )
     refuse_stream("--engine ray", job.inputs)
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    _check_model(job)
     folder_of(job, os.getcwd())  # a URL needs a driver
+
+
+def _check_model(job: EmbedJob) -> None:
+    """Refuse a model that is not there, or lacks the layers, before workers would in their turn."""
+    files = locate(job.model, options=job.options, weights=job.weights)
+    n_layers = 1 + Options.from_file(files.options).n_layers
+    bare = job.layout == "manylangs"
+    Output.parse(job.layers, n_layers=n_layers, dtype=job.dtype, pool=job.pool, bare=bare)
 
 
 def _quieten_ray() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.warm import warm_sha256
 from elmo_cli.errors import UsageError
-from elmo_cli.store.settings import check_dtype_fits
+from elmo_cli.store.settings import check_names
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import Name
 from elmo_cli.text.opening import refuse_stream
@@ -79,7 +79,12 @@ class EmbedJob:
                 "--layout bilm-types holds the token vectors and nothing else",
                 "leave out `--layers` and `--pool`",
             )
-        check_dtype_fits(self.dtype, self.layout)
+        check_names(
+            layout=self.layout,
+            keys=self.keys,
+            forget_sentences=self.forget_sentences,
+            dtype=self.dtype,
+        )
         one_layer = self.layers.strip().startswith("mix:") or "," not in self.layers
         if self.layout == "manylangs" and (self.layers.strip() == "all" or not one_layer):
             raise UsageError(

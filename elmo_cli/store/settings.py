@@ -36,16 +36,7 @@ def checked_settings(
         UsageError: a name that does not exist, or two options that contradict each other.
         ValueError: the header has a name that the writer needs for itself.
     """
-    _check_name("--layout", layout, LAYOUTS)
-    _check_name("--keys", keys, KEYS)
-    _check_name("--dtype", dtype, DTYPES)
-    if layout != "allennlp" and (keys == "sentence" or forget_sentences):
-        option = "--keys sentence" if keys == "sentence" else "--forget-sentences"
-        raise UsageError(
-            f"`{option}` and `--layout {layout}` contradict each other",
-            f"leave out `{option}`, or use `--layout allennlp`",
-        )
-    check_dtype_fits(dtype, layout)
+    check_names(layout=layout, keys=keys, forget_sentences=forget_sentences, dtype=dtype)
     if reserved := OWN_FACTS & header.keys():
         raise ValueError(f"the header has {sorted(reserved)}, which the writer writes")
     own = {
@@ -56,6 +47,24 @@ def checked_settings(
         "first_sentence": first_sentence,
     }
     return settings_as_json({**own, **header, **own})
+
+
+def check_names(*, layout: str, keys: str, forget_sentences: bool, dtype: str) -> None:
+    """Refuse a form of a file that there is not.
+
+    Raises:
+        UsageError: a name that does not exist, or two options that contradict each other.
+    """
+    _check_name("--layout", layout, LAYOUTS)
+    _check_name("--keys", keys, KEYS)
+    _check_name("--dtype", dtype, DTYPES)
+    if layout != "allennlp" and (keys == "sentence" or forget_sentences):
+        option = "--keys sentence" if keys == "sentence" else "--forget-sentences"
+        raise UsageError(
+            f"`{option}` and `--layout {layout}` contradict each other",
+            f"leave out `{option}`, or use `--layout allennlp`",
+        )
+    check_dtype_fits(dtype, layout)
 
 
 def check_dtype_fits(dtype: str, layout: str) -> None:

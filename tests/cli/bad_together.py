@@ -81,6 +81,22 @@ CONTRADICTIONS = [
         "leave out `--keys sentence`, or use `--layout allennlp`",
         code=2,
     ),
+    # With a text that would be refused as soon as somebody looked at it.
+    bad(
+        "--keys with another layout, before the text is read",
+        "EMBED a.txt --keys sentence --layout bilm",
+        "`--keys sentence` and `--layout bilm` contradict each other",
+        "leave out `--keys sentence`, or use `--layout allennlp`",
+        file("a.txt", b"\xff\n"),
+        code=2,
+    ),
+    bad(
+        "--forget-sentences with another layout, in a dry run",
+        "EMBED a.txt --forget-sentences --layout flat --dry-run",
+        "`--forget-sentences` and `--layout flat` contradict each other",
+        "leave out `--forget-sentences`, or use `--layout allennlp`",
+        code=2,
+    ),
     bad(
         "--column of plain text",
         "EMBED a.txt --column 2",

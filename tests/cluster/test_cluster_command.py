@@ -80,3 +80,21 @@ def test_a_cluster_that_is_not_there(tiny: Path, monkeypatch: pytest.MonkeyPatch
         assert done.code == 2
         assert done.err.startswith(f"error: {named}")
         assert "no Ray cluster is reached there (Could not find any running" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--layout", "flat", "--keys", "sentence"), 2, "`--keys sentence` and `--layout flat`"),
+        (("--layers", "0,7"), 2, "--layers 0,7: the model has layers 0 to 2"),
+        (("-m", "nosuch/"), 1, "nosuch: no such file or folder"),
+    ],
+)
+def test_options_and_model_are_looked_at_before_the_text(
+    tiny: Path, words: tuple[str, ...], code: int, says: str
+) -> None:
+    """Only workers would notice, each by itself, and all shards would be missing."""
+    Path("text.txt").write_bytes(b"\xff\n")
+    done = embedded(tiny, *words)
+    assert (done.code, done.err.splitlines()[0][: 7 + len(says)]) == (code, f"error: {says}")
+    assert not Path("shards").exists()
