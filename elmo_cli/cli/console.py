@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TextIO, cast
 
 import click
@@ -86,10 +87,15 @@ class _Stdout:
 
 @contextmanager
 def named_stdout() -> Iterator[None]:
-    """Within it an error of standard output names it, whoever prints: click and rich do too."""
+    """Within it an error of standard output names it, whoever prints: click and rich do too.
+
+    Names of files go out byte for byte; they need not be UTF-8.
+    """
     if sys.stdout is None:
         yield
         return
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")
     with redirect_stdout(cast(TextIO, _Stdout(sys.stdout))):
         yield
 

@@ -598,6 +598,16 @@ def test_a_list_names_files_as_the_system_does() -> None:
     assert Path("out.hdf5.skipped.tsv").read_bytes() == b"\xfe.txt\t1\t0xFF is not UTF-8\n"
 
 
+def test_a_name_that_is_no_utf8_is_printed_as_it_is() -> None:
+    """After hours of work the command would fail at the line that tells what it has made."""
+    Path(os.fsdecode(b"\xfe.txt")).write_text("one\n")
+    path = os.fsdecode(b"\xfe.hdf5")
+    done = made("embed", os.fsdecode(b"\xfe.txt"), "-o", path, "-n")
+    assert done.out.startswith(b"\xfe.hdf5: 1 sentences")
+    made("embed", os.fsdecode(b"\xfe.txt"), "-o", path, "-q")
+    assert made("inspect", path).out.startswith(b"\xfe.hdf5\n  layout ")
+
+
 def test_a_list_has_a_row_a_line() -> None:
     """Without it a tab in the name of a file would pass for the end of a cell."""
     Path("a\tb.txt").write_bytes(b"\xff\n")
