@@ -27,9 +27,15 @@ def inspect_command(settings: dict[str, Any]) -> None:
 
     Raises:
         EmbeddingsFileError: something is wrong with the file.
+        UsageError: an option that would be passed over.
     """
     if not settings["quiet"]:
         check_stdout()
+    if settings["text"] is not None and not settings["sample"]:
+        raise UsageError(
+            "--text: has no meaning without --sample",
+            "`--sample N` recomputes sentences; `--against FILE` compares numbers of tokens",
+        )
     path = settings["file"]
     text = InputSettings(**{name: settings[name] for name in _TEXT})
     # The file may come from anywhere, and HDF5 may crash on it.

@@ -248,6 +248,14 @@ INSPECTIONS = [
         code=2,
     ),
     bad(
+        "--text without --sample",
+        "inspect ok.hdf5 --text a.txt",
+        "--text: has no meaning without --sample",
+        "`--sample N` recomputes sentences; `--against FILE` compares numbers of tokens",
+        stocked("ok.hdf5"),
+        code=2,
+    ),
+    bad(
         "--sample without its text",
         "inspect -q bilm.hdf5 --sample 2",
         "bilm.hdf5: the layout bilm does not hold the sentences",
