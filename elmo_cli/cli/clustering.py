@@ -89,8 +89,8 @@ def embed_on_cluster(
         click.echo(json.dumps(_as_object(output, done, seconds)))
     if done.missing:
         raise _missing(output, done)
-    if job.text.on_error == "skip":
-        refuse_skipped(done.notes)
+    lists = [os.path.join(output, done.skipped_list)] if done.skipped_list else []
+    refuse_skipped(done.notes, lists=lists)
 
 
 def _check(job: EmbedJob) -> None:
@@ -141,9 +141,9 @@ def _say(output: str, done: Done, seconds: float, *, quiet: bool) -> None:
         f"{seconds:.1f} s" + (f" ({computed / seconds:,.0f} tokens/s)" if computed else ""),
         quiet=quiet,
     )
+    for warning in _warnings(output, done):
+        console.note(f"warning: {warning}", quiet=quiet)
     if not done.missing:
-        for warning in _warnings(output, done):
-            console.note(f"warning: {warning}", quiet=quiet)
         folder = output
         if is_url(output):
             folder = "shards/"
@@ -154,7 +154,7 @@ def _say(output: str, done: Done, seconds: float, *, quiet: bool) -> None:
 
 def _warnings(output: str, done: Done) -> list[str]:
     """What is in the way of a merge."""
-    if not done.others:
+    if done.missing or not done.others:
         return []
     named = ", ".join(done.others[:3]) + ", …" * (len(done.others) > 3)
     what = "1 shard is" if len(done.others) == 1 else f"{len(done.others):,} shards are"
@@ -195,6 +195,8 @@ def _as_object(output: str, done: Done, seconds: float) -> dict[str, Any]:
             worker: {"shards": n_shards, "tokens": n_tokens, "seconds": round(busy_s, 1)}
             for worker, (n_shards, n_tokens, busy_s) in _workers(done).items()
         },
+        "skipped": [list(place) for place in done.notes.skipped],
+        "warnings": done.notes.warnings + _warnings(output, done),
     }
 
 

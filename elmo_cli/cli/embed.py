@@ -164,7 +164,7 @@ def embed(**settings: Any) -> None:
     tokens, duplicates (equal sentences, where manylangs holds one), computed_tokens, bytes,
     blank_lines, truncated_tokens, skipped, warnings; with --dry-run output, sentences, tokens,
     exact, bytes; with --engine ray output, shards, missing, sentences, tokens, computed_tokens,
-    seconds, workers.
+    seconds, workers, skipped, warnings.
     """
     from elmo_cli.cli.embedding import embed_command
 

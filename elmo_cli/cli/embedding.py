@@ -13,7 +13,7 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.places import folder_of, jobs_of
-from elmo_cli.cli.texts import say_noticed
+from elmo_cli.cli.texts import READING, refuse_skipped, say_noticed
 from elmo_cli.cluster.url import shown
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, suited
@@ -22,7 +22,7 @@ from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import gib, survey
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
-from elmo_cli.errors import InputError, SkippedError, UsageError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.store.apart import check_apart, skipped_list
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
@@ -31,7 +31,6 @@ from elmo_cli.text.opening import names, refuse_stream
 from elmo_cli.text.settings import InputSettings
 
 _CLUSTER = ("address", "workers", "gpus_per_worker")
-_TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
 
 
 def embed_command(settings: dict[str, Any]) -> None:
@@ -79,12 +78,15 @@ def embed_command(settings: dict[str, Any]) -> None:
     if said.as_json:
         objects = [_as_object(summary) for summary in summaries]
         click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
-    _refuse_skipped([summary.notes for summary in summaries], summaries)
+    refuse_skipped(
+        *(summary.notes for summary in summaries),
+        lists=[skipped_list(summary.output) for summary in summaries if summary.notes.skipped],
+    )
 
 
 def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
     files, output, shard = settings.pop("files"), settings.pop("output"), settings.pop("shard")
-    text = InputSettings(**{name: settings.pop(name) for name in _TEXT})
+    text = InputSettings(**{name: settings.pop(name) for name in READING})
     if not files:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     if output is None and stream is None:
@@ -240,23 +242,8 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
         ):
             write(sentence, array)
     say_noticed(notes, quiet=said.quiet)
-    _refuse_skipped([notes], [])
+    refuse_skipped(notes, more="`-o FILE` also writes a list beside the file")
 
 
 def _no_stdout(option: str) -> UsageError:
     return UsageError(f"{option}: has no meaning for standard output", "`-o FILE` writes a file")
-
-
-def _refuse_skipped(all_notes: list[Notes], summaries: list[Summary]) -> None:
-    """Exit code 3 when input was left out; the list lies beside the output."""
-    skipped = [place for notes in all_notes for place in notes.skipped]
-    if not skipped:
-        return
-    lists = [skipped_list(summary.output) for summary in summaries if summary.notes.skipped]
-    hint = "all others are done; `-o FILE` also writes a list beside the file"
-    if lists:
-        word = "list is" if len(lists) == 1 else "lists are"
-        hint = f"all others are done; the {word} {', '.join(lists)}"
-    source, line, why = skipped[0]
-    what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
-    raise SkippedError(f"{what} left out, the first {source}, line {line}: {why}", hint)

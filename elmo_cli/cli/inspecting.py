@@ -10,6 +10,7 @@ import click
 
 from elmo_cli.child import in_child
 from elmo_cli.cli.console import check_stdout
+from elmo_cli.cli.texts import READING
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.describe import describe
@@ -18,7 +19,6 @@ from elmo_cli.store.verify import against, verify
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
-_TEXT = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
 _SHOWN = 5  # problems that are printed; all of them are in --json
 
 
@@ -37,7 +37,7 @@ def inspect_command(settings: dict[str, Any]) -> None:
             "`--sample N` recomputes sentences; `--against FILE` compares numbers of tokens",
         )
     path = settings["file"]
-    text = InputSettings(**{name: settings[name] for name in _TEXT})
+    text = InputSettings(**{name: settings[name] for name in READING})
     # The file may come from anywhere, and HDF5 may crash on it.
     files = [path, *filter(None, [settings["against"]])]
     facts = in_child(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)

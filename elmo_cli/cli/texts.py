@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from elmo_cli.cli import console
@@ -44,18 +45,27 @@ def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:
         )
 
 
-def refuse_skipped(notes: Notes) -> None:
+def refuse_skipped(
+    *all_notes: Notes,
+    lists: Sequence[str] = (),
+    more: str = "`--on-error stop` ends at the first",
+) -> None:
     """Exit code 3 when input was left out.
 
+    Args:
+        all_notes: of each output.
+        lists: files that name all of it.
+        more: what to do where there is no list.
     Raises:
         SkippedError: there are such places.
     """
-    if not notes.skipped:
+    skipped = [place for notes in all_notes for place in notes.skipped]
+    if not skipped:
         return
-    source, line, why = notes.skipped[0]
-    n_skipped = len(notes.skipped)
-    what = "1 line was" if n_skipped == 1 else f"{n_skipped:,} lines were"
+    if lists:
+        more = f"the {'list is' if len(lists) == 1 else 'lists are'} {', '.join(lists)}"
+    source, line, why = skipped[0]
+    what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
     raise SkippedError(
-        f"{what} left out, the first {source}, line {line}: {why}",
-        "all others are done; `--on-error stop` ends at the first",
+        f"{what} left out, the first {source}, line {line}: {why}", f"all others are done; {more}"
     )

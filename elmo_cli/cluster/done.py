@@ -21,6 +21,7 @@ class Done:
         n_shards: how many there have to be.
         missing: rows of the pieces that have no shard.
         others: names of shards in the folder that are not of this job.
+        skipped_list: name of the list there of what `--on-error skip` left out; empty for none.
     """
 
     shards: list[str]
@@ -29,3 +30,4 @@ class Done:
     n_shards: int
     missing: list[Row] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    skipped_list: str = ""

@@ -18,6 +18,7 @@ from elmo_cli.cluster.actor import EmbedActor
 from elmo_cli.cluster.done import Done, Row
 from elmo_cli.cluster.folder import Folder, folder_of
 from elmo_cli.cluster.home import go_home
+from elmo_cli.cluster.sink import list_skipped
 from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
@@ -74,6 +75,9 @@ def run_on_cluster(
     rows: list[Row] = []
     with _connected(cluster):
         found, notes = survey_of(job)
+        if job.text.on_error == "stop":  # what can't be read is not left out, it is missing
+            notes.skipped.clear()
+        skipped = list_skipped(folder, notes)
         n_shards = n_pieces_of(found)
         begin(found.tokens, n_shards)
         left = set(range(1, n_shards + 1))
@@ -89,7 +93,7 @@ def run_on_cluster(
     if not missing:
         folder.clean_up()
     shards = [str(row["name"]) for row in rows if not row["error"]]
-    return Done(shards, rows, notes, n_shards, missing, folder.others(shards))
+    return Done(shards, rows, notes, n_shards, missing, folder.others(shards), skipped)
 
 
 def _rows(

@@ -16,6 +16,11 @@ from elmo_cli.embed.run import write_shard
 from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import OutputError
 from elmo_cli.store.attributes import read_attributes, write_attributes
+from elmo_cli.text.new_text import write_text
+from elmo_cli.text.notes import Notes
+from elmo_cli.text.tsv import tsv_line
+
+SKIPPED = "skipped.tsv"  # what `--on-error skip` left out
 
 
 def store(
@@ -35,6 +40,23 @@ def store(
         except OutputError as error:  # its own hint is for a file that one can go on with
             raise OutputError(error.message, "see to the disk") from None
         folder.put(working, name)
+
+
+def list_skipped(folder: Folder, notes: Notes) -> str:
+    """List what was left out in the folder; a list of a run before is no longer true.
+
+    Returns:
+        The name of the list; empty if there is nothing in it.
+    Raises:
+        OutputError, OSError: it can't be written.
+    """
+    if not (notes.skipped or folder.has(SKIPPED)):
+        return ""
+    with folder.working() as working:
+        lines = (tsv_line(*place) for place in notes.skipped)
+        write_text(working, lines, errors="surrogateescape")
+        folder.put(working, SKIPPED)
+    return SKIPPED if notes.skipped else ""
 
 
 def renew(folder: Folder, name: str, facts: Mapping[str, Any]) -> None:

@@ -98,3 +98,27 @@ def test_options_and_model_are_looked_at_before_the_text(
     done = embedded(tiny, *words)
     assert (done.code, done.err.splitlines()[0][: 7 + len(says)]) == (code, f"error: {says}")
     assert not Path("shards").exists()
+
+
+@pytest.mark.parametrize("url", ["", "file://{}/"])
+def test_lines_left_out_are_listed_among_the_shards(tiny: Path, scene: Path, url: str) -> None:
+    """Only the first of them would be known, and nobody could mend the others."""
+    output = url.format(scene) + "shards/"
+    words = ("-o", output, "--on-error", "skip", "--json")
+    bad = [*LINES[:3], "\udcff", *LINES[3:9], "\udcff", *LINES[9:]]
+    Path("text.txt").write_text("\n".join(bad) + "\n", errors="surrogateescape")
+    done = embedded(tiny, *words)
+    assert done.code == 3
+    assert done.err.splitlines()[-1] == (
+        f"hint: all others are done; the list is {output}skipped.tsv"
+    )
+    why = "0xFF is not UTF-8"
+    assert json.loads(done.out)["skipped"] == [["text.txt", line, why] for line in (4, 11)]
+    listed = Path("shards/skipped.tsv")
+    assert listed.read_text() == f"text.txt\t4\t{why}\ntext.txt\t11\t{why}\n"
+    assert elmo("merge", *Path("shards").glob("part-*.hdf5"), "-o", "all.hdf5").code == 0
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+    again = embedded(tiny, *words)
+    assert (again.code, json.loads(again.out)["skipped"]) == (0, [])
+    assert listed.read_text() == ""  # and not what is no longer true
+    assert "shards are of another text" in json.loads(again.out)["warnings"][0]
