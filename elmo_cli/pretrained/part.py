@@ -61,8 +61,10 @@ class Part:
         """
         self._note = {"address": address, "version": version}
         try:
+            if not start:  # first: bytes of an old version must not stand beside the new note
+                self.path.write_bytes(b"")
             self._note_path.write_text(json.dumps(self._note), encoding="utf-8")
-            self._file = open(self.path, "ab" if start else "wb")  # noqa: SIM115
+            self._file = open(self.path, "ab")  # noqa: SIM115
         except OSError as error:
             raise not_writable(self.path, error) from None
         self.bytes = start

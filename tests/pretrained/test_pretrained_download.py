@@ -90,6 +90,24 @@ def test_a_part_of_an_older_version_is_not_joined(server: LocalServer, target: P
     assert download(remote(server), target, patience=QUICK) == SHA256
 
 
+def test_a_kill_between_two_versions_leaves_no_mixture(
+    server: LocalServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the note of the new version the bytes of the old one would be gone on with."""
+
+    def killed(self: Path, *args: object, **kwargs: object) -> int:
+        written(self, *args, **kwargs)
+        raise KeyboardInterrupt
+
+    leave_part(target, b"old" * 1000, {"address": server.address("w.hdf5"), "version": '"0"'})
+    written = Path.write_text
+    monkeypatch.setattr(Path, "write_text", killed)
+    with pytest.raises(KeyboardInterrupt):
+        download(remote(server), target, patience=QUICK)
+    monkeypatch.setattr(Path, "write_text", written)
+    assert download(remote(server), target, patience=QUICK) == SHA256
+
+
 def test_a_part_that_nothing_vouches_for_is_not_joined(server: LocalServer, target: Path) -> None:
     """Without a note and without a known hash a wrong join would go unseen."""
     leave_part(target, b"old" * 1000)
