@@ -106,13 +106,16 @@ def _pulled(model: Model, force: bool) -> ModelFiles:
 
     with ExitStack() as stack:
         bar: console.Bar | None = None
-        so_far = 0
+        so_far = of = 0
 
         def on_bytes(done: int, total: int) -> None:
-            nonlocal bar, so_far
-            if bar is None:  # not before there is something to fetch
+            nonlocal bar, so_far, of
+            # Not before there is something to fetch; and the next file may be the first whose size
+            # is told.
+            if bar is None or total != of:
+                stack.close()
                 bar = stack.enter_context(console.bar(total or None, "bytes", done=done))
-                so_far = done
+                so_far, of = done, total
             bar.advance(done - so_far)
             so_far = done
 

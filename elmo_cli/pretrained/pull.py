@@ -61,7 +61,7 @@ def pull(
         on_bytes: called with the bytes of all files so far and in the end (0 if unknown).
         on_wait: called once if another process is fetching the same model.
     Raises:
-        ModelError: ELMO_OFFLINE is set and something is missing.
+        ModelError: ELMO_OFFLINE is set and something is to be fetched.
         DownloadError: no address gives a file that is the published one.
         OutputError: $ELMO_HOME can't be written to, or is full.
     """
@@ -71,7 +71,7 @@ def pull(
     if not force and not _missing(model, folder):
         return files_of_model(model)
     if is_offline():
-        raise _offline(model, folder)
+        raise _not_again(model) if where_is(model) else _offline(model, folder)
     with locked(folder, on_wait):
         before = 0
         for file in model.files if force else _missing(model, folder):
@@ -159,6 +159,13 @@ def _not_here(model: Model) -> ModelError:
         return _offline(model, model_folder(model.name))
     return ModelError(
         f"the model `{model.name}` is not on this machine", f"`elmo models pull {model.name}`"
+    )
+
+
+def _not_again(model: Model) -> ModelError:
+    return ModelError(
+        f"the model `{model.name}` is not fetched again, since ELMO_OFFLINE is set",
+        "leave out `--force`, or unset ELMO_OFFLINE",
     )
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from local_server import LocalServer, status
 
+from elmo_cli.cli import console
 from elmo_cli.cli.main import main
 from elmo_cli.pretrained import catalogue
+from elmo_cli.pretrained.cache import elmo_home
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model
 
 
@@ -91,6 +96,29 @@ def test_pull_says_where_it_is(
     assert len(server.seen) == 2
     assert run("pull", "tiny", "--force") == 0
     assert len(server.seen) == 4
+
+
+def test_the_bar_counts_to_what_is_known_of_the_size(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the size of the first file, some hundred bytes, it would stand at 100 % for hours."""
+    options, weights = model.files
+    unknown = replace(model, files=(options, replace(weights, bytes=None)))
+    monkeypatch.setitem(catalogue._BY_NAME, "tiny", unknown)
+    bars: list[tuple[float | None, float]] = []
+
+    @contextmanager
+    def bar(total: float | None, unit: str, *, done: float = 0) -> Iterator[console.Bar]:
+        bars.append((total, done))
+        with console_bar(total, unit, done=done, quiet=True) as moving:
+            yield moving
+
+    console_bar = console.bar
+    monkeypatch.setattr(console, "bar", bar)
+    assert run("pull", "tiny") == 0
+    folder = elmo_home() / "models" / "tiny"
+    sizes = [(folder / file.name).stat().st_size for file in model.files]
+    assert bars == [(sizes[0], 0), (sum(sizes), sizes[0])]
 
 
 def test_errors_are_two_lines(

@@ -53,6 +53,8 @@ def test_no_request_when_cached(
     pull(model, patience=QUICK)
     monkeypatch.setenv("ELMO_OFFLINE", "1")
     assert pull(model, patience=QUICK).sha256 == files_of_model(model).sha256
+    with pytest.raises(ModelError, match="`tiny` is not fetched again, since ELMO_OFFLINE is set"):
+        pull(model, force=True)
     assert server.seen == []
 
 
