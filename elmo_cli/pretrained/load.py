@@ -78,10 +78,13 @@ def locate(
         WeightFileError: HDF5 crashes on one of them.
     """
     files = _located(name_or_path, options, weights)
-    if files.origin == "path":  # the others are known by their sha256
+    if files.origin != "bundled":
         from elmo_cli.weightfile.untrusted import try_in_child
 
-        try_in_child([files.weights, files.warm_state, files.softmax])
+        model = look_up(files.name) if files.origin == "cached" else None
+        known = {file.name for file in model.files if file.sha256} if model else set()
+        given = (files.weights, files.warm_state, files.softmax)
+        try_in_child([path for path in given if path is not None and path.name not in known])
     return files
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,13 @@ import pytest
 from local_server import LocalServer, answer, cut_off, status
 from tiny_model import OPTIONS, write_tiny_model
 
-from elmo_cli.errors import DownloadError, ModelError, OutputError
-from elmo_cli.pretrained import cache
+from elmo_cli.errors import DownloadError, ModelError, OutputError, WeightFileError
+from elmo_cli.pretrained import cache, catalogue
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find
 from elmo_cli.pretrained.download import Patience
+from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.pull import files_of_model, pull, where_is
+from elmo_cli.weightfile.untrusted import try_in_child
 
 QUICK = Patience(timeout_s=0.3, tries=2, pause_s=0.001)
 
@@ -143,6 +147,27 @@ def test_content_is_checked_where_no_hash_is_known(
     with pytest.raises(DownloadError, match=said):
         pull(without_hash(model), patience=QUICK)
     assert where_is(model) is None
+
+
+def test_a_file_that_no_hash_is_known_of_is_tried_in_a_child(
+    model: Model, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was put there by hand may come from anywhere, and crash HDF5."""
+    folder = write_tiny_model(home / "models" / "tiny")
+    kept = Path(__file__).parents[1] / "fuzz" / "kept" / "crash-btree.gz"
+    for name in ("weights.hdf5", "state.hdf5"):
+        content = (folder / "weights.hdf5").read_bytes()
+        (folder / name).write_bytes(gzip.decompress(kept.read_bytes()))
+        try:
+            try_in_child([folder / name])
+        except WeightFileError as error:
+            published = without_hash(model) if name == "weights.hdf5" else model
+            monkeypatch.setitem(catalogue._BY_NAME, "tiny", published)
+            with pytest.raises(WeightFileError, match=re.escape(error.message)):
+                locate("tiny")
+        else:
+            pytest.skip("this HDF5 finds the damage itself")
+        (folder / "weights.hdf5").write_bytes(content)
 
 
 def test_half_a_weight_file_is_not_taken(server: LocalServer, model: Model) -> None:
