@@ -29,7 +29,7 @@ def models() -> None:
       elmo models pull original
       elmo embed sentences.txt -o out.hdf5 --model original
 
-    Models are kept in $ELMO_HOME (else ~/.cache/elmo). Only `pull` uses the network, and with
+    Models are kept in $ELMO_HOME (else ~/.cache/elmo). Only `pull` fetches one, and with
     ELMO_OFFLINE set not even that; HTTPS_PROXY is honoured.
     """
 

@@ -18,7 +18,9 @@ from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.sentence import Sentence
 
-BLOCKS_PER_SHARD = 4  # 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes
+# 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With --state document
+# a document that is so long makes a block of eight times as much.
+BLOCKS_PER_SHARD = 4
 
 
 @dataclass(frozen=True)
