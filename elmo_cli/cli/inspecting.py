@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from elmo_cli.store.reading_lines import reading_lines
 from elmo_cli.store.verify import against, verify
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
+
+if TYPE_CHECKING:
+    from elmo_cli.store.sample import Sample
 
 _SHOWN = 5  # problems that are printed; all of them are in --json
 
@@ -39,11 +42,11 @@ def inspect_command(settings: dict[str, Any]) -> None:
     path = settings["file"]
     text = InputSettings(**{name: settings[name] for name in READING})
     # The file may come from anywhere, and HDF5 may crash on it.
-    files = [path, *filter(None, [settings["against"]])]
+    files = [path, *filter(None, [settings["against"], settings["text"]])]
     facts = in_child(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
     problems = facts["problems"]
     if settings["sample"]:
-        facts["sample"] = _sample(settings, text)
+        facts["sample"] = _recomputed(facts["sample"], settings)
         problems += [
             f"sentence {one['key']}: differs from what the model computes, by up to "
             f"{one['difference']:.2g}"
@@ -70,6 +73,8 @@ def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict
     facts["problems"] = [] if settings["no_check"] else verify(path)
     if settings["against"] is not None:
         facts["problems"] += against(path, _read(settings["against"], text))
+    if settings["sample"]:
+        facts["sample"] = _sample(settings, text)
     silent = settings["quiet"] or settings["as_json"] or facts["kind"] == "unfinished"
     facts["lines"] = "" if silent else reading_lines(path)
     return facts
@@ -89,7 +94,14 @@ def _read(path: str, text: InputSettings) -> Iterator[Sentence]:
     return read_sentences(path, text)
 
 
-def _sample(settings: dict[str, Any], text: InputSettings) -> list[dict[str, Any]]:
+def _sample(settings: dict[str, Any], text: InputSettings) -> Sample:
+    from elmo_cli.store.sample import take_sample
+
+    given = None if settings["text"] is None else list(_read(settings["text"], text))
+    return take_sample(settings["file"], settings["sample"], given)
+
+
+def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[dict[str, Any]]:
     from dataclasses import asdict
 
     from elmo_cli.embed.recompute import recompute
@@ -98,14 +110,7 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> list[dict[str, Any
 
     set_threads(settings["threads"])
     bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
-    found = recompute(
-        settings["file"],
-        bilm,
-        n=settings["sample"],
-        text=list(_read(settings["text"], text)) if settings["text"] is not None else None,
-        device=settings["device"],
-        engine=settings["engine"],
-    )
+    found = recompute(sample, bilm, device=settings["device"], engine=settings["engine"])
     return [asdict(one) for one in found]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from tolerance import ATOL_ORDER
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store import stream
+from elmo_cli.store import sample, stream
 from elmo_cli.store.reader import open_embeddings
 
 # Different sentences of documents, without a slash, so that every layout takes them.
@@ -360,6 +361,14 @@ def test_a_sample_of_a_changed_file() -> None:
     done = elmo("inspect", "a.hdf5", "--sample", "7", "--text", "d.jsonl")
     message = "a.hdf5: sentence 3: differs from what the model computes, by up to 1"
     refused(done, 1, message, "embed the text anew")
+
+
+def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --no-check nothing has looked at its arrays before; it would take the command along."""
+    monkeypatch.setattr(sample, "open_embeddings", lambda _: os.kill(os.getpid(), signal.SIGSEGV))
+    embedded("allennlp")
+    what = "a.hdf5: HDF5 crashed on it (SIGSEGV)"
+    refused(elmo("inspect", "a.hdf5", "--no-check", "--sample", "2"), 1, what, "get it anew")
 
 
 def test_a_sample_with_another_model_or_text(odd: Path) -> None:
