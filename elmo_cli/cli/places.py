@@ -13,9 +13,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
-from elmo_cli.text.formats import read_sentences
-
-_SUFFIXES = (".gz", ".xz", ".txt", ".jsonl", ".jsonlines", ".conllu", ".conll")
+from elmo_cli.text.formats import read_sentences, stem_of
 
 
 def is_folder(output: str) -> bool:
@@ -56,10 +54,8 @@ def _one_a_file(job: EmbedJob) -> list[EmbedJob]:
             raise UsageError(
                 f"standard input has no name for a file in {job.output}", "`-o FILE` names it"
             )
-        stem = Path(name).name
-        for suffix in _SUFFIXES:
-            stem = stem.removesuffix(suffix)
-        path = str(Path(job.output) / f"{stem or Path(name).name}.hdf5")
+        stem = stem_of(Path(name).name) or Path(name).name
+        path = str(Path(job.output) / f"{stem}.hdf5")
         if path in outputs:
             raise UsageError(
                 f"{outputs[path]} and {name} would both be written to {path}",

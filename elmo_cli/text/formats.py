@@ -30,11 +30,12 @@ READERS: dict[str, Reader] = {
 
 _COMPRESSED = (".gz", ".xz")
 _SUFFIXES = {
+    ".txt": "plain",
+    ".jsonl": "jsonl",
+    ".jsonlines": "jsonl",
     ".conllu": "conllu",
     ".conll": "conll",
     "_conll": "conll",  # CoNLL-2012 has .v4_gold_conll
-    ".jsonl": "jsonl",
-    ".jsonlines": "jsonl",
 }
 
 
@@ -92,6 +93,14 @@ def format_of(name: str, settings: InputSettings) -> str:
     for suffix in _COMPRESSED:
         stem = stem.removesuffix(suffix)
     return next((text for suffix, text in _SUFFIXES.items() if stem.endswith(suffix)), "plain")
+
+
+def stem_of(name: str) -> str:
+    """The name of a file without what it says about how the file is read, in any case."""
+    for suffix in (*_COMPRESSED, *_SUFFIXES):
+        if suffix.startswith(".") and name.lower().endswith(suffix):
+            name = name[: -len(suffix)]
+    return name
 
 
 def _names(paths: Name | Sequence[Name]) -> list[str]:

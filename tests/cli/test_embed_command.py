@@ -129,6 +129,16 @@ def test_a_folder_gets_a_file_for_each_input(exists: bool, tiny_bilm: BiLM) -> N
     ]
 
 
+def test_a_file_in_a_folder_is_called_as_its_text_in_any_case() -> None:
+    """What a suffix says is read in any case, and A.TXT.GZ would become A.TXT.GZ.hdf5."""
+    names = ("A.TXT.GZ", "b.v4_gold_conll", "c.jsonl.txt", "D.CONLLU")
+    for name in names:
+        shutil.copy("corpus.txt", name)
+    done = made("embed", *names, "-n", "-o", "v/", "--input-format", "plain")
+    called = {line.split(b":")[0] for line in done.out.splitlines()}
+    assert called == {b"v/A.hdf5", b"v/b.v4_gold_conll.hdf5", b"v/c.hdf5", b"v/D.hdf5"}
+
+
 def test_a_folder_where_two_inputs_would_meet() -> None:
     Path("d").mkdir()
     shutil.copy("corpus.txt", "d/corpus.txt")
