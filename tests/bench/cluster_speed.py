@@ -38,6 +38,7 @@ from typing import Any
 from embed_speed import SIZES, make_model
 
 from elmo_cli.cluster.run import Cluster, run_on_cluster
+from elmo_cli.cluster.source import survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embedder_of, run_with
 from elmo_cli.engine.device import set_threads
@@ -70,7 +71,7 @@ class ClusterRun:
         steady: while all workers were at work.
         n_pieces, n_tokens: of the text.
         survey_s: looking at the text.
-        begin_s: from there to the beginning of the first piece: Ray, workers, models.
+        begin_s: all else until the beginning of the first piece: Ray, workers, models.
         busy_s: of all workers together.
         between_s: of all workers together, between the end of a piece and the end of the next, less
             what that took the worker; from a worker's first piece to its last.
@@ -196,12 +197,14 @@ def on_cluster(corpus: str, out: str, model: str | None) -> ClusterRun:
     """`elmo embed --engine ray --workers 2 --threads 1`."""
     logging.disable(logging.WARNING)  # of Ray, about its own
     rows: list[tuple[float, dict[str, Any]]] = []  # by the worker's clock: rows arrive in heaps
-    looked: list[float] = []
+    job = EmbedJob((corpus,), out, model=model)
+    begun = time.time()
+    survey_of(job)  # by itself: a run looks at the text when Ray is there
+    survey_s = time.time() - begun
     begun = time.time()
     run_on_cluster(
-        EmbedJob((corpus,), out, model=model),
+        job,
         Cluster(workers=WORKERS, threads=1),
-        begin=lambda n_tokens, n_shards: looked.append(time.time()),
         advance=lambda row: rows.append((row["begun"] + row["seconds"], row)),
     )
     ended = time.time()
@@ -221,8 +224,8 @@ def on_cluster(corpus: str, out: str, model: str | None) -> ClusterRun:
         steady([[(at, row["tokens"]) for at, row in done] for done in of_worker.values()]),
         n_pieces=len(rows),
         n_tokens=sum(row["tokens"] for _, row in rows),
-        survey_s=looked[0] - begun,
-        begin_s=first_at - first["seconds"] - looked[0],
+        survey_s=survey_s,
+        begin_s=first_at - first["seconds"] - begun - survey_s,
         busy_s=sum(row["seconds"] for _, row in rows),
         between_s=between,
         n_between=n_between,
