@@ -66,9 +66,9 @@ def in_child(work: Callable[[], Result], files: Sequence[Place], error: type[Elm
             raise value from (None if isinstance(value, ElmoError) else _InChildError(trace))
         why = f"asks for more memory than {FACTOR} times its bytes and {FLOOR >> 20} MiB"
     elif answer is None:
-        why = f"HDF5 has not come back from it for {STUCK_S:.0f} s"
+        why = f"its reader has not come back for {STUCK_S:.0f} s"
     else:
-        why = f"HDF5 crashed on it ({_signal(status)})"
+        why = f"its reader crashed ({_signal(status)})"
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     raise error(f"{os.fspath(files[0])}{more}: {why}", _HINT)
 

@@ -367,7 +367,7 @@ def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None
     """With --no-check nothing has looked at its arrays before; it would take the command along."""
     monkeypatch.setattr(sample, "open_embeddings", lambda _: os.kill(os.getpid(), signal.SIGSEGV))
     embedded("allennlp")
-    what = "a.hdf5: HDF5 crashed on it (SIGSEGV)"
+    what = "a.hdf5: its reader crashed (SIGSEGV)"
     refused(elmo("inspect", "a.hdf5", "--no-check", "--sample", "2"), 1, what, "get it anew")
 
 
