@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import InputError, OutputError, UsageError
+from elmo_cli.lock import open_locked
 from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.naming import Facts
@@ -130,7 +131,8 @@ def discard(writer: EmbeddingsWriter, out: str | os.PathLike[str]) -> None:
 def cleared_on_crash(out: str | os.PathLike[str]) -> Iterator[None]:
     """Leave nothing of an output whose writer ran in a child process and died with it.
 
-    An unfinished file that was there before is another run's, and stays.
+    An unfinished file that was there before, or that another process is writing, is another run's,
+    and stays.
     """
     part = part_path(real_path(os.fspath(out)))
     was_there = part.exists()
@@ -143,9 +145,20 @@ def cleared_on_crash(out: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _remove(part: Path) -> None:
-    # First, since a part that a kill left without its journal would pass for a user's own file.
-    part.unlink(missing_ok=True)
-    remove_side_files(part)
+    """Remove an unfinished file and what lies beside it, unless another process writes it."""
+    if not part.exists():
+        remove_side_files(part)
+        return
+    try:
+        descriptor = open_locked(part, OutputError(f"{part}: another process is writing"))
+    except OutputError:
+        return
+    try:
+        # First, since a part that a kill left without its journal would pass for a user's own file.
+        part.unlink(missing_ok=True)
+        remove_side_files(part)
+    finally:
+        os.close(descriptor)
 
 
 class Copy:

@@ -22,7 +22,7 @@ from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
-from elmo_cli.store.stream import discard
+from elmo_cli.store.stream import cleared_on_crash, discard
 from elmo_cli.store.writer import EmbeddingsWriter
 
 
@@ -220,6 +220,23 @@ def test_two_writers_of_one_file(tmp_path: Path) -> None:
         write(writer, sentences(2), block=1)
         writer.finish({})
     assert facts_of(out)["sentences"] == 2
+
+
+def test_a_writer_that_was_refused_leaves_what_the_other_one_writes(tmp_path: Path) -> None:
+    """Begun together, two of `elmo merge` see no OUT.part; the second would remove the first's."""
+    out = tmp_path / "out.hdf5"
+    with pytest.raises(OutputError, match="another process"), cleared_on_crash(out):
+        first = EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
+        write(first, sentences(2), block=1)
+        EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
+    with first:
+        write(first, sentences(4), block=1)
+        first.finish({})
+    assert facts_of(out)["sentences"] == 4
+    with pytest.raises(ZeroDivisionError), cleared_on_crash(tmp_path / "b.hdf5"):
+        unfinished(tmp_path / "b.hdf5")
+        1 / 0  # noqa: B018
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_progress_comes_back(tmp_path: Path) -> None:
