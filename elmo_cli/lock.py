@@ -31,9 +31,18 @@ def open_locked(path: Path, refusal: OutputError) -> int:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, refusal: OutputError) -> None:
+def share_lock(descriptor: int, refusal: OutputError) -> None:
+    """Let others read a file of `open_locked`, while still none may write to it.
+
+    Args:
+        refusal: raised where another process has taken the lock in between.
+    """
+    _lock(descriptor, refusal, fcntl.LOCK_SH)
+
+
+def _lock(descriptor: int, refusal: OutputError, kind: int = fcntl.LOCK_EX) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         raise refusal from None
     except OSError as error:

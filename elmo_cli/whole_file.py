@@ -36,7 +36,7 @@ def whole_file(
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        is_named = _name(part, path, overwrite=overwrite)
+        is_named = give_name(part, path, overwrite=overwrite)
     except BaseException:
         with suppress(OSError):
             os.unlink(part)
@@ -48,18 +48,26 @@ def whole_file(
         )
 
 
-def _name(part: str, path: str | os.PathLike[str], *, overwrite: bool) -> bool:
-    """Rename the whole file; False where another is there that is not to be replaced."""
+def give_name(
+    part: str | os.PathLike[str], path: str | os.PathLike[str], *, overwrite: bool
+) -> bool:
+    """Rename the whole file PART; False where another is at PATH that is not to be replaced.
+
+    A kill may leave it both names; then the next call takes the first one away.
+    """
     if not overwrite:
         try:
             os.link(part, path)  # unlike a renaming, it never replaces a file
         except FileExistsError:
-            return False
+            if not os.path.samefile(part, path):
+                return False
         except OSError:  # a file system without hard links
             if os.path.lexists(path):
                 return False
-        else:
+            overwrite = True
+    if overwrite:
+        os.replace(part, path)
+    else:
+        with suppress(FileNotFoundError):
             os.unlink(part)
-            return True
-    os.replace(part, path)
     return True

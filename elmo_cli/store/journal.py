@@ -49,6 +49,7 @@ class Journal:
         duplicates: sentences left out because an equal one was there.
         size: bytes of the part file that are committed.
         finished: the part file is whole and only its new name is missing.
+        overwrite: it may take the place of a file that is at OUT by then.
     """
 
     settings: dict[str, Any]
@@ -56,6 +57,7 @@ class Journal:
     duplicates: int = 0
     size: int = 0
     finished: bool = False
+    overwrite: bool = False
 
     @property
     def sentences(self) -> int:
@@ -178,6 +180,7 @@ def _rendered(journal: Journal) -> bytes:
             "duplicates": journal.duplicates,
             "size": journal.size,
             "finished": journal.finished,
+            "overwrite": journal.overwrite,
         }
     ).encode("ascii")
     return line + b"\ncrc32 %08x\n" % zlib.crc32(line)
@@ -201,6 +204,7 @@ def _parsed(content: bytes) -> Journal:
         duplicates=_count(record, "duplicates"),
         size=_count(record, "size"),
         finished=_typed(record, "finished", bool),
+        overwrite=_typed({"overwrite": False, **record}, "overwrite", bool),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from elmo_cli.child import patience
 from elmo_cli.errors import OutputError
-from elmo_cli.lock import open_locked
+from elmo_cli.lock import open_locked, share_lock
 from elmo_cli.store.journal import (
     Journal,
     check_settings,
@@ -27,13 +27,16 @@ from elmo_cli.store.journal import (
 )
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
 from elmo_cli.store.place import (
+    is_finished,
     may_be_ours,
     output_errors,
     part_path,
     real_path,
+    remove_leftovers,
     remove_side_files,
     side_files,
 )
+from elmo_cli.whole_file import give_name
 
 FSYNC_INTERVAL_S = 30.0
 
@@ -52,30 +55,30 @@ class Part:
             OutputError: the place can't be written to, or another process is writing.
         """
         self.name = f"{out}.part"
+        self._out_name = out
         self._journal: Journal | None = None
         self._out = real_path(out)
         self._path = part_path(self._out)
         self._undo_path = Path(f"{self._path}.undo")
         self._synced_s = time.monotonic()
+        self._refusal = OutputError(
+            f"{self.name}: another process is writing", "wait for it, or choose another `-o`"
+        )
         with output_errors(self.name):
-            self._descriptor = open_locked(
-                self._path,
-                OutputError(
-                    f"{self.name}: another process is writing",
-                    "wait for it, or choose another `-o`",
-                ),
-            )
+            if is_finished(out):
+                remove_leftovers(out)  # or what is written to OUT.part would be written to OUT
+            self._descriptor = open_locked(self._path, self._refusal)
 
-    def begin(self, journal: Journal, *, overwrite: bool = False) -> None:
+    def begin(self, journal: Journal) -> None:
         """Begin with the first record.
 
         Args:
-            journal: that record.
-            overwrite: throw away what another run committed.
+            journal: that record; if it may overwrite, what another run committed is thrown away.
         Raises:
             OutputError: sentences are committed and not to be overwritten, or it is somebody
                 else's.
         """
+        overwrite = journal.overwrite
         there = None if overwrite else self._read_journal()
         if there is not None and (there.sentences or there.finished):
             raise OutputError(
@@ -132,12 +135,21 @@ class Part:
             self._write_journal(journal, durable=durable)
 
     def publish(self, journal: Journal) -> None:
-        """Give the whole file its name; `journal` says that it is finished."""
+        """Give the whole file its name; `journal` says that it is finished.
+
+        Raises:
+            OutputError: a file is there meanwhile that is not to be overwritten; the part stays.
+        """
         with output_errors(self.name):
             self._write_journal(journal, durable=True)
             # Before the renaming: a log that outlived it could be taken for the next run's.
             self._undo_path.unlink(missing_ok=True)
-            os.replace(self._path, self._out)
+            share_lock(self._descriptor, self._refusal)  # HDF5 reads no file that is locked
+            if not give_name(self._path, self._out, overwrite=journal.overwrite):
+                raise OutputError(
+                    f"{self._out_name}: another process has made it meanwhile",
+                    f"what this run wrote is whole, and kept as {self.name}: rename it",
+                )
             _sync_folder(self._out.parent)
             remove_side_files(self._path)
         self.close()

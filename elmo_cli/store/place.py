@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from elmo_cli.errors import OutputError
@@ -21,13 +21,23 @@ _NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
 def is_finished(out: str) -> bool:
     """Whether OUT is there and no part file that is to replace it."""
     real = real_path(out)
-    return real.exists() and not part_path(real).exists()
+    return real.exists() and (not part_path(real).exists() or _has_both_names(real))
 
 
 def remove_leftovers(out: str) -> None:
-    """Remove what a run leaves when it is killed after it renamed its file."""
+    """Remove what a run leaves when it is killed after its file got its name."""
+    real = real_path(out)
     with output_errors(out):
-        remove_side_files(part_path(real_path(out)))
+        if _has_both_names(real):
+            part_path(real).unlink(missing_ok=True)
+        remove_side_files(part_path(real))
+
+
+def _has_both_names(real: Path) -> bool:
+    """Whether a run was killed when its file was OUT already, and OUT.part as well."""
+    with suppress(FileNotFoundError):
+        return real.samefile(part_path(real))
+    return False
 
 
 def real_path(out: str) -> Path:

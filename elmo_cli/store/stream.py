@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import InputError, OutputError, UsageError
+from elmo_cli.errors import InputError, OutputError, ResumeError, UsageError
 from elmo_cli.lock import open_locked
 from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
+from elmo_cli.store.journal import read_journal
 from elmo_cli.store.naming import Facts
 from elmo_cli.store.place import part_path, real_path, remove_side_files
 from elmo_cli.store.reader import Embeddings
@@ -145,7 +146,12 @@ def cleared_on_crash(out: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _remove(part: Path) -> None:
-    """Remove an unfinished file and what lies beside it, unless another process writes it."""
+    """Remove an unfinished file and what lies beside it, unless another process writes it.
+
+    One that is whole, and only could not have its name, stays as well.
+    """
+    if _is_whole(part):
+        return
     if not part.exists():
         remove_side_files(part)
         return
@@ -159,6 +165,13 @@ def _remove(part: Path) -> None:
         remove_side_files(part)
     finally:
         os.close(descriptor)
+
+
+def _is_whole(part: Path) -> bool:
+    with suppress(ResumeError, OSError):
+        journal = read_journal(part)
+        return journal is not None and journal.finished and part.exists()
+    return False
 
 
 class Copy:

@@ -103,7 +103,8 @@ class EmbeddingsWriter:
             keys: `number`, or `sentence` with allennlp.
             forget_sentences: leave out allennlp's `sentence_to_index`.
             dtype: of the stored values: `float32`, `float16`, or with `flat` `int8`.
-            overwrite: replace OUT, and throw away an unfinished OUT.part.
+            overwrite: replace OUT, also one that appears later, and throw away an unfinished
+                OUT.part.
             first_sentence: the key with which the input of this file begins.
         Raises:
             UsageError: settings that contradict each other.
@@ -123,7 +124,8 @@ class EmbeddingsWriter:
             check_free(out)
         writer = cls(out, settings)
         with writer._opening() as part:
-            part.begin(writer._journal, overwrite=overwrite)
+            writer._journal = Journal(settings, overwrite=overwrite)
+            part.begin(writer._journal)
         return writer
 
     @classmethod
@@ -225,7 +227,7 @@ class EmbeddingsWriter:
         Args:
             attributes: facts beside the settings: versions, sources, ….
         Raises:
-            OutputError: no space left.
+            OutputError: no space left; OUT has been made meanwhile, and is not to be overwritten.
         """
         counts = self._counts
         facts = all_facts(
@@ -362,4 +364,4 @@ class EmbeddingsWriter:
         counts = self._counts
         blocks = self._journal.blocks + 1
         progress = Progress(counts.sentences, counts.tokens, blocks, text_sha256, state)
-        return Journal(self._settings, progress, counts.duplicates, size)
+        return replace(self._journal, progress=progress, duplicates=counts.duplicates, size=size)

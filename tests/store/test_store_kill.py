@@ -23,7 +23,7 @@ from elmo_cli.store.journal import read_journal
 from elmo_cli.store.writer import EmbeddingsWriter
 
 # Whatever the write side asks of the system that changes something, in the order of its calls.
-CALLS = ("open", "pwritev", "write", "ftruncate", "replace", "unlink", "fsync")
+CALLS = ("open", "pwritev", "write", "ftruncate", "link", "replace", "unlink", "fsync")
 
 
 class Death(BaseException):

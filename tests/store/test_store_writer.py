@@ -19,10 +19,11 @@ from hypothesis import strategies as some
 from writer_runs import HEADER, array, run, sentences, write
 
 from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.lock import open_locked
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
-from elmo_cli.store.stream import cleared_on_crash, discard
+from elmo_cli.store.stream import cleared_on_crash, discard, discarded_on_error
 from elmo_cli.store.writer import EmbeddingsWriter
 
 
@@ -185,6 +186,72 @@ def test_overwrite_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path)
     assert out.read_text() == "precious"
     run(out, layout="bilm", resume=True)
     assert facts_of(out)["sentences"] == 5
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    """Nobody asked to overwrite it, and what the run wrote took hours: both stay."""
+    out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
+    for resume in (False, True):
+        with pytest.raises(OutputError) as caught, cleared_on_crash(out):
+            make = EmbeddingsWriter.resume if resume else EmbeddingsWriter.create
+            with (
+                make(out, layout="bilm", header=HEADER) as writer,
+                discarded_on_error(writer, out),
+            ):
+                write(writer, sentences(2), block=1)
+                out.write_text("precious")
+                writer.finish({})
+        assert str(caught.value) == f"{out}: another process has made it meanwhile"
+        assert caught.value.hint == f"what this run wrote is whole, and kept as {part}: rename it"
+        assert out.read_text() == "precious"
+    kept = part.rename(tmp_path / "kept.hdf5")
+    assert facts_of(kept)["sentences"] == 2
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["new", "resumed"])
+def test_overwrite_replaces_also_what_appears_meanwhile(tmp_path: Path, begun: bool) -> None:
+    """`--resume` of a run that was to overwrite has to know that it may."""
+    out = tmp_path / "out.hdf5"
+    if begun:
+        unfinished(out, overwrite=True)
+        out.write_text("replaced")
+        run(out, layout="bilm", resume=True)
+    else:
+        with EmbeddingsWriter.create(out, layout="bilm", header=HEADER, overwrite=True) as writer:
+            write(writer, sentences(5), block=2)
+            out.write_text("replaced")
+            writer.finish({})
+    assert facts_of(out)["sentences"] == 5
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_kill_between_two_names_leaves_a_finished_file(tmp_path: Path) -> None:
+    """OUT.part is then OUT itself: a new run that empties the one would empty the other."""
+    out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
+    run(out, layout="bilm")
+    os.link(out, part)
+    unfinished(out, overwrite=True)
+    assert facts_of(out)["sentences"] == 5
+    part.unlink()
+    os.link(out, part)
+    run(out, layout="bilm", resume=True)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_finished_file_can_be_read_as_soon_as_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk takes seconds over its folder, in which HDF5 would find the file locked."""
+    out, read = tmp_path / "out.hdf5", []
+
+    def look(folder: Path) -> None:
+        read.append(facts_of(out)["sentences"])
+        with pytest.raises(OutputError, match="another process is writing"):
+            open_locked(out, OutputError("another process is writing"))
+
+    monkeypatch.setattr("elmo_cli.store.part._sync_folder", look)
+    run(out, layout="bilm")
+    assert read == [5]
 
 
 def test_an_unfinished_part_is_not_thrown_away(tmp_path: Path) -> None:
