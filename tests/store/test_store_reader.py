@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import mmap
 import multiprocessing
 import pickle
 import subprocess
@@ -383,6 +384,22 @@ def test_mapped_rows_are_the_rows_that_hdf5_reads(tmp_path: Path, dtype: str) ->
         with h5py.File(path) as file:
             np.testing.assert_array_equal(everything, file["vectors"][()])
             assert file["vectors"].id.get_num_chunks() >= 3
+
+
+def test_the_places_of_all_chunks_are_asked_for_once(tmp_path: Path) -> None:
+    """HDF5 walks to a chunk over all before it: asked for each, a file takes quadratic time."""
+    values = random(100, DIM)
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file.create_dataset("vectors", data=values, chunks=(3, DIM))
+    with open(tmp_path / "a.hdf5", "rb") as opened:
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    with h5py.File(tmp_path / "a.hdf5") as file:
+        old = MappedRows(file["vectors"], mapped)
+        old.__dict__["_knows_all_offsets"] = False  # as with an HDF5 that can't tell them at once
+        np.testing.assert_array_equal(old.read(1, 100), values[1:])
+        rows = MappedRows(file["vectors"], mapped)
+        rows.read(50, 51)
+    np.testing.assert_array_equal(rows.read(0, 100), values)  # the file is closed
 
 
 def test_a_filtered_or_unwritten_array_is_read_through_hdf5(tmp_path: Path) -> None:
