@@ -9,6 +9,8 @@ from pathlib import Path
 
 from elmo_cli.errors import OutputError
 
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system that has none
+
 
 def open_locked(path: Path, refusal: OutputError) -> int:
     """A descriptor of `path` that holds its lock until it is closed; the file is made if need be.
@@ -46,7 +48,7 @@ def _lock(descriptor: int, refusal: OutputError, kind: int = fcntl.LOCK_EX) -> N
     except BlockingIOError:
         raise refusal from None
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+        if error.errno not in NO_LOCKS:
             raise
         # A file system without locks: there the user must see to it.
 

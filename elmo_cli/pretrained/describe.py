@@ -90,6 +90,8 @@ def _dim(folder: Path | None, model: Model) -> int | None:
 def _count_parameters(folder: Path) -> int | None:
     import h5py
 
+    from elmo_cli.hdf5 import open_hdf5_file
+
     sizes: list[int] = []
 
     def add(name: str, item: object) -> None:
@@ -97,7 +99,7 @@ def _count_parameters(folder: Path) -> int | None:
             sizes.append(item.size)
 
     try:
-        with h5py.File(folder / WEIGHTS_FILE, "r") as file:
+        with open_hdf5_file(folder / WEIGHTS_FILE) as file:
             file.visititems(add)
     except (OSError, RuntimeError):
         return None

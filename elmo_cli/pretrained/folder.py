@@ -147,13 +147,12 @@ def _weights_by_content(folder: Path) -> list[Path]:
 
 
 def _holds_bilm(path: Path) -> bool:
-    import h5py
-
+    from elmo_cli.hdf5 import open_hdf5_file
     from elmo_cli.weightfile.untrusted import try_in_child
 
     try_in_child([path])
     try:
-        with h5py.File(path, "r") as file:
+        with open_hdf5_file(path) as file:
             return "char_embed" in file
     except (OSError, RuntimeError):
         return False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import IO, Any
 
-import h5py
-
-from elmo_cli.errors import ResumeError
+from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.hdf5 import open_hdf5_file
 from elmo_cli.store.attributes import read_attributes
 
 
@@ -17,11 +17,17 @@ def finished_facts(out: str, opened: IO[bytes] | None = None) -> dict[str, Any]:
         opened: OUT itself, where it is no file of this machine.
     Raises:
         ResumeError: OUT is not a finished embeddings file.
+        OutputError: the system can't read it, so that nobody knows what it is.
     """
     try:
-        with h5py.File(opened or out, "r") as file:
+        with open_hdf5_file(opened or out) as file:
             facts = read_attributes(file)
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OutputError(
+                f"{out}: exists, and can't be read ({os.strerror(error.errno)})",
+                "see to the disk and to who may read the file, then do the same again",
+            ) from None
         facts = {}
     counts = (facts.get("sentences"), facts.get("tokens"), facts.get("duplicates", 0))
     if facts.get("complete") is not True or not all(isinstance(count, int) for count in counts):

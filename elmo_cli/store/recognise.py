@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.hdf5 import open_hdf5_file
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
 
 _SAMPLE = 48
@@ -41,7 +42,7 @@ def open_hdf5(path: Path) -> h5py.File:
         EmbeddingsFileError: it is missing, a folder, empty, cut off, or no HDF5 file; says which.
     """
     try:
-        return h5py.File(path, "r")
+        return open_hdf5_file(path)
     except FileNotFoundError:
         raise _missing(path) from None
     except IsADirectoryError:
@@ -74,6 +75,9 @@ def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
         return EmbeddingsFileError(f"{path}: can't be read: {reason.strerror}", "check the file")
     if "unable to lock file" in str(error):
         return EmbeddingsFileError(f"{path}: locked, another program writes it", "wait for its end")
+    if error.errno is not None:
+        why = os.strerror(error.errno)
+        return EmbeddingsFileError(f"{path}: can't be read: {why}", "check the disk")
     if not size:
         return EmbeddingsFileError(f"{path}: an empty file (0 bytes)", _MADE_BY)
     stored = re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", str(error))

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from elmo_cli.child import FACTOR, FLOOR
 from elmo_cli.errors import ElmoError, WeightFileError
+from elmo_cli.hdf5 import open_hdf5_file
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.weightfile.table import Row, lstm_path, rows
@@ -84,7 +85,7 @@ def open_weights(path: str | Path) -> Iterator[h5py.File]:
             f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
         )
     try:
-        with h5py.File(path, "r") as file:
+        with open_hdf5_file(path) as file:
             yield file
     except ElmoError:
         raise

@@ -10,6 +10,7 @@ import h5py
 
 from elmo_cli.child import Place, in_child
 from elmo_cli.errors import WeightFileError
+from elmo_cli.hdf5 import open_hdf5_file
 
 _PIECE_BYTES = 1 << 24
 
@@ -32,7 +33,7 @@ def try_in_child(paths: Sequence[Place | None]) -> None:
 
 def _try(path: Place) -> None:
     """Open a file and all that is in it; what is merely wrong with it, its reader says better."""
-    with suppress(Exception), h5py.File(path, "r") as file:
+    with suppress(Exception), open_hdf5_file(path) as file:
         names: list[str] = []
         with suppress(Exception):
             file.visit(names.append)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,13 @@ from writer_runs import HEADER, array, run, sentences, write
 from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.lock import open_locked
 from elmo_cli.store.attributes import read_attributes, write_attributes
+from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
+from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.stream import cleared_on_crash, discard, discarded_on_error
 from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.weightfile.read import read_bilm
 
 
 def facts_of(path: Path) -> dict[str, Any]:
@@ -191,16 +197,20 @@ def test_overwrite_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path)
 def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     """Nobody asked to overwrite it, and what the run wrote took hours: both stay."""
     out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
-    for resume in (False, True):
-        with pytest.raises(OutputError) as caught, cleared_on_crash(out):
-            make = EmbeddingsWriter.resume if resume else EmbeddingsWriter.create
-            with (
-                make(out, layout="bilm", header=HEADER) as writer,
-                discarded_on_error(writer, out),
-            ):
-                write(writer, sentences(2), block=1)
-                out.write_text("precious")
-                writer.finish({})
+
+    def work(make: Callable[..., EmbeddingsWriter]) -> None:
+        with (
+            cleared_on_crash(out),
+            make(out, layout="bilm", header=HEADER) as writer,
+            discarded_on_error(writer, out),
+        ):
+            write(writer, sentences(2), block=1)
+            out.write_text("precious")
+            writer.finish({})
+
+    for make in (EmbeddingsWriter.create, EmbeddingsWriter.resume):
+        with pytest.raises(OutputError) as caught:
+            work(make)
         assert str(caught.value) == f"{out}: another process has made it meanwhile"
         assert caught.value.hint == f"what this run wrote is whole, and kept as {part}: rename it"
         assert out.read_text() == "precious"
@@ -292,18 +302,36 @@ def test_two_writers_of_one_file(tmp_path: Path) -> None:
 def test_a_writer_that_was_refused_leaves_what_the_other_one_writes(tmp_path: Path) -> None:
     """Begun together, two of `elmo merge` see no OUT.part; the second would remove the first's."""
     out = tmp_path / "out.hdf5"
-    with pytest.raises(OutputError, match="another process"), cleared_on_crash(out):
-        first = EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
-        write(first, sentences(2), block=1)
-        EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
-    with first:
+
+    def begin() -> EmbeddingsWriter:
+        return EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
+
+    def begin_together() -> None:
+        with cleared_on_crash(out):
+            begun.append(begin())
+            begun.append(begin())
+
+    begun: list[EmbeddingsWriter] = []
+    with pytest.raises(OutputError, match="another process"):
+        begin_together()
+    with begun[0] as first:
         write(first, sentences(4), block=1)
         first.finish({})
     assert facts_of(out)["sentences"] == 4
-    with pytest.raises(ZeroDivisionError), cleared_on_crash(tmp_path / "b.hdf5"):
-        unfinished(tmp_path / "b.hdf5")
-        1 / 0  # noqa: B018
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
+    """It can't be gone on with, and would be in the way of the next."""
+
+    def crash() -> None:
+        with cleared_on_crash(tmp_path / "out.hdf5"):
+            unfinished(tmp_path / "out.hdf5")
+            raise EOFError
+
+    with pytest.raises(EOFError):
+        crash()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_progress_comes_back(tmp_path: Path) -> None:
@@ -401,6 +429,42 @@ def test_resume_over_a_foreign_file(tmp_path: Path, content: bytes) -> None:
         f"{out}: exists, and is not an embeddings file that a run of elmo finished"
     )
     assert out.read_bytes() == content
+
+
+def test_a_passing_error_of_the_disk_is_no_reason_to_overwrite() -> None:
+    """A good file on a disk that fails for a moment would be replaced, as the hint said."""
+    unreadable = "/proc/self/mem"  # gives an input/output error from its beginning on
+    if not os.path.exists(unreadable):
+        pytest.skip(f"no {unreadable} here")
+    with pytest.raises(OutputError) as caught:
+        finished_facts(unreadable)
+    assert str(caught.value) == f"{unreadable}: exists, and can't be read (Input/output error)"
+    assert "--overwrite" not in caught.value.hint
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks(
+    code: int, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written there could not be read: HDF5 says that another program holds its lock."""
+    out = tmp_path / "out.hdf5"
+
+    class File(h5py.File):  # type: ignore[misc]
+        def __init__(self, name: Any, *args: Any, **options: Any) -> None:
+            if isinstance(name, (str, Path)) and options.get("locking") is not False:
+                raise OSError(code, f"[Errno {code}] unable to lock file")
+            super().__init__(name, *args, **options)
+
+    def no_lock(*_: object) -> None:
+        raise OSError(code, "no locks here")
+
+    monkeypatch.setattr(h5py, "File", File)
+    monkeypatch.setattr(fcntl, "flock", no_lock)
+    assert run(out, layout="bilm").finished
+    assert run(out, layout="bilm", resume=True).finished
+    with open_embeddings(out) as embeddings, open_embeddings(out) as again:
+        assert len(embeddings) == len(again) == 5
+    assert read_bilm(tiny / "options.json", tiny / "weights.hdf5").options.n_layers == 2
 
 
 def test_resume_of_nothing_begins(tmp_path: Path) -> None:
