@@ -34,6 +34,7 @@ from elmo_cli.text.sentence import Sentence
 
 _NUMBERED = ("allennlp", "bilm", "flat")
 _DOCUMENTS = ("e2e-coref", "lsgn", "dygie")
+_COLONS = ("e2e-coref", "lsgn")
 _ANEW = "make it from the text with `elmo embed --layout {}`"
 
 
@@ -148,7 +149,7 @@ class _Conversion:
         )
         with writer, discarded_on_error(writer, out):
             copy = Copy(writer)
-            copy.append_all(str(self.embeddings.path), self._sentences(repeats))
+            copy.append_all(str(self.embeddings.path), self._sentences(repeats, warnings))
             copy.commit()
             writer.finish(self._facts(others, writer.duplicates))
         summary = self._summary(out, writer, writer.has_map)
@@ -225,8 +226,11 @@ class _Conversion:
             "sentence_map": with_map,
         }
 
-    def _sentences(self, repeats: dict[int, str]) -> Iterator[tuple[Sentence, Array]]:
-        """The sentences as the new layout needs them."""
+    def _sentences(
+        self, repeats: dict[int, str], warnings: list[str]
+    ) -> Iterator[tuple[Sentence, Array]]:
+        """The sentences as the new layout needs them; adds to the warnings."""
+        colon_told = self.layout not in ("dygie", "flat") or self.embeddings.layout not in _COLONS
         texts = None if self.layout in KNOWS_TOKENS else map_texts(self.embeddings)
         for position, (facts, array) in enumerate(stream(self.embeddings)):
             if facts.number in repeats:
@@ -234,6 +238,12 @@ class _Conversion:
                 facts = replace(facts, text=line, tokens=tuple(line.split()))
                 facts = replace(facts, tokens=self.embeddings.told(facts, array.shape))
             self._check(facts)
+            if not colon_told and ":" in (facts.document or ""):
+                colon_told = True
+                warnings.append(
+                    f"{self.embeddings.path}: the `:` in document keys like {facts.document} may "
+                    "have been `/`, and is kept"
+                )
             tokens = facts.tokens
             if tokens is None:
                 tokens = blank_tokens(self.embeddings, position, array)
@@ -285,7 +295,10 @@ class _Conversion:
             self._check_offset(where, facts)
 
     def _check_offset(self, where: str, facts: Facts) -> None:
-        if is_ontonotes(facts.sentence(tokens=(), text="")):
+        document = str(facts.document)
+        if self.embeddings.layout in _COLONS:  # where a `:` may have been a `/`
+            document = document.replace(":", "/")
+        if is_ontonotes(replace(facts, document=document).sentence(tokens=(), text="")):
             raise UsageError(
                 f"{where}: lsgn counts the sentences of {facts.document} from the document's first "
                 f"part on, {self.embeddings.layout} doesn't tell where this part begins",

@@ -16,6 +16,7 @@ from elmo_cli.store.layouts.keys import joined_tokens, tokens_of_joined
 from elmo_cli.text.sentence import Sentence
 
 _MOST_DIGITS = 18
+_ONTONOTES = re.compile(r"[^/]+(/[^/]+){3}_[0-9]+")  # bc/cctv/00/cctv_0000_12
 Key = int | str | tuple[str, int] | tuple[str, ...]
 
 
@@ -148,7 +149,10 @@ class TabJoined:
 
 
 class ColonDocuments:
-    """A group a document, `/` in its key turned into `:` (e2e-coref, LSGN)."""
+    """A group a document, `/` in its key turned into `:` (e2e-coref, LSGN).
+
+    A `:` may have been one before; it is turned back where the whole is a key of OntoNotes.
+    """
 
     def paths(self, key: str | tuple[object, ...]) -> Iterator[str]:
         named = document_and_place(key)
@@ -160,7 +164,10 @@ class ColonDocuments:
 
     def facts(self, path: str, number: int) -> Facts:
         document, _, place = path.rpartition("/")
-        return Facts(number, document=document.replace(":", "/"), place=_number(path, place))
+        with_slashes = document.replace(":", "/")
+        if _ONTONOTES.fullmatch(with_slashes):
+            document = with_slashes
+        return Facts(number, document=document, place=_number(path, place))
 
 
 class LsgnDocuments(ColonDocuments):

@@ -67,6 +67,24 @@ def test_flat_knows_enough_for_every_layout(tmp_path: Path, layout: str) -> None
     assert content(tmp_path / "out.hdf5") == content(straight)
 
 
+@pytest.mark.parametrize("source", ["e2e-coref", "lsgn"])
+def test_a_colon_in_a_document_key_stays(tmp_path: Path, source: str) -> None:
+    """PMID:12 would come out as PMID/12, and nobody finds it under that; `/` may be lost, though,
+    and that is told."""
+    path = write(tmp_path / "a.hdf5", documents("x", "PMID:12", "PMID:13"), layout=source)
+    done = convert(path, tmp_path / "b.hdf5", layout="dygie")
+    assert done["warnings"] == [
+        f"{path}: the `:` in document keys like PMID:12 may have been `/`, and is kept"
+    ]
+    with open_embeddings(tmp_path / "b.hdf5") as embeddings:
+        assert "PMID:12_0" in list(embeddings)
+    assert convert(path, tmp_path / "c.hdf5")["warnings"] == []
+    parts = write(tmp_path / "d.hdf5", PARTS, layout="e2e-coref")
+    assert convert(parts, tmp_path / "e.hdf5", layout="dygie")["warnings"] == []
+    with open_embeddings(tmp_path / "e.hdf5") as embeddings:
+        assert "bc/cctv/00/cctv_0000_1_0" in list(embeddings)
+
+
 def test_repeated_lines_get_their_tokens_back(tmp_path: Path) -> None:
     """The map names only the last of equal lines; vectors of the token layer tell the others."""
     path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
