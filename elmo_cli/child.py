@@ -102,7 +102,9 @@ def _listen(from_child: int) -> bytes | None:
     """The last words of a child, empty if it died without; None if it is stuck."""
     answer = b""
     limit: float | None = STUCK_S
-    while select.select([from_child], [], [], limit)[0]:
+    poll = select.poll()  # `select` refuses numbers from 1,024 on, which a busy program has
+    poll.register(from_child, select.POLLIN)
+    while poll.poll(None if limit is None else limit * 1000):
         piece = os.read(from_child, 1 << 16)
         if not piece:
             return answer
@@ -112,18 +114,21 @@ def _listen(from_child: int) -> bytes | None:
 
 
 def _end(pid: int, by: int | None) -> int:
-    """See a child out; how it ended."""
-    if by is not None:
-        os.kill(pid, by)
-    if by == signal.SIGTERM:
-        end = time.monotonic() + _LAST_WORDS_S
-        while time.monotonic() < end:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                return status
-            time.sleep(0.01)
-        os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
+    """See a child out; how it ended, 0 where the calling program has seen to it already."""
+    # That program may ignore SIGCHLD, or wait for children that it does not know.
+    with suppress(ChildProcessError, ProcessLookupError):
+        if by is not None:
+            os.kill(pid, by)
+        if by == signal.SIGTERM:
+            end = time.monotonic() + _LAST_WORDS_S
+            while time.monotonic() < end:
+                done, status = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    return status
+                time.sleep(0.01)
+            os.kill(pid, signal.SIGKILL)
+        return os.waitpid(pid, 0)[1]
+    return 0
 
 
 def _signal(status: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,33 @@ def test_a_crash_is_one_error_that_names_the_files() -> None:
         in_child(crash, ["a.hdf5", "b.hdf5"], EmbeddingsFileError)
     assert raised.value.message == "a.hdf5 and 1 more: its reader crashed (SIGSEGV)"
     assert raised.value.hint
+
+
+def test_a_program_that_sees_to_its_children_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers ignore SIGCHLD, and then nobody tells how a child ended; its answer has come."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert in_child(lambda: 7, [], InputError) == 7
+        with pytest.raises(EmbeddingsFileError, match=r"crashed on it \(no answer\)"):
+            in_child(crash, ["a.hdf5"], EmbeddingsFileError)
+        monkeypatch.setattr(child, "STUCK_S", 0.2)
+        with pytest.raises(EmbeddingsFileError, match="has not come back from it"):
+            in_child(lambda: sum(range(10**13)), ["a.hdf5"], EmbeddingsFileError)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_program_with_many_open_files() -> None:
+    """`select` takes no number from 1,024 on."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= before[1] < 1100:
+        pytest.skip("no more than 1,024 files can be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 1100), before[1]))
+    with open(os.devnull) as null, ExitStack() as opened:
+        for _ in range(1030):
+            opened.callback(os.close, os.dup(null.fileno()))
+        assert in_child(lambda: 7, [], InputError) == 7
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_memory_is_limited_by_the_size_of_the_files(tmp_path: Path) -> None:
