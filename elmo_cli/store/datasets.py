@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.damage import DAMAGED, check_bytes
 from elmo_cli.store.naming import NAMINGS, Facts, Key, in_order, is_number
-from elmo_cli.store.recognise import some_datasets
+from elmo_cli.store.recognise import group_number, some_datasets
 from elmo_cli.store.schema import MAP
 
 Array = NDArray[np.floating[Any]]
@@ -263,17 +263,27 @@ def _damaged(file: str, what: str, error: Exception) -> EmbeddingsFileError:
     )
 
 
-def walk(group: h5py.Group, above: str = "") -> Iterator[str]:
+def walk(group: h5py.Group) -> Iterator[str]:
     """The paths of all datasets below `group` but the sentence map.
 
     In order of creation where the group keeps it, else by name, with numbers at the end of a name
-    as numbers.
+    as numbers. A group that has several names is entered by the first of them.
     """
-    for name in _members(group):
+    entered = {group_number(group)}
+    entering = [("", group, iter(_members(group)))]  # not by recursion, see `some_datasets`
+    while entering:
+        above, group, names = entering[-1]
+        name = next(names, None)
+        if name is None:
+            entering.pop()
+            continue
         path = f"{above}{name}"
         what = kind(group, name)
         if what == h5py.h5o.TYPE_GROUP:
-            yield from walk(group[name], f"{path}/")
+            member = group[name]
+            if (number := group_number(member)) not in entered:
+                entered.add(number)
+                entering.append((f"{path}/", member, iter(_members(member))))
         elif what == h5py.h5o.TYPE_DATASET and path != MAP:
             yield path
 

@@ -163,16 +163,33 @@ def _is_dataset(group: h5py.Group, name: str) -> bool:
 
 
 def some_datasets(group: h5py.Group, limit: int = _SAMPLE) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Path and dataset of up to about `limit` sentences, in no order; reads few names of many."""
-    for name in _some_names(group, limit):
-        if name == MAP:
+    """Path and dataset of up to about `limit` sentences, in no order; reads few names of many.
+
+    A group that has several names, its own members perhaps among them, is entered once.
+    """
+    entered = {group_number(group)}
+    # Not by recursion: a line with a thousand `/` in it nests as many groups.
+    entering = [("", group, iter(_some_names(group, limit)), limit)]
+    while entering:
+        above, group, names, limit = entering[-1]
+        name = next(names, None)
+        if name is None:
+            entering.pop()
             continue
-        member = group.get(name)
+        path = f"{above}{name}"
+        member = None if path == MAP else group.get(name)
         if isinstance(member, h5py.Dataset):
-            yield name, member
-        elif isinstance(member, h5py.Group):
-            for path, dataset in some_datasets(member, max(2, limit // 8)):
-                yield f"{name}/{path}", dataset
+            yield path, member
+        elif isinstance(member, h5py.Group) and (number := group_number(member)) not in entered:
+            entered.add(number)
+            limit = max(2, limit // 8)
+            entering.append((f"{path}/", member, iter(_some_names(member, limit)), limit))
+
+
+def group_number(group: h5py.Group) -> tuple[int, int]:
+    """What tells a group from all others, by whatever name it was opened."""
+    found = h5py.h5o.get_info(group.id)
+    return found.fileno, found.addr
 
 
 def _some_names(group: h5py.Group, limit: int) -> list[str]:

@@ -27,8 +27,11 @@ from reader_files import (
 )
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.datasets import walk
 from elmo_cli.store.reader import Embeddings, open_embeddings
+from elmo_cli.store.recognise import some_datasets
 from elmo_cli.store.rows import MappedRows, PlainRows
+from elmo_cli.store.schema import MAP
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
@@ -516,6 +519,38 @@ def test_cut_off(tmp_path: Path) -> None:
         f"cut off: {len(whole) // 2} bytes of {len(whole)} are there",
         "copy it again, or make it anew",
     )
+
+
+def test_groups_that_lead_round_in_circles(tmp_path: Path) -> None:
+    """Two names for each of 60 groups are 2^60 ways; a group within itself has no end."""
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        group = file
+        for _ in range(60):
+            group["b"] = group.create_group("a")
+            group = group["a"]
+        group["a"] = file["a"]
+        file["c"] = h5py.SoftLink("/")
+        group["x_0"] = random(2, DIM, 3)
+    with open_embeddings(tmp_path / "a.hdf5") as embeddings:
+        assert list(embeddings) == ["a/" * 60 + "x_0"]
+        assert embeddings.dim == DIM
+
+
+def test_a_line_with_a_thousand_slashes(tmp_path: Path) -> None:
+    """Each nests a group, and Python goes no thousand calls deep."""
+    line = "/".join(["a"] * 1500)
+    options = {"layout": "allennlp", "keys": "sentence"}
+    path = write(tmp_path / "a.hdf5", [Sentence((line,), 0, line)], **options)
+    with open_embeddings(path) as embeddings:
+        assert list(embeddings) == [line]
+        assert embeddings[line].shape == (3, 1, DIM)
+
+
+def test_only_the_map_of_the_root_is_no_sentence(tmp_path: Path) -> None:
+    """A document may be called so; what samples and what lists sentences have to agree."""
+    path = foreign(tmp_path / "a.hdf5", {f"d/{MAP}": random(2, DIM, 3)})
+    with h5py.File(path) as file:
+        assert [path for path, _ in some_datasets(file)] == list(walk(file)) == [f"d/{MAP}"]
 
 
 def test_another_program_is_writing(tmp_path: Path) -> None:
