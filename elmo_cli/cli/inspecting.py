@@ -60,7 +60,8 @@ def inspect_command(settings: dict[str, Any]) -> None:
         _print(path, facts, lines, checked=not settings["no_check"])
     if problems:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        raise EmbeddingsFileError(f"{path}: {problems[0]}{more}", _mend(facts))
+        first = problems[0].removeprefix(f"{path}: ")
+        raise EmbeddingsFileError(f"{path}: {first}{more}", _mend(facts))
 
 
 def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict[str, Any]:
@@ -141,7 +142,7 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
     rows = {
         "layout": facts["layout"],
         "sentences": f"{facts['sentences']:,}",
-        "tokens": "not counted" if facts["tokens"] is None else f"{facts['tokens']:,}",
+        "tokens": "not counted" if facts["tokens"] is None else _counted(facts["tokens"]),
         "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
         "dim": str(facts["dim"]),
         "values": f"{facts['dtype']}, {gib(facts['bytes'])}",
@@ -150,12 +151,22 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
     for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
         if attributes.get(name) not in (None, "none"):
             rows[name] = str(attributes[name])
-    sources = facts.get("sources") or []
-    if sources:
-        rows["text"] = ", ".join(
-            f"{name} from sentence {first}" for name, first in sources[:_SHOWN]
-        )
+    if facts.get("sources"):
+        rows["text"] = _sources(facts["sources"])
     return rows
+
+
+def _counted(value: object) -> str:
+    """A count as people write it; a file of another program may hold anything in its place."""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _sources(sources: Any) -> str:
+    """The texts of a file and where each begins, or what another program holds in their place."""
+    pairs = sources if isinstance(sources, list) else []
+    if not pairs or not all(isinstance(one, list) and len(one) == 2 for one in pairs):
+        return str(sources)
+    return ", ".join(f"{name} from sentence {first}" for name, first in pairs[:_SHOWN])
 
 
 def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:

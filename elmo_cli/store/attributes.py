@@ -39,9 +39,11 @@ def read_attributes(file: h5py.File) -> dict[str, Any]:
 
 
 def _joined(pieces: dict[int, Any]) -> Any:
-    if len(pieces) == 1:
-        return pieces[min(pieces)]
-    return "".join(pieces[number] for number in sorted(pieces))
+    """The whole of what was cut; a foreign file may count something else so, and gets a list."""
+    found = [pieces[number] for number in sorted(pieces)]
+    if len(found) == 1:
+        return found[0]
+    return "".join(found) if all(isinstance(piece, str) for piece in found) else found
 
 
 def _encoded(value: object) -> object:
@@ -59,7 +61,7 @@ def _decoded(value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:  # a foreign file's own string
+    except (ValueError, RecursionError):  # a foreign file's own string
         return value
 
 
@@ -80,9 +82,13 @@ def _pieces(name: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def _plain(value: Any) -> Any:
-    """A Python value for what h5py reads."""
+    """A Python value for what h5py reads, of the types that JSON and `pickle` know."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, np.ndarray):
-        return [_plain(element) for element in value.tolist()]
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(element) for element in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return None if isinstance(value, h5py.Empty) else str(value)

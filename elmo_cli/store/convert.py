@@ -12,6 +12,7 @@ import numpy as np
 
 from elmo_cli.errors import UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
+from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.int8 import INT8
 from elmo_cli.store.layouts.keys import is_ontonotes
@@ -129,7 +130,8 @@ class _Conversion:
         """Write the new file; see `convert`."""
         warnings = self._warnings()
         needs_tokens = self.layout in KNOWS_TOKENS and not self.embeddings.is_pooled
-        repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
+        with damage_as_error(self.embeddings.path, keys_of_file=True):
+            repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
         header, others = run_facts(self.embeddings.attributes)
         if self.layers is not None:
             header["layers"] = self.layers
@@ -210,7 +212,7 @@ class _Conversion:
         """The facts that are no settings; manylangs tells how many equal sentences it left out."""
         if self.layout != "manylangs":
             return others
-        before = int(self.embeddings.attributes.get("duplicates", 0))
+        before = self.embeddings.count("duplicates")
         return {**others, "duplicates": before + left_out}
 
     def _summary(

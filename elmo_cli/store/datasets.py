@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.damage import DAMAGED, check_bytes
-from elmo_cli.store.naming import NAMINGS, Facts, Key, in_order, is_number
+from elmo_cli.store.naming import MOST_DIGITS, NAMINGS, Facts, Key, in_order, is_number
 from elmo_cli.store.recognise import group_number, some_datasets
 from elmo_cli.store.schema import MAP
 
@@ -38,16 +38,42 @@ class _Datasets(ABC):
 
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape that `array` gives, without reading values."""
-        return self._shape(self._file[self.path(key)])
+        return self._shape(self._dataset(key))
 
     def stored_shape(self, key: Key) -> tuple[int, ...]:
         """The shape in the file, with its order of axes."""
-        return tuple(self._file[self.path(key)].shape)
+        return tuple(self._dataset(key).shape)
 
     def example(self) -> Form | None:
         """Shape and type of the array of some sentence, without a look at all names."""
-        dataset = next((dataset for _, dataset in some_datasets(self._file, 2)), None)
-        return None if dataset is None else (self._shape(dataset), dataset.dtype)
+        path, dataset = next(some_datasets(self._file, 2), ("", None))
+        if dataset is None:
+            return None
+        self._check(f"dataset {path!r}", dataset)
+        return self._shape(dataset), dataset.dtype
+
+    def _dataset(self, key: Key) -> h5py.Dataset:
+        """The dataset of a sentence.
+
+        Raises:
+            KeyError: no such sentence.
+            EmbeddingsFileError: it can't be opened, or holds no embeddings.
+        """
+        path = self.path(key)
+        try:
+            dataset = self._file[path]
+        except (OSError, RuntimeError, KeyError) as error:
+            raise _damaged(self._name, f"sentence {key!r}", error) from None
+        self._check(f"sentence {key!r}", dataset)
+        return dataset
+
+    def _check(self, what: str, dataset: h5py.Dataset) -> None:
+        """Refuse what is no array of embeddings, whatever the file says of itself."""
+        if dataset.dtype.kind != "f" or not 1 <= len(dataset.shape or ()) <= 3:
+            held = f"{dataset.dtype} in shape {dataset.shape}"
+            raise EmbeddingsFileError(
+                f"{self._name}: {what} holds {held}, not floats in 1 to 3 axes", DAMAGED
+            )
 
     def _shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
         shape = tuple(dataset.shape)
@@ -57,12 +83,11 @@ class _Datasets(ABC):
 
     def array(self, key: Key) -> Array:
         """A sentence's array: (layer, token, dim), or (token, dim) where it has one layer."""
-        path = self.path(key)
+        dataset = self._dataset(key)
+        check_bytes(self._file, f"sentence {key!r}", dataset.nbytes)
         try:
-            dataset = self._file[path]
-            check_bytes(self._file, f"sentence {key!r}", dataset.nbytes)
             values: Array = dataset[()]
-        except (OSError, RuntimeError, KeyError) as error:
+        except (OSError, RuntimeError) as error:
             raise _damaged(self._name, f"sentence {key!r}", error) from None
         if self._layout not in _LAYERS_LAST:
             return values
@@ -228,10 +253,19 @@ def _is_number(name: object) -> bool:
 
 
 def numbers(group: h5py.Group) -> list[int]:
-    """All names of a group that are numbers, sorted."""
+    """All names of a group that are numbers, sorted.
+
+    Raises:
+        EmbeddingsFileError: one is too great for any sentence.
+    """
     names: list[bytes] = []
     group.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
-    return sorted(int(name) for name in names if name.isdigit())
+    digits = [name for name in names if name.isdigit()]
+    longest = max(digits, key=len, default=b"0")
+    if len(longest) > MOST_DIGITS:
+        what = f"a name of {len(longest)} digits is no number of a sentence"
+        raise EmbeddingsFileError(f"{group.file.filename}: {what}", DAMAGED)
+    return sorted(map(int, digits))
 
 
 def kind(group: h5py.Group, path: str) -> int | None:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.damage import DAMAGED
 from elmo_cli.store.datasets import Array, Form
 from elmo_cli.store.int8 import INT8, restored
 from elmo_cli.store.naming import Facts, Key, document_and_place, is_number
 from elmo_cli.store.rows import PlainRows, rows_of
 
-_DAMAGED = "the file is damaged: copy it again, or make it anew with `elmo embed`"
+_ROWS = {"numbers": (2,), "documents": (3,)}  # shapes; of other integers a row is one
 
 
 class FlatSentences:
@@ -42,12 +43,16 @@ class FlatSentences:
         """The rows of one of the datasets of the layout.
 
         Raises:
-            EmbeddingsFileError: it is not there.
+            EmbeddingsFileError: it is not there, or holds something else.
         """
         if name not in self._rows:
             dataset = self._file.get(name)
             if not isinstance(dataset, h5py.Dataset) or not dataset.shape:
-                raise EmbeddingsFileError(f"{self._name}: no dataset `{name}`", _DAMAGED)
+                raise EmbeddingsFileError(f"{self._name}: no dataset `{name}`", DAMAGED)
+            asked = _asked_instead(name, dataset)
+            if asked:
+                what = f"{dataset.dtype} in rows of shape {dataset.shape[1:]}, not {asked}"
+                raise EmbeddingsFileError(f"{self._name}: `{name}` holds {what}", DAMAGED)
             self._rows[name] = rows_of(dataset, self._mapped)
         return self._rows[name]
 
@@ -55,18 +60,13 @@ class FlatSentences:
         """Whether the file has a dataset that not every file needs."""
         return name in self._file
 
-    def integers(self, name: str, row: tuple[int, ...] = ()) -> NDArray[np.int64]:
-        """All rows of a dataset, (row, …).
+    def integers(self, name: str) -> NDArray[np.int64]:
+        """All rows of a dataset of integers, (row, …).
 
-        Args:
-            row: shape of each.
         Raises:
             EmbeddingsFileError: it is not there, or holds something else.
         """
         rows = self.rows(name)
-        if rows.shape[1:] != row or rows.dtype.kind not in "iu":
-            what = f"{rows.dtype} in rows of shape {rows.shape[1:]}, not integers in {row}"
-            raise EmbeddingsFileError(f"{self._name}: `{name}` holds {what}", _DAMAGED)
         return rows.read(0, rows.shape[0]).astype(np.int64, copy=False)
 
     def __len__(self) -> int:
@@ -83,7 +83,11 @@ class FlatSentences:
         """Where runs of consecutive keys begin: (run, 2), position and key."""
         if not self.has("numbers"):
             return np.zeros((min(1, self._n), 2), np.int64)
-        return self.integers("numbers", (2,))
+        found = self.integers("numbers")
+        if self._n and not len(found):
+            what = f"numbers has no rows for {self._n} sentences"
+            raise EmbeddingsFileError(f"{self._name}: {what}", DAMAGED)
+        return found
 
     def position(self, key: Key) -> int:
         """The place of a sentence in this file: of its number, or of its document and place.
@@ -159,7 +163,7 @@ class FlatSentences:
         begin, end = (position, position + 1) if self._pooled else self._span_of_tokens(position)
         if not 0 <= begin <= end <= n_rows:
             what = f"sentence at position {position} is rows {begin} to {end} of {n_rows}"
-            raise EmbeddingsFileError(f"{self._name}: {what}", _DAMAGED)
+            raise EmbeddingsFileError(f"{self._name}: {what}", DAMAGED)
         return begin, end
 
     def _span_of_tokens(self, position: int) -> tuple[int, int]:
@@ -203,7 +207,7 @@ class FlatSentences:
         """Runs of sentences of one document, (run, 3): position, place, offset; and its key."""
         if not self.has("documents"):
             return np.zeros((0, 3), np.int64), []
-        runs = self.integers("documents", (3,))
+        runs = self.integers("documents")
         return runs, self._strings("document", 0, len(runs))
 
     @cached_property
@@ -227,11 +231,25 @@ class FlatSentences:
         blob = self.rows(f"{what}_bytes").read(start, ends[-1]).tobytes()
         cuts = [0, *(end - start for end in ends)]
         if cuts != sorted(cuts):
-            raise EmbeddingsFileError(f"{self._name}: {what}_ends goes down", _DAMAGED)
+            raise EmbeddingsFileError(f"{self._name}: {what}_ends goes down", DAMAGED)
         try:
             return [blob[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(cuts)]
         except UnicodeDecodeError as error:
-            raise EmbeddingsFileError(f"{self._name}: {what}_bytes: {error}", _DAMAGED) from None
+            raise EmbeddingsFileError(f"{self._name}: {what}_bytes: {error}", DAMAGED) from None
+
+
+def _asked_instead(name: str, dataset: h5py.Dataset) -> str:
+    """What a dataset of the layout has to hold; empty if it does."""
+    kind, row = dataset.dtype.kind, dataset.shape[1:]
+    if name == "vectors":
+        fits = (kind == "f" or dataset.dtype == INT8) and len(row) in (1, 2)
+        return "" if fits else "floats in (dim,) or (layer, dim)"
+    if name == "scales":
+        return "" if kind == "f" and len(row) <= 1 else "floats in () or (layer,)"
+    asked = _ROWS.get(name, ())
+    if name.endswith("_bytes"):
+        return "" if dataset.dtype.itemsize == 1 and row == asked else "single bytes"
+    return "" if kind in "iu" and row == asked else f"integers in {asked}"
 
 
 class TypeRows:

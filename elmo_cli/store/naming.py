@@ -15,7 +15,7 @@ from typing import Protocol
 from elmo_cli.store.layouts.keys import joined_tokens, tokens_of_joined
 from elmo_cli.text.sentence import Sentence
 
-_MOST_DIGITS = 18
+MOST_DIGITS = 18
 _ONTONOTES = re.compile(r"[^/]+(/[^/]+){3}_[0-9]+")  # bc/cctv/00/cctv_0000_12
 Key = int | str | tuple[str, int] | tuple[str, ...]
 
@@ -87,7 +87,7 @@ def document_and_place(key: str | tuple[object, ...]) -> tuple[str, int] | None:
 
 def is_number(text: str) -> bool:
     """Whether a string is the number of a sentence; Python refuses to read thousands of digits."""
-    is_plain = len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit()
+    is_plain = len(text) <= MOST_DIGITS and text.isascii() and text.isdigit()
     return is_plain and (text == "0" or not text.startswith("0"))
 
 

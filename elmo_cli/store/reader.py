@@ -135,10 +135,18 @@ class Embeddings(Mapping[Key, Array]):
         Raises:
             EmbeddingsFileError: the file says something else than a number.
         """
-        first = self.attributes.get("first_sentence", 0)
-        if not isinstance(first, int):
-            raise EmbeddingsFileError(f"{self.path}: first_sentence is {first!r}", DAMAGED)
-        return first
+        return self.count("first_sentence")
+
+    def count(self, name: str) -> int:
+        """A count among the attributes, 0 where there is none.
+
+        Raises:
+            EmbeddingsFileError: the file says something else than a number.
+        """
+        found = self.attributes.get(name, 0)
+        if not isinstance(found, int):
+            raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", DAMAGED)
+        return found
 
     @property
     def sentences(self) -> Sentences:
@@ -156,7 +164,7 @@ class Embeddings(Mapping[Key, Array]):
     @property
     def is_pooled(self) -> bool:
         """Whether arrays have no token axis because tokens were pooled."""
-        return self.attributes.get("pool") not in (None, "none")
+        return str(self.attributes.get("pool")) not in ("None", "none")
 
     @property
     def n_layers(self) -> int | None:

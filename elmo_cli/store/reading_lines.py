@@ -100,7 +100,8 @@ def _axes(
     elif embeddings.is_pooled:
         names = tuple(name for name in names or ("layer", "token", "dim") if name != "token")
     names = names or ("layer", "token", "dim")
-    if len(names) > len(shape):
-        names = names[-len(shape) :]
+    if len(names) < len(shape):  # it says that it is pooled, and is not
+        return f"shape {shape}"
+    names = names[len(names) - len(shape) :]
     counted = (f"{name}s" if name in ("layer", "token") else name for name in names)
     return ", ".join(f"{name} {size}" for name, size in zip(counted, shape, strict=True))

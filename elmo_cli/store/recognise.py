@@ -17,6 +17,7 @@ import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import open_hdf5_file
+from elmo_cli.store.damage import DAMAGED
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
 
 _SAMPLE = 48
@@ -32,7 +33,6 @@ _MAGIC = {
 _MADE_BY = (
     "embeddings are made by `elmo embed`, and also read as AllenNLP, bilm-tf and others make them"
 )
-_DAMAGED = "it is damaged: copy it again, or make it anew with `elmo embed`"
 
 
 def open_hdf5(path: Path) -> h5py.File:
@@ -85,7 +85,7 @@ def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
         what = f"cut off: {stored[1]} bytes of {stored[2]} are there"
         return EmbeddingsFileError(f"{path}: {what}", "copy it again, or make it anew")
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
-        return EmbeddingsFileError(f"{path}: can't be read as HDF5: {error}", _DAMAGED)
+        return EmbeddingsFileError(f"{path}: can't be read as HDF5: {error}", DAMAGED)
     what, hint = _first_bytes(head)
     return EmbeddingsFileError(f"{path}: {what}, not an HDF5 file", hint)
 
@@ -133,15 +133,15 @@ def recognise(file: h5py.File) -> str:
 def _own(file: h5py.File, layout: object) -> str:
     schema = file.attrs["elmo_schema"]
     if not isinstance(schema, np.integer):
-        raise EmbeddingsFileError(f"{file.filename}: its elmo_schema is {schema!r}", _DAMAGED)
+        raise EmbeddingsFileError(f"{file.filename}: its elmo_schema is {schema!r}", DAMAGED)
     if schema > SCHEMA:
         raise EmbeddingsFileError(
             f"{file.filename}: schema {schema}, this program reads up to {SCHEMA}",
             "`pip install --upgrade elmo-cli`",
         )
-    if layout not in LAYOUTS:
-        raise EmbeddingsFileError(f"{file.filename}: unknown layout {layout!r}", _DAMAGED)
-    return str(layout)
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise EmbeddingsFileError(f"{file.filename}: unknown layout {layout!r}", DAMAGED)
+    return layout
 
 
 def kind_of_weights(file: h5py.File) -> str:
@@ -155,7 +155,7 @@ def kind_of_weights(file: h5py.File) -> str:
 
 def is_complete(file: h5py.File) -> bool:
     """Whether a file of ours has its end mark; files that others made have none to miss."""
-    return "elmo_schema" not in file.attrs or bool(file.attrs.get("complete", False))
+    return "elmo_schema" not in file.attrs or np.array_equal(file.attrs.get("complete"), True)
 
 
 def _is_dataset(group: h5py.Group, name: str) -> bool:

@@ -52,7 +52,7 @@ def take_sample(
         _check_computable(embeddings)
         keys = list(embeddings)
         # Of equal sentences manylangs has only the first.
-        n_read = len(keys) + int(embeddings.attributes.get("duplicates", 0))
+        n_read = len(keys) + embeddings.count("duplicates")
         if text is not None and len(text) != n_read:
             raise EmbeddingsFileError(
                 f"{path}: has {n_read} sentences, the text {len(text)}",

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import InputError, OutputError, ResumeError, UsageError
+from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.lock import open_locked
-from elmo_cli.store.damage import damage_as_error
+from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.journal import read_journal
 from elmo_cli.store.naming import Facts
@@ -52,7 +52,7 @@ def blank_tokens(embeddings: Embeddings, position: int, array: Array) -> tuple[s
     """
     if _has_token_axis(embeddings, array):
         return ("",) * int(array.shape[-2])
-    total, n = int(embeddings.attributes.get("tokens", 0)), len(embeddings)
+    total, n = embeddings.count("tokens"), len(embeddings)
     return ("",) * (total * (position + 1) // n - total * position // n)
 
 
@@ -106,8 +106,10 @@ def run_facts(attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     if "elmo_schema" not in names or "sentences" not in names:
         return {}, {}
     middle = names.index("sentences")
-    header = {name: attributes[name] for name in names[:middle] if name not in _WRITERS_OWN}
-    others = {name: attributes[name] for name in names[middle:] if name not in _WRITERS_OWN}
+    # In a file that was changed by another program these two may have come behind the facts.
+    settings = {*names[:middle], "pool", "rounded_to"} - _WRITERS_OWN
+    header = {name: attributes[name] for name in names if name in settings}
+    others = {name: attributes[name] for name in names if name not in settings | _WRITERS_OWN}
     return header, others
 
 
@@ -193,6 +195,7 @@ class Copy:
             sentences: in order.
         Raises:
             InputError, UsageError, OutputError: as of `append`, naming the file and the sentence.
+            EmbeddingsFileError: the array of a sentence does not go with those before.
         """
         for sentence, array in sentences:
             if self._sentences >= BLOCK_SENTENCES or self._tokens >= BLOCK_TOKENS:
@@ -203,6 +206,9 @@ class Copy:
             except (InputError, UsageError, OutputError) as error:
                 message = error.message.replace(f"{where}, line ", f"{where}: sentence ", 1)
                 raise type(error)(message, error.hint) from None
+            except ValueError as error:  # what the writer takes for a fault of its caller
+                what = f"{where}: sentence {sentence.key}: {error}"
+                raise EmbeddingsFileError(what, DAMAGED) from None
             self._sentences += 1
             self._tokens += len(sentence.tokens)
 

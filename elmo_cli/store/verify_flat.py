@@ -26,10 +26,10 @@ def flat_problems(sentences: FlatSentences, pooled: bool) -> Generator[str, None
     yield from _vector_problems(sentences, all_offsets, pooled)
     yield from _string_problems(sentences, "token", n_tokens, f"offsets end with {n_tokens}")
     yield from _number_problems(sentences)
-    for name, row, string in (("documents", (3,), "document"), ("texts", (), "text")):
+    for name, string in (("documents", "document"), ("texts", "text")):
         if sentences.has(name):
-            rows = sentences.integers(name, row)
-            yield from _position_problems(sentences, name, rows[:, 0] if row else rows)
+            rows = sentences.integers(name)
+            yield from _position_problems(sentences, name, rows[:, 0] if rows.ndim > 1 else rows)
             yield from _string_problems(sentences, string, len(rows), f"{name} has {len(rows)}")
     return n_tokens
 
@@ -51,7 +51,7 @@ def _number_problems(sentences: FlatSentences) -> Iterator[str]:
     """Runs of keys, which are found by their order; files of other programs may have none."""
     if not sentences.has("numbers"):
         return
-    positions, keys = sentences.integers("numbers", (2,)).T
+    positions, keys = sentences.integers("numbers").T
     if not len(positions):
         yield f"numbers has no rows for {len(sentences)} sentences"
         return

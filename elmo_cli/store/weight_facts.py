@@ -26,7 +26,7 @@ def weight_facts(path: Path, file: h5py.File) -> dict[str, Any]:
 
     def note(name: str, member: object) -> None:
         if isinstance(member, h5py.Dataset):
-            shapes[name] = tuple(member.shape)
+            shapes[name] = tuple(member.shape or ())
             dtypes.add(str(member.dtype))
 
     file.visititems(note)

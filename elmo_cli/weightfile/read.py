@@ -93,7 +93,8 @@ def open_weights(path: str | Path) -> Iterator[h5py.File]:
         raise WeightFileError(
             f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
         ) from None
-    except (OSError, RuntimeError, KeyError, ValueError) as error:  # what h5py finds damage with
+    # What h5py finds damage with; TypeError is for types that numpy does not have.
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise WeightFileError(
             f"{path}: not a readable HDF5 file ({_damage(error)})",
             "the file may be cut off; fetch it again and compare its size or sha256",
