@@ -18,8 +18,13 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
         dtype: of the file; int8 is made by the layout, which takes float32.
 
     Raises:
-        OutputError: a finite value is beyond what float16 holds.
+        OutputError: a finite value is beyond what float16 holds, or one for int8 is not finite.
     """
+    if dtype == INT8 and not np.isfinite(array).all():
+        raise OutputError(
+            f"{sentence.source}, line {sentence.line}: a value is NaN or infinite, beyond int8",
+            "`--dtype float32`",
+        )
     taken = np.dtype(np.float32) if dtype == INT8 else dtype
     if array.dtype == taken:
         return array

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from reader_files import array, lines, write
 
+from elmo_cli.errors import OutputError
 from elmo_cli.store.convert import convert
 from elmo_cli.store.int8 import quantized, restored
 from elmo_cli.store.reader import open_embeddings
@@ -50,6 +51,19 @@ def test_zeros_stay_zeros() -> None:
     assert not values.any()
     assert not scales.any()
     assert quantized(np.zeros((0, 3, 4), np.float32))[1].shape == (0, 3)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_value_that_is_not_finite_is_refused(tmp_path: Path, value: float) -> None:
+    """Its scale would be capped: [1, 2, inf] came back as [0, 0, 3.4e38], and nothing was wrong."""
+    path = write(tmp_path / "a.hdf5", lines(), layout="flat")
+    with h5py.File(path, "r+") as file:
+        file["vectors"][3, 1, 2] = value
+    with pytest.raises(OutputError) as caught:
+        convert(path, tmp_path / "b.hdf5", dtype="int8")
+    assert caught.value.message.startswith(f"{path}: sentence ")
+    assert caught.value.message.endswith(": a value is NaN or infinite, beyond int8")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_gives_floats_back(tmp_path: Path) -> None:
