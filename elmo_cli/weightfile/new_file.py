@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 from elmo_cli.errors import OutputError
+from elmo_cli.weightfile.transforms import Array
 from elmo_cli.whole_file import whole_file
 
 
@@ -32,3 +34,20 @@ def new_file(path: str | Path) -> Iterator[h5py.File]:
             f"{path}: can't be written ({error.strerror or error})",
             "choose a folder that you can write to, with space left",
         ) from None
+
+
+def add_array(file: h5py.File, path: str | Path, name: str, array: Array, dtype: str) -> None:
+    """Add an array to the new file PATH.
+
+    Raises:
+        OutputError: a finite value is beyond what `dtype` holds.
+    """
+    try:
+        with np.errstate(over="raise"):
+            values = array.astype(dtype)
+    except FloatingPointError:
+        raise OutputError(
+            f"{path}: {name} has a value beyond {dtype}, the greatest is {np.abs(array).max():g}",
+            "`--dtype float32`",
+        ) from None
+    file.create_dataset(name, data=values)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.weightfile.new_file import new_file
+from elmo_cli.weightfile.new_file import add_array, new_file
 from elmo_cli.weightfile.table import rows
 
 
@@ -19,11 +19,11 @@ def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
         path: the HDF5 file to make; an old one is replaced.
         dtype: "float32", or "float16" for half the bytes (AllenNLP loads both).
     Raises:
-        OutputError: the file can't be written.
+        OutputError: the file can't be written, or `dtype` can't hold a value.
     """
     parameters = bilm.state_dict()
     with new_file(path) as file:
         for row in rows(bilm.options):
             arrays = [parameters[name].cpu().float().numpy() for name in row.parameters]
             whole = np.concatenate([row.transform.to_file(array) for array in arrays])
-            file.create_dataset(row.path, data=whole.astype(dtype))
+            add_array(file, path, row.path, whole, dtype)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+import torch
 
 from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
@@ -91,6 +92,26 @@ def test_whole_file_replaces_the_old_one(tiny_bilm: BiLM, tmp_path: Path) -> Non
     write_bilm(tiny_bilm, path)
     assert [found.name for found in tmp_path.iterdir()] == ["out.hdf5"]
     assert read_bilm(tiny_bilm.options, path).options == tiny_bilm.options
+
+
+def test_values_beyond_float16_are_refused(tiny: Path, tmp_path: Path) -> None:
+    """They became infinite, and our own reader refused the file after hours of training."""
+    bilm = read_bilm(tiny / "options.json", tiny / "weights.hdf5")
+    head = NextToken(3, 4)
+    with torch.no_grad():
+        bilm.state_dict()["char_cnn.projection.bias"][1] = -70_000
+        head.bias[2] = 1e5
+    path = tmp_path / "out.hdf5"
+    with pytest.raises(OutputError) as caught:
+        write_bilm(bilm, path, dtype="float16")
+    assert caught.value.message == (
+        f"{path}: CNN_proj/b_proj has a value beyond float16, the greatest is 70000"
+    )
+    assert caught.value.hint == "`--dtype float32`"
+    with pytest.raises(OutputError, match="softmax/b has a value beyond float16"):
+        write_softmax(head, path, dtype="float16")
+    assert list(tmp_path.iterdir()) == []
+    write_bilm(bilm, path)
 
 
 def test_same_weights_make_the_same_bytes(tiny_bilm: BiLM, tmp_path: Path) -> None:
