@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.errors import EmbeddingsFileError, OutputError, ResumeError
 from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import NumberedSentences
-from elmo_cli.store.journal import read_journal
+from elmo_cli.store.finished import finished_facts
+from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.recognise import kind_of_weights, open_hdf5
 from elmo_cli.store.weight_facts import weight_facts
@@ -44,8 +46,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_part(path: Path) -> bool:
-    """Whether a path is that of an unfinished file, which may be no sound HDF5."""
-    return path.name.endswith(".part")
+    """Whether a path is that of an unfinished file, which may be no sound HDF5.
+
+    It is called FILE.part, and so may be a finished one, which has an end mark and no journal.
+    """
+    if not path.name.endswith(".part"):
+        return False
+    if not journal_path(path).exists():
+        with suppress(ResumeError, OutputError):
+            return not finished_facts(str(path))
+    return True
 
 
 def _embeddings(embeddings: Embeddings) -> dict[str, Any]:

@@ -8,6 +8,13 @@ from typing import IO, Any
 from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.hdf5 import open_hdf5_file
 from elmo_cli.store.attributes import read_attributes
+from elmo_cli.store.schema import MAP
+
+
+def holds_map(out: str) -> bool:
+    """Whether OUT, a finished embeddings file, has a sentence map."""
+    with open_hdf5_file(out) as file:
+        return MAP in file
 
 
 def finished_facts(out: str, opened: IO[bytes] | None = None) -> dict[str, Any]:

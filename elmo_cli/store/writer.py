@@ -19,7 +19,7 @@ import numpy as np
 from elmo_cli.errors import ElmoError, InputError, ResumeError, UsageError
 from elmo_cli.store.block import Block
 from elmo_cli.store.damage import is_from_hdf5
-from elmo_cli.store.finished import finished_facts
+from elmo_cli.store.finished import finished_facts, holds_map
 from elmo_cli.store.journal import Journal, Progress, check_settings
 from elmo_cli.store.layouts import layout_class
 from elmo_cli.store.part import Part
@@ -285,6 +285,7 @@ class EmbeddingsWriter:
             self._n_to_remember = progress.sentences
             if journal.finished:
                 part.publish(journal)
+                self.has_map = holds_map(self._out)
                 self._end()
 
     def _take_finished(self, facts: dict[str, Any]) -> None:
@@ -294,6 +295,7 @@ class EmbeddingsWriter:
         duplicates = facts.get("duplicates", 0)
         self._counts = _Counts(facts["sentences"] + duplicates, facts["tokens"], duplicates)
         self._journal = self._next_journal(0, facts.get("text_sha256", ""), b"")
+        self.has_map = holds_map(self._out)
         self._end()
 
     @contextmanager

@@ -136,6 +136,13 @@ def test_an_unfinished_file_is_told_by_its_journal(tmp_path: Path) -> None:
     assert describe(part)["sentences"] == 0
 
 
+def test_a_finished_file_may_be_called_part(tmp_path: Path) -> None:
+    """Somebody may have asked for `-o run-3.part`, and it would be called unfinished for ever."""
+    path = write(tmp_path / "a.part", lines(), layout="allennlp")
+    assert describe(path)["kind"] == "embeddings"
+    assert verify(path) == []
+
+
 def test_neither(tmp_path: Path) -> None:
     for ask in (describe, verify, reading_lines):
         with pytest.raises(EmbeddingsFileError, match="no such file"):

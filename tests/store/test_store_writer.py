@@ -467,6 +467,27 @@ def test_a_file_system_without_locks(
     assert read_bilm(tiny / "options.json", tiny / "weights.hdf5").options.n_layers == 2
 
 
+@pytest.mark.parametrize("renamed", [False, True])
+def test_resume_knows_whether_the_finished_file_has_its_map(tmp_path: Path, renamed: bool) -> None:
+    """The settings ask for a map; what was too long for HDF5, or lost on the way, is not there."""
+    options: dict[str, Any] = {"layout": "allennlp", "header": HEADER}
+    for out in (tmp_path / "with.hdf5", tmp_path / "without.hdf5"):
+        with EmbeddingsWriter.create(out, **options) as writer:
+            if out.name == "without.hdf5":
+                writer.leave_out_map("as this test asks")
+            write(writer, sentences(3), block=1)
+            if not renamed:  # as a kill leaves it before OUT has its name
+                out.mkdir()
+                with pytest.raises(OutputError):
+                    writer.finish({})
+                out.rmdir()
+            else:
+                writer.finish({})
+        with EmbeddingsWriter.resume(out, **options) as writer:
+            assert writer.finished
+            assert writer.has_map == (out.name == "with.hdf5")
+
+
 def test_resume_of_nothing_begins(tmp_path: Path) -> None:
     """So a job's script can say `--resume` always."""
     out = tmp_path / "out.hdf5"
