@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.damage import DAMAGED, check_bytes
-from elmo_cli.store.naming import MOST_DIGITS, NAMINGS, Facts, Key, in_order, is_number
-from elmo_cli.store.recognise import group_number, some_datasets
+from elmo_cli.store.members import kind, numbers, unreadable, walk
+from elmo_cli.store.naming import NAMINGS, Facts, Key, is_number
+from elmo_cli.store.recognise import some_datasets
 from elmo_cli.store.schema import MAP
 
 Array = NDArray[np.floating[Any]]
@@ -63,7 +64,7 @@ class _Datasets(ABC):
         try:
             dataset = self._file[path]
         except (OSError, RuntimeError, KeyError) as error:
-            raise _damaged(self._name, f"sentence {key!r}", error) from None
+            raise unreadable(self._name, f"sentence {key!r}", error) from None
         self._check(f"sentence {key!r}", dataset)
         return dataset
 
@@ -88,7 +89,7 @@ class _Datasets(ABC):
         try:
             values: Array = dataset[()]
         except (OSError, RuntimeError) as error:
-            raise _damaged(self._name, f"sentence {key!r}", error) from None
+            raise unreadable(self._name, f"sentence {key!r}", error) from None
         if self._layout not in _LAYERS_LAST:
             return values
         return np.ascontiguousarray(self._layers_first(values))
@@ -250,83 +251,3 @@ def has_number_keys(file: h5py.File, layout: str, attributes: dict[str, Any]) ->
 
 def _is_number(name: object) -> bool:
     return isinstance(name, str) and is_number(name)
-
-
-def numbers(group: h5py.Group) -> list[int]:
-    """All names of a group that are numbers, sorted.
-
-    Raises:
-        EmbeddingsFileError: one is too great for any sentence.
-    """
-    names: list[bytes] = []
-    group.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
-    digits = [name for name in names if name.isdigit()]
-    longest = max(digits, key=len, default=b"0")
-    if len(longest) > MOST_DIGITS:
-        what = f"a name of {len(longest)} digits is no number of a sentence"
-        raise EmbeddingsFileError(f"{group.file.filename}: {what}", DAMAGED)
-    return sorted(map(int, digits))
-
-
-def kind(group: h5py.Group, path: str) -> int | None:
-    """What `path` is, `h5o.TYPE_DATASET` or another; None where there is nothing.
-
-    Raises:
-        EmbeddingsFileError: something is there and can't be read.
-        ValueError: no name that HDF5 could hold, such as one with NUL.
-    """
-    try:
-        found: int = h5py.h5o.get_info(group.id, path.encode("utf-8")).type
-    except (RuntimeError, KeyError) as error:
-        if _is_linked(group, path):
-            raise _damaged(str(group.file.filename), repr(path), error) from None
-        return None
-    return found
-
-
-def _is_linked(group: h5py.Group, path: str) -> bool:
-    try:
-        return path in group
-    except KeyError:  # a group on the way there can't be opened
-        return True
-
-
-def _damaged(file: str, what: str, error: Exception) -> EmbeddingsFileError:
-    return EmbeddingsFileError(
-        f"{file}: {what} can't be read: {error}", "the file is damaged: `elmo inspect` says where"
-    )
-
-
-def walk(group: h5py.Group) -> Iterator[str]:
-    """The paths of all datasets below `group` but the sentence map.
-
-    In order of creation where the group keeps it, else by name, with numbers at the end of a name
-    as numbers. A group that has several names is entered by the first of them.
-    """
-    entered = {group_number(group)}
-    entering = [("", group, iter(_members(group)))]  # not by recursion, see `some_datasets`
-    while entering:
-        above, group, names = entering[-1]
-        name = next(names, None)
-        if name is None:
-            entering.pop()
-            continue
-        path = f"{above}{name}"
-        what = kind(group, name)
-        if what == h5py.h5o.TYPE_GROUP:
-            member = group[name]
-            if (number := group_number(member)) not in entered:
-                entered.add(number)
-                entering.append((f"{path}/", member, iter(_members(member))))
-        elif what == h5py.h5o.TYPE_DATASET and path != MAP:
-            yield path
-
-
-def _members(group: h5py.Group) -> list[str]:
-    # The root of a file gives away the flags of its creation only when it is opened as a group.
-    flags = h5py.h5g.open(group.id, b".").get_create_plist().get_link_creation_order()
-    names = list(group)
-    for name in names:
-        if not isinstance(name, str):  # h5py gives bytes for a name that is no UTF-8
-            raise _damaged(str(group.file.filename), repr(name), ValueError("no UTF-8"))
-    return names if flags & h5py.h5p.CRT_ORDER_TRACKED else in_order(names)

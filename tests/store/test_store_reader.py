@@ -27,7 +27,7 @@ from reader_files import (
 )
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.datasets import walk
+from elmo_cli.store.members import walk
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.recognise import some_datasets
 from elmo_cli.store.rows import MappedRows, PlainRows
