@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,10 @@ import h5py
 import numpy as np
 import pytest
 from command_line import elmo
-from reader_files import DIM, biLM_weights, documents, foreign, write
+from reader_files import DIM, documents, foreign, write
+
+from elmo_cli.errors import WeightFileError
+from elmo_cli.weightfile.read import read_bilm
 
 Change = Callable[[h5py.File], object]
 DEEP = "[" * 50_000
@@ -40,12 +43,12 @@ def dataset(name: str, value: Any) -> Change:
     return change
 
 
-def of_time(name: str) -> Change:
+def of_time(name: str, shape: tuple[int, ...] = (5,)) -> Change:
     """A dataset of a type that HDF5 has and numpy has not."""
 
     def change(file: h5py.File) -> None:
         file.pop(name, None)
-        space = h5py.h5s.create_simple((5,))
+        space = h5py.h5s.create_simple(shape)
         h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, space)
 
     return change
@@ -128,13 +131,11 @@ def test_arrays_that_do_not_go_together(tmp_path: Path) -> None:
 
 
 def test_weights_of_a_type_that_numpy_has_not(tmp_path: Path, tiny: Path) -> None:
-    path = biLM_weights(tmp_path / "weights.hdf5")
+    """As above, for the reader of weights as well."""
+    path = tmp_path / "weights.hdf5"
+    shutil.copy(tiny / "weights.hdf5", path)
     with h5py.File(path, "a") as file:
-        of_time("CNN_proj/b_proj")(file)
+        of_time("CNN_proj/b_proj", file["CNN_proj/b_proj"].shape)(file)
     assert inspected(path) == "No NumPy equivalent for TypeTimeID exists"
-    options = json.loads((tiny / "options.json").read_text())
-    (tmp_path / "options.json").write_text(json.dumps(options))
-    (tmp_path / "a.txt").write_text("a b\n")
-    done = elmo("embed", tmp_path / "a.txt", "-o", tmp_path / "b.hdf5", "-m", tmp_path)
-    assert done.code == 1
-    assert "fault of elmo" not in done.err
+    with pytest.raises(WeightFileError, match="No NumPy equivalent for TypeTimeID exists"):
+        read_bilm(tiny / "options.json", path)
