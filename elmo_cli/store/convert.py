@@ -12,6 +12,7 @@ import numpy as np
 
 from elmo_cli.errors import UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
+from elmo_cli.store.chosen_layers import chosen_layers
 from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.int8 import INT8
@@ -73,7 +74,7 @@ def convert(
     )
     with Embeddings(path) as embeddings:
         asked = _layout(embeddings, layout)
-        part = _part(embeddings, layers, asked)
+        part = chosen_layers(embeddings, layers, asked)
         work = _Conversion(embeddings, asked, _dtype(embeddings, dtype, asked), layers, part)
         return work.write(out, overwrite=overwrite)
 
@@ -116,8 +117,7 @@ class _Conversion:
         embeddings: the file.
         layout, dtype: of the new one.
         layers: as given.
-        part: which layer of an array stays, with its axis where it is a slice; all layers with
-            None, "average" for their mean.
+        part: of `chosen_layers`.
     """
 
     embeddings: Embeddings
@@ -306,41 +306,3 @@ class _Conversion:
                 f"part on, {self.embeddings.layout} doesn't tell where this part begins",
                 _ANEW.format("lsgn") + " and jsonl with `sent_offset`",
             )
-
-
-def _part(embeddings: Embeddings, layers: str | None, layout: str) -> int | slice | str | None:
-    """What of each array stays, see `_Conversion.part`."""
-    n_layers = embeddings.n_layers
-    if layers is None:
-        if layout != "manylangs" or n_layers is None:
-            return None
-        if n_layers == 1:
-            return 0
-        raise UsageError(
-            f"{embeddings.path}: manylangs holds one layer a file, this one has {n_layers}",
-            "`--layers top`, `--layers average` or a number",
-        )
-    if n_layers is None:
-        raise UsageError(
-            f"{embeddings.path}: --layers {layers}: it has but one layer", "leave out `--layers`"
-        )
-    held = _held_layers(embeddings, n_layers)
-    if layers == "top" and held is None:
-        return n_layers - 1
-    if layers == "average" and held is None and embeddings.attributes.get("pool") != "max":
-        return layers
-    numbers = list(range(n_layers)) if held is None else held
-    if not layers.isdecimal() or int(layers) not in numbers:
-        raise UsageError(
-            f"{embeddings.path}: --layers {layers}: it has layers {', '.join(map(str, numbers))}",
-            "`--layers` takes one of them" + ("" if held else ", or top, or average"),
-        )
-    place = numbers.index(int(layers))
-    return place if layout == "manylangs" else slice(place, place + 1)
-
-
-def _held_layers(embeddings: Embeddings, n_layers: int) -> list[int] | None:
-    """The numbers of the layers that a file holds of its model's; None for all of them."""
-    layers = str(embeddings.attributes.get("layers", "all"))
-    numbers = [int(part) for part in layers.split(",") if part.strip().isdecimal()]
-    return numbers if len(numbers) == n_layers else None
