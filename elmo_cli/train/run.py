@@ -111,8 +111,9 @@ def pretrain(
         notes = notes if notes is not None else Notes()
         text = _read(files, options, notes, say, folder)
         noticed(notes)
-        n_rows = settings.rows * settings.accumulate * team.size
-        refuse_too_short(text.corpus, n_rows=n_rows, n_steps=settings.steps)
+        if not resume:  # another text is told as such, which may be too short as well
+            n_rows = settings.rows * settings.accumulate * team.size
+            refuse_too_short(text.corpus, n_rows=n_rows, n_steps=settings.steps)
         bilm, head, types = _first_weights(folder, start, options, text, settings, resume=resume)
         bilm, head = bilm.to(team.device), head.to(team.device)
         trainer = Trainer(
