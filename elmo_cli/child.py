@@ -1,7 +1,8 @@
-"""in_child: what HDF5 may crash on is read in a process of its own.
+"""in_child: what its reader may crash on is read in a process of its own.
 
 HDF5 is a C library that a damaged file, or one made to do harm, can crash, send round in circles or
-talk into taking all memory. Whatever a file does to a child process, its parent goes on.
+talk into taking all memory; Python's readers of archives take memory too. Whatever a file does to a
+child process, its parent goes on.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def in_child(work: Callable[[], Result], files: Sequence[Place], error: type[Elm
     """
     from_child, to_parent = os.pipe()
     with warnings.catch_warnings():
-        # Python warns where there are threads; this child calls HDF5 and numpy alone.
+        # Python warns where there are threads; this child runs none of them, and no torch.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if not pid:
@@ -100,16 +101,16 @@ _parent = _Parent()
 
 def _listen(from_child: int) -> bytes | None:
     """The last words of a child, empty if it died without; None if it is stuck."""
-    answer = b""
+    answer = bytearray()
     limit: float | None = STUCK_S
     poll = select.poll()  # `select` refuses numbers from 1,024 on, which a busy program has
     poll.register(from_child, select.POLLIN)
     while poll.poll(None if limit is None else limit * 1000):
         piece = os.read(from_child, 1 << 16)
         if not piece:
-            return answer
+            return bytes(answer)
         limit = None if not answer and piece.endswith(_PATIENCE) else STUCK_S
-        answer = (answer + piece).lstrip(_BEAT + _PATIENCE)
+        answer += piece if answer else piece.lstrip(_BEAT + _PATIENCE)
     return None
 
 

@@ -69,5 +69,6 @@ def give_name(
         os.replace(part, path)
     else:
         with suppress(FileNotFoundError):
-            os.unlink(part)
+            if os.path.samefile(part, path):  # and not what another run has begun meanwhile
+                os.unlink(part)
     return True

@@ -23,7 +23,9 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output import Output
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.catalogue import look_up
 from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.pull import where_is
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.opening import refuse_stream
 
@@ -111,7 +113,13 @@ def _check(job: EmbedJob) -> None:
 
 
 def _check_model(job: EmbedJob) -> None:
-    """Refuse a model that is not there, or lacks the layers, before workers would in their turn."""
+    """Refuse a model that is not there, or lacks the layers, before workers would in their turn.
+
+    A published model need not be on the machine that calls them.
+    """
+    published = look_up(job.model) if job.model and os.sep not in job.model else None
+    if published is not None and where_is(published) is None:
+        return
     files = locate(job.model, options=job.options, weights=job.weights)
     n_layers = 1 + Options.from_file(files.options).n_layers
     bare = job.layout == "manylangs"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
-import torch
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
@@ -22,9 +23,9 @@ from elmo_cli.cli.reporting import reporter
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
-from elmo_cli.engine.device import set_threads
+from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.engine.memory import keep_freed_memory
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.text.notes import Notes
 from elmo_cli.train.checkpoint import Progress
@@ -106,7 +107,7 @@ def _train(
             "epochs": round(progress.epochs, 3),
             "tokens": progress.tokens,
             "seconds": round(progress.seconds, 1),
-            "heldout": _heldout(folder, progress, settings),
+            "heldout": _heldout(lines, folder, progress, settings),
         }
         click.echo(json.dumps(facts))
     if given["prepare"]:
@@ -155,13 +156,22 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
     elif given["resume"] and own.exists():
         taken = take_recipe(ctx, own, data, texts_needed=texts_needed)
         named |= taken
-        if "device" in taken and given["device"] != "cpu" and not torch.cuda.is_available():
-            given["device"] = "auto"  # that of another machine
+        if "device" in taken:
+            given["device"] = _device_here(given["device"])
     elif data is not None:
         raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
     if given["resume"]:
         as_begun(ctx, named)
     return named
+
+
+def _device_here(name: str) -> str:
+    """The device of a run that goes on, maybe on a machine that does not have it."""
+    try:
+        choose_device(name)
+    except DeviceError:
+        return "auto"
+    return name
 
 
 def _no_text(ctx: click.Context) -> UsageError:
@@ -229,15 +239,19 @@ def _options(given: dict[str, Any]) -> Options | None:
     )
 
 
-def _heldout(folder: Path, progress: Progress, settings: TrainSettings) -> Any:
+def _heldout(
+    lines: list[dict[str, Any]], folder: Path, progress: Progress, settings: TrainSettings
+) -> Any:
     """What the exported weights were measured to be worth, maybe in an earlier part of the run."""
-    path = folder / LOG_NAME
-    looks = [line for line in read_log(path) if "heldout" in line] if path.exists() else []
+    earlier: list[dict[str, Any]] = []
+    with suppress(InputError):  # no log yet, or one that somebody has changed
+        earlier = read_log(folder / LOG_NAME)
+    looks = [line for line in (*earlier, *lines) if "heldout" in line]
     if settings.keep_best:
         looks = [line for line in looks if line["step"] == progress.best_step]
     return _last(looks, "heldout")
 
 
-def _last(lines: list[dict[str, Any]], name: str) -> Any:
+def _last(lines: Sequence[dict[str, Any]], name: str) -> Any:
     """The last of the log's facts of a kind."""
     return next((line[name] for line in reversed(lines) if name in line), None)

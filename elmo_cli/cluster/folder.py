@@ -65,6 +65,7 @@ class DiskFolder:
 
         Raises:
             ResumeError: the file is no finished shard.
+            OutputError: the system can't read it.
         """
         return finished_facts(str(self._path / name))
 

@@ -138,21 +138,27 @@ def _with_refused(sentences: Iterator[Sentence], notes: Notes) -> Iterator[Sente
     many there are: several lines of one sentence may be refused, as CoNLL has them. Of a paragraph
     or a document that is refused nobody knows the sentences; it takes one key, and one place.
     """
-    key = n_seen = 0
+    key = n_placed = 0
 
-    def places(before: int) -> Iterator[Sentence]:
-        nonlocal n_seen
-        refused = notes.skipped[n_seen:]
-        n_seen += len(refused)
-        # There may be fewer: blank lines that are left out take keys too.
-        for place, (source, line, _) in zip(range(key, before), refused, strict=False):
-            yield Sentence((), place, source=source, line=line)
+    def places(before: int, n_refused: int) -> Iterator[Sentence]:
+        """Places from `key` on for the next lines that were refused."""
+        nonlocal n_placed
+        if key < before:
+            refused = notes.skipped[n_placed : n_placed + n_refused]
+            n_placed += n_refused
+            # There may be fewer: blank lines that are left out take keys too.
+            for place, (source, line, _) in zip(range(key, before), refused, strict=False):
+                yield Sentence((), place, source=source, line=line)
 
     for sentence in sentences:
-        yield from places(sentence.key)
+        # The beginning of a file may have been read ahead, and what was refused there noted.
+        new = notes.skipped[n_placed:]
+        ahead = (s == sentence.source and line > sentence.line for s, line, _ in new)
+        n_before = next((n for n, is_ahead in enumerate(ahead) if is_ahead), len(new))
+        yield from places(sentence.key, max(n_before, min(1, len(new))))
         key = sentence.key + 1
         yield sentence
-    yield from places(notes.n_keys)
+    yield from places(notes.n_keys, len(notes.skipped) - n_placed)
 
 
 def _digest(blocks: tuple[Block, ...]) -> bytes:

@@ -49,7 +49,8 @@ class Embedder:
             than 2,048 cells.
         engine: "fast", or "plain" for the model as it stands.
         precision: of the products: "float32", "bf16" or "int8", see `engine.products`.
-        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps". One on cuda turns TF32 off for the
+            convolutions of the whole process, since vectors are float32.
     Attributes:
         start: the state of one row that every sentence starts from with state "warm", else None.
     Raises:

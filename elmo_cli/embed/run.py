@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -108,8 +109,11 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
         except OutputError as error:
             if share.exact:
                 raise
-            if watcher is not None:  # it may fit all the same; if not, what is done is kept
+            # It may fit all the same; if not, what is done is kept.
+            if watcher is not None:
                 watcher.warn(error.message)
+            else:
+                warnings.warn(error.message, stacklevel=2)
     with _writer(job, embedder, found, blocks_of) as writer:
         try:
             summary = BlockRun(job, embedder, writer, watcher, found, blocks_of).work()

@@ -71,7 +71,7 @@ def pull(
     if not force and not _missing(model, folder):
         return files_of_model(model)
     if is_offline():
-        raise _not_again(model) if where_is(model) else _offline(model, folder)
+        raise _offline(model, folder) if _missing(model, folder) else _not_again(model)
     with locked(folder, on_wait):
         before = 0
         for file in model.files if force else _missing(model, folder):
@@ -170,7 +170,8 @@ def _not_again(model: Model) -> ModelError:
 
 def _offline(model: Model, folder: Path) -> ModelError:
     names = " and ".join(file.name for file in model.files)
+    what = "is damaged" if where_is(model) else "is not on this machine"
     return ModelError(
-        f"the model `{model.name}` is not on this machine, and ELMO_OFFLINE is set",
+        f"the model `{model.name}` {what}, and ELMO_OFFLINE is set",
         f"put its {names} into {folder}, or unset ELMO_OFFLINE and `elmo models pull {model.name}`",
     )

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from elmo_cli.store.layouts.keys import joined_tokens, tokens_of_joined
+from elmo_cli.store.layouts.keys import is_ontonotes_key, joined_tokens, tokens_of_joined
 from elmo_cli.text.sentence import Sentence
 
 MOST_DIGITS = 18
-_ONTONOTES = re.compile(r"[^/]+(/[^/]+){3}_[0-9]+")  # bc/cctv/00/cctv_0000_12
 Key = int | str | tuple[str, int] | tuple[str, ...]
 
 
@@ -165,7 +164,7 @@ class ColonDocuments:
     def facts(self, path: str, number: int) -> Facts:
         document, _, place = path.rpartition("/")
         with_slashes = document.replace(":", "/")
-        if _ONTONOTES.fullmatch(with_slashes):
+        if is_ontonotes_key(with_slashes):
             document = with_slashes
         return Facts(number, document=document, place=_number(path, place))
 

@@ -12,11 +12,12 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from elmo_cli.child import patience
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.lock import open_locked, share_lock
 from elmo_cli.store.journal import (
     Journal,
@@ -32,7 +33,6 @@ from elmo_cli.store.place import (
     output_errors,
     part_path,
     real_path,
-    remove_leftovers,
     remove_side_files,
     side_files,
 )
@@ -65,9 +65,11 @@ class Part:
             f"{self.name}: another process is writing", "wait for it, or choose another `-o`"
         )
         with output_errors(self.name):
-            if is_finished(out):
-                remove_leftovers(out)  # or what is written to OUT.part would be written to OUT
             self._descriptor = open_locked(self._path, self._refusal)
+            if is_finished(out):  # a kill has left OUT both names; OUT is not to be written to
+                self._path.unlink()
+                self.close()
+                self._descriptor = open_locked(self._path, self._refusal)
 
     def begin(self, journal: Journal) -> None:
         """Begin with the first record.
@@ -80,7 +82,12 @@ class Part:
         """
         overwrite = journal.overwrite
         there = None if overwrite else self._read_journal()
-        if there is not None and (there.sentences or there.finished):
+        if there is not None and there.finished:
+            raise OutputError(
+                f"{self.name}: whole, only its name is missing",
+                f"rename it to {self._out_name}; `--overwrite` starts anew",
+            )
+        if there is not None and there.sentences:
             raise OutputError(
                 f"{self.name}: unfinished, {there.sentences} sentences",
                 "`--resume` goes on, `--overwrite` starts anew",
@@ -93,6 +100,18 @@ class Part:
                 path.unlink(missing_ok=True)
             write_journal(self._path, journal)
         self._journal = journal
+
+    def to_begin(self, journal: Journal) -> Journal:
+        """The first record of a run that was killed before it had written anything.
+
+        Args:
+            journal: as it would be without that run, which may have been begun with `--overwrite`.
+        """
+        with suppress(ResumeError, OSError):
+            there = read_journal(self._path)
+            if there is not None and there.settings == journal.settings:
+                return replace(journal, overwrite=there.overwrite)
+        return journal
 
     def go_on(self, settings: Mapping[str, Any]) -> bool:
         """Go back to the last commit.

@@ -159,7 +159,7 @@ def _remove(part: Path) -> None:
         return
     try:
         descriptor = open_locked(part, OutputError(f"{part}: another process is writing"))
-    except OutputError:
+    except OSError:  # it is being written, or can't be touched
         return
     try:
         # First, since a part that a kill left without its journal would pass for a user's own file.
@@ -172,7 +172,8 @@ def _remove(part: Path) -> None:
 def _is_whole(part: Path) -> bool:
     with suppress(ResumeError, OSError):
         journal = read_journal(part)
-        return journal is not None and journal.finished and part.exists()
+        # An emptied part may have an old journal for a moment.
+        return journal is not None and journal.finished and part.stat().st_size >= journal.size > 0
     return False
 
 

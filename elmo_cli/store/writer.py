@@ -275,11 +275,14 @@ class EmbeddingsWriter:
     def _go_on(self) -> None:
         """Open the part file at its last commit; make it if there is none."""
         with self._opening() as part:
-            if not part.go_on(self._settings):
-                part.begin(self._journal)
+            goes_on = part.go_on(self._settings)
+            self._journal = journal = part.begun if goes_on else part.to_begin(self._journal)
+            if not (journal.overwrite or journal.finished):
+                check_free(self._out)  # now rather than when all is computed
+            if not goes_on:
+                part.begin(journal)
                 return
             self._goes_on = True
-            self._journal = journal = part.begun
             progress = journal.progress
             self._counts = _Counts(progress.sentences, progress.tokens, journal.duplicates)
             self._n_to_remember = progress.sentences

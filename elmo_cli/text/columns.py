@@ -157,7 +157,7 @@ def _is_counted(sentences: list[list[str]]) -> bool:
     """Whether column 1 counts the tokens of each sentence; one row alone does not tell."""
     cells = [[_SPACES.split(row, maxsplit=2) for row in rows] for rows in sentences]
     return (
-        sum(map(len, cells)) > 1
+        any(len(rows) > 1 for rows in cells)
         and all(rows[0][0] in ("1", "1-2") for rows in cells)
         and all(len(row) > 2 and _ID.fullmatch(row[0]) for row in chain(*cells))
     )

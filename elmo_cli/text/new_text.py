@@ -77,8 +77,10 @@ def write_text(
     try:
         with new_file(path, overwrite=overwrite) as file:
             file.writelines(line.encode("utf-8", errors) for line in _apart(lines))
+        return
     except _LinesError as error:
-        raise error.cause from error.cause.__cause__
+        cause = error.cause
+    raise cause
 
 
 class _LinesError(Exception):

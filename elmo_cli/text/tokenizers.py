@@ -116,12 +116,11 @@ class EnglishTokenizer:
             PunktSentenceTokenizer,
         )
 
-        # From 3.10 on nltk gives a search five seconds, and this one goes on while the paragraph is
-        # worked on, so that a long one would be broken off. With `re`, as before, no clock runs.
-        ends = re.compile(PunktLanguageVars().period_context_re().pattern, re.VERBOSE)
+        # This search goes on while the paragraph is worked on.
+        ends = _unclocked(PunktLanguageVars().period_context_re())
 
         class Variables(PunktLanguageVars):  # type: ignore[misc]
-            def period_context_re(self) -> re.Pattern[str]:
+            def period_context_re(self) -> Any:
                 return ends
 
         trained = json.loads(files(__package__).joinpath("english_punkt.json").read_text("utf-8"))
@@ -140,6 +139,12 @@ class EnglishTokenizer:
         from nltk.tokenize import NLTKWordTokenizer
 
         treebank = NLTKWordTokenizer()
+        for name in ("PUNCTUATION", "ENDING_QUOTES"):
+            rules = [(_unclocked(rule), to) for rule, to in getattr(treebank, name)]
+            setattr(treebank, name, rules)
+        for name in ("PARENS_BRACKETS", "DOUBLE_DASHES"):
+            rule, to = getattr(treebank, name)
+            setattr(treebank, name, (_unclocked(rule), to))
         # nltk would write `` and '' for the quotes; here they are only set apart.
         treebank.STARTING_QUOTES = [
             (re.compile(r'([«»„“”]|"|\'\'|`+)'), r" \1 "),
@@ -157,6 +162,18 @@ class EnglishTokenizer:
             *treebank.PUNCTUATION,
         ]
         return treebank
+
+
+def _unclocked(pattern: Any) -> Any:
+    """A pattern of nltk, which from 3.10 on gives each search five seconds, without that limit.
+
+    A long paragraph would be broken off.
+    """
+    if isinstance(pattern, re.Pattern):
+        return pattern
+    from nltk import redos
+
+    return redos.compile(pattern, timeout=None)
 
 
 def _masked(found: re.Match[str]) -> str:

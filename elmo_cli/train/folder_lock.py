@@ -12,8 +12,11 @@ from elmo_cli.lock import open_locked
 from elmo_cli.whole_file import SUFFIX
 
 FILE_NAME = ".lock"
-# Files of a run, of which a kill may leave beginnings.
-_KINDS = ("*.pt", "*.npz", "*.hdf5", "*.json", "*.txt", "*.md")
+# Files of a run, of which a kill may leave beginnings; another program's are not among them.
+_WRITTEN = (
+    *("checkpoint.pt", "best-*.pt", "text.npz", "recipe.json", "finetune.json", "README.md"),
+    *("options.json", "vocab.txt", "*weights.hdf5", "*softmax.hdf5", "state.hdf5"),
+)
 
 
 class FolderLock:
@@ -43,7 +46,7 @@ class FolderLock:
         )
         try:
             self._descriptor = open_locked(self._path, taken)
-            for name in _KINDS:
+            for name in _WRITTEN:
                 for left in self._folder.glob(f"{name}.{'[0-9a-f]' * 8}{SUFFIX}"):
                     left.unlink(missing_ok=True)
         except OutputError:

@@ -146,7 +146,7 @@ def _refuse(
     """Refuse what would be lost or in vain, before a text is read for nothing."""
     files.check()
     settings.check_heldout(is_there=bool(files.heldout))
-    if start.vocabulary is not None:
+    if start.vocabulary is not None and not start.vocabulary.is_fifo():  # which is read once
         Vocabulary.read(start.vocabulary)
     if start.model is not None:
         refuse_own_source(folder, start.model)

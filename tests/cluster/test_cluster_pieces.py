@@ -157,6 +157,9 @@ def test_names_that_are_absolute_need_no_working_folder(
     assert str(broken) == (
         f"{away}: can't be entered here (No such file or directory), and two.txt is relative to it"
     )
+    model = str(go_home(replace(job, model="mine.tar.gz"), away))
+    assert model.endswith("and mine.tar.gz is relative to it")
+    assert go_home(replace(job, model="small"), away) is None
     found, _ = survey_of(job)
     batch = {"piece": [pickle.dumps(piece) for piece in pieces(job, found, broken)]}
     assert list(EmbedActor(job, found, away, 1)(batch)["error"]) == [str(broken)] * 5
@@ -240,3 +243,16 @@ def test_documents_stay_whole(job: EmbedJob) -> None:
     found = taken(replace(job, state="document"))
     begins = [piece.blocks[0].sentences[0] for piece in found if piece.blocks]
     assert all(sentence.starts_document for sentence in begins)
+
+
+def test_what_was_read_ahead_holds_its_place_too(job: EmbedJob) -> None:
+    """A sentence would be missing from a finished shard, and nobody told of it."""
+    text = Path(job.inputs[0]).with_name("text.conll")
+    job = replace(job, inputs=(str(text),))
+    good = b"a\n\nb\n\nc\nc\n\nd\ne\n\nf\ng\n"
+    text.write_bytes(good)
+    before = keys(taken(job))
+    text.write_bytes(good.replace(b"c\nc\n", b"c\n\xff\n"))
+    after = taken(job)
+    assert keys(after) == before
+    assert [str(piece.error) for piece in after] == [f"{text}, line 6: 0xFF is not UTF-8"]

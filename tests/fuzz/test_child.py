@@ -152,3 +152,10 @@ def test_an_interrupt_reaches_it_so_that_it_clears_away(tmp_path: Path) -> None:
     os.kill(pid, signal.SIGINT)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     assert cleared.exists()
+
+
+def test_a_long_answer_is_listened_to_in_time_that_grows_with_it() -> None:
+    """A sample of vectors of 100 MB took minutes to come over."""
+    begun = time.process_time()
+    assert len(in_child(lambda: bytes(100 << 20), [], InputError)) == 100 << 20
+    assert time.process_time() - begun < 5

@@ -24,7 +24,7 @@ ALLOWED = {
     "store": {"text"},
     "embed": {"engine", "pretrained", "store", "model", "text"},
     "train": {"pretrained", "weightfile", "engine", "model", "text"},
-    "cluster": {"embed", "engine", "store", "text"},
+    "cluster": {"embed", "engine", "pretrained", "store", "text"},
     "cli": {
         *("cluster", "embed", "store", "train", "pretrained", "engine", "weightfile", "model"),
         "text",

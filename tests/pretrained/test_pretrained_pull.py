@@ -59,6 +59,9 @@ def test_no_request_when_cached(
     assert pull(model, patience=QUICK).sha256 == files_of_model(model).sha256
     with pytest.raises(ModelError, match="`tiny` is not fetched again, since ELMO_OFFLINE is set"):
         pull(model, force=True)
+    os.truncate(files_of_model(model).weights, 100)
+    with pytest.raises(ModelError, match="`tiny` is damaged, and ELMO_OFFLINE is set"):
+        pull(model)
     assert server.seen == []
 
 

@@ -83,6 +83,10 @@ def test_a_colon_in_a_document_key_stays(tmp_path: Path, source: str) -> None:
     assert convert(parts, tmp_path / "e.hdf5", layout="dygie")["warnings"] == []
     with open_embeddings(tmp_path / "e.hdf5") as embeddings:
         assert "bc/cctv/00/cctv_0000_1_0" in list(embeddings)
+    short = write(tmp_path / "f.hdf5", documents("nw/wsj_0001_1"), layout="e2e-coref")
+    convert(short, tmp_path / "g.hdf5", layout="dygie")
+    with open_embeddings(tmp_path / "g.hdf5") as embeddings:
+        assert "nw/wsj_0001_1_0" in list(embeddings)
 
 
 def test_repeated_lines_get_their_tokens_back(tmp_path: Path) -> None:

@@ -235,6 +235,24 @@ def test_overwrite_replaces_also_what_appears_meanwhile(tmp_path: Path, begun: b
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_whether_a_resumed_run_may_replace_is_told_at_once(tmp_path: Path, overwrite: bool) -> None:
+    """It would be refused at its end, after all the work; or replace a file unasked."""
+    out = tmp_path / "out.hdf5"
+    for n in (0, 4):  # killed before the first commit, and after it
+        unfinished(out, n, overwrite=overwrite)
+        out.write_text("appeared meanwhile")
+        if overwrite:
+            run(out, layout="bilm", resume=True)
+            assert facts_of(out)["sentences"] == 5
+        else:
+            with pytest.raises(OutputError, match=r"out\.hdf5: exists"):
+                run(out, layout="bilm", resume=True)
+            assert out.read_text() == "appeared meanwhile"
+        for path in tmp_path.iterdir():
+            path.unlink()
+
+
 def test_a_kill_between_two_names_leaves_a_finished_file(tmp_path: Path) -> None:
     """OUT.part is then OUT itself: a new run that empties the one would empty the other."""
     out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"

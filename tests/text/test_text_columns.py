@@ -173,6 +173,8 @@ def test_first_sentences_of_one_token_do_not_hide_that_tokens_are_counted(conll:
     assert [s.tokens for s in read(conll)] == [("Yes",), ("No",), ("The", "cat")]
     conll.write_text("1 CD O\n\n2 CD O\n\n3 CD O\n")  # tokens that are numbers
     assert [s.tokens for s in read(conll)] == [("1",), ("2",), ("3",)]
+    conll.write_text("1 CD O\n\n1 CD O\n")
+    assert [s.tokens for s in read(conll)] == [("1",), ("1",)]
 
 
 def test_a_free_comment_at_the_top_hides_no_columns(conll: Path) -> None:

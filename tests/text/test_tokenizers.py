@@ -117,6 +117,8 @@ def test_a_long_paragraph_has_no_time_to_be_read_in(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(redos, "DEFAULT_TIMEOUT", 0.05)  # of which each sentence has its own
     sentences = EnglishTokenizer().sentences("They left . " * 2_000)
     assert sentences == [["They", "left", "."]] * 2_000
+    monkeypatch.setattr(redos, "DEFAULT_TIMEOUT", 1e-4)
+    assert EnglishTokenizer().sentences("they left, " * 5_000) == [["they", "left", ","] * 5_000]
 
 
 def test_a_sentence_that_goes_on_and_on_is_not_searched_each_time() -> None:

@@ -156,3 +156,15 @@ def test_beginnings_of_files_that_a_kill_left_are_removed(out: Path) -> None:
         lock.take()
         lock.take()
     assert set(files(out)) == {"checkpoint.pt", "mine.pt.part", "a.txt.part"}
+
+
+def test_only_what_a_run_writes_is_cleared_away(tmp_path: Path) -> None:
+    """Another program may be writing a text or an embeddings file into the same folder."""
+    ours = ["checkpoint.pt", "best-12.pt", "weights.hdf5", "finetune.json", "fitted_softmax.hdf5"]
+    others = ["tok.txt", "corpus.hdf5", "notes.md", "figures.json"]
+    for name in (*ours, *others):
+        (tmp_path / f"{name}.0a1b2c3d.part").touch()
+    with FolderLock(tmp_path) as lock:
+        lock.take()
+        left = {path.name.removesuffix(".0a1b2c3d.part") for path in tmp_path.glob("*.part")}
+    assert left == set(others)

@@ -35,7 +35,12 @@ def ontonotes(sentence: Sentence, layout: str) -> str:
 
 def is_ontonotes(sentence: Sentence) -> bool:
     """Whether the document key looks like `bc/cctv/00/cctv_0000_12`."""
-    return sentence.document is not None and _ONTONOTES.fullmatch(sentence.document) is not None
+    return sentence.document is not None and is_ontonotes_key(sentence.document)
+
+
+def is_ontonotes_key(document: str) -> bool:
+    """As `is_ontonotes`, of the key itself."""
+    return _ONTONOTES.fullmatch(document) is not None
 
 
 def underscore(sentence: Sentence, layout: str) -> str:
