@@ -82,6 +82,8 @@ def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict
 
 
 def _mend(facts: dict[str, Any]) -> str:
+    if facts["kind"] == "unfinished" and facts["only_unnamed"]:
+        return "it is whole: rename it, or let the command that made it go on with `--resume`"
     if facts["kind"] == "unfinished":
         return "the command that made it goes on with `--resume`"
     if facts["kind"] == "weights":

@@ -28,7 +28,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         "embeddings": path, bytes, layout, complete (None for files without end marks), sentences,
             tokens (None where nobody counted), n_layers, dim, dtype, sentence_map, sources,
             attributes, samples (key and shape of the first few sentences);
-        "unfinished", for OUT.part: path, bytes, sentences and tokens that are committed, settings;
+        "unfinished", for OUT.part: path, bytes, sentences and tokens that are committed, settings,
+            and only_unnamed, whether it is whole but for its name;
         "weights": see `weight_facts`.
     Raises:
         EmbeddingsFileError: neither of these; says what it is instead.
@@ -95,4 +96,5 @@ def _unfinished(path: Path) -> dict[str, Any]:
         "sentences": journal.sentences if journal and size else 0,
         "tokens": journal.tokens if journal and size else 0,
         "settings": journal.settings if journal else {},
+        "only_unnamed": bool(journal and size and journal.finished),
     }

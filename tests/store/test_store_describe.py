@@ -126,7 +126,7 @@ def test_an_unfinished_file_is_told_by_its_journal(tmp_path: Path) -> None:
     part = unfinished(tmp_path)
     facts = describe(part)
     assert facts["kind"] == "unfinished"
-    assert (facts["sentences"], facts["tokens"]) == (4, 11)
+    assert (facts["sentences"], facts["tokens"], facts["only_unnamed"]) == (4, 11, False)
     assert facts["settings"]["state"] == "x"
     assert verify(part) == ["unfinished: 4 sentences are committed"]
     part.with_name("a.hdf5.part.journal").write_text("{}")

@@ -24,6 +24,7 @@ from writer_runs import HEADER, array, run, sentences, write
 from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.lock import open_locked
 from elmo_cli.store.attributes import read_attributes, write_attributes
+from elmo_cli.store.describe import describe
 from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
@@ -214,6 +215,10 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
         assert str(caught.value) == f"{out}: another process has made it meanwhile"
         assert caught.value.hint == f"what this run wrote is whole, and kept as {part}: rename it"
         assert out.read_text() == "precious"
+    assert describe(part)["only_unnamed"]
+    out.unlink()
+    with pytest.raises(OutputError, match="whole, only its name is missing"):
+        work(EmbeddingsWriter.create)
     kept = part.rename(tmp_path / "kept.hdf5")
     assert facts_of(kept)["sentences"] == 2
 
