@@ -87,7 +87,7 @@ def check_place(out: str) -> None:
         raise OutputError(f"{out}: not a regular file", "`-o -` writes to standard output")
     with output_errors(out):
         try:
-            mode = path.stat().st_mode
+            mode = os.stat(out).st_mode  # of a shell's `>(…)` too, whose link leads to no path
         except FileNotFoundError:
             if not path.parent.is_dir():
                 raise

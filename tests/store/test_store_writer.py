@@ -687,6 +687,17 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [file, folder]
 
 
+def test_a_pipe_of_the_shell_is_no_place() -> None:
+    """`-o >(xz > f)` was told that the disk is full."""
+    read, write = os.pipe()
+    try:
+        with pytest.raises(OutputError, match=f"/dev/fd/{write}: not a regular file"):
+            EmbeddingsWriter.create(f"/dev/fd/{write}", layout="bilm", header=HEADER)
+    finally:
+        os.close(read)
+        os.close(write)
+
+
 def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's refusal comes out as ours; root is refused nothing, so it is made."""
 
