@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from elmo_cli.engine.device import is_out_of_memory
 from elmo_cli.errors import DeviceError, UsageError, WeightFileError
@@ -23,10 +24,9 @@ from elmo_cli.train.unroll import type_vectors, unroll
 
 _ROWS_AT_ONCE = 64
 _STEPS_AT_ONCE = 64
-# The softmax is computed for few predictions at once, so that its scores stay in the processor's
-# cache, but not for so few that reading the weights of a large vocabulary would take longer.
-_SCORES_AT_ONCE = 1 << 22  # predictions times types
-_LEAST_PREDICTIONS = 64
+_PREDICTIONS_AT_ONCE = 1024
+_TYPES_AT_ONCE = {"cpu": 1024}  # their scores then stay in the processor's cache
+_ELSEWHERE = 16384
 
 
 @dataclass(frozen=True)
@@ -197,15 +197,25 @@ def _read(
 
 
 def _log_likelihoods(head: NextToken, h: Tensor, targets: Tensor) -> npt.NDArray[np.float32]:
-    at_once = max(_LEAST_PREDICTIONS, _SCORES_AT_ONCE // len(head.bias))
+    """What `head` computes, (prediction,), for a part of the predictions and types at a time."""
+    at_once = _PREDICTIONS_AT_ONCE
     pairs = zip(torch.split(h, at_once), torch.split(targets, at_once), strict=True)
-    found: npt.NDArray[np.float32] = torch.cat([head(*pair) for pair in pairs]).cpu().numpy()
+    found: npt.NDArray[np.float32] = torch.cat([_in_parts(head, *p) for p in pairs]).cpu().numpy()
     if not np.isfinite(found).all():
         raise WeightFileError(
             "the softmax: scores that are too large for float32",
             "weights and softmax must come from one model; training may have diverged",
         )
     return found
+
+
+def _in_parts(head: NextToken, h: Tensor, targets: Tensor) -> Tensor:
+    n_types = _TYPES_AT_ONCE.get(h.device.type, _ELSEWHERE)
+    parts = zip(torch.split(head.weight, n_types), torch.split(head.bias, n_types), strict=True)
+    of_parts = [functional.linear(h, *part).logsumexp(1) for part in parts]
+    own = (h * head.weight[targets]).sum(1) + head.bias[targets]
+    # Rounding alone could make a likelihood of more than 1.
+    return (own - torch.stack(of_parts).logsumexp(0)).clamp_max_(0)
 
 
 def _nothing_counted(corpus: Corpus, n_rows: int, warm_up: int) -> UsageError:

@@ -18,6 +18,7 @@ from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.text.characters import CharacterIds
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train import scores as scores_room
 from elmo_cli.train.corpus import BACKWARD, FORWARD, Corpus
 from elmo_cli.train.perplexity import perplexity, perplexity_of
 from elmo_cli.train.rows import borders_of, dealt
@@ -57,6 +58,19 @@ def test_predictions_from_zeros_are_those_of_bilm_tf(
     lm: LM, corpus: Corpus, expected: dict[str, Any]
 ) -> None:
     """Without it a fault in one direction could hide in a mean."""
+    scores = score(*lm, corpus)
+    flat = [np.concatenate(expected["zero_state"][key]) for key in KEYS]
+    np.testing.assert_allclose(scores.values, flat, rtol=0, atol=1e-5)
+
+
+def test_predictions_in_parts_are_those_of_the_whole_vocabulary(
+    lm: LM, corpus: Corpus, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of the vocabulary whose sums are put together wrongly would be seen on large ones
+    only."""
+    monkeypatch.setattr(scores_room, "_TYPES_AT_ONCE", {"cpu": 6})
+    monkeypatch.setattr(scores_room, "_PREDICTIONS_AT_ONCE", 7)
+    assert len(lm[2]) % 6, "the last part is to be a shorter one"
     scores = score(*lm, corpus)
     flat = [np.concatenate(expected["zero_state"][key]) for key in KEYS]
     np.testing.assert_allclose(scores.values, flat, rtol=0, atol=1e-5)
