@@ -185,16 +185,16 @@ def _may_be_comment(row: str) -> bool:
 
 
 def _cell(cells: list[str], column: int) -> str:
-    """The token in a column, counted from 1, or from the end if negative."""
+    """What stands in a column, counted from 1, or from the end if negative."""
     index = column - 1 if column > 0 else column
     if not -len(cells) <= index < len(cells):
         raise RowError(
             f"{len(cells)} columns, column {column} is asked for",
-            "`--column` chooses the column of the tokens; -1 is the last",
+            "`--column` chooses another; -1 is the last",
         )
     token = cells[index].strip(" ")
     if not token:
-        raise RowError(f"column {column} is empty", "`--column` chooses the column of the tokens")
+        raise RowError(f"column {column} is empty", "`--column` chooses another")
     return token
 
 

@@ -94,14 +94,14 @@ COLUMNS = [
         "ragged columns",
         "EMBED a.conll --column 3",
         "a.conll, line 2: 2 columns, column 3 is asked for",
-        "`--column` chooses the column of the tokens; -1 is the last",
+        "`--column` chooses another; -1 is the last",
         file("a.conll", "1 The x\n2 cat\n"),
     ),
     bad(
         "empty cell",
         "EMBED a.conllu",
         "a.conllu, line 2: column 2 is empty",
-        "`--column` chooses the column of the tokens",
+        "`--column` chooses another",
         file("a.conllu", "1\tThe\t_\n2\t\t_\n"),
     ),
     bad(
