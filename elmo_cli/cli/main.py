@@ -35,6 +35,7 @@ COMMANDS = {
         "perplexity:perplexity",
         "Measure how well a biLM predicts a text, in each direction.",
     ),
+    "probe": ("probe:probe", "Ask what each layer knows, with a linear probe."),
     "curves": ("curves:curves", "Draw the curves of training runs."),
 }
 

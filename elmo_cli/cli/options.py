@@ -142,7 +142,7 @@ hdf5_output: Callable[[Any], Any] = option(
     help="The file to make.",
 )
 
-_encoding: Callable[[Any], Any] = option(
+encoding_option: Callable[[Any], Any] = option(
     "Input", "--encoding", default="utf-8", show_default=True, help="Encoding of the text."
 )
 _max_tokens: Callable[[Any], Any] = option(
@@ -179,7 +179,7 @@ input_options: Callable[[Any], Any] = together(
         is_flag=True,
         help="The text is raw English: split paragraphs (lines) into sentences and tokens.",
     ),
-    _encoding,
+    encoding_option,
     option(
         "Input", "--column", type=int, help="Column of the tokens, from 1, for conll and conllu."
     ),
@@ -196,7 +196,7 @@ input_options: Callable[[Any], Any] = together(
     _on_error,
 )
 
-raw_input_options: Callable[[Any], Any] = together(_encoding, _max_tokens, _on_error)
+raw_input_options: Callable[[Any], Any] = together(encoding_option, _max_tokens, _on_error)
 
 model_options: Callable[[Any], Any] = together(
     option(
@@ -225,6 +225,9 @@ model_options: Callable[[Any], Any] = together(
 )
 
 
+threads_option: Callable[[Any], Any] = option(
+    "Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."
+)
 processor_options: Callable[[Any], Any] = together(
     option(
         "Speed",
@@ -235,7 +238,7 @@ processor_options: Callable[[Any], Any] = together(
         metavar="NAME",
         help="auto, cpu, cuda, cuda:N or mps.",
     ),
-    option("Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."),
+    threads_option,
 )
 
 

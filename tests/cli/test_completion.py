@@ -14,7 +14,7 @@ def offered(*words: str) -> list[tuple[str, str]]:
     return [(item.type, item.value) for item in found]
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "models"])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("models", "probe")])
 def test_files_are_completed(command: str) -> None:
     """A shell that has a completion of ours asks nobody else: `elmo embed c<TAB>` did nothing."""
     assert ("file", "corp") in offered(command, "corp")
@@ -24,6 +24,8 @@ def test_files_folders_and_models_of_options() -> None:
     assert offered("embed", "-o", "x") == [("file", "x")]
     assert offered("pretrain", "--data", "x") == [("dir", "x")]
     assert offered("finetune", "--domain", "x") == [("file", "x")]
+    assert offered("probe", "--train", "x") == [("file", "x")]
+    assert offered("probe", "--train", "a.hdf5", "x") == [("file", "x")]
     assert offered("embed", "-m", "orig") == [
         ("plain", "original"),
         ("plain", "original-5.5b"),

@@ -23,11 +23,12 @@ ALLOWED = {
     "engine": {"model", "text"},
     "store": {"text"},
     "embed": {"engine", "pretrained", "store", "model", "text"},
+    "probe": {"store", "text", "model"},
     "train": {"pretrained", "weightfile", "engine", "model", "text"},
     "cluster": {"embed", "engine", "pretrained", "store", "text"},
     "cli": {
-        *("cluster", "embed", "store", "train", "pretrained", "engine", "weightfile", "model"),
-        "text",
+        *("cluster", "embed", "probe", "store", "train", "pretrained", "engine", "weightfile"),
+        *("model", "text"),
     },
 }
 FORBIDDEN = {
@@ -39,6 +40,7 @@ FORBIDDEN = {
     "weightfile": {"click", "rich", "ray"},
     "pretrained": {"click", "rich", "ray"},
     "train": {"click", "rich", "ray"},
+    "probe": {"click", "rich", "ray"},
     "cluster": {"click", "rich"},
     "cli": {"ray"},
 }

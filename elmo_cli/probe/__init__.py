@@ -1,0 +1,1 @@
+"""What vectors know, asked of embeddings files."""

@@ -1,0 +1,199 @@
+"""Part: the vectors of an embeddings file that have labels, and those labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.damage import DAMAGED, damage_as_error
+from elmo_cli.store.held_layers import held_layers
+from elmo_cli.store.naming import Key
+from elmo_cli.store.reader import Embeddings, open_embeddings
+
+UNKNOWN = "unknown"  # a layer of which nobody says which
+
+Vectors = npt.NDArray[np.float32]
+
+# Settings of a run that decide about its vectors.
+SETTINGS = (
+    *("model_sha256", "state", "state_sha256", "batch_size"),
+    *("pool", "precision", "dtype"),
+)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What all vectors of an embeddings file have in common.
+
+    Attributes:
+        layers: what its layers are called: numbers, or "top", "average", "mix:…", "unknown".
+        dim: of a vector.
+        has_layers: whether arrays have an axis of layers.
+        by_sentence: whether a sentence has one vector, and not one for each token.
+        model: what the file calls the model.
+        settings: those of `SETTINGS` that the file tells.
+        text_sha256: of the text that it was made from; None where it doesn't tell.
+    """
+
+    layers: tuple[str, ...]
+    dim: int
+    has_layers: bool
+    by_sentence: bool
+    model: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    text_sha256: object = None
+
+    @classmethod
+    def of(cls, embeddings: Embeddings) -> Form:
+        """The form of an open file.
+
+        Raises:
+            EmbeddingsFileError: it has vectors of types, or none at all.
+        """
+        if embeddings.layout == "bilm-types":
+            raise EmbeddingsFileError(
+                f"{embeddings.path}: holds types, not sentences",
+                "a probe needs the vectors of a text: `elmo embed` without `--layout bilm-types`",
+            )
+        with damage_as_error(embeddings.path, keys_of_file=True):
+            shape, _ = embeddings.sentences.example() or ((), None)
+        if not shape:
+            raise EmbeddingsFileError(
+                f"{embeddings.path}: has no sentences", "`elmo inspect` shows what a file holds"
+            )
+        by_sentence = embeddings.is_pooled or len(shape) == 1
+        has_layers = len(shape) == (2 if by_sentence else 3)
+        facts = embeddings.attributes
+        return cls(
+            layers=tuple(map(str, held_layers(embeddings))) or (str(facts.get("layers", UNKNOWN)),),
+            dim=shape[-1],
+            has_layers=has_layers,
+            by_sentence=by_sentence,
+            model=None if facts.get("model") is None else str(facts["model"]),
+            settings={name: facts[name] for name in SETTINGS if facts.get(name) is not None},
+            text_sha256=facts.get("text_sha256"),
+        )
+
+    def n_vectors(self, shape: Sequence[int]) -> int | None:
+        """Vectors of each layer in an array of that shape; None if it is not like the others."""
+        layers = (len(self.layers),) if self.has_layers else ()
+        tokens = () if self.by_sentence else tuple(shape[-2:-1])
+        if len(shape) != len(layers) + (1 if self.by_sentence else 2):
+            return None
+        return (1, *tokens)[-1] if tuple(shape) == (*layers, *tokens, self.dim) else None
+
+    def rows(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The array of a sentence as (layer, vector, dim)."""
+        return array.reshape(len(self.layers), -1, self.dim)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Vectors of one embeddings file in the order of their sentences, and a label for each.
+
+    Attributes:
+        vectors_file, labels_file: where they are from.
+        form: what the vectors have in common.
+        keys: of the sentences with labels, in the embeddings file.
+        counts: vectors of each sentence.
+        labels: of all vectors, sentence after sentence.
+        words: the token of each; None where not all are known, or vectors are of sentences.
+        column: that of the labels; None for lines of labels.
+        lacking: sentences that have labels, and were left out of the embeddings file.
+    """
+
+    vectors_file: str
+    labels_file: str
+    form: Form
+    keys: tuple[Key, ...]
+    counts: tuple[int, ...]
+    labels: list[str]
+    words: list[str] | None
+    column: str | None = None
+    lacking: int = 0
+
+    def sentences(self, picked: Iterable[int]) -> Part:
+        """The part that has only the sentences at these places, from 0."""
+        places = list(picked)
+        ends = np.cumsum([0, *self.counts]).tolist()
+        spans = [range(ends[place], ends[place + 1]) for place in places]
+
+        def of_tokens(values: list[str]) -> list[str]:
+            return [values[k] for span in spans for k in span]
+
+        return replace(
+            self,
+            keys=tuple(self.keys[place] for place in places),
+            counts=tuple(self.counts[place] for place in places),
+            labels=of_tokens(self.labels),
+            words=None if self.words is None else of_tokens(self.words),
+        )
+
+    def vectors(self, layer: int) -> Vectors:
+        """All vectors of one layer, (vector, dim) float32, in new memory.
+
+        Args:
+            layer: its place in `form.layers`.
+        Raises:
+            EmbeddingsFileError: the file can't be read.
+        """
+        vectors = np.empty((len(self.labels), self.form.dim), np.float32)
+        end = 0
+        for _, rows in self._arrays():
+            begin, end = end, end + rows.shape[1]
+            vectors[begin:end] = rows[layer]
+        return vectors
+
+    def check_finite(self, layers: Iterable[int]) -> None:
+        """Read all vectors of some layers and refuse values that no probe can learn from.
+
+        Args:
+            layers: their places in `form.layers`.
+        Raises:
+            EmbeddingsFileError: a value is not finite as float32; or the file can't be read.
+        """
+        picked = list(layers)
+        end = 0
+        for key, rows in self._arrays():
+            begin, end = end, end + rows.shape[1]
+            with np.errstate(over="ignore"):
+                is_finite = np.isfinite(rows[picked].astype(np.float32, copy=False)).all(-1)
+            if not is_finite.all():
+                layer, token = np.argwhere(~is_finite)[0].tolist()
+                what = "the vector"
+                if not self.form.by_sentence:
+                    word = "" if self.words is None else f" (`{self.words[begin + token]}`)"
+                    what = f"token {token + 1}{word}"
+                raise EmbeddingsFileError(
+                    f"{self.vectors_file}: sentence {key!r}: {what} in layer "
+                    f"{self.form.layers[picked[layer]]} is not finite",
+                    "`elmo inspect` finds all such values; embed the text anew, in float32",
+                )
+
+    def _arrays(self) -> Iterator[tuple[Key, npt.NDArray[Any]]]:
+        """The arrays of the sentences with labels, (layer, vector, dim)."""
+        with open_embeddings(self.vectors_file) as embeddings:
+            for key, count in zip(self.keys, self.counts, strict=True):
+                with damage_as_error(self.vectors_file, keys_of_file=True):
+                    array = embeddings.sentences.array(key)
+                if self.form.n_vectors(array.shape) != count:
+                    raise unlike(self.vectors_file, key, array.shape, self.form)
+                yield key, self.form.rows(array)
+
+
+def unlike(
+    path: str | os.PathLike[str], key: Key, shape: Sequence[int], form: Form
+) -> EmbeddingsFileError:
+    """The error for a sentence whose array is not like the others."""
+    layers = f"layers {', '.join(form.layers)}, " if form.has_layers else ""
+    return EmbeddingsFileError(
+        f"{os.fspath(path)}: sentence {key!r} has shape {tuple(shape)}, others have {layers}dim "
+        f"{form.dim}",
+        DAMAGED,
+    )
