@@ -83,16 +83,6 @@ def tokens_of(path: Path) -> list[tuple[str, ...]]:
         return [embeddings.tokens(key) or () for key in embeddings]
 
 
-def vectors_of(path: Path, layer: int) -> Vectors:
-    """A layer of all tokens in an embeddings file with all layers, (token, dim) float32."""
-    with open_embeddings(path) as embeddings:
-        offsets = np.cumsum([0] + [embeddings.shape(key)[1] for key in embeddings])
-        vectors = np.empty((offsets[-1], embeddings.dim), np.float32)
-        for key, begin, end in zip(embeddings, offsets[:-1], offsets[1:], strict=True):
-            vectors[begin:end] = embeddings[key][layer]
-    return vectors
-
-
 def unit(vectors: Vectors) -> Vectors:
     """The same vectors at length 1, so that products are cosines; a zero vector stays."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
