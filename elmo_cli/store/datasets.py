@@ -112,7 +112,7 @@ class _Datasets(ABC):
             return False
 
     def _no_sentence(self, key: object, why: str = "") -> KeyError:
-        path = next((path for path, _ in some_datasets(self._file, 1)), None)
+        path = next((path for path, _ in some_datasets(self._file, 2)), None)
         example = "it has none" if path is None else f"its keys are like {self._shown(path)}"
         return KeyError(f"{self._name}: no sentence {key!r}{why}; {example}")
 

@@ -223,6 +223,17 @@ def test_missing_keys_say_what_keys_there_are(
             embeddings[key]
 
 
+@pytest.mark.parametrize("n", range(1, 12))
+def test_a_file_with_sentences_is_never_said_to_have_none(tmp_path: Path, n: int) -> None:
+    """The first name that HDF5 comes upon may be that of the sentence map."""
+    path = write(tmp_path / "a.hdf5", lines()[:n], layout="allennlp")
+    with (
+        open_embeddings(path) as embeddings,
+        pytest.raises(KeyError, match=r"its keys are like \d"),
+    ):
+        embeddings[n]
+
+
 @pytest.mark.parametrize("key", [-1, 3, "d:3", "d:x", ("d", -1), ("e", 0), "d", "", ":0"])
 def test_missing_documents(tmp_path: Path, key: int | str | tuple[str, int]) -> None:
     path = write(tmp_path / "a.hdf5", documents("d"), layout="e2e-coref")
