@@ -35,6 +35,10 @@ COMMANDS = {
         "perplexity:perplexity",
         "Measure how well a biLM predicts a text, in each direction.",
     ),
+    "neighbors": (
+        "neighbors:neighbors",
+        "Find the tokens nearest to a token in an embeddings file.",
+    ),
     "probe": ("probe:probe", "Ask what each layer knows, with a linear probe."),
     "curves": ("curves:curves", "Draw the curves of training runs."),
 }

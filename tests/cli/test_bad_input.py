@@ -20,6 +20,7 @@ from bad_embeddings import EMBEDDINGS
 from bad_files import FILES
 from bad_lines import LINES
 from bad_models import MODELS
+from bad_neighbors import NEIGHBORS
 from bad_options import OPTIONS
 from bad_places import OUTPUT
 from bad_runs import RUNS
@@ -40,6 +41,7 @@ TABLE = [
     *MODELS,
     *WEIGHTS,
     *EMBEDDINGS,
+    *NEIGHBORS,
     *TRAINING,
 ]
 

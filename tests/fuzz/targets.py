@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -14,8 +15,11 @@ import seeds
 from mutations import mutated, signed_hdf5, signed_journal, signed_undo, signed_zip
 
 from elmo_cli.child import in_child
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.model.options import Options
+from elmo_cli.probe.neighbors import nearest, read_query
+from elmo_cli.probe.places import places_of
+from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.convert import convert
 from elmo_cli.store.describe import describe
 from elmo_cli.store.journal import read_journal
@@ -153,6 +157,16 @@ def _embeddings(folder: Path, content: bytes) -> None:
                 embeddings[key]
 
 
+def _neighbors(folder: Path, content: bytes) -> None:
+    path = _file(folder, "in.hdf5", content)
+    with open_embeddings(path) as embeddings:
+        layer = StoredLayer(embeddings)
+        names = [str(key) + ":0" * layer.by_token for key in islice(layer, 2)]
+        nearest(layer, [read_query(layer, name) for name in names], 3)
+        with suppress(UsageError):  # not every layout tells words
+            list(places_of(layer, "a"))
+
+
 def _converted(folder: Path, content: bytes) -> None:
     path = _file(folder, "in.hdf5", content)
     convert(path, folder / "out.hdf5", dtype="float16", overwrite=True)
@@ -234,7 +248,7 @@ def _hdf5(
     return Target(name, seed, read, True, name in _IN_CHILD, signed_hdf5)
 
 
-_IN_CHILD = ("embeddings", "foreign", "convert", "merge", "inspect-weights")
+_IN_CHILD = ("embeddings", "foreign", "convert", "merge", "neighbors", "inspect-weights")
 
 
 def _embeddings_seeds() -> list[bytes]:
@@ -275,6 +289,7 @@ TARGETS = {
         _hdf5("embeddings", _embeddings_seeds, _embeddings),
         _hdf5("foreign", _foreign_seeds, _embeddings),
         _hdf5("convert", lambda: [*_embeddings_seeds(), *_foreign_seeds()], _converted),
+        _hdf5("neighbors", lambda: [*_embeddings_seeds(), *_foreign_seeds()], _neighbors),
         _hdf5("merge", lambda: [seeds.shard()], _merged),
         _hdf5(
             "resume-part",

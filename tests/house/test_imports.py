@@ -23,7 +23,7 @@ ALLOWED = {
     "engine": {"model", "text"},
     "store": {"text"},
     "embed": {"engine", "pretrained", "store", "model", "text"},
-    "probe": {"store", "text", "model"},
+    "probe": {"store", "text"},
     "train": {"pretrained", "weightfile", "engine", "model", "text"},
     "cluster": {"embed", "engine", "pretrained", "store", "text"},
     "cli": {

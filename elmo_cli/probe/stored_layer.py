@@ -1,0 +1,141 @@
+"""StoredLayer: one layer of an embeddings file, a sentence at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.damage import DAMAGED, damage_as_error
+from elmo_cli.store.datasets import NamedSentences
+from elmo_cli.store.held_layers import held_layers
+from elmo_cli.store.naming import Key, is_number
+from elmo_cli.store.reader import Embeddings
+from elmo_cli.store.repeats import texts_of_repeats
+
+UNKNOWN = "unknown"  # name of a layer in a file that says nothing of it
+Vectors = npt.NDArray[np.floating[Any]]
+
+
+class StoredLayer:
+    """One layer of an open embeddings file: vectors of tokens, or of whole sentences or types.
+
+    Attributes:
+        embeddings: the file.
+        number: of the layer in its model; None where the file doesn't tell.
+        name: the number, or "top", "average", "mix:…", "unknown".
+        by_token: whether a sentence has a vector for each token, not one in all.
+    """
+
+    def __init__(self, embeddings: Embeddings, number: int | None = None) -> None:
+        """
+        Args:
+            number: of the layer in its model, 0 the token layer; None for the highest that there
+                is.
+        Raises:
+            UsageError: the file doesn't hold it.
+            EmbeddingsFileError: the file is damaged.
+        """
+        self.embeddings = embeddings
+        held = held_layers(embeddings)
+        self.number = max(held, default=None) if number is None else number
+        if number is not None and number not in held:
+            raise _not_held(embeddings, number, held)
+        self.name = str(embeddings.attributes.get("layers", UNKNOWN))
+        if self.number is not None:
+            self.name = str(self.number)
+        n_layers = embeddings.n_layers
+        self._n_layers = n_layers
+        self._row = held.index(self.number) if self.number is not None and n_layers else 0
+        with damage_as_error(embeddings.path, keys_of_file=True):
+            shape, _ = embeddings.sentences.example() or ((), None)
+        self._n_axes, self._dim = len(shape), (0, *shape)[-1]
+        pooled = embeddings.is_pooled or embeddings.layout == "bilm-types"
+        self.by_token = not pooled and len(shape) != 1
+
+    @property
+    def path(self) -> str:
+        """The file's name."""
+        return str(self.embeddings.path)
+
+    @property
+    def what(self) -> str:
+        """What has a vector: "tokens", "sentences" or "types"."""
+        if self.by_token:
+            return "tokens"
+        return "types" if self.embeddings.layout == "bilm-types" else "sentences"
+
+    def __iter__(self) -> Iterator[Key]:
+        """The keys of all sentences, in the order of the file."""
+        yield from self.embeddings
+
+    def key(self, name: str) -> Key | None:
+        """The key that a user calls so; None where there is no such sentence."""
+        names: list[Key] = [name, int(name)] if is_number(name) else [name]
+        if not isinstance(self.embeddings.sentences, NamedSentences):
+            names.reverse()
+        return next((key for key in names if key in self.embeddings), None)
+
+    def vectors(self, key: Key) -> Vectors:
+        """The vectors of a sentence that is there: (token, dim), or (1, dim) unless `by_token`.
+
+        Raises:
+            EmbeddingsFileError: they are not like those of the other sentences, or can't be read.
+        """
+        with damage_as_error(self.path, keys_of_file=True):
+            array = self.embeddings.sentences.array(key)
+        n_layers, dim = self._n_layers, self._dim
+        fits = array.ndim == self._n_axes and array.shape[-1] == dim
+        if not fits or n_layers not in (None, len(array)):
+            raise EmbeddingsFileError(
+                f"{self.path}: sentence {key!r} has shape {array.shape}; others have "
+                f"{self._n_axes} axes, the last {dim}"
+                + (f", {n_layers} layers" if n_layers else ""),
+                DAMAGED,
+            )
+        rows = array if n_layers is None else array[self._row]
+        return rows if self.by_token else rows[np.newaxis]
+
+    def tokens(self, key: Key) -> tuple[str, ...] | None:
+        """The tokens of a sentence that is there; None where the file doesn't tell."""
+        with damage_as_error(self.path, keys_of_file=True):
+            facts = self.embeddings.sentences.facts(key)
+            shape = self.embeddings.sentences.shape(key)
+            told = self.embeddings.told(facts, shape)
+            if told is None and facts.text is None and facts.number in self._repeats:
+                line = self._repeats[facts.number]
+                facts = replace(facts, text=line, tokens=tuple(line.split()))
+                told = self.embeddings.told(facts, shape)
+        # As many as there are vectors, or a wrong one would be shown.
+        return None if told and self.by_token and len(told) != shape[-2] else told
+
+    @cached_property
+    def _repeats(self) -> dict[int, str]:
+        """Lines that occur again later, where the sentence map names the last only."""
+        try:
+            return texts_of_repeats(self.embeddings)
+        except UsageError:  # they can't be told apart
+            return {}
+
+
+def _not_held(embeddings: Embeddings, number: int, held: tuple[int, ...]) -> UsageError:
+    if held:
+        numbers = ", ".join(map(str, held))
+        return UsageError(
+            f"{embeddings.path}: --layer {number}: it has {_plural(held)} {numbers}",
+            "`--layer` takes a layer that the file holds",
+        )
+    chosen = embeddings.attributes.get("layers")
+    what = f"--layers {chosen}" if chosen else "one layer, and not which"
+    return UsageError(
+        f"{embeddings.path}: --layer {number}: the file holds {what}", "leave out `--layer`"
+    )
+
+
+def _plural(held: tuple[int, ...]) -> str:
+    return "layer" if len(held) == 1 else "layers"
