@@ -22,16 +22,17 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from vectors import Vectors, embed, parser_of, prepare, table, tokens_of, unit
+from vectors import embed, parser_of, prepare, table, unit
 
 from elmo_cli import open_embeddings
+from elmo_cli.probe.neighbors import nearest, read_query
+from elmo_cli.probe.places import Place, places_of
+from elmo_cli.probe.stored_layer import StoredLayer
 
 LAYER = 2
 QUERIES = (
@@ -51,7 +52,6 @@ QUERIES = (
     "bat: I have lost my bat , and I can not find it .",
 )
 CONTEXT = 6  # tokens shown on either side
-SENTENCES_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,6 @@ class Query:
         if word not in query.tokens:
             raise SystemExit(f"--query {line!r}: the word is not a token of the sentence")
         return query
-
-    @property
-    def place(self) -> int:
-        return self.tokens.index(self.word)
 
 
 def write_opening(source: Path, path: Path, n_words: int) -> Path:
@@ -106,58 +102,18 @@ def embedded_pool(given: argparse.Namespace) -> Path:
     )
 
 
-def query_vectors(queries: list[Query], given: argparse.Namespace) -> Vectors:
-    """The vector of each query, (query, dim)."""
+def embedded_queries(queries: list[Query], given: argparse.Namespace) -> Path:
+    """The embeddings file of the queries' sentences."""
     text = given.work / "neighbors-queries.txt"
     text.write_text("".join(" ".join(q.tokens) + "\n" for q in queries), encoding="utf-8")
     output = given.work / "neighbors-queries.hdf5"
     output.unlink(missing_ok=True)  # queries change, and take no time
-    embed([text], output, "--layers", str(LAYER), model=given.model, threads=given.threads)
-    with open_embeddings(output) as embeddings:
-        rows = [embeddings[k][0, query.place] for k, query in enumerate(queries)]
-    return np.stack(rows).astype(np.float32)
+    return embed([text], output, "--layers", str(LAYER), model=given.model, threads=given.threads)
 
 
-def blocks(path: Path) -> Iterator[Vectors]:
-    """The vectors of a file with one layer, of some sentences at once, (token, dim)."""
-    with open_embeddings(path) as embeddings:
-        keys = list(embeddings)
-        for begin in range(0, len(keys), SENTENCES_AT_ONCE):
-            part = [embeddings[key][0] for key in keys[begin : begin + SENTENCES_AT_ONCE]]
-            yield np.concatenate(part).astype(np.float32)
-
-
-class Pool:
-    """Tokens to look for neighbours among, and how near each is to each query."""
-
-    def __init__(self, path: Path, vectors: Vectors) -> None:
-        self.sentences = tokens_of(path)
-        wanted = unit(vectors).T
-        self.cosines = np.concatenate([unit(block) @ wanted for block in blocks(path)])
-        lengths = [len(tokens) for tokens in self.sentences]
-        self.begins = np.concatenate([[0], np.cumsum(lengths)])
-        self.sentence_of = np.repeat(np.arange(len(lengths)), lengths)
-        words: dict[str, list[int]] = defaultdict(list)
-        for k, word in enumerate(word for tokens in self.sentences for word in tokens):
-            words[word.lower()].append(k)
-        self.places_of = words
-
-    def nearest(self, k: int, query: Query, n: int, *, same_word: bool) -> list[dict[str, Any]]:
-        """The n tokens nearest to query k, with their sentences."""
-        own = [s for s, tokens in enumerate(self.sentences) if tokens == query.tokens]
-        cosine = self.cosines[:, k].copy()
-        cosine[np.isin(self.sentence_of, own)] = -np.inf
-        if same_word:
-            others = np.ones(len(cosine), bool)
-            others[self.places_of[query.word.lower()]] = False
-            cosine[others] = -np.inf
-        best = np.argsort(-cosine, kind="stable")[:n]
-        return [self.place(at, float(cosine[at])) for at in best.tolist() if cosine[at] > -np.inf]
-
-    def place(self, at: int, cosine: float) -> dict[str, Any]:
-        sentence = self.sentence_of[at]
-        place = int(at - self.begins[sentence])
-        return {"cosine": cosine, "tokens": self.sentences[sentence], "place": place}
+def of_json(near: list[tuple[Place, float]]) -> list[dict[str, Any]]:
+    """Neighbours with their sentences."""
+    return [{"cosine": cosine, "tokens": place.tokens, "place": place.at} for place, cosine in near]
 
 
 def static_neighbors(path: Path, words: list[str], n_neighbors: int) -> dict[str, list[str]]:
@@ -175,24 +131,30 @@ def static_neighbors(path: Path, words: list[str], n_neighbors: int) -> dict[str
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """All neighbours."""
     queries = [Query.parse(line) for line in given.query or QUERIES]
-    pool = Pool(embedded_pool(given), query_vectors(queries, given))
+    paths = embedded_pool(given), embedded_queries(queries, given)
+    with open_embeddings(paths[0]) as pool, open_embeddings(paths[1]) as source:
+        layer, theirs = StoredLayer(pool, LAYER), StoredLayer(source, LAYER)
+        asked = [read_query(theirs, f"{k}:={query.word}") for k, query in enumerate(queries)]
+        found = nearest(layer, asked, given.neighbors)
+        same_word = nearest(layer, asked, given.neighbors, same_word=True)
+        words = [query.word for query in queries]
+        occurrences = {word: sum(1 for _ in places_of(layer, word)) for word in set(words)}
     figures: dict[str, Any] = {
-        "pool_tokens": len(pool.cosines),
+        "pool_tokens": found.tokens,
         "queries": [
             {
                 "word": query.word,
                 "tokens": query.tokens,
-                "place": query.place,
-                "occurrences": len(pool.places_of[query.word.lower()]),
-                "neighbors": pool.nearest(k, query, given.neighbors, same_word=False),
-                "same_word": pool.nearest(k, query, given.neighbors, same_word=True),
+                "place": one.place.at,
+                "occurrences": occurrences[query.word],
+                "neighbors": of_json(found.neighbors[k]),
+                "same_word": of_json(same_word.neighbors[k]),
             }
-            for k, query in enumerate(queries)
+            for k, (query, one) in enumerate(zip(queries, asked, strict=True))
         ],
     }
     glove = given.data / "tasks" / "glove" / "glove.6B.50d.subset.npz"
-    words = [query.word for query in queries] if glove.exists() else []
-    figures["static"] = static_neighbors(glove, words, given.neighbors) if words else {}
+    figures["static"] = static_neighbors(glove, words, given.neighbors) if glove.exists() else {}
     return figures
 
 
