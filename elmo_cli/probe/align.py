@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, InputError, UsageError
 from elmo_cli.probe.labels import LabelledSentence, LabelSettings, read_labels
 from elmo_cli.probe.part import Form, Part, unlike
-from elmo_cli.store.damage import damage_as_error
+from elmo_cli.probe.told_words import ToldWords
 from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.lookup import key_of
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
-from elmo_cli.store.repeats import texts_of_repeats
 from elmo_cli.text.formats import format_of
 from elmo_cli.text.settings import InputSettings
 
@@ -50,6 +48,7 @@ class _Joined:
 
     def __init__(self, embeddings: Embeddings, form: Form, labels_file: str) -> None:
         self._embeddings, self._form, self._labels_file = embeddings, form, labels_file
+        self._told = ToldWords(embeddings)
         self._keys: list[Key] = []
         self._counts: list[int] = []
         self._labels: list[str] = []
@@ -149,7 +148,7 @@ class _Joined:
         )
 
     def _add_words(self, given: LabelledSentence, key: Key, shape: tuple[int, ...]) -> None:
-        told = self._told(key, shape, by_repeats=not given.has_tokens)
+        told = self._told.of(key, shape, by_repeats=not given.has_tokens)
         words = given.sentence.tokens if given.has_tokens else told
         if words is None:
             self._knows_words = False
@@ -167,27 +166,6 @@ class _Joined:
                 _ONE_TEXT,
             )
         self._words += self._once(words)
-
-    def _told(
-        self, key: Key, shape: tuple[int, ...], *, by_repeats: bool
-    ) -> tuple[str, ...] | None:
-        """The tokens that the embeddings file tells of a sentence."""
-        embeddings = self._embeddings
-        with damage_as_error(embeddings.path, keys_of_file=True):
-            facts = embeddings.sentences.facts(key)
-        told = embeddings.told(facts, shape)
-        if told is None and by_repeats and facts.text is None and facts.number in self._repeats:
-            line = self._repeats[facts.number]
-            told = embeddings.told(replace(facts, text=line, tokens=tuple(line.split())), shape)
-        return told
-
-    @cached_property
-    def _repeats(self) -> dict[int, str]:
-        """Lines that occur again later, where a sentence map names the last alone."""
-        try:
-            return texts_of_repeats(self._embeddings)
-        except UsageError:  # they can't be told apart
-            return {}
 
     def _once(self, words: tuple[str, ...]) -> list[str]:
         """The same words, each of them one object for all its occurrences."""

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.probe.told_words import ToldWords
 from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.held_layers import held_layers
 from elmo_cli.store.naming import Key, is_number
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.repeats import texts_of_repeats
 
 UNKNOWN = "unknown"  # name of a layer in a file that says nothing of it
 Vectors = npt.NDArray[np.floating[Any]]
@@ -42,6 +40,7 @@ class StoredLayer:
             EmbeddingsFileError: the file is damaged.
         """
         self.embeddings = embeddings
+        self._words = ToldWords(embeddings)
         held = held_layers(embeddings)
         self.number = max(held, default=None) if number is None else number
         if number is not None and number not in held:
@@ -104,23 +103,10 @@ class StoredLayer:
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """The tokens of a sentence that is there; None where the file doesn't tell."""
         with damage_as_error(self.path, keys_of_file=True):
-            facts = self.embeddings.sentences.facts(key)
             shape = self.embeddings.sentences.shape(key)
-            told = self.embeddings.told(facts, shape)
-            if told is None and facts.text is None and facts.number in self._repeats:
-                line = self._repeats[facts.number]
-                facts = replace(facts, text=line, tokens=tuple(line.split()))
-                told = self.embeddings.told(facts, shape)
+        told = self._words.of(key, shape)
         # As many as there are vectors, or a wrong one would be shown.
         return None if told and self.by_token and len(told) != shape[-2] else told
-
-    @cached_property
-    def _repeats(self) -> dict[int, str]:
-        """Lines that occur again later, where the sentence map names the last only."""
-        try:
-            return texts_of_repeats(self.embeddings)
-        except UsageError:  # they can't be told apart
-            return {}
 
 
 def _not_held(embeddings: Embeddings, number: int, held: tuple[int, ...]) -> UsageError:
