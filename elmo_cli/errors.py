@@ -16,10 +16,13 @@
       SkippedError              done, but input was left out as `--on-error skip` asked; exit 3
 
 Each is also the built-in that older code would catch. An error holds two things: the message (where
-and what, with both values) and a hint (what to do next). Only `cli.main` prints them and exits.
+and what, with both values) and a hint (what to do next), which tracebacks show as a note. Only
+`cli.main` prints them and exits.
 """
 
 from __future__ import annotations
+
+import sys
 
 
 class ElmoError(Exception):
@@ -36,6 +39,8 @@ class ElmoError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint and sys.version_info >= (3, 11):  # a traceback, in a notebook say, shows notes
+            self.add_note(f"hint: {hint}")
 
     def __str__(self) -> str:
         return self.message

@@ -45,8 +45,9 @@ from elmo_cli.store.schema import LAYOUTS
     default="all",
     show_default=True,
     metavar="CHOICE",
-    help="all, top, average, numbers such as 0,2, or mix:w0,w1,w2[,gamma]. Arrays of all and of "
-    "numbers are (layer, token, dim), also of a single number; of the others (token, dim).",
+    help="all, top, average, numbers such as 0,2, or mix:w0,w1,w2[,gamma], gamma times the sum of "
+    "each weight, as it stands, times its layer. Arrays of all and of numbers are (layer, token, "
+    "dim), also of a single number; of the others (token, dim).",
 )
 @option(
     "Output",

@@ -40,7 +40,7 @@ from elmo_cli.cli.options import (
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Leave out types that are seen less often.",
+    help="Leave out types that are seen less often; pretrain and finetune count with 2.",
 )
 @option(
     "Vocabulary",

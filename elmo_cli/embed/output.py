@@ -168,6 +168,11 @@ def _mix(name: str, n_layers: int) -> tuple[float, ...]:
         )
     gamma = values[n_layers] if len(values) > n_layers else 1.0
     weights = tuple(gamma * value for value in values[:n_layers])
+    if not any(weights):
+        raise UsageError(
+            f"--layers {name}: all weights are 0, so every vector would be",
+            "they are taken as they stand; an ElmoMix has them in torch.softmax(mix.weights, 0)",
+        )
     most = float(np.finfo(np.float32).max)
     for layer, weight in enumerate(weights):
         if abs(weight) > most:

@@ -20,7 +20,8 @@ class ElmoMix(nn.Module):
 
     Args:
         n_layers: layers to mix, the token layer among them (3).
-        layer_norm: normalise each layer over tokens and dimensions before it is weighted.
+        layer_norm: normalise each layer over all tokens and dimensions that are given before it is
+            weighted, as the originals do; so a sentence's vectors depend on its batch.
         dropout: share of the mixed values that training sets to zero.
         l2: lambda of the penalty on the weights, see `penalty`.
 

@@ -133,8 +133,8 @@ def test_an_interrupt_reaches_it_so_that_it_clears_away(tmp_path: Path) -> None:
     begun, cleared = tmp_path / "begun", tmp_path / "cleared"
 
     def work() -> None:
-        begun.touch()
         try:
+            begun.touch()
             time.sleep(60)
         except KeyboardInterrupt:
             cleared.touch()
