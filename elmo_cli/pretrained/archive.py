@@ -12,10 +12,11 @@ import os
 import shutil
 import stat
 import tarfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -32,6 +33,7 @@ _MOST_BYTES = 16 << 30
 _MOST_RATIO, _RATIO_FLOOR = 100, 64 << 20
 _LARGEST_CONFIG = 1 << 20
 _CHUNK = 1 << 20
+_LEFT_S = 24 * 3600.0  # no unpacking takes so long
 _LONGEST_NAME = 255  # bytes, of most file systems
 _FETCH_AGAIN = "the archive may be cut off; fetch it again and compare its size"
 _DAMAGED = (
@@ -90,17 +92,26 @@ def unpack(path: Path) -> Path:
 
 
 def _unpack_to(path: Path, folder: Path) -> None:
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+    _clear_left(folder.parent)
+    # A name of its own: where there are no locks, another process may do the same.
+    part = folder.with_name(f"{folder.name}.{os.urandom(4).hex()}.part")
     try:
         in_child(partial(_unpack_part, path, part), [path], ModelError)
         try:
             os.replace(part, folder)
         except OSError as error:
-            raise not_writable(folder, error) from None
-    except BaseException:
+            if not folder.is_dir():
+                raise not_writable(folder, error) from None
+    finally:
         shutil.rmtree(part, ignore_errors=True)
-        raise
+
+
+def _clear_left(archives: Path) -> None:
+    """Remove what processes that were killed have left."""
+    for part in archives.glob("*.part"):
+        with suppress(OSError):
+            if time.time() - part.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(part)
 
 
 def _unpack_part(path: Path, part: Path) -> None:

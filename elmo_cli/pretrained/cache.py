@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import ModelError, OutputError
+from elmo_cli.lock import wait_locked
 
 _RECORD = "sha256.json"
 _LOCK = ".lock"
@@ -81,35 +82,22 @@ def not_writable(path: Path, error: OSError) -> OutputError:
 def locked(folder: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold a folder of the cache for writing; a second process waits until the first is done.
 
+    Where the file system has no locks, nobody waits.
+
     Args:
         on_wait: called once if another process holds the folder.
     Raises:
-        OutputError: the folder can't be made, or its file system has no locks.
+        OutputError: the folder can't be made or written to.
     """
     make_folder(folder)
     try:
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = wait_locked(folder / _LOCK, on_wait)
     except OSError as error:
         raise not_writable(folder / _LOCK, error) from None
     try:
-        _take(handle, folder / _LOCK, on_wait)
         yield
     finally:
-        os.close(handle)  # which gives the lock back
-
-
-def _take(handle: int, path: Path, on_wait: Callable[[], None] | None) -> None:
-    import fcntl
-
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if on_wait:
-                on_wait()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError as error:
-        raise not_writable(path, error) from None
+        os.close(descriptor)  # which gives the lock back
 
 
 def sha256_of(path: Path) -> str:

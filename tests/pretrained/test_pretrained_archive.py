@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import io
+import os
 import stat
 import subprocess
 import sys
 import tarfile
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,6 +83,35 @@ def test_an_unfinished_unpacking_is_done_again(tmp_path: Path, source: Path) -> 
     part = folder.rename(folder.with_name(folder.name + ".part"))
     (part / "options.json").unlink()
     assert load(path).options.projection == 4
+
+
+def test_what_kills_have_left_is_removed(tmp_path: Path, source: Path, home: Path) -> None:
+    """Each takes as much of the disk as a model; what another process is at stays."""
+    for name in ("left", "at-work"):
+        (home / "archives" / f"{name}.part").mkdir(parents=True)
+    os.utime(home / "archives" / "left.part", (1, 1))
+    locate(make_zip(tmp_path / "m.zip", contents(source)))
+    assert [part.name for part in home.rglob("*.part")] == ["at-work.part"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS])
+def test_two_processes_without_locks(
+    tmp_path: Path, source: Path, home: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Disks of clusters have none; the jobs of an array unpack one model all at once."""
+    path = make_zip(tmp_path / "m.zip", {**contents(source), "more": bytes(8 << 20)})
+    both = threading.Barrier(2, timeout=60)
+
+    def flock(descriptor: int, how: int) -> None:
+        both.wait()
+        raise OSError(code, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(locate, [path, path]))
+    assert found[0] == found[1]
+    assert contents(found[0].weights.parent)["model.hdf5"] == contents(source)["model.hdf5"]
+    assert not list(home.rglob("*.part"))
 
 
 def link(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import gzip
 import hashlib
 import json
@@ -208,6 +210,16 @@ def test_two_pulls_at_once_fetch_once(server: LocalServer, model: Model) -> None
         thread.join()
     assert sorted(path for path, _ in server.seen).count("/weights.hdf5") == 1
     assert where_is(model) is not None
+
+
+def test_a_home_without_locks(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Network disks may have none; no model could be fetched there."""
+
+    def flock(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert pull(model, patience=QUICK).weights_sha256 == model.files[1].sha256
 
 
 def test_a_home_that_can_not_be_made(
