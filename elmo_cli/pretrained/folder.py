@@ -1,7 +1,7 @@
 """Which files of a folder are a model: its options and weights, and what may lie beside them.
 
-A name that this product writes is taken at once; among other names a weight file is told by what
-is in it, and where two would do neither is taken.
+weights.hdf5 (as this product writes it) and model.hdf5 (as NLPL has it) are taken at once; among
+other names a weight file is told by what is in it. Where two would do neither is taken.
 """
 
 from __future__ import annotations

@@ -107,6 +107,15 @@ def test_two_models_in_a_folder_are_not_guessed(tmp_path: Path) -> None:
     assert (files.name, files.options.name) == ("elmo_b_weights", "elmo_b_options.json")
 
 
+def test_two_names_that_are_taken_at_once_are_not_guessed(tmp_path: Path) -> None:
+    """They share options.json, so that nothing tells which of them it is of."""
+    folder = write_tiny_model(tmp_path / "m", weights="model.hdf5")
+    write_tiny_model(folder, weights="weights.hdf5", seed=1)
+    with pytest.raises(ModelError, match=r"holds 2 weight files \(weights\.hdf5, model\.hdf5\)"):
+        locate(folder)
+    assert load(folder / "model.hdf5").name == "m"
+
+
 def test_two_options_are_not_guessed(tmp_path: Path) -> None:
     folder = write_tiny_model(tmp_path / "m", options="a_options.json", weights="w.hdf5")
     shutil.copy(folder / "a_options.json", folder / "b_options.json")
