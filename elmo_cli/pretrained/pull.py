@@ -138,7 +138,7 @@ def _unlike_options(path: Path, model: Model) -> str:
     try:
         options = Options.from_file(path)
     except ElmoError as error:
-        return error.message.partition(": ")[2]
+        return error.message.removeprefix(f"{path}: ")
     if model.sizes is None:
         return ""
     for name in ("cell", "projection", "n_layers", "n_highway"):

@@ -154,6 +154,17 @@ def test_content_is_checked_where_no_hash_is_known(
     assert where_is(model) is None
 
 
+def test_what_is_wrong_with_options_is_told_below_any_folder(
+    server: LocalServer, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half the name of the folder would stand where the reason is to be."""
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path / "models: mine"))
+    server.acts["options.json"] = [answer(b"{}")]
+    with pytest.raises(DownloadError) as caught:
+        pull(model, patience=QUICK)
+    assert caught.value.message == f"{server.address('options.json')}: char_cnn is missing"
+
+
 def test_a_file_that_no_hash_is_known_of_is_tried_in_a_child(
     model: Model, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
