@@ -147,13 +147,10 @@ def _weights_by_content(folder: Path) -> list[Path]:
 
 
 def _holds_bilm(path: Path) -> bool:
-    from elmo_cli.hdf5 import open_hdf5_file
-    from elmo_cli.weightfile.untrusted import try_in_child
+    from elmo_cli.weightfile.untrusted import holds_bilm
 
-    try_in_child([path])
     try:
-        with open_hdf5_file(path) as file:
-            return "char_embed" in file
+        return holds_bilm(path)
     except (OSError, RuntimeError):
         return False
 

@@ -53,7 +53,15 @@ def load(
         UsageError: a name and a pair of files, or half a pair.
         OutputError: an archive can't be unpacked into $ELMO_HOME.
     """
-    files = locate(name_or_path, options=options, weights=weights)
+    return load_files(locate(name_or_path, options=options, weights=weights))
+
+
+def load_files(files: ModelFiles) -> BiLM:
+    """The biLM of files that `locate` has found, as `load` gives it.
+
+    Raises:
+        ModelError, OptionsError, WeightFileError: as `load`.
+    """
     from elmo_cli.weightfile.read import read_bilm
     from elmo_cli.weightfile.state_file import read_state
 

@@ -11,7 +11,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
-from elmo_cli.pretrained.load import Place, load, locate
+from elmo_cli.pretrained.load import Place, load_files, locate
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.read import open_weights
 from elmo_cli.weightfile.softmax_file import read_softmax
@@ -60,6 +60,19 @@ def load_language_model(
         UsageError, OutputError: as `pretrained.load`.
     """
     files = locate(model, options=options, weights=weights)
+    return language_model_of(files, softmax=softmax, vocabulary=vocabulary)
+
+
+def language_model_of(
+    files: ModelFiles, *, softmax: Place | None = None, vocabulary: Place | None = None
+) -> LanguageModel:
+    """The same of files that `locate` has found.
+
+    Args:
+        softmax, vocabulary: as of `load_language_model`.
+    Raises:
+        ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
+    """
     try_in_child([softmax])
     softmax = softmax if softmax is not None else softmax_of(files)
     vocabulary = vocabulary if vocabulary is not None else files.vocabulary
@@ -75,7 +88,7 @@ def load_language_model(
             f"{files.weights.parent}: no {VOCABULARY_FILE} beside {files.weights.name}",
             "`--vocabulary FILE` names the types that the softmax predicts, one a line",
         )
-    bilm = load(model, options=options, weights=weights)
+    bilm = load_files(files)
     types = Vocabulary.read(Path(vocabulary))
     head = read_softmax(
         Path(softmax), n_types=len(types), projection=bilm.options.projection

@@ -8,9 +8,9 @@ from pathlib import Path
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.folder import ModelFiles
-from elmo_cli.pretrained.load import load, locate
+from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train.language_model import load_language_model, softmax_of
+from elmo_cli.train.language_model import language_model_of, softmax_of
 
 
 @dataclass(frozen=True)
@@ -68,21 +68,19 @@ def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
     Raises:
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
     """
-    files, place = names.files(), {"options": names.options, "weights": names.weights}
+    files = names.files()
     softmax = names.softmax or softmax_of(files)
     vocabulary = names.vocabulary or files.vocabulary
     is_other = fit_head and names.softmax is None and (names.vocabulary or not vocabulary)
     head: NextToken | None = None
     types: Vocabulary | None = None
     if softmax is not None and not is_other:
-        found = load_language_model(
-            names.model, **place, softmax=softmax, vocabulary=names.vocabulary
-        )
+        found = language_model_of(files, softmax=names.softmax, vocabulary=names.vocabulary)
         bilm, head, types = found.bilm, found.head, found.vocabulary
     else:
         if vocabulary is not None:
             types = Vocabulary.read(Path(vocabulary))
-        bilm = load(names.model, **place)
+        bilm = load_files(files)
     bilm.requires_grad_(True)
     if head is not None:
         head.requires_grad_(True)

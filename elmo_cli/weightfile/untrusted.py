@@ -31,6 +31,21 @@ def try_in_child(paths: Sequence[Place | None]) -> None:
             in_child(partial(_try, path), [path], WeightFileError)
 
 
+def holds_bilm(path: Place) -> bool:
+    """Whether a file has the weights of a biLM in it, as a child process finds.
+
+    Raises:
+        WeightFileError: as `try_in_child`.
+        OSError, RuntimeError: it is no whole HDF5 file.
+    """
+    return in_child(partial(_holds_bilm, path), [path], WeightFileError)
+
+
+def _holds_bilm(path: Place) -> bool:
+    with open_hdf5_file(path) as file:
+        return "char_embed" in file
+
+
 def _try(path: Place) -> None:
     """Open a file and all that is in it; what is merely wrong with it, its reader says better."""
     with suppress(Exception), open_hdf5_file(path) as file:
