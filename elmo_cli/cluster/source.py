@@ -11,7 +11,7 @@ from typing import Any
 
 from elmo_cli.embed.blocks import Block, all_of, cut
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.survey import Survey
+from elmo_cli.embed.survey import Survey, survey_of_blocks
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.store.shards import shard_name
 from elmo_cli.text.formats import read_sentences
@@ -61,21 +61,7 @@ class Piece:
 def survey_of(job: EmbedJob) -> tuple[Survey, Notes]:
     """What there is to do, and what was noticed; lines that can't be read do not end it."""
     notes = Notes()
-    blocks = [(block.n_tokens, block.starts_document, len(block.sentences), block.text_sha256)
-              for block in _blocks(job, notes)]  # fmt: skip
-    tokens, starts, sentences, digests = zip(*blocks, strict=True) if blocks else ((), (), (), ())
-    found = Survey(
-        sum(sentences),
-        sum(tokens),
-        True,
-        block_tokens=tokens,
-        starts=starts,
-        sources=tuple(notes.sources),
-        text_sha256=digests[-1] if digests else "",
-        block_sentences=sentences,
-        block_sha256=digests,
-    )
-    return found, notes
+    return survey_of_blocks(_blocks(job, notes), notes), notes
 
 
 def n_pieces_of(found: Survey) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from elmo_cli.embed.blocks import cut
+from elmo_cli.embed.blocks import Block, cut
 from elmo_cli.errors import OutputError
 from elmo_cli.store.place import real_path
 from elmo_cli.store.shards import shard_range
@@ -38,7 +39,7 @@ class Survey:
         starts: for each block whether it begins a document.
         sources: name and first key of each file, known with the blocks.
         text_sha256: of all sentences, known with the blocks.
-        block_sha256: of all sentences to the end of each block, known for a cluster.
+        block_sha256: of all sentences to the end of each block.
     """
 
     sentences: int
@@ -97,21 +98,28 @@ def survey(
         return _sampled(inputs, settings) if settings.tokenize else _counted(inputs, settings)
     notes = Notes()
     sentences = read_sentences(inputs, settings, notes)
-    block_sentences, block_tokens, starts, text_sha256 = [], [], [], ""
-    for block in cut(sentences, state=state, batch_size=batch_size):
-        block_sentences.append(len(block.sentences))
-        block_tokens.append(block.n_tokens)
-        starts.append(block.starts_document)
-        text_sha256 = block.text_sha256
+    return survey_of_blocks(cut(sentences, state=state, batch_size=batch_size), notes)
+
+
+def survey_of_blocks(blocks: Iterable[Block], notes: Notes) -> Survey:
+    """Look at all blocks of the input; memory holds one of them.
+
+    Args:
+        notes: which the reader of the blocks keeps.
+    """
+    rows = [(len(block.sentences), block.n_tokens, block.starts_document, block.text_sha256)
+            for block in blocks]  # fmt: skip
+    sentences, tokens, starts, digests = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Survey(
-        sum(block_sentences),
-        sum(block_tokens),
+        sum(sentences),
+        sum(tokens),
         True,
-        tuple(block_tokens),
-        tuple(starts),
-        tuple(notes.sources),
-        text_sha256,
-        tuple(block_sentences),
+        block_tokens=tokens,
+        starts=starts,
+        sources=tuple(notes.sources),
+        text_sha256=digests[-1] if digests else "",
+        block_sentences=sentences,
+        block_sha256=digests,
     )
 
 
