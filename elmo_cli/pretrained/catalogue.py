@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from elmo_cli.errors import ModelError
@@ -54,6 +55,18 @@ class RemoteFile:
     def expected_bytes(self) -> int:
         """What a progress bar counts to; 0 if unknown."""
         return self.bytes or self.about
+
+    def difference(self, n_bytes: int, sha256: Callable[[], str]) -> str:
+        """How a file differs from the published one, "" if it does not as far as that is known.
+
+        Args:
+            sha256: tells that of the file in hex; called only if need be.
+        """
+        if self.bytes is not None and n_bytes != self.bytes:
+            return f"has {n_bytes} bytes, the catalogue says {self.bytes}"
+        if self.sha256 is not None and (found := sha256()) != self.sha256:
+            return f"has sha256 {found}, the catalogue says {self.sha256}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

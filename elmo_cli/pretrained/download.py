@@ -123,7 +123,8 @@ class _Fetch:
             self.part.discard()
         found = self.part.bytes
         digest = self._complete(address)
-        wrong = _contradiction(self.file, self.part.bytes, digest) or self.check(self.part.path)
+        wrong = self.file.difference(self.part.bytes, lambda: digest)
+        wrong = wrong or self.check(self.part.path)
         if not wrong:
             return digest
         self.part.discard()
@@ -215,14 +216,6 @@ def _is_final(reason: object) -> bool:
     if isinstance(reason, socket.gaierror):
         return reason.errno != socket.EAI_AGAIN
     return isinstance(reason, ssl.SSLCertVerificationError)
-
-
-def _contradiction(file: RemoteFile, n_bytes: int, digest: str) -> str:
-    if file.bytes is not None and n_bytes != file.bytes:
-        return f"has {n_bytes} bytes, the catalogue says {file.bytes}"
-    if file.sha256 is not None and digest != file.sha256:
-        return f"has sha256 {digest}, the catalogue says {file.sha256}"
-    return ""
 
 
 def _refuse_content(

@@ -109,12 +109,7 @@ def _missing(model: Model, folder: Path) -> list[RemoteFile]:
 
 def _difference(path: Path, file: RemoteFile) -> str:
     """How a file differs from the published one, "" if it does not."""
-    n_bytes = path.stat().st_size
-    if file.bytes is not None and n_bytes != file.bytes:
-        return f"has {n_bytes} bytes, the published file has {file.bytes}"
-    if file.sha256 is not None and (digest := sha256_of(path)) != file.sha256:
-        return f"has sha256 {digest}, the published file has {file.sha256}"
-    return ""
+    return file.difference(path.stat().st_size, lambda: sha256_of(path))
 
 
 def _unlike(path: Path, file: RemoteFile, model: Model) -> str:

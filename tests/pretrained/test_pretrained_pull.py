@@ -116,7 +116,7 @@ def test_a_damaged_file_is_told_and_fetched_again(
     weights = pull(model, patience=QUICK).weights
     weights.write_bytes(damage(weights.read_bytes()))
     os.utime(weights, ns=(1, 1))
-    with pytest.raises(ModelError, match="the published file has") as caught:
+    with pytest.raises(ModelError, match="the catalogue says") as caught:
         files_of_model(model)
     assert str(weights) in caught.value.message
     assert caught.value.hint == "`elmo models pull tiny --force` fetches it again"
