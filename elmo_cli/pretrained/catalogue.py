@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elmo_cli.errors import ModelError
 
@@ -25,7 +25,6 @@ _HOSTS = (
 _SECOND_OF_ORIGINAL = (
     "https://huggingface.co/lysandre/elmo-2x4096_512_2048cnn_2xhighway/resolve/main"
 )
-_VOCABULARY = f"{_HOSTS[0]}/vocab-2016-09-10.txt"
 _PETERS = (
     "Peters et al. 2018, Deep contextualized word representations, NAACL "
     "(https://aclanthology.org/N18-1202)"
@@ -173,16 +172,21 @@ def _english(folder: str, **facts: int | str) -> tuple[RemoteFile, RemoteFile]:
 
 
 def _with_second_place(files: tuple[RemoteFile, ...], place: str) -> tuple[RemoteFile, ...]:
-    return tuple(
-        RemoteFile(f.name, (*f.addresses, f"{place}/{f.name}"), f.bytes, f.about, f.sha256)
-        for f in files
-    )
+    return tuple(replace(f, addresses=(*f.addresses, f"{place}/{f.name}")) for f in files)
+
+
+def _checkpoint(place: str) -> Beside:
+    note = "also .meta and .data-00000-of-00001; has the softmax"
+    return Beside("TensorFlow checkpoint", f"{_HOSTS[1]}/{place}", note)
 
 
 def _scores(srl: str, parsing: str) -> str:
     return f"published F1 with it: semantic roles {srl}, constituency parsing {parsing}"
 
 
+_VOCABULARY = Beside("vocabulary", f"{_HOSTS[0]}/vocab-2016-09-10.txt", "793,471 types")
+_NO_SOFTMAX = Beside("softmax weights", "", "never published")
+_NO_CHECKPOINT = Beside("TensorFlow checkpoint", "", "never published")
 _LARGE = Sizes(cell=4096, projection=512, n_layers=2, n_highway=2)
 _LARGE_BYTES = 374_403_392  # of its tensors
 _SMALL_FOLDER = "2x1024_128_2048cnn_1xhighway"
@@ -212,12 +216,8 @@ CATALOGUE: tuple[Model, ...] = (
             sha256="747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229",
         ),
         beside=(
-            Beside("vocabulary", _VOCABULARY, "793,471 types"),
-            Beside(
-                "TensorFlow checkpoint",
-                f"{_HOSTS[1]}/{_SMALL_FOLDER}/tf_checkpoint/model.ckpt-1501260.index",
-                "also .meta and .data-00000-of-00001; has the softmax",
-            ),
+            _VOCABULARY,
+            _checkpoint(f"{_SMALL_FOLDER}/tf_checkpoint/model.ckpt-1501260.index"),
         ),
         n_parameters=13_593_296,
         sizes=Sizes(cell=1024, projection=128, n_layers=2, n_highway=1),
@@ -231,12 +231,8 @@ CATALOGUE: tuple[Model, ...] = (
         citation=_PETERS,
         files=_english(_MEDIUM_FOLDER, about=112_110_912),
         beside=(
-            Beside("vocabulary", _VOCABULARY, "793,471 types"),
-            Beside(
-                "TensorFlow checkpoint",
-                f"{_HOSTS[1]}/{_MEDIUM_FOLDER}/tf_checkpoint/model.ckpt-1501260.index",
-                "also .meta and .data-00000-of-00001; has the softmax",
-            ),
+            _VOCABULARY,
+            _checkpoint(f"{_MEDIUM_FOLDER}/tf_checkpoint/model.ckpt-1501260.index"),
         ),
         n_parameters=28_027_728,
         sizes=Sizes(cell=2048, projection=256, n_layers=2, n_highway=1),
@@ -262,12 +258,8 @@ CATALOGUE: tuple[Model, ...] = (
                 f"{_HOSTS[1]}/{_LARGE_FOLDER}/elmo_{_LARGE_FOLDER}_softmax_weights.hdf5",
                 "1.6 GB",
             ),
-            Beside("vocabulary", _VOCABULARY, "793,471 types"),
-            Beside(
-                "TensorFlow checkpoint",
-                f"{_HOSTS[1]}/{_LARGE_FOLDER}_tf_checkpoint/model.ckpt-935588.index",
-                "also .meta and .data-00000-of-00001; has the softmax",
-            ),
+            _VOCABULARY,
+            _checkpoint(f"{_LARGE_FOLDER}_tf_checkpoint/model.ckpt-935588.index"),
         ),
         n_parameters=93_600_848,
         sizes=_LARGE,
@@ -281,10 +273,7 @@ CATALOGUE: tuple[Model, ...] = (
         citation=_PETERS,
         aliases=("5.5b", "original_5.5b"),
         files=_english(f"{_LARGE_FOLDER}_5.5B", about=_LARGE_BYTES),
-        beside=(
-            Beside("softmax weights", "", "never published"),
-            Beside("TensorFlow checkpoint", "", "never published"),
-        ),
+        beside=(_NO_SOFTMAX, _NO_CHECKPOINT),
         n_parameters=93_600_848,
         sizes=_LARGE,
         note=_scores("84.93", "94.01"),
@@ -300,10 +289,7 @@ CATALOGUE: tuple[Model, ...] = (
             f"contributed/pubmed/elmo_{_LARGE_FOLDER}_weights_PubMed_only.hdf5",
             about=_LARGE_BYTES,
         ),
-        beside=(
-            Beside("softmax weights", "", "never published"),
-            Beside("TensorFlow checkpoint", "", "never published"),
-        ),
+        beside=(_NO_SOFTMAX, _NO_CHECKPOINT),
         n_parameters=93_600_848,
         sizes=_LARGE,
         note="its files were reported missing in 2025 (https://github.com/allenai/scicite/issues/19)",
@@ -322,7 +308,7 @@ CATALOGUE: tuple[Model, ...] = (
                 f"{_HOSTS[1]}/contributed/pt/wikipedia/elmo_pt_weights.hdf5",
                 "options.json is in the same folder",
             ),
-            Beside("softmax weights", "", "never published"),
+            _NO_SOFTMAX,
         ),
     ),
 )
