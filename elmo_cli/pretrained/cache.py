@@ -17,6 +17,7 @@ from typing import Any
 
 from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.lock import wait_locked
+from elmo_cli.whole_file import whole_file
 
 _RECORD = "sha256.json"
 _LOCK = ".lock"
@@ -150,10 +151,7 @@ def _recorded(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _record(path: Path, facts: dict[str, str | int]) -> None:
-    record = path.parent / _RECORD
-    part = record.with_name(f"{_RECORD}.{os.getpid()}.part")
     # A cache that others own is read, never written to; then the hash is made anew each time.
-    with suppress(OSError):
+    with suppress(OSError), whole_file(path.with_name(_RECORD)) as file:
         text = json.dumps({**_recorded(path.parent), path.name: facts}, indent=1)
-        part.write_text(text + "\n", encoding="utf-8")
-        os.replace(part, record)
+        file.write(f"{text}\n".encode())

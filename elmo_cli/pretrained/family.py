@@ -84,16 +84,14 @@ _TRANSFORMER_FILES = frozenset(
 _LARGEST_CONFIG = 1 << 20
 
 
-def family_of_names(
-    names: Iterable[str], read: Callable[[str], bytes] = lambda name: b""
-) -> Family | None:
+def family_of_names(names: Iterable[str], read: Callable[[str], bytes]) -> Family | None:
     """The family of a folder or an archive, None if its names tell of none.
 
     Args:
         names: the names of its files, without folders above them.
         read: the content of one of them, at most a mebibyte.
     """
-    found = {name.rsplit("/", 1)[-1] for name in names}
+    found = set(names)
     if {"char.dic", "word.dic"} & found and {"encoder.pkl", "token_embedder.pkl"} & found:
         return MANY_LANGS
     if {"saved_model.pb", "saved_model.pbtxt", "tfhub_module.pb"} & found:

@@ -124,7 +124,7 @@ def _named(name: str) -> ModelFiles:
             f"{name}: an address, not a file",
             "download it, then give its path; `elmo models pull` fetches published models",
         )
-    is_path = os.sep in name or "/" in name
+    is_path = os.sep in name
     model = None if is_path else look_up(name)
     path = _path(name)
     if model is not None:
