@@ -15,18 +15,19 @@ import tarfile
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from elmo_cli.child import in_child, patience
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.pretrained.cache import archive_folder, locked, not_writable, sha256_of
 from elmo_cli.pretrained.family import family_of_names
 
+SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar")
 _MOST_MEMBERS = 1000
 _MOST_BYTES = 16 << 30
 # Weights hardly shrink when packed. An archive may be small without being a trap, hence the floor.
@@ -49,11 +50,19 @@ _DAMAGED = (
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A file in an archive: its path, its size unpacked, and the archive's own object for it."""
+    """What is in an archive, with its size unpacked; `is_plain` is no link and no device."""
 
-    path: PurePosixPath
-    bytes: int
-    entry: zipfile.ZipInfo | tarfile.TarInfo
+    name: str
+    n_bytes: int
+    open: Callable[[], IO[bytes]]
+    is_folder: bool
+    is_plain: bool
+    is_encrypted: bool = False
+
+    @property
+    def path(self) -> PurePosixPath:
+        """Its place in the folder of the archive."""
+        return PurePosixPath(self.name)
 
 
 def is_archive(path: Path) -> bool:
@@ -62,7 +71,7 @@ def is_archive(path: Path) -> bool:
     Raises:
         ModelError: to find out takes too much memory.
     """
-    named = path.name.endswith((".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz"))
+    named = path.name.endswith(SUFFIXES)
     return named or _is_zip(path) or in_child(partial(tarfile.is_tarfile, path), [path], ModelError)
 
 
@@ -115,44 +124,66 @@ def _clear_left(archives: Path) -> None:
 
 
 def _unpack_part(path: Path, part: Path) -> None:
-    with _opened(path) as archive:
-        members = _members(path, archive)
-        _refuse_foreign(path, archive, members)
+    with _opened(path) as found:
+        members = _members(path, found)
+        _refuse_foreign(path, members)
         top = _common_folder(members)
         with patience():
             for member in members:
-                _write(path, archive, member, part / member.path.relative_to(top))
+                _write(path, member, part / member.path.relative_to(top))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile | tarfile.TarFile]:
+def _opened(path: Path) -> Iterator[Iterator[_Member]]:
+    """What is in an archive, read while it is asked for."""
     try:
         if _is_zip(path):
             with zipfile.ZipFile(path) as archive:
-                yield archive
+                yield (_in_zip(archive, entry) for entry in archive.infolist())
         else:
             with tarfile.open(path) as archive:
-                yield archive
+                yield (_in_tar(archive, entry) for entry in archive)
     except ElmoError:
         raise  # a full disk is an OSError too
     except _DAMAGED as error:
         raise _damaged(path, error) from None
 
 
-def _members(path: Path, archive: zipfile.ZipFile | tarfile.TarFile) -> list[_Member]:
+def _in_zip(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Member:
+    return _Member(
+        entry.filename,
+        entry.file_size,
+        partial(archive.open, entry),
+        is_folder=entry.is_dir(),
+        is_plain=stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG),
+        is_encrypted=bool(entry.flag_bits & 1),
+    )
+
+
+def _in_tar(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> _Member:
+    return _Member(
+        entry.name,
+        entry.size,
+        lambda: cast("IO[bytes]", archive.extractfile(entry)),  # none of what is not plain
+        is_folder=entry.isdir(),
+        is_plain=entry.isreg() and not entry.issparse(),
+    )
+
+
+def _members(path: Path, found: Iterable[_Member]) -> list[_Member]:
     """The files of an archive, each of them safe to unpack."""
     members: list[_Member] = []
     total = count = 0
     most = min(_MOST_BYTES, max(_RATIO_FLOOR, _MOST_RATIO * path.stat().st_size))
-    for entry in archive.infolist() if isinstance(archive, zipfile.ZipFile) else archive:
-        member = _checked(path, entry)
-        count, total = count + 1, total + member.bytes
+    for member in found:
+        _check(path, member)
+        count, total = count + 1, total + member.n_bytes
         if count > _MOST_MEMBERS:
             raise _unsafe(path, f"more than {_MOST_MEMBERS} members")
         if total > most:
             raise _unsafe(path, f"unpacks to {total} bytes or more, at most {most} make sense")
         is_clutter = member.path.name == ".DS_Store" or "__MACOSX" in member.path.parts
-        if not _is_folder(entry) and not is_clutter:
+        if not member.is_folder and not is_clutter:
             members.append(member)
     paths = {member.path for member in members}
     for member in members:
@@ -161,32 +192,17 @@ def _members(path: Path, archive: zipfile.ZipFile | tarfile.TarFile) -> list[_Me
     return members
 
 
-def _checked(path: Path, entry: zipfile.ZipInfo | tarfile.TarInfo) -> _Member:
-    name = entry.filename if isinstance(entry, zipfile.ZipInfo) else entry.name
-    member = PurePosixPath(name)
-    leaves = member.is_absolute() or ".." in member.parts
-    if max(map(len, map(os.fsencode, member.parts)), default=0) > _LONGEST_NAME:
+def _check(path: Path, member: _Member) -> None:
+    name, parts = member.name, member.path.parts
+    if max(map(len, map(os.fsencode, parts)), default=0) > _LONGEST_NAME:
         raise _unsafe(path, f"the member {name[:40]!r}… has too long a name")
-    leaves = leaves or not (member.parts or _is_folder(entry))
+    leaves = member.path.is_absolute() or ".." in parts or not (parts or member.is_folder)
     if leaves or "\\" in name or "\0" in name or ":" in name.split("/")[0]:
         raise _unsafe(path, f"the member {name!r} leads out of the folder")
-    if not _is_folder(entry) and not _is_plain(entry):
+    if not member.is_folder and not member.is_plain:
         raise _unsafe(path, f"the member {name!r} is a link or a device")
-    if isinstance(entry, zipfile.ZipInfo):
-        if entry.flag_bits & 1:
-            raise ModelError(f"{path}: {name} is encrypted", "unpack it and give the folder")
-        return _Member(member, entry.file_size, entry)
-    return _Member(member, entry.size, entry)
-
-
-def _is_folder(entry: zipfile.ZipInfo | tarfile.TarInfo) -> bool:
-    return entry.is_dir() if isinstance(entry, zipfile.ZipInfo) else entry.isdir()
-
-
-def _is_plain(entry: zipfile.ZipInfo | tarfile.TarInfo) -> bool:
-    if isinstance(entry, tarfile.TarInfo):
-        return entry.isreg() and not entry.issparse()
-    return stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)
+    if member.is_encrypted:
+        raise ModelError(f"{path}: {name} is encrypted", "unpack it and give the folder")
 
 
 def _damaged(path: Path, error: Exception) -> ModelError:
@@ -200,14 +216,12 @@ def _unsafe(path: Path, what: str) -> ModelError:
     )
 
 
-def _refuse_foreign(
-    path: Path, archive: zipfile.ZipFile | tarfile.TarFile, members: list[_Member]
-) -> None:
+def _refuse_foreign(path: Path, members: list[_Member]) -> None:
     """Refuse a model of another family, or no model, before anything is unpacked."""
     entries = {member.path.name: member for member in members}
 
     def read(name: str) -> bytes:
-        with _content(archive, entries[name]) as content:
+        with entries[name].open() as content:
             return content.read(_LARGEST_CONFIG)
 
     if any(name.endswith((".hdf5", ".h5")) for name in entries):
@@ -228,10 +242,8 @@ def _common_folder(members: list[_Member]) -> PurePosixPath:
     return PurePosixPath(tops.pop()) if nested and len(tops) == 1 else PurePosixPath()
 
 
-def _write(
-    path: Path, archive: zipfile.ZipFile | tarfile.TarFile, member: _Member, target: Path
-) -> None:
-    with _content(archive, member) as content:
+def _write(path: Path, member: _Member, target: Path) -> None:
+    with member.open() as content:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "wb") as file:
@@ -249,13 +261,3 @@ def _read(path: Path, content: IO[bytes], n_bytes: int) -> bytes:
         return content.read(n_bytes)
     except _DAMAGED as error:
         raise _damaged(path, error) from None
-
-
-def _content(archive: zipfile.ZipFile | tarfile.TarFile, member: _Member) -> IO[bytes]:
-    if isinstance(archive, zipfile.ZipFile) and isinstance(member.entry, zipfile.ZipInfo):
-        return archive.open(member.entry)
-    if isinstance(archive, tarfile.TarFile) and isinstance(member.entry, tarfile.TarInfo):
-        content = archive.extractfile(member.entry)
-        if content is not None:
-            return content
-    raise ModelError(f"{member.path}: can't be read in its archive", _FETCH_AGAIN)

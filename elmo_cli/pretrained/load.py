@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo_cli.errors import ElmoError, ModelError, UsageError
+from elmo_cli.pretrained.archive import SUFFIXES as ARCHIVE_SUFFIXES
 from elmo_cli.pretrained.archive import is_archive, unpack
 from elmo_cli.pretrained.catalogue import BUNDLED, look_up, no_such_model
 from elmo_cli.pretrained.folder import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLM
 
 Place = str | os.PathLike[str]
-_ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar")
 
 
 def load(
@@ -134,7 +134,7 @@ def _named(name: str) -> ModelFiles:
                 f"`./{name}` for the folder here, `elmo models pull {model.name}` for that model",
             )
         return files_of_model(model)
-    is_path = is_path or path.name.endswith((*_ARCHIVE_SUFFIXES, *HDF5_SUFFIXES))
+    is_path = is_path or path.name.endswith((*ARCHIVE_SUFFIXES, *HDF5_SUFFIXES))
     if is_path or os.path.exists(path):
         return _at_path(path)
     raise no_such_model(
@@ -196,5 +196,5 @@ def _name_of_weights(path: Path) -> str:
 
 
 def _without_suffix(path: Path) -> str:
-    suffix = next((s for s in _ARCHIVE_SUFFIXES if path.name.endswith(s)), path.suffix)
+    suffix = next((s for s in ARCHIVE_SUFFIXES if path.name.endswith(s)), path.suffix)
     return path.name.removesuffix(suffix)

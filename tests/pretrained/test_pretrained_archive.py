@@ -280,8 +280,8 @@ def test_no_space_left_while_unpacking(
     path = make_zip(tmp_path / "m.zip", contents(source))
     written = archive._write
 
-    def to_full(path: Path, opened: object, member: object, target: Path) -> None:
-        written(path, opened, member, Path("/dev/full"))
+    def to_full(path: Path, member: object, target: Path) -> None:
+        written(path, member, Path("/dev/full"))
 
     monkeypatch.setattr(archive, "_write", to_full)
     with pytest.raises(OutputError, match="No space left on device"):
