@@ -22,7 +22,6 @@ from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output import Output
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
-from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import look_up
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.pull import where_is
@@ -121,7 +120,7 @@ def _check_model(job: EmbedJob) -> None:
     if published is not None and where_is(published) is None:
         return
     files = locate(job.model, options=job.options, weights=job.weights)
-    n_layers = 1 + Options.from_file(files.options).n_layers
+    n_layers = 1 + files.read_options().n_layers
     bare = job.layout == "manylangs"
     Output.parse(job.layers, n_layers=n_layers, dtype=job.dtype, pool=job.pool, bare=bare)
 

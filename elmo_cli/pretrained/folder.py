@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from elmo_cli.errors import ModelError
+from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.pretrained.cache import sha256_of
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.family import family_of_file, family_of_folder
+
+if TYPE_CHECKING:
+    from elmo_cli.model.options import Options
 
 SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.hdf5"
 CARD_FILE = "README.md"
@@ -34,6 +39,7 @@ class ModelFiles:
         origin: "bundled", "cached" (named in the catalogue), "path" (named by its place).
         warm_state: the state that sentences may start from.
         card: what it was trained on and how well.
+        archive: the zip or tar file that a user gave; None for files that are his own.
     """
 
     name: str
@@ -44,12 +50,30 @@ class ModelFiles:
     warm_state: Path | None = None
     card: Path | None = None
     origin: str = "path"
+    archive: Path | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """All files that there are."""
         files = (self.options, self.weights, self.softmax, self.vocabulary, self.warm_state)
         return tuple(path for path in (*files, self.card) if path is not None)
+
+    def read_options(self) -> Options:
+        """The sizes of the model.
+
+        Raises:
+            OptionsError: the options can't describe a biLM.
+        """
+        from elmo_cli.model.options import Options
+
+        with self.named():
+            return Options.from_file(self.options)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Let errors name the archive that a user gave, not the folder that it was unpacked to."""
+        with named(self.weights.parent, self.archive or self.weights.parent):
+            yield
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -68,11 +92,19 @@ class ModelFiles:
             OptionsError: the options can't describe a biLM.
             ModelError: the weights can't be read.
         """
-        from elmo_cli.model.options import Options
-
-        sizes = Options.from_file(self.options).to_dict()
+        sizes = self.read_options().to_dict()
         text = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(f"{text}\n{self.weights_sha256}".encode()).hexdigest()
+
+
+@contextmanager
+def named(folder: Path, name: Path) -> Iterator[None]:
+    """Let errors call a folder by another name."""
+    try:
+        yield
+    except ElmoError as error:
+        error.message = error.message.replace(str(folder), str(name))
+        raise
 
 
 def files_in_folder(folder: Path, name: str, *, origin: str = "path") -> ModelFiles:

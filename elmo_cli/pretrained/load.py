@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from elmo_cli.pretrained.folder import (
     ModelFiles,
     files_in_folder,
     files_of_weights,
+    named,
     refuse_foreign,
     with_what_lies_beside,
 )
@@ -65,11 +67,12 @@ def load_files(files: ModelFiles) -> BiLM:
     from elmo_cli.weightfile.read import read_bilm
     from elmo_cli.weightfile.state_file import read_state
 
-    bilm = read_bilm(files.options, files.weights)
-    bilm.name, bilm.sha256 = files.name, files.sha256
-    bilm.files = tuple(map(str, files.paths))
-    if files.warm_state is not None:
-        bilm.warm = read_state(files.warm_state, bilm.options)
+    with files.named():
+        bilm = read_bilm(files.options, files.weights)
+        bilm.name, bilm.sha256 = files.name, files.sha256
+        bilm.files = tuple(map(str, files.paths))
+        if files.warm_state is not None:
+            bilm.warm = read_state(files.warm_state, bilm.options)
     return bilm
 
 
@@ -92,7 +95,8 @@ def locate(
         model = look_up(files.name) if files.origin == "cached" else None
         known = {file.name for file in model.files if file.sha256} if model else set()
         given = (files.weights, files.warm_state, files.softmax)
-        try_in_child([path for path in given if path is not None and path.name not in known])
+        with files.named():
+            try_in_child([path for path in given if path is not None and path.name not in known])
     return files
 
 
@@ -158,7 +162,9 @@ def _at_path(path: Path) -> ModelFiles:
             return files_in_folder(path, path.resolve().name)
         refuse_foreign(path)
         if is_archive(path):
-            return files_in_folder(unpack(path), _without_suffix(path))
+            folder = unpack(path)
+            with named(folder, path):
+                return replace(files_in_folder(folder, _without_suffix(path)), archive=path)
         return _at_weights(path)
 
 

@@ -74,8 +74,15 @@ def language_model_of(
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
     """
     try_in_child([softmax])
-    softmax = softmax if softmax is not None else softmax_of(files)
-    vocabulary = vocabulary if vocabulary is not None else files.vocabulary
+    with files.named():
+        return _read(
+            files,
+            softmax if softmax is not None else softmax_of(files),
+            vocabulary if vocabulary is not None else files.vocabulary,
+        )
+
+
+def _read(files: ModelFiles, softmax: Place | None, vocabulary: Place | None) -> LanguageModel:
     # What is missing is said before the weights are read, which may take a while.
     if softmax is None:
         raise ModelError(
@@ -105,5 +112,5 @@ def softmax_of(files: ModelFiles) -> Path | None:
     """
     if files.softmax is not None:
         return files.softmax
-    with open_weights(files.weights) as file:
+    with files.named(), open_weights(files.weights) as file:
         return files.weights if isinstance(file.get("softmax/W"), h5py.Dataset) else None

@@ -201,7 +201,7 @@ def _options(folder: Path, start: Start, *, resume: bool) -> Options:
         return start.options
     if resume:
         return options_of(folder / FILE_NAME, Options.from_file(folder / OPTIONS_NAME))
-    return Options.from_file(locate(start.model).options)
+    return locate(start.model).read_options()
 
 
 def _refuse_half_a_model(model: str) -> None:

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import io
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from pathlib import Path
 import pytest
 from tiny_model import write_tiny_model
 
-from elmo_cli.errors import ModelError, OutputError
+from elmo_cli.errors import ElmoError, ModelError, OutputError
 from elmo_cli.pretrained import archive
 from elmo_cli.pretrained.load import load, locate
+from elmo_cli.train.language_model import load_language_model
 
 
 @pytest.fixture
@@ -112,6 +114,27 @@ def test_two_processes_without_locks(
     assert found[0] == found[1]
     assert contents(found[0].weights.parent)["model.hdf5"] == contents(source)["model.hdf5"]
     assert not list(home.rglob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("model.hdf5", b"x", r"m\.zip/model\.hdf5: not a readable HDF5 file"),
+        ("options.json", b"{}", r"m\.zip/options\.json: char_cnn is missing"),
+        ("options.json", None, r"m\.zip/model\.hdf5: no options\.json beside it"),
+        ("vocab.txt", b"", r"m\.zip: this model has no softmax"),
+    ],
+)
+def test_errors_name_the_archive(
+    tmp_path: Path, source: Path, name: str, content: bytes | None, said: str
+) -> None:
+    """What is in the folder of models under a hash nobody has put there, nor can mend."""
+    members = contents(source, "144/") | {f"144/{name}": content}
+    path = make_zip(tmp_path / "m.zip", {n: c for n, c in members.items() if c is not None})
+    read = load_language_model if name == "vocab.txt" else load
+    with pytest.raises(ElmoError, match=f"^{re.escape(str(tmp_path))}/{said}") as caught:
+        read(path)
+    assert "archives" not in str(caught.value)
 
 
 def link(path: Path) -> None:
