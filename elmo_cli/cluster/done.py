@@ -15,19 +15,29 @@ class Done:
     """What became of a job.
 
     Attributes:
-        shards: names of the shards in order, those that are missing left out.
         rows: what became of each piece, in order.
         notes: what the reader noticed.
-        n_shards: how many there have to be.
-        missing: rows of the pieces that have no shard.
+        skipped_list: name of the list in the folder of what `--on-error skip` left out; empty for
+            none.
         others: names of shards in the folder that are not of this job.
-        skipped_list: name of the list there of what `--on-error skip` left out; empty for none.
     """
 
-    shards: list[str]
     rows: list[Row]
     notes: Notes
-    n_shards: int
-    missing: list[Row] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
     skipped_list: str = ""
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def shards(self) -> list[str]:
+        """Names of the shards that are there, in order."""
+        return [str(row["name"]) for row in self.rows if not row["error"]]
+
+    @property
+    def missing(self) -> list[Row]:
+        """Rows of the pieces that have no shard."""
+        return [row for row in self.rows if row["error"]]
+
+    @property
+    def n_shards(self) -> int:
+        """How many there have to be: a piece has one row, whatever became of it."""
+        return len(self.rows)

@@ -89,11 +89,11 @@ def run_on_cluster(
     rows += [_given_up(job, found, number) for number in left]
     rows.sort(key=lambda row: int(row["number"]))
     _check_seen(folder, rows)
-    missing = [row for row in rows if row["error"]]
-    if not missing:
+    done = Done(rows, notes, skipped)
+    done.others = folder.others(done.shards)
+    if not done.missing:
         folder.clean_up()
-    shards = [str(row["name"]) for row in rows if not row["error"]]
-    return Done(shards, rows, notes, n_shards, missing, folder.others(shards), skipped)
+    return done
 
 
 def _rows(
