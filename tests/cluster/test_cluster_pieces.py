@@ -11,10 +11,11 @@ import torch
 
 from elmo_cli.cluster import source
 from elmo_cli.cluster.actor import EmbedActor
-from elmo_cli.cluster.folder import UNFINISHED, folder_of
+from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece, n_pieces_of, pieces, survey_of
+from elmo_cli.cluster.unfinished import UNFINISHED
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob

@@ -23,10 +23,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
 from elmo_cli.cli.clustering import _fetching
-from elmo_cli.cluster import folder, source
+from elmo_cli.cluster import source, unfinished
 from elmo_cli.cluster.actor import EmbedActor, Row
-from elmo_cli.cluster.folder import UNFINISHED, folder_of
+from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.source import pieces, survey_of
+from elmo_cli.cluster.unfinished import UNFINISHED
 from elmo_cli.embed import blocks
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import OutputError
@@ -172,7 +173,7 @@ def test_a_run_leaves_what_another_works_at(
     own, other = begun(job), begun(replace(job, dtype="float16"))
     folder_of(job, ".").clean_up()
     assert (store.exists(own), store.exists(other)) == (False, True)
-    monkeypatch.setattr(folder, "_LEFT_S", -1.0)  # as if a day had passed
+    monkeypatch.setattr(unfinished, "_LEFT_S", -1.0)  # as if a day had passed
     folder_of(job, ".").clean_up()
     assert not store.exists(f"{root.rstrip('/')}/{UNFINISHED}")
 
