@@ -69,9 +69,12 @@ def check_places(job: EmbedJob, models: Iterable[str] = ()) -> None:
 
 
 def embedder_of(job: EmbedJob) -> Embedder:
-    """The embedder that a job asks for, its model loaded."""
+    """The embedder that a job asks for, its model loaded.
+
+    With the fast engine, which has weights of its own, those of its `bilm` are freed.
+    """
     bilm = load(job.model, options=job.options, weights=job.weights)
-    return Embedder(
+    embedder = Embedder(
         bilm,
         state=job.state,
         layers=job.layers,
@@ -83,6 +86,9 @@ def embedder_of(job: EmbedJob) -> Embedder:
         precision=job.precision,
         device=job.device,
     )
+    if job.engine == "fast":
+        bilm.to("meta")  # nobody else has it
+    return embedder
 
 
 def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) -> Summary:

@@ -32,7 +32,7 @@ class ShortCNN:
 
     def __init__(self, char_cnn: CharCNN, precision: str = "float32") -> None:
         options = char_cnn.options
-        self._full, self._embedding = options.max_characters, char_cnn.embedding
+        self._full, self._embedding = options.max_characters, char_cnn.embedding.weight
         self._activation = torch.relu if options.activation == "relu" else torch.tanh
         self._widest = max(width for width, _ in options.filters)
         fitting = (n for n in _BUCKETS if n + self._widest < self._full)
@@ -72,7 +72,7 @@ class ShortCNN:
             (type, filter).
         """
         places = min(bucket + self._widest, self._full)
-        x = self._embedding(ids[:, :places])  # (type, place, char_dim)
+        x = nn.functional.embedding(ids[:, :places], self._embedding)  # (type, place, char_dim)
         n_types, _, char_dim = x.shape
         maxima = []
         for width, weight, bias in self._filters:

@@ -22,6 +22,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.errors import InputError, OutputError, ResumeError, UsageError
+from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.text.settings import InputSettings
@@ -581,3 +582,21 @@ def test_standard_output_is_no_file(job: EmbedJob) -> None:
     """A file named "-" is in everybody's way."""
     with pytest.raises(UsageError, match="standard output is no file"):
         run_job(replace(job, output="-"))
+
+
+@pytest.mark.parametrize("state", ["zero", "warm"])
+@pytest.mark.parametrize(
+    ("engine", "precision"),
+    [("fast", "float32"), ("fast", "bf16"), ("fast", "int8"), ("plain", "float32")],
+)
+def test_weights_are_in_memory_once(
+    job: EmbedJob, tiny_bilm: BiLM, state: str, engine: str, precision: str
+) -> None:
+    """Those of a large model are 374 MB, which are missing where it is to be embedded with."""
+    settings = {"state": state, "engine": engine, "precision": precision, "device": "cpu"}
+    embedder = run.embedder_of(replace(job, **settings))
+    assert all(weight.is_meta for weight in embedder.bilm.parameters()) == (engine == "fast")
+    tokens = ["The", "cat", "sat"]
+    whole = Embedder(tiny_bilm, batch_size=job.batch_size, **settings)
+    assert np.array_equal(embedder.embed(tokens), whole.embed(tokens))
+    assert not any(weight.is_meta for weight in tiny_bilm.parameters())
