@@ -17,7 +17,13 @@ from elmo_cli.cli.texts import READING, refuse_skipped, say_noticed
 from elmo_cli.cluster.url import shown
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, suited
-from elmo_cli.embed.run import Summary, embedder_of, output_bytes, run_with
+from elmo_cli.embed.run import (
+    Summary,
+    check_model_apart,
+    embedder_of,
+    output_bytes,
+    run_with,
+)
 from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import gib, survey
 from elmo_cli.engine.device import set_threads
@@ -70,6 +76,8 @@ def embed_command(settings: dict[str, Any]) -> None:
         )
     jobs = jobs_of(job)
     embedder = embedder_of(job)
+    for one in jobs:
+        check_model_apart(one, embedder)
     said.about(embedder)
     if dry_run:
         return _dry_run(jobs, embedder, said)

@@ -55,7 +55,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
         vocabulary=given["vocabulary"],
     )
     if table:
-        _check_apart(table, given, model.where)
+        _check_apart(table, given, model.bilm.files)
     lines = SourceLines()
     scores = _scores(model, device, lines, notes, given)
     measured = perplexity_of(scores)
@@ -130,9 +130,10 @@ def _check(given: dict[str, Any]) -> None:
         check_new(table, overwrite=given["overwrite"])
 
 
-def _check_apart(table: str, given: dict[str, Any], model: str) -> None:
+def _check_apart(table: str, given: dict[str, Any], files: tuple[str, ...]) -> None:
+    read = (given["model"], *files, given["softmax"], given["vocabulary"])
     try:
-        check_apart(table, given["texts"], [model, given["softmax"], given["vocabulary"]])
+        check_apart(table, given["texts"], read)
     except UsageError as error:
         raise UsageError(error.message, "`--sentences` names another file") from None
 

@@ -197,10 +197,11 @@ class Embedder:
         """
         # These two stand on the embedder; only this convenience looks up to them.
         from elmo_cli.embed.job import job_for
-        from elmo_cli.embed.run import check_places, run_with
+        from elmo_cli.embed.run import check_model_apart, check_places, run_with
 
         job = job_for(self, source, out, settings)
-        check_places(job, self.bilm.files)
+        check_places(job)
+        check_model_apart(job, self)
         return run_with(job, self)
 
     def _block(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from elmo_cli.text.tsv import tsv_line
 __all__ = [
     "Summary",
     "Watcher",
+    "check_model_apart",
     "check_places",
     "embedder_of",
     "output_bytes",
@@ -45,14 +46,14 @@ def run_job(job: EmbedJob, watcher: Watcher | None = None) -> Summary:
         ElmoError: of every kind; what was committed stays for `resume`.
     """
     check_places(job)
-    return run_with(job, embedder_of(job), watcher)
+    embedder = embedder_of(job)
+    check_model_apart(job, embedder)
+    return run_with(job, embedder, watcher)
 
 
-def check_places(job: EmbedJob, models: Iterable[str] = ()) -> None:
+def check_places(job: EmbedJob) -> None:
     """Refuse inputs that can't be read and an output that can't be written, before any work.
 
-    Args:
-        models: files that a model was read from, besides those that the job names.
     Raises:
         InputError: an input is not there.
         OutputError: the output is there already, or its folder is not.
@@ -61,11 +62,21 @@ def check_places(job: EmbedJob, models: Iterable[str] = ()) -> None:
     if job.output == "-":
         raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
     read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
-    read = (job.model, job.options, job.weights, *models)
+    read = (job.model, job.options, job.weights)
     check_apart(job.output, job.inputs, read, beside=beside_embeddings(job.output))
     check_place(job.output)
     if not (job.overwrite or job.resume):
         check_free(job.output)
+
+
+def check_model_apart(job: EmbedJob, embedder: Embedder) -> None:
+    """Refuse an output that is a file of the model, of which a job need not name all.
+
+    Raises:
+        UsageError: it is one.
+    """
+    beside = beside_embeddings(job.output)
+    check_apart(job.output, (), embedder.bilm.files, beside=beside)
 
 
 def embedder_of(job: EmbedJob) -> Embedder:

@@ -23,16 +23,14 @@ class LanguageModel:
     """What is needed to predict a text.
 
     Attributes:
-        bilm: with its name, its sha256 and its warm state if one is stored with it.
+        bilm: as `load` gives it, with its name, its files, its sha256 and its warm state.
         head: the softmax, shared by both directions.
         vocabulary: of `head`; the id of a type is its row there.
-        where: the folder that the weights of the biLM lie in.
     """
 
     bilm: BiLM
     head: NextToken
     vocabulary: Vocabulary
-    where: str
 
 
 def load_language_model(
@@ -100,7 +98,7 @@ def _read(files: ModelFiles, softmax: Place | None, vocabulary: Place | None) ->
     head = read_softmax(
         Path(softmax), n_types=len(types), projection=bilm.options.projection
     ).requires_grad_(False)
-    return LanguageModel(bilm, head, types, str(files.weights.parent))
+    return LanguageModel(bilm, head, types)
 
 
 def softmax_of(files: ModelFiles) -> Path | None:

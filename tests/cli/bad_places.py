@@ -196,6 +196,14 @@ INPUTS = [
         code=2,
     ),
     bad(
+        "output lies beside the model",
+        "embed -q a.txt -m tiny/weights.hdf5 -o tiny/options.json --overwrite",
+        "tiny/options.json: is a file of the model",
+        ANOTHER,
+        stocked("tiny"),
+        code=2,
+    ),
+    bad(
         "merged into a shard",
         f"{MERGE} -o l.hdf5 --overwrite",
         "l.hdf5: is one of the shards, there called part-2.hdf5",

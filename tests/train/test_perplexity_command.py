@@ -176,6 +176,21 @@ def test_a_table_is_not_overwritten_unasked(
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_a_table_spares_every_file_of_the_model(
+    run: Command, text: Path, model: Path, tmp_path: Path
+) -> None:
+    """The options may lie in another folder than the weights, and be lost for a table."""
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    options = Path(shutil.move(model / "options.json", apart))
+    before = options.read_bytes()
+    pair = ("--options", options, "--weights", model / "weights.hdf5")
+    for place in (options, model / "weights.hdf5", model / "softmax.hdf5"):
+        found = run(text, *pair, "--sentences", place, "--overwrite")
+        refused(found, f"{place}: is a file of the model", "names another file", code=2)
+    assert options.read_bytes() == before
+
+
 def test_bad_input_is_told_in_two_lines(
     run: Command, text: Path, model: Path, tiny: Path, tmp_path: Path
 ) -> None:
