@@ -15,6 +15,7 @@ from elmo_cli.cli.options import (
     json_option,
     model_options,
     named,
+    named_texts,
     option,
     precision_option,
     printed,
@@ -28,7 +29,7 @@ from elmo_cli.store.schema import LAYOUTS
     short_help="Compute embeddings of the sentences in text files.",
     no_args_is_help=True,
 )
-@argument("files", nargs=-1, metavar="FILE…", callback=named)
+@argument("files", nargs=-1, metavar="FILE…", callback=named_texts)
 @option(
     "Output",
     "-o",

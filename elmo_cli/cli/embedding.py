@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -13,7 +12,7 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.places import folder_of, jobs_of
-from elmo_cli.cli.texts import READING, refuse_skipped, say_noticed
+from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cluster.url import shown
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, suited
@@ -34,7 +33,6 @@ from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.opening import names, refuse_stream
-from elmo_cli.text.settings import InputSettings
 
 _CLUSTER = ("address", "workers", "gpus_per_worker")
 
@@ -64,7 +62,6 @@ def embed_command(settings: dict[str, Any]) -> None:
     set_threads(threads)
     keep_freed_memory()
     job = _job(settings, stream)
-    _check_stdin(job)
     if job.output == "-":
         if dry_run:
             raise _no_stdout("--dry-run")
@@ -94,7 +91,7 @@ def embed_command(settings: dict[str, Any]) -> None:
 
 def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
     files, output, shard = settings.pop("files"), settings.pop("output"), settings.pop("shard")
-    text = InputSettings(**{name: settings.pop(name) for name in READING})
+    text = reading_of(settings)
     if not files:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     if output is None and stream is None:
@@ -104,15 +101,8 @@ def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
         output=output or "-",
         text=text,
         shard=None if shard is None else parse_shard(shard),
-        **settings,
+        **{name: value for name, value in settings.items() if name not in READING},
     )
-
-
-def _check_stdin(job: EmbedJob) -> None:
-    if "-" in job.inputs and console.is_terminal(sys.stdin):
-        raise UsageError(
-            "standard input is a terminal: no text is coming", "`elmo embed FILE -o OUT`, or a pipe"
-        )
 
 
 class _Messages:

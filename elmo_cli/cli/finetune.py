@@ -14,6 +14,7 @@ from elmo_cli.cli.options import (
     json_option,
     model_options,
     named,
+    named_texts,
     on_disk,
     option,
     quiet_option,
@@ -33,7 +34,7 @@ _text_options = together(
         "--domain",
         multiple=True,
         metavar="DIR|FILE",
-        callback=named,
+        callback=named_texts,
         help="Text to train on; may be given several times. A folder stands for its .txt, .conllu "
         "and .jsonl files, .gz and .xz too, in order of name.",
     ),
@@ -42,7 +43,7 @@ _text_options = together(
         "--heldout",
         multiple=True,
         metavar="FILE",
-        callback=named,
+        callback=named_texts,
         help="Text that is only measured.  [default: what is called heldout, dev, valid, test or "
         "the like in DIR, else a twentieth of the domain, which is set apart]",
     ),
@@ -184,7 +185,7 @@ _training_options = together(
     short_help="Go on training a biLM on your own text.",
     no_args_is_help=True,
 )
-@argument("more", nargs=-1, metavar="[FILE…]", callback=named)
+@argument("more", nargs=-1, metavar="[FILE…]", callback=named_texts)
 @_text_options
 @model_options
 @_more_model_options

@@ -97,7 +97,7 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
         head_tokens=given["head_tokens"],
         max_types=given["max_types"],
         min_count=given["min_count"],
-        reading=reading_of({**given, "texts": domain}),
+        reading=reading_of(given),
         device=choose_device(given["device"]),
         resume=given["resume"],
         overwrite=given["overwrite"],

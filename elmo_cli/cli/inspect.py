@@ -14,6 +14,7 @@ from elmo_cli.cli.options import (
     json_option,
     model_options,
     named,
+    named_texts,
     option,
     quiet_option,
 )
@@ -36,14 +37,14 @@ from elmo_cli.cli.options import (
     "Checks",
     "--text",
     metavar="FILE",
-    callback=named,
+    callback=named_texts,
     help="The text it was made from, for --sample with layouts that do not hold it.",
 )
 @option(
     "Checks",
     "--against",
     metavar="FILE",
-    callback=named,
+    callback=named_texts,
     help="Compare numbers of tokens, sentence by sentence, with a text (.conllu, …).",
 )
 @option("Checks", "--no-check", is_flag=True, help="Tell the facts alone, without reading all.")

@@ -10,7 +10,7 @@ import click
 
 from elmo_cli.child import in_child
 from elmo_cli.cli.console import check_stdout
-from elmo_cli.cli.texts import READING
+from elmo_cli.cli.texts import reading_of
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.describe import describe
@@ -40,7 +40,7 @@ def inspect_command(settings: dict[str, Any]) -> None:
             "`--sample N` recomputes sentences; `--against FILE` compares numbers of tokens",
         )
     path = settings["file"]
-    text = InputSettings(**{name: settings[name] for name in READING})
+    text = reading_of(settings)
     # The file may come from anywhere, and HDF5 may crash on it.
     files = [path, *filter(None, [settings["against"], settings["text"]])]
     facts = in_child(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)

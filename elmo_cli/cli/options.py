@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.completion import completions
-from elmo_cli.cli.console import check_stdout
+from elmo_cli.cli.console import check_stdout, is_terminal
 from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.errors import UsageError
 
@@ -100,6 +101,21 @@ def named(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
             "is a variable of the shell not set?",
         )
     return value
+
+
+def named_texts(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse an empty name of a text, and a terminal in the place of one; a callback of click.
+
+    Raises:
+        UsageError: the name is empty, or standard input is a terminal, where a run would wait for a
+            text for ever.
+    """
+    texts = value if isinstance(value, tuple) else (value,)
+    if "-" in texts and is_terminal(sys.stdin):
+        raise UsageError(
+            "standard input is a terminal: no text is coming", "name a file, or pipe the text in"
+        )
+    return named(ctx, parameter, value)
 
 
 def on_disk(ctx: click.Context, parameter: click.Parameter, value: str) -> str:

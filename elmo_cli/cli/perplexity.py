@@ -13,6 +13,7 @@ from elmo_cli.cli.options import (
     json_option,
     model_options,
     named,
+    named_texts,
     option,
     processor_options,
     quiet_option,
@@ -24,7 +25,7 @@ from elmo_cli.cli.options import (
     short_help="Measure how well a biLM predicts a text, in each direction.",
     no_args_is_help=True,
 )
-@argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
 @model_options
 @option(
     "Model",

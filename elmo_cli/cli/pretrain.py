@@ -9,6 +9,7 @@ from elmo_cli.cli.options import (
     argument,
     input_options,
     json_option,
+    named_texts,
     quiet_option,
 )
 from elmo_cli.cli.pretrain_options import pretrain_options, text_options
@@ -19,7 +20,7 @@ from elmo_cli.cli.pretrain_options import pretrain_options, text_options
     short_help="Train a biLM from the beginning.",
     no_args_is_help=True,
 )
-@argument("texts", nargs=-1, metavar="TEXT…")
+@argument("texts", nargs=-1, metavar="TEXT…", callback=named_texts)
 @pretrain_options
 @input_options
 @text_options

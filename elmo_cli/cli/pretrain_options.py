@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import FiniteRange, named, on_disk, option, together
+from elmo_cli.cli.options import FiniteRange, named, named_texts, on_disk, option, together
 from elmo_cli.cli.training_options import (
     accumulate_option,
     dropout_option,
@@ -91,7 +91,7 @@ _look_options = together(
         "--heldout",
         multiple=True,
         metavar="FILE",
-        callback=named,
+        callback=named_texts,
         help="Text to measure the perplexity on, never trained on; may be given several times.",
     ),
     option(

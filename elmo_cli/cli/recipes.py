@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from elmo_cli.cli.options import named_texts
 from elmo_cli.errors import UsageError
 from elmo_cli.train.recipe import LISTS, read_recipe
 from elmo_cli.train.settings import LIMITS
@@ -99,7 +100,7 @@ def _converted(ctx: click.Context, parameter: click.Parameter, value: Any, where
             raise UsageError(f"{where}: {value!r}, not true or false", "write it without quotes")
         return value
     if parameter.name in LISTS:
-        return tuple(value)
+        return named_texts(ctx, parameter, tuple(value))
     if isinstance(value, (list, dict)):
         raise UsageError(f"{where}: {value!r}, not one value", "give a number or a name")
     try:

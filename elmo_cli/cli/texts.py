@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.errors import SkippedError, UsageError
+from elmo_cli.errors import SkippedError
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
 
@@ -17,10 +17,8 @@ def reading_of(given: dict[str, Any], *, max_characters: int = 50) -> InputSetti
     """How the text is to be read, from the values of `input_options`.
 
     Raises:
-        UsageError: options that contradict each other, or an empty name of a text.
+        UsageError: options that contradict each other.
     """
-    if "" in given["texts"]:
-        raise UsageError("a name is empty: TEXT", "is a variable of the shell not set?")
     fields = {name: given[name] for name in READING}
     return InputSettings(**fields, max_characters=max_characters)
 

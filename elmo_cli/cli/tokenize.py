@@ -10,6 +10,7 @@ import click
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
+    named_texts,
     on_disk,
     option,
     quiet_option,
@@ -24,7 +25,7 @@ _RAW = {"format": "plain", "tokenize": True, "column": None, "blank": "keep"}
     short_help="Split raw English into sentences and tokens.",
     no_args_is_help=True,
 )
-@argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
 @option(
     "Output",
     "-o",

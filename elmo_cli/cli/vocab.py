@@ -12,6 +12,7 @@ from elmo_cli.cli.options import (
     argument,
     input_options,
     json_option,
+    named_texts,
     on_disk,
     option,
     quiet_option,
@@ -23,7 +24,7 @@ from elmo_cli.cli.options import (
     short_help="Count the types of a text and write a vocabulary file.",
     no_args_is_help=True,
 )
-@argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
 @option(
     "Output",
     "-o",

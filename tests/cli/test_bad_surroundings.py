@@ -76,6 +76,41 @@ def test_answers_on_a_full_disk(line: str, flags: tuple[str, ...], scene: Scene)
     assert run.returncode == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "embed - -o v.hdf5",
+        "tokenize -",
+        "vocab - -o v.txt",
+        "perplexity -",
+        "pretrain - -o m --max-steps 1",
+        "pretrain a.txt --heldout - -o m --max-steps 1",
+        "pretrain --recipe recipe.json -o m",
+        "finetune --domain - -o m",
+        "inspect ok.hdf5 --against -",
+    ],
+)
+def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:
+    """Without it a command waits for ever for a text that nobody types."""
+    file("recipe.json", '{"texts": ["-"], "max-steps": 1}')(scene)
+    stocked("ok.hdf5")(scene)
+    before = files(scene)
+    keyboard, terminal = os.openpty()
+    run = elmo(*line.split(), stdin=terminal, stdout=subprocess.DEVNULL)
+    try:
+        said = run.communicate(timeout=60)[1]
+    finally:
+        run.kill()
+        run.wait()
+        os.close(keyboard)
+        os.close(terminal)
+    assert said == (
+        "error: standard input is a terminal: no text is coming\n"
+        "hint: name a file, or pipe the text in\n"
+    )
+    assert (run.returncode, files(scene)) == (2, before)
+
+
 def test_standard_output_that_is_closed(scene: Scene, monkeypatch, capsys) -> None:
     """Without it `elmo … >&-` would be an AttributeError."""
     monkeypatch.setattr(sys, "stdout", None)
