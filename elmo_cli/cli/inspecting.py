@@ -20,6 +20,7 @@ from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
 if TYPE_CHECKING:
+    from elmo_cli.embed.recompute import Recomputed
     from elmo_cli.store.sample import Sample
 
 _SHOWN = 5  # problems that are printed; all of them are in --json
@@ -46,12 +47,16 @@ def inspect_command(settings: dict[str, Any]) -> None:
     facts = in_child(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
     problems = facts["problems"]
     if settings["sample"]:
-        facts["sample"] = _recomputed(facts["sample"], settings)
-        problems += [
-            f"sentence {one['key']}: differs from what the model computes, by up to "
-            f"{one['difference']:.2g}"
-            for one in facts["sample"]
-            if not one["agrees"]
+        found = _recomputed(facts["sample"], settings)
+        problems += [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
+        facts["sample"] = [
+            {
+                "key": one.key,
+                "tokens": one.tokens,
+                "difference": one.difference,
+                "agrees": not one.problem,
+            }
+            for one in found
         ]
     lines = facts.pop("lines")
     if settings["as_json"]:
@@ -104,17 +109,14 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> Sample:
     return take_sample(settings["file"], settings["sample"], given)
 
 
-def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    from dataclasses import asdict
-
+def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[Recomputed]:
     from elmo_cli.embed.recompute import recompute
     from elmo_cli.engine.device import set_threads
     from elmo_cli.pretrained.load import load
 
     set_threads(settings["threads"])
     bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
-    found = recompute(sample, bilm, device=settings["device"], engine=settings["engine"])
-    return [asdict(one) for one in found]
+    return recompute(sample, bilm, device=settings["device"], engine=settings["engine"])
 
 
 def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> None:
@@ -124,8 +126,10 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
         "weights": _weights_rows,
     }[facts["kind"]](facts)
     if "sample" in facts:
-        worst = max((one["difference"] for one in facts["sample"]), default=0.0)
-        rows["recomputed"] = f"{len(facts['sample'])} sentences, differences up to {worst:.2g}"
+        rows["recomputed"] = f"{len(facts['sample'])} sentences"
+        found = [one["difference"] for one in facts["sample"]]
+        if None not in found:
+            rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
     if checked:
         problems = facts["problems"]
         rows["checked"] = "; ".join(problems[:_SHOWN]) if problems else "nothing wrong"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,14 +33,15 @@ class Recomputed:
     Attributes:
         key: in the file.
         tokens: its number of tokens.
-        difference: largest absolute difference of a value.
-        agrees: whether every value is as near as rounding allows.
+        difference: largest absolute difference of a value; None where there is no such number.
+        problem: what does not agree, as words that follow its name; empty if every value is as near
+            as rounding allows.
     """
 
     key: Key
     tokens: int
-    difference: float
-    agrees: bool
+    difference: float | None
+    problem: str = ""
 
 
 def recompute(
@@ -148,8 +150,14 @@ def _greatest(sizes: Array) -> Array:
 
 def _compare(key: Key, n_tokens: int, held: Array, computed: Array, room: Array) -> Recomputed:
     if held.shape != computed.shape:
-        return Recomputed(key, n_tokens, float("inf"), False)
+        what = f"has the shape {held.shape}, the model computes {computed.shape}"
+        return Recomputed(key, n_tokens, None, what)
     if not held.size:
-        return Recomputed(key, 0, 0.0, True)
+        return Recomputed(key, 0, 0.0)
     distance = np.abs(held.astype(np.float64) - computed.astype(np.float64))
-    return Recomputed(key, n_tokens, float(distance.max()), bool((distance <= room).all()))
+    greatest = float(distance.max())
+    if not math.isfinite(greatest):  # which JSON can't hold
+        return Recomputed(key, n_tokens, None, "holds values that are not finite")
+    agrees = bool((distance <= room).all())
+    what = f"differs from what the model computes, by up to {greatest:.2g}"
+    return Recomputed(key, n_tokens, greatest, "" if agrees else what)

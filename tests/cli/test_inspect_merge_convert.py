@@ -345,6 +345,35 @@ def test_a_sample_of_one_numbered_layer(layout: str, pool: tuple[str, ...]) -> N
     assert n_tokens == [len(tokens) for tokens in SENTENCES]
 
 
+def test_a_sample_that_has_no_difference_is_json_all_the_same() -> None:
+    """`Infinity` and `NaN` are none: programs would refuse the whole answer."""
+
+    def no_number(name: str) -> None:
+        raise AssertionError(name)
+
+    def sample(path: str) -> dict[str, object]:
+        done = elmo("inspect", path, "--sample", "1", "--json", "--no-check")
+        assert done.code == 1
+        facts = json.loads(done.out, parse_constant=no_number)
+        assert [one["difference"] for one in facts["sample"]] == [None]
+        assert [one["agrees"] for one in facts["sample"]] == [False]
+        found: dict[str, object] = facts
+        return found
+
+    Path("t.txt").write_text("The cat sat .\n")
+    made("embed", "t.txt", "-o", "a.hdf5", "-q", "--layers", "top")
+    with h5py.File("a.hdf5", "r+") as file:
+        for name in list(file.attrs):
+            del file.attrs[name]
+    shapes = "has the shape (4, 16), the model computes (3, 4, 16)"
+    assert sample("a.hdf5")["problems"] == [f"sentence 0: {shapes}"]
+    assert rows_of(elmo("inspect", "a.hdf5", "--sample", "1"))["recomputed"] == "1 sentences"
+    made("embed", "t.txt", "-o", "b.hdf5", "-q")
+    with h5py.File("b.hdf5", "r+") as file:
+        file["0"][0, 1, 2] = np.inf
+    assert sample("b.hdf5")["problems"] == ["sentence 0: holds values that are not finite"]
+
+
 def test_a_sample_of_a_text_whose_equal_sentences_are_left_out() -> None:
     """manylangs keeps the first of them, and the text that it was made from has all."""
     Path("r.txt").write_text("Yes .\nYes .\nNo .\n")
