@@ -25,7 +25,7 @@ from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.pretrained.catalogue import look_up
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.pull import where_is
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.formats import check_texts
 from elmo_cli.text.opening import refuse_stream
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _check(job: EmbedJob) -> None:
             "`--state zero` or `--state document` can be cut into shards",
         )
     refuse_stream("--engine ray", job.inputs)
-    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    check_texts(job.inputs, job.text)
     _check_model(job)
     folder_of(job, os.getcwd())  # a URL needs a driver
 

@@ -30,9 +30,9 @@ from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.store.apart import check_apart, skipped_list
 from elmo_cli.store.shards import parse_shard
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.formats import check_texts, listed, read_sentences
 from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import names, refuse_stream
+from elmo_cli.text.opening import refuse_stream
 
 _CLUSTER = ("address", "workers", "gpus_per_worker")
 
@@ -193,7 +193,9 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
             whole=job.shard is not None,
         )
         if found is None:
-            raise InputError(f"{names(job.inputs)}: not all there any more", "name files that stay")
+            raise InputError(
+                f"{listed(job.inputs)}: not all there any more", "name files that stay"
+            )
         if job.shard is not None:
             found = found.of_blocks(found.shard(*job.shard, state=job.state))
         size = output_bytes(job, embedder, found)
@@ -229,7 +231,7 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
         if given:
             raise _no_stdout(option)
     notes = Notes()
-    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    check_texts(job.inputs, job.text)
     check_apart("-", job.inputs)
     with console.binary_stdout() as out:
         write = stream_writer(stream, out, pooled=job.pool is not None)

@@ -17,10 +17,9 @@ from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.store.apart import check_apart
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.formats import check_texts, listed, read_sentences
 from elmo_cli.text.new_text import check_new, write_text
 from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import names
 from elmo_cli.text.tsv import tsv_line
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import LanguageModel, load_language_model
@@ -46,7 +45,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
     _check(given)
     set_threads(given["threads"])
     device = choose_device(given["device"])
-    read_sentences(given["texts"], reading_of(given))  # looks at the names, and reads nothing yet
+    check_texts(given["texts"], reading_of(given))
     model = load_language_model(
         given["model"],
         options=given["options"],
@@ -90,7 +89,7 @@ def _scores(
     max_characters = bilm.options.max_characters
     reading = reading_of(given, max_characters=max_characters)
     sentences = lines.noted(read_sentences(given["texts"], reading, notes))
-    name = names(given["texts"])
+    name = listed(given["texts"])
     corpus = Corpus.read(sentences, max_characters=max_characters, name=name, notes=notes)
     total = corpus.n_tokens + corpus.n_sentences
     with console.bar(total, "predictions", quiet=given["quiet"]) as bar:

@@ -13,7 +13,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
-from elmo_cli.text.formats import read_sentences, stem_of
+from elmo_cli.text.formats import check_texts, stem_of
 
 
 def is_folder(output: str) -> bool:
@@ -35,7 +35,7 @@ def jobs_of(job: EmbedJob) -> list[EmbedJob]:
             f"{shown(job.output)}: only --engine ray writes to a URL",
             "`-o FILE`, and copy it there; or `-o URL/ --engine ray`, which puts shards there",
         )
-    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    check_texts(job.inputs, job.text)
     if not is_folder(job.output):
         check_places(job)
         return [job]

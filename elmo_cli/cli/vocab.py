@@ -70,9 +70,8 @@ def vocab(**given: Any) -> None:
     from elmo_cli.errors import UsageError
     from elmo_cli.store.apart import check_apart
     from elmo_cli.text.count_types import TypeCounts
-    from elmo_cli.text.formats import Notes, read_sentences
+    from elmo_cli.text.formats import Notes, listed, read_sentences
     from elmo_cli.text.new_text import check_new, write_text
-    from elmo_cli.text.opening import names
 
     output, quiet, notes = given["output"], given["quiet"], Notes()
     if output == "-" and given["as_json"]:
@@ -81,7 +80,7 @@ def vocab(**given: Any) -> None:
     check_apart(output, given["texts"])
     if output != "-":
         check_new(output, overwrite=given["overwrite"])
-    counts = TypeCounts.of((s.tokens for s in sentences), name=names(given["texts"]))
+    counts = TypeCounts.of((s.tokens for s in sentences), name=listed(given["texts"]))
     vocabulary = counts.vocabulary(min_count=given["min_count"], max_types=given["vocabulary_size"])
     lines = (f"{token}\n" for token in vocabulary.types)
     if output == "-":

@@ -21,7 +21,7 @@ from elmo_cli.store.place import check_free, check_place, is_finished, part_path
 from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.formats import check_texts
 from elmo_cli.text.new_text import write_text
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.tsv import tsv_line
@@ -61,7 +61,7 @@ def check_places(job: EmbedJob) -> None:
     """
     if job.output == "-":
         raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
-    read_sentences(job.inputs, job.text)  # looks at the names, and reads nothing yet
+    check_texts(job.inputs, job.text)
     read = (job.model, job.options, job.weights)
     check_apart(job.output, job.inputs, read, beside=beside_embeddings(job.output))
     check_place(job.output)

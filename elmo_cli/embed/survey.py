@@ -16,7 +16,7 @@ from elmo_cli.store.shards import shard_range
 from elmo_cli.text.decode import Source
 from elmo_cli.text.formats import measure, read_sentences
 from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import raw_bytes
+from elmo_cli.text.opening import is_stream, raw_bytes
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 from elmo_cli.text.unpack import unpack
@@ -91,11 +91,15 @@ def survey(
 
     Args:
         whole: read all of it and cut it into blocks, for shards.
+    Raises:
+        UsageError, InputError: as `read_sentences`.
     """
-    if not all(name != "-" and os.path.isfile(name) for name in inputs):
+    if any(map(is_stream, inputs)):
         return None
+    if not whole and settings.tokenize:
+        return _sampled(inputs, settings)
     if not whole:
-        return _sampled(inputs, settings) if settings.tokenize else _counted(inputs, settings)
+        return Survey(*measure(inputs, settings), True)
     notes = Notes()
     sentences = read_sentences(inputs, settings, notes)
     return survey_of_blocks(cut(sentences, state=state, batch_size=batch_size), notes)
@@ -121,11 +125,6 @@ def survey_of_blocks(blocks: Iterable[Block], notes: Notes) -> Survey:
         block_sentences=sentences,
         block_sha256=digests,
     )
-
-
-def _counted(inputs: tuple[str, ...], settings: InputSettings) -> Survey | None:
-    counts = measure(inputs, settings)
-    return None if counts is None else Survey(*counts, True)
 
 
 def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:

@@ -16,7 +16,15 @@ from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 from elmo_cli.text.suspicions import Suspicions
 
-__all__ = ["InputSettings", "Notes", "format_of", "measure", "read_sentences"]
+__all__ = [
+    "InputSettings",
+    "Notes",
+    "check_texts",
+    "format_of",
+    "listed",
+    "measure",
+    "read_sentences",
+]
 
 Name = str | os.PathLike[str]
 Reader = Callable[[Source, int], Generator[Sentence, None, int]]
@@ -60,17 +68,31 @@ def read_sentences(
     """
     settings = settings or InputSettings()
     notes = notes if notes is not None else Notes()
-    names = _names(paths)
-    notes.total_bytes = check_paths(names)
-    for name in names:
-        settings.check_fits(format_of(name, settings))
+    names = check_texts(paths, settings)
     return _noticed(_numbered(names, settings, notes), settings, notes)
 
 
-def measure(
-    paths: Name | Sequence[Name], settings: InputSettings | None = None
-) -> tuple[int, int] | None:
-    """(sentences, tokens) that `read_sentences` gives for the same files; None for a stream.
+def check_texts(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> list[str]:
+    """Refuse, before any work, texts that `read_sentences` would refuse before it reads them.
+
+    Returns:
+        Their names.
+    Raises:
+        UsageError: settings that contradict the format of a file, or no name at all.
+        InputError: a name that is missing, a folder, or closed to this user.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    names = [os.fspath(path) for path in paths]
+    check_paths(names)
+    settings = settings or InputSettings()
+    for name in names:
+        settings.check_fits(format_of(name, settings))
+    return names
+
+
+def measure(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> tuple[int, int]:
+    """(sentences, tokens) that `read_sentences` gives for the same files, which it reads once.
 
     Plain text is counted without making sentences, about three times as fast.
 
@@ -78,10 +100,7 @@ def measure(
         UsageError, InputError: as `read_sentences`.
     """
     settings = settings or InputSettings()
-    names = _names(paths)
-    if check_paths(names) is None:
-        return None
-    counts = [_measure_file(name, settings) for name in names]
+    counts = [_measure_file(name, settings) for name in check_texts(paths, settings)]
     return sum(n_sentences for n_sentences, _ in counts), sum(n_tokens for _, n_tokens in counts)
 
 
@@ -95,18 +114,17 @@ def format_of(name: str, settings: InputSettings) -> str:
     return next((text for suffix, text in _SUFFIXES.items() if stem.endswith(suffix)), "plain")
 
 
+def listed(names: Sequence[str]) -> str:
+    """The names of texts as a message says them, of many the first."""
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1:,} more"
+
+
 def stem_of(name: str) -> str:
     """The name of a file without what it says about how the file is read, in any case."""
     for suffix in (*_COMPRESSED, *_SUFFIXES):
         if suffix.startswith(".") and name.lower().endswith(suffix):
             name = name[: -len(suffix)]
     return name
-
-
-def _names(paths: Name | Sequence[Name]) -> list[str]:
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    return [os.fspath(path) for path in paths]
 
 
 def _numbered(
@@ -138,7 +156,6 @@ def _noticed(
 
 def _measure_file(name: str, settings: InputSettings) -> tuple[int, int]:
     text_format = format_of(name, settings)
-    settings.check_fits(text_format)
     source = Source(name, settings, Notes())
     if text_format == "plain" and not settings.tokenize:
         return count_plain(source)

@@ -1,4 +1,4 @@
-"""Notes: what a reader noticed on its way, for the summary and the progress bar."""
+"""Notes: what a reader noticed on its way, for the summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Notes:
         n_keys: keys that sentences have, or had before they were left out; known at the end.
         sources: (name, first key) of each file in order; the number that its first sentence has.
         bytes_read: bytes taken from the files so far, as they lie there (compressed or not).
-        total_bytes: bytes of all files; None if one is no regular file, so that nobody knows.
     """
 
     warnings: list[str] = field(default_factory=list)
@@ -35,7 +34,6 @@ class Notes:
     n_keys: int = 0
     sources: list[tuple[str, int]] = field(default_factory=list)
     bytes_read: int = 0
-    total_bytes: int | None = None
     _kinds: set[str] = field(default_factory=set, repr=False)
 
     def warn(self, kind: str, message: str) -> None:

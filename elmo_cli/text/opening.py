@@ -18,11 +18,9 @@ STDIN = "-"
 PIECE = 1 << 18  # bytes that are read at a time
 
 
-def check_paths(paths: Sequence[str]) -> int | None:
+def check_paths(paths: Sequence[str]) -> None:
     """Refuse, before any work, names that can't be read.
 
-    Returns:
-        int | None: bytes of all files; None if one is a stream, of which nobody knows.
     Raises:
         UsageError: no name at all, or standard input twice.
         InputError: a name that is missing, a folder, or closed to this user.
@@ -34,13 +32,9 @@ def check_paths(paths: Sequence[str]) -> int | None:
             "-: standard input is named twice and can be read once only",
             "name `-` once; save the text to a file to read it twice",
         )
-    sizes = [_size(path) for path in paths]
-    return None if None in sizes else sum(size or 0 for size in sizes)
-
-
-def names(paths: Sequence[str]) -> str:
-    """The names of texts as a message says them, of many the first."""
-    return ", ".join(paths) if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1:,} more"
+    for path in paths:
+        if path != STDIN:
+            _check_path(path)
 
 
 def refuse_stream(option: str, paths: Sequence[str]) -> None:
@@ -50,8 +44,7 @@ def refuse_stream(option: str, paths: Sequence[str]) -> None:
         UsageError: one of the names is standard input, or a pipe.
     """
     for path in paths:
-        is_there = path != STDIN and os.path.exists(path)
-        if path == STDIN or (is_there and not (os.path.isfile(path) or os.path.isdir(path))):
+        if is_stream(path):
             raise UsageError(
                 f"{option}: {'standard input' if path == STDIN else path} can be read only once, "
                 "and its length is not known",
@@ -59,10 +52,14 @@ def refuse_stream(option: str, paths: Sequence[str]) -> None:
             )
 
 
-def _size(path: str) -> int | None:
-    """Bytes of a regular file, None for a stream."""
+def is_stream(path: str) -> bool:
+    """Whether a name stands for what can be read only once: standard input, or a pipe."""
     if path == STDIN:
-        return None
+        return True
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def _check_path(path: str) -> None:
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
@@ -73,7 +70,6 @@ def _size(path: str) -> int | None:
         )
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: no permission to read it", f"`ls -l {path}` shows who may")
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> InputError:

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.text.formats import Notes, read_sentences
+from elmo_cli.text.formats import Notes, check_texts
 from elmo_cli.train.card import card
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import refuse_too_short
@@ -58,7 +58,7 @@ def finetune(
         folder = TuningFolder(job.output, held)
         folder.check(job.source, resume=job.resume, overwrite=job.overwrite)
         files = domain_files(job.domain, job.heldout)
-        read_sentences([*files.train, *files.heldout], job.reading)  # looks at their names
+        check_texts([*files.train, *files.heldout], job.reading)
         source = load_source(job.source, fit_head=job.fit_head)
         if files.left_out:
             say(f"not read: {', '.join(files.left_out)}")

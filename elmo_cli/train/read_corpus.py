@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from elmo_cli.text.formats import InputSettings, Notes, read_sentences
-from elmo_cli.text.opening import check_paths, names
+from elmo_cli.text.formats import InputSettings, Notes, check_texts, listed, read_sentences
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.treebank import is_in_treebank_spelling, treebank_spelling
@@ -47,7 +46,7 @@ def read_corpus(
             yield treebank_spelling(sentence.tokens) if spelled_so else sentence.tokens
             number, starts = number + 1, False
 
-    name = names(paths)
+    name = listed(paths)
     return Corpus.read(
         tokens(), begins=begins, max_characters=max_characters, name=name, notes=notes
     )
@@ -62,8 +61,7 @@ def _read(
     if most_tokens is None:
         yield from read_sentences(paths, reading, notes)
         return
-    check_paths(paths)
-    for path in paths:
+    for path in check_texts(paths, reading):
         n_tokens = 0
         for sentence in read_sentences(path, reading, notes):
             yield sentence

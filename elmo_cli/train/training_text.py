@@ -16,7 +16,7 @@ import numpy as np
 
 from elmo_cli.errors import ResumeError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
-from elmo_cli.text.formats import InputSettings, Notes, read_sentences
+from elmo_cli.text.formats import InputSettings, Notes, check_texts
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.domain import share_of
 from elmo_cli.train.read_corpus import read_corpus
@@ -67,7 +67,7 @@ class TextFiles:
         Raises:
             InputError, UsageError: as `text.read_sentences`.
         """
-        read_sentences([*self.texts, *self.heldout], self.reading)
+        check_texts([*self.texts, *self.heldout], self.reading)
 
 
 @dataclass(frozen=True)

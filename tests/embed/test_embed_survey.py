@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed.survey import Survey, check_space, gib, survey
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import InputError, OutputError
 from elmo_cli.text.settings import InputSettings
 
 STARTS = st.lists(st.booleans(), max_size=40)
@@ -93,7 +93,8 @@ def test_standard_input_is_not_looked_at(tmp_path: Path) -> None:
     """Without it the survey would read the text that the run is to embed."""
     settings = {"state": "zero", "batch_size": 64, "whole": False}
     assert survey(("-",), InputSettings(), **settings) is None
-    assert survey((str(tmp_path / "none"),), InputSettings(), **settings) is None
+    with pytest.raises(InputError, match="no such file"):
+        survey((str(tmp_path / "none"),), InputSettings(), **settings)
 
 
 def test_raw_text_is_reckoned_from_its_beginning(tmp_path: Path) -> None:
