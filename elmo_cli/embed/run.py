@@ -22,7 +22,7 @@ from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import check_texts
-from elmo_cli.text.new_text import write_text
+from elmo_cli.text.new_text import check_new, write_text
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.tsv import tsv_line
 
@@ -56,7 +56,8 @@ def check_places(job: EmbedJob) -> None:
 
     Raises:
         InputError: an input is not there.
-        OutputError: the output is there already, or its folder is not.
+        OutputError: the output is there already, or the list of what it leaves out, or its folder
+            is not.
         UsageError: the output is also read from, or is standard output.
     """
     if job.output == "-":
@@ -65,8 +66,10 @@ def check_places(job: EmbedJob) -> None:
     read = (job.model, job.options, job.weights)
     check_apart(job.output, job.inputs, read, beside=beside_embeddings(job.output))
     check_place(job.output)
-    if not (job.overwrite or job.resume):
+    is_replaced = job.overwrite or job.resume
+    if not is_replaced:
         check_free(job.output)
+    check_new(skipped_list(job.output), overwrite=is_replaced)
 
 
 def check_model_apart(job: EmbedJob, embedder: Embedder) -> None:

@@ -600,6 +600,18 @@ def test_a_list_that_is_no_longer_true_goes(damaged: bytes) -> None:
     assert sorted(os.listdir()) == ["bad.txt", "corpus.txt", "out.hdf5"]
 
 
+def test_a_list_of_another_run_is_not_lost_unasked(damaged: bytes) -> None:
+    """It is written, or taken away, when the work is done: too late to ask."""
+    mine = Path("out.hdf5.skipped.tsv")
+    mine.write_text("mine")
+    for options in ((), ("--on-error", "skip")):
+        done = elmo("embed", "bad.txt" if options else "corpus.txt", "-o", "out.hdf5", *options)
+        refused(done, 1, "out.hdf5.skipped.tsv: exists", "`--overwrite`")
+        assert (mine.read_text(), Path("out.hdf5").exists()) == ("mine", False)
+    assert elmo("embed", "bad.txt", "-o", "out.hdf5", "--on-error", "skip", "-f").code == 3
+    assert mine.read_bytes() == damaged
+
+
 def test_a_list_names_files_as_the_system_does() -> None:
     """A name of a file is bytes, and need not be UTF-8."""
     Path(os.fsdecode(b"\xfe.txt")).write_bytes(b"\xff\n")
