@@ -32,6 +32,7 @@ class Product(Protocol):
 
     def bases(self, x: Tensor) -> list[Tensor]:
         """What `of` makes, in the type in which `plus` of the same precision takes it."""
+        return self.of(x)
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """base + x @ weight.T for a base of each weight, see `bases`; they may be written over.
@@ -40,6 +41,7 @@ class Product(Protocol):
 
     def sigmoid(self, x: Tensor) -> list[Tensor]:
         """The sigmoid of what `of` makes."""
+        return [z.sigmoid_() for z in self.of(x)]
 
 
 def product(
@@ -95,7 +97,7 @@ def check_precision(precision: str, device: torch.device, *, engine: str) -> Non
         ) from error
 
 
-class _Float32:
+class _Float32(Product):
     """As torch's own product, of all weights in one."""
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
@@ -106,10 +108,6 @@ class _Float32:
     def of(self, x: Tensor) -> list[Tensor]:
         """See `Product.of`."""
         return self._each(self._all(x))
-
-    def bases(self, x: Tensor) -> list[Tensor]:
-        """See `Product.bases`."""
-        return self.of(x)
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
@@ -128,7 +126,7 @@ class _Float32:
         return list(torch.split(z, self._sizes, 1))
 
 
-class _Packed:
+class _Packed(Product):
     """By oneDNN, with bias and sigmoid while the product is in the cache."""
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
@@ -138,10 +136,6 @@ class _Packed:
     def of(self, x: Tensor) -> list[Tensor]:
         """See `Product.of`."""
         return [weight.of(x, bias) for weight, bias in self._pairs()]
-
-    def bases(self, x: Tensor) -> list[Tensor]:
-        """See `Product.bases`."""
-        return self.of(x)
 
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
@@ -155,7 +149,7 @@ class _Packed:
         return zip(self._weights, self._biases, strict=True)
 
 
-class _BFloat16:
+class _BFloat16(Product):
     """Rows and weight rounded to 8 bits of mantissa, and so is what comes of them, not the sums."""
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
@@ -178,12 +172,8 @@ class _BFloat16:
         """See `Product.plus`."""
         return [z.float() for z in self._product.plus(x.bfloat16(), bases)]
 
-    def sigmoid(self, x: Tensor) -> list[Tensor]:
-        """See `Product.sigmoid`."""
-        return [z.sigmoid_() for z in self.of(x)]
 
-
-class _Int8:
+class _Int8(Product):
     """Whole numbers: a scale a row of x, a scale a row of the weight.
 
     Sums of whole numbers are exact, so that a row's product does not depend on the other rows, the
@@ -210,19 +200,11 @@ class _Int8:
             made.append(z.mul_(scales) if bias is None else torch.addcmul(bias, z, scales, out=z))
         return made
 
-    def bases(self, x: Tensor) -> list[Tensor]:
-        """See `Product.bases`."""
-        return self.of(x)
-
     def plus(self, x: Tensor, bases: Iterable[Tensor]) -> list[Tensor]:
         """See `Product.plus`."""
         whole, scales = self._whole(x)
         pairs = zip(bases, self._weights, strict=True)
         return [base.addcmul_(w.product(whole, self._zero), scales) for base, w in pairs]
-
-    def sigmoid(self, x: Tensor) -> list[Tensor]:
-        """See `Product.sigmoid`."""
-        return [z.sigmoid_() for z in self.of(x)]
 
     def _whole(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Rows as whole numbers, uint8, and what each was divided by, (row, 1)."""
