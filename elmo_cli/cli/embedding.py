@@ -22,9 +22,10 @@ from elmo_cli.embed.run import (
     embedder_of,
     output_bytes,
     run_with,
+    surveyed,
 )
 from elmo_cli.embed.streams import stream_writer
-from elmo_cli.embed.survey import gib, survey
+from elmo_cli.embed.survey import gib
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import InputError, UsageError
@@ -185,19 +186,10 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
     objects = []
     for job in jobs:
         refuse_stream("--dry-run", job.inputs)
-        found = survey(
-            job.inputs,
-            job.text,
-            state=job.state,
-            batch_size=job.batch_size,
-            whole=job.shard is not None,
-        )
+        _, _, found = surveyed(job)
         if found is None:
-            raise InputError(
-                f"{listed(job.inputs)}: not all there any more", "name files that stay"
-            )
-        if job.shard is not None:
-            found = found.of_blocks(found.shard(*job.shard, state=job.state))
+            gone = f"{listed(job.inputs)}: not all there any more"
+            raise InputError(gone, "name files that stay")
         size = output_bytes(job, embedder, found)
         objects.append(
             {

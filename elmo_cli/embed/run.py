@@ -35,6 +35,7 @@ __all__ = [
     "output_bytes",
     "run_job",
     "run_with",
+    "surveyed",
     "write_shard",
 ]
 
@@ -111,17 +112,7 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
     What is left out with `on_error="skip"` is listed beside the output, see `skipped_list`.
     """
     job = suited(job, embedder)
-    found = survey(
-        job.inputs,
-        job.text,
-        state=job.state,
-        batch_size=job.batch_size,
-        whole=job.shard is not None,
-    )
-    blocks_of, share = range(2**62), found
-    if job.shard is not None and found is not None:
-        blocks_of = found.shard(*job.shard, state=job.state)
-        share = found.of_blocks(blocks_of)
+    found, blocks_of, share = surveyed(job)
     if share is not None and not (job.resume and is_finished(job.output)):
         needed = output_bytes(job, embedder, share)
         try:
@@ -143,6 +134,27 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
             raise
     _list_skipped(summary)
     return summary
+
+
+def surveyed(job: EmbedJob) -> tuple[Survey | None, range, Survey | None]:
+    """What there is to read, which of its blocks are the job's, and what there is in those.
+
+    Returns:
+        The surveys are None where the inputs can be read only once.
+    Raises:
+        UsageError, InputError: as `read_sentences`.
+    """
+    found = survey(
+        job.inputs,
+        job.text,
+        state=job.state,
+        batch_size=job.batch_size,
+        whole=job.shard is not None,
+    )
+    if job.shard is None or found is None:
+        return found, range(2**62), found
+    blocks_of = found.shard(*job.shard, state=job.state)
+    return found, blocks_of, found.of_blocks(blocks_of)
 
 
 def write_shard(
