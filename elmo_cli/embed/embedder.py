@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -12,14 +11,14 @@ from torch import Tensor
 
 from elmo_cli.embed.blocks import CARRIED_ROWS, cut
 from elmo_cli.embed.given import check_loaded, check_state, checked_size, sentence_of
-from elmo_cli.embed.output import DTYPES, Array, Output
+from elmo_cli.embed.output import Array, Output
 from elmo_cli.embed.parts import Parts, joined, out_of_memory
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
 from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.choose import choose_engine
 from elmo_cli.engine.device import choose_device
-from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
+from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
@@ -111,8 +110,8 @@ class Embedder:
 
         Args:
             sentences: lists of tokens; an empty one gives an array without tokens.
-            state: with state "carry" what the batch before left (None at first), see the paper's
-                successors in `state_policy`; otherwise left out.
+            state: with state "carry" what the batch before left (None at first), see
+                `state_policy.run_carried`; otherwise left out.
         Returns:
             An array a sentence in the order given, and the state for the next batch ("carry").
         Raises:
@@ -145,7 +144,7 @@ class Embedder:
         vectors = self.engine.token_vectors(types)
         if not self.output.holds(vectors):
             row = next(r for r in range(len(types)) if not self.output.holds(vectors[r]))
-            raise self._not_held(vectors[row], f"the type `{types[row]}`")
+            raise self.output.refusal(vectors[row], f"the type `{types[row]}`", self.bilm.name)
         array: Array = self.output.stored(vectors.cpu()).numpy()
         return array
 
@@ -219,7 +218,7 @@ class Embedder:
             inner = (batch.lengths - 2).tolist()
             kept = self.output.of(layers)
             if not self.output.holds(kept):
-                raise self._beyond(torch.split(kept, inner, -2), batch, sentences)
+                raise self._refusal(torch.split(kept, inner, -2), batch, sentences)
             pieces = torch.split(self.output.leaving(kept).cpu(), inner, -2)
             for position, piece in zip(batch.positions.tolist(), pieces, strict=True):
                 if piece.shape[-2]:
@@ -258,27 +257,14 @@ class Embedder:
             return arrays, run_carried(rows, read_on, state=state, batch_size=batch_size)
         return arrays, run_documents(rows, sentences, read_on, state=state)
 
-    def _beyond(
+    def _refusal(
         self, pieces: Sequence[Tensor], batch: Batch, sentences: Sequence[Sentence]
     ) -> ElmoError:
         """The error for the first sentence of a batch with values that can't be stored."""
         row = next(r for r, piece in enumerate(pieces) if not self.output.holds(piece))
         sentence = sentences[int(batch.positions[row])]
-        return self._not_held(pieces[row], f"{sentence.source}, line {sentence.line}")
-
-    def _not_held(self, values: Tensor, where: str) -> ElmoError:
-        greatest = float(values.abs().amax())
-        if not math.isfinite(greatest):
-            return WeightFileError(
-                f"{where}: the model {self.bilm.name} computes {greatest}",
-                "its weights or clips are damaged: take both files from one model, and "
-                "`elmo inspect WEIGHTS.hdf5` checks them",
-            )
-        most = torch.finfo(DTYPES[self.output.dtype]).max
-        return OutputError(
-            f"{where}: a value is beyond {self.output.dtype} ({greatest:.4g}, at most {most:.5g})",
-            "`--dtype float32`",
-        )
+        where = f"{sentence.source}, line {sentence.line}"
+        return self.output.refusal(pieces[row], where, self.bilm.name)
 
     def _empty(self) -> Array:
         """The array of a sentence without tokens."""

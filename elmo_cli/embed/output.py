@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
 
 # What arrays are computed into; the file makes int8 of them.
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
@@ -133,6 +134,26 @@ class Output:
         least, greatest = torch.aminmax(values)  # both are NaN if one value is
         most = torch.finfo(DTYPES[self.dtype]).max
         return bool((-most <= least) & (greatest <= most))
+
+    def refusal(self, values: Tensor, where: str, model: str) -> ElmoError:
+        """The error for values that `holds` refuses.
+
+        Args:
+            where: of what the values are, for the message.
+            model: its name, which computed them.
+        """
+        greatest = float(values.abs().amax())
+        if not math.isfinite(greatest):
+            return WeightFileError(
+                f"{where}: the model {model} computes {greatest}",
+                "its weights or clips are damaged: take both files from one model, and "
+                "`elmo inspect WEIGHTS.hdf5` checks them",
+            )
+        most = torch.finfo(DTYPES[self.dtype]).max
+        return OutputError(
+            f"{where}: a value is beyond {self.dtype} ({greatest:.4g}, at most {most:.5g})",
+            "`--dtype float32`",
+        )
 
     def stored(self, values: Tensor) -> Tensor:
         """Values in the type they are stored in."""

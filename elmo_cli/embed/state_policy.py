@@ -1,4 +1,4 @@
-"""StatePolicy: what state the sentences of a block start from, and so which may go together."""
+"""What state the sentences of a block start from, and so which go together; a state as bytes."""
 
 from __future__ import annotations
 
