@@ -202,7 +202,7 @@ def _as_object(output: str, done: Done, seconds: float) -> dict[str, Any]:
             worker: {"shards": n_shards, "tokens": n_tokens, "seconds": round(busy_s, 1)}
             for worker, (n_shards, n_tokens, busy_s) in _workers(done).items()
         },
-        "skipped": [list(place) for place in done.notes.skipped],
+        "skipped": done.notes.skipped,
         "warnings": done.notes.warnings + _warnings(output, done),
     }
 

@@ -115,6 +115,13 @@ def _writing_stdout(hint: str) -> Iterator[None]:
         ) from None
 
 
+def in_plain_words(message: str) -> str:
+    """What click says of a value, without its words for types and its last full stop."""
+    for types, word in (("integer range", "whole number"), ("float range", "number")):
+        message = message.replace(f"a valid {types}", f"a {word}")
+    return message.rstrip(".")
+
+
 def note(message: str, *, quiet: bool = False) -> None:
     """One line on stderr."""
     if not quiet:

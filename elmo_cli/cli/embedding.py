@@ -145,7 +145,7 @@ class _Watcher:
         moving = console.bar(tokens, "tokens", done=done, quiet=self._said.quiet)
         self._bar = self._stack.enter_context(moving)
 
-    def advance(self, sentences: int, tokens: int) -> None:
+    def advance(self, tokens: int) -> None:
         if self._bar is not None:
             self._bar.advance(tokens)
 
@@ -177,7 +177,7 @@ def _as_object(summary: Summary) -> dict[str, Any]:
         "bytes": summary.bytes,
         "blank_lines": summary.notes.blank_lines,
         "truncated_tokens": summary.notes.truncated_tokens,
-        "skipped": [list(place) for place in summary.notes.skipped],
+        "skipped": summary.notes.skipped,
         "warnings": summary.notes.warnings,
     }
 

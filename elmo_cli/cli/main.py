@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.console import named_stdout
+from elmo_cli.cli.console import in_plain_words, named_stdout
 from elmo_cli.errors import ElmoError
 from elmo_cli.version import __version__
 
@@ -228,9 +228,7 @@ def _usage(error: click.ClickException, args: list[str]) -> tuple[str, str]:
     elif args and args[0] in COMMANDS:
         name += f" {args[0]}"
     of = "commands" if name in ("elmo", "elmo models") else "options and examples"
-    message = error.format_message().rstrip(".").replace("\n", " ").replace(". (", " (")
-    for types, word in (("integer range", "whole number"), ("float range", "number")):
-        message = message.replace(f"a valid {types}", f"a {word}")
+    message = in_plain_words(error.format_message()).replace("\n", " ").replace(". (", " (")
     hint = f"`{name} --help` shows all {of}"
     if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
         hint = f"it stands before the command: `elmo --debug{name.removeprefix('elmo')} …`"

@@ -181,6 +181,6 @@ def _as_object(measured: Perplexity, model: str, state: str, notes: Notes) -> di
         },
         "bits_per_byte": asdict(measured.bits_per_byte),
         "truncated_tokens": notes.truncated_tokens,
-        "skipped": [list(place) for place in notes.skipped],
+        "skipped": notes.skipped,
         "warnings": notes.warnings,
     }

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from elmo_cli.cli.console import in_plain_words
 from elmo_cli.cli.options import named_texts
 from elmo_cli.errors import UsageError
 from elmo_cli.train.recipe import LISTS, read_recipe
@@ -107,6 +108,5 @@ def _converted(ctx: click.Context, parameter: click.Parameter, value: Any, where
         # As a text, so that 1.5 is refused where a whole number is wanted.
         return parameter.type_cast_value(ctx, str(value))
     except click.BadParameter as error:
-        said = error.message.rstrip(".").replace("integer range", "whole number")
-        said = said.replace("float range", "number")
+        said = in_plain_words(error.message)
         raise UsageError(f"{where}: {said}", "`elmo pretrain --help` shows what it takes") from None

@@ -111,7 +111,7 @@ def vocab(**given: Any) -> None:
             "tokens": counts.n_tokens,
             "sentences": counts.n_sentences,
             "coverage": coverage,
-            "skipped": [list(place) for place in notes.skipped],
+            "skipped": notes.skipped,
             "warnings": notes.warnings,
         }
         click.echo(json.dumps(facts))

@@ -38,8 +38,9 @@ class Watcher(Protocol):
     def start(self, tokens: int | None, done: int) -> None:
         """Work begins: tokens in all (None if unknown), tokens that were done before."""
 
-    def advance(self, sentences: int, tokens: int) -> None:
-        """A block was written; called by the thread that writes, behind the one that computes."""
+    def advance(self, tokens: int) -> None:
+        """A block of so many tokens was written; called by the thread that writes, behind the one
+        that computes."""
 
 
 class BlockRun:
@@ -165,7 +166,7 @@ class BlockRun:
         self.writer.commit(block.text_sha256, state)
         self.computed += block.n_tokens
         if self.watcher is not None:
-            self.watcher.advance(len(block.sentences), block.n_tokens)
+            self.watcher.advance(block.n_tokens)
 
     def _arrays(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
         if self.job.layout != "bilm-types":

@@ -26,8 +26,8 @@ class Output:
 
     Attributes:
         name: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5", without white space.
-        keep: numbers of the layers that stay side by side, empty for a weighted sum.
-        weights: of a weighted sum, one for each layer; empty when layers stay side by side.
+        keep: numbers of the layers that stay side by side; empty for top, average and a mix.
+        weights: of a mix, one for each layer.
         dtype: "float32", "float16", or "int8", of which only files are made and no arrays.
         pool: None for one vector a token; "mean" or "max" over a sentence's tokens.
         bare: whether a single layer loses its axis, for layouts that hold one layer a file.
@@ -65,11 +65,8 @@ class Output:
         name = "".join(name.split())
         if name == "all":
             return cls(name, keep=tuple(range(n_layers)), dtype=dtype, pool=pool)
-        if name == "top":
-            weights = tuple(float(k == n_layers - 1) for k in range(n_layers))
-            return cls(name, weights=weights, dtype=dtype, pool=pool)
-        if name == "average":
-            return cls(name, weights=(1 / n_layers,) * n_layers, dtype=dtype, pool=pool)
+        if name in ("top", "average"):
+            return cls(name, dtype=dtype, pool=pool)
         if name.startswith("mix:"):
             return cls(name, weights=_mix(name, n_layers), dtype=dtype, pool=pool)
         keep = _numbers(name, n_layers)

@@ -10,7 +10,7 @@ _KEPT = 1 << 30  # bytes
 _LARGEST_KEPT = 1 << 25  # bytes; the most that glibc takes
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory() -> None:
     """Tell glibc to keep what is freed instead of giving it back to the system.
 
     A batch, or a step of training, makes and frees arrays of megabytes. Given back each time, their
@@ -18,20 +18,14 @@ def keep_freed_memory() -> bool:
     goes back all the same. And threads that begin later take from the place of all: those of their
     own, which glibc gives them otherwise, are of 64 MB, go back when they are empty, and don't
     share what they keep. (So this comes first: where threads have such places already, new ones
-    take these over.)
-
-    Returns:
-        Whether the C library took the settings; others than glibc do not have them.
+    take these over.) Other C libraries than glibc do not have these settings.
     """
     if not sys.platform.startswith("linux"):
-        return False
+        return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        return False
-    taken = (
-        mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT),
-        mallopt(_TRIM_THRESHOLD, _KEPT),
-        mallopt(_ARENA_MAX, 1),
-    )
-    return taken == (1, 1, 1)
+        return
+    mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
+    mallopt(_TRIM_THRESHOLD, _KEPT)
+    mallopt(_ARENA_MAX, 1)

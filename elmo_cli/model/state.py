@@ -67,10 +67,6 @@ class State:
         c = torch.cat([self.c, self.c.new_zeros(*self.c.shape[:2], more, self.c.shape[3])], 2)
         return State(h, c)
 
-    def detach(self) -> State:
-        """The same numbers, through which no gradient flows."""
-        return State(self.h.detach(), self.c.detach())
-
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""
         return State(self.h.to(device), self.c.to(device))

@@ -181,7 +181,7 @@ class Blocks:
     def start(self, tokens: int | None, done: int) -> None:
         return
 
-    def advance(self, sentences: int, tokens: int) -> None:
+    def advance(self, tokens: int) -> None:
         self.done.append((time.monotonic(), tokens))
 
 

@@ -20,7 +20,7 @@ class _Stop:
     def start(self, tokens, done):
         return
 
-    def advance(self, sentences, tokens):
+    def advance(self, tokens):
         raise KeyboardInterrupt
 
 

@@ -36,8 +36,8 @@ def embed(out: str, befalls: Callable[[], object]) -> Done:
     """The command, with something that befalls it once its first block is committed."""
     advance = embedding._Watcher.advance
 
-    def advanced(self: Any, sentences: int, tokens: int) -> None:
-        advance(self, sentences, tokens)
+    def advanced(self: Any, tokens: int) -> None:
+        advance(self, tokens)
         if not happened:
             happened.append(befalls())
 

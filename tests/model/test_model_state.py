@@ -76,15 +76,6 @@ def test_repeat_gives_rows_that_do_not_share_memory(state: State) -> None:
     assert torch.equal(repeated.c[:, :, 2], state.c[:, :, 2])
 
 
-def test_detach_stops_gradients_and_keeps_numbers(state: State) -> None:
-    """Without it training would go back through all windows of the corpus."""
-    learned = State(state.h.requires_grad_(), state.c.requires_grad_())
-    detached = learned.detach()
-    assert not detached.h.requires_grad
-    assert not detached.c.requires_grad
-    assert torch.equal(detached.h, learned.h)
-
-
 def test_to_moves_both_parts(state: State) -> None:
     """Without it c would stay on the CPU while h goes to the GPU."""
     moved = state.to("meta")

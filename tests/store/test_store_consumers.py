@@ -439,7 +439,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
     assert embed(text, *options, "--resume").read_bytes() == whole
 
 
-def stop(watcher: object, sentences: int, tokens: int) -> None:
+def stop(watcher: object, tokens: int) -> None:
     """What Ctrl-C does after the first block."""
     raise KeyboardInterrupt
 
