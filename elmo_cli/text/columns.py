@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Protocol
 
 from elmo_cli.text.decode import Source
+from elmo_cli.text.refused_line import LineError, shortened
 
 _ID = re.compile(r"(?P<word>\d+)(?:[-.]\d+)?")
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
@@ -17,15 +18,6 @@ _COMMENT = re.compile(r"#\s*[\w.:]+\s=\s")
 _SPACES = re.compile(r"[ \t]+")
 _HEAD_LINES = 200  # of a column format, looked at to see what its columns are
 _HEAD_CHARACTERS = 1 << 20
-
-
-class RowError(ValueError):
-    """A line that holds no token where one has to be: what is wrong, and what to do."""
-
-    def __init__(self, what: str, hint: str) -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
 
 
 class Columns(Protocol):
@@ -41,7 +33,7 @@ class Columns(Protocol):
         """The token of a line, the (`n_before` + 1)-th of its sentence; None for a line without.
 
         Raises:
-            RowError: a line that is not what the format has.
+            LineError: a line that is not what the format has.
         """
 
 
@@ -64,16 +56,17 @@ class ConlluColumns:
         cells = line.split("\t")
         found = _ID.fullmatch(cells[0])
         if len(cells) == 1 or not found:
-            raise RowError(
-                f"{_shown(line)} is no row of CoNLL-U, which begins with a number and a tab",
+            raise LineError(
+                f"{shortened(line)!r} is no row of CoNLL-U, which begins with a number and a tab",
                 "for other columns use `--input-format conll`, "
                 "for sentences `--input-format plain`",
             )
         if found["word"] != cells[0]:
             return None
         if found["word"] != str(n_before + 1):
-            raise RowError(
-                f"ID {_shown(cells[0])}, {n_before + 1} has to follow; is a blank line missing?",
+            given = shortened(cells[0])
+            raise LineError(
+                f"ID {given!r}, {n_before + 1} has to follow; is a blank line missing?",
                 "`--input-format conll --column 2` reads the words without looking at their IDs",
             )
         return _cell(cells, self._column)
@@ -188,15 +181,11 @@ def _cell(cells: list[str], column: int) -> str:
     """What stands in a column, counted from 1, or from the end if negative."""
     index = column - 1 if column > 0 else column
     if not -len(cells) <= index < len(cells):
-        raise RowError(
+        raise LineError(
             f"{len(cells)} columns, column {column} is asked for",
             "`--column` chooses another; -1 is the last",
         )
     token = cells[index].strip(" ")
     if not token:
-        raise RowError(f"column {column} is empty", "`--column` chooses another")
+        raise LineError(f"column {column} is empty", "`--column` chooses another")
     return token
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:40] + "…")

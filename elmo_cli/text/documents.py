@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from elmo_cli.text.sentence import Sentence
+
 
 class Document:
     """The document that is being read: its key and how many sentences it has so far.
@@ -34,6 +38,14 @@ class Document:
             self.place += 1
         if taken:
             self.starts = False
+
+    def sentence(
+        self, tokens: Sequence[str], key: int, text: str, source: str, line: int
+    ) -> Sentence:
+        """Its next sentence; the arguments are those of `Sentence`."""
+        return Sentence(
+            tuple(tokens), key, text, source, line, self.key, self.place, self.offset, self.starts
+        )
 
     def _continues(self, key: str | None) -> bool:
         if self.key is None or key is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from itertools import chain
 
-from elmo_cli.text.columns import Columns, ConlluColumns, RowError, head_of, recognised
+from elmo_cli.text.columns import Columns, ConlluColumns, head_of, recognised
 from elmo_cli.text.decode import Source
 from elmo_cli.text.documents import Document
+from elmo_cli.text.refused_line import LineError
 from elmo_cli.text.sentence import Sentence
 
 
@@ -75,7 +76,7 @@ def _add_row(draft: _Draft, source: Source, columns: Columns, line: str, number:
         return
     try:
         draft.add(columns.token(line, draft.n_tokens), number)
-    except RowError as error:
+    except LineError as error:
         source.refuse(number, error.what, error.hint)
         draft.refuse(number)
 
@@ -119,22 +120,12 @@ class _Draft:
         if not (self.n_tokens or self.refused):
             return None
         taken = not self.refused and self._source.admits(self.n_tokens, self._line)
-        sentence = self._sentence() if taken else None
+        sentence = None
+        if taken:
+            text = " ".join(self._tokens)
+            name = self._source.name
+            sentence = self._document.sentence(self._tokens, self.key, text, name, self._line)
         self._document.advance(taken)
         self.key += 1
         self._clear()
         return sentence
-
-    def _sentence(self) -> Sentence:
-        document = self._document
-        return Sentence(
-            tokens=tuple(self._tokens),
-            key=self.key,
-            text=" ".join(self._tokens),
-            source=self._source.name,
-            line=self._line,
-            document=document.key,
-            place=document.place,
-            offset=document.offset,
-            starts_document=document.starts,
-        )

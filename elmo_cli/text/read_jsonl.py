@@ -9,21 +9,13 @@ from typing import Any
 
 from elmo_cli.text.decode import Source
 from elmo_cli.text.documents import Document
+from elmo_cli.text.refused_line import LineError, shortened
 from elmo_cli.text.sentence import Sentence
 
 _EXPECTED = (
     'each line is an object with "tokens" (a list of strings), "text" (a string), '
     'or "doc_key" and "sentences" (lists of tokens)'
 )
-
-
-class ObjectError(ValueError):
-    """A line that is no object as it has to be: what is wrong, and what to do."""
-
-    def __init__(self, what: str, hint: str = _EXPECTED) -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +68,10 @@ def read_jsonl(source: Source, key: int) -> Generator[Sentence, None, int]:
         for tokens, text in found.sentences:
             taken = source.admits(len(tokens), number)
             if taken:
-                yield _sentence(tokens, text, key, source.name, number, document)
+                yield document.sentence(tokens, key, text, source.name, number)
             document.advance(taken)
             key += 1
     return key
-
-
-def _sentence(
-    tokens: list[str], text: str, key: int, name: str, number: int, document: Document
-) -> Sentence:
-    return Sentence(
-        tokens=tuple(tokens),
-        key=key,
-        text=text,
-        source=name,
-        line=number,
-        document=document.key,
-        place=document.place,
-        offset=document.offset,
-        starts_document=document.starts,
-    )
 
 
 Split = Callable[[str], _Object]
@@ -120,8 +96,8 @@ def _splitter(tokenize: bool) -> Split:
 def _object(source: Source, line: str, number: int, split: Split) -> _Object | None:
     try:
         return _read_object(_parsed(line), split)
-    except ObjectError as error:
-        source.refuse(number, error.what, error.hint)
+    except LineError as error:
+        source.refuse(number, error.what, error.hint or _EXPECTED)
         return None
 
 
@@ -129,13 +105,13 @@ def _parsed(line: str) -> dict[str, Any]:
     try:
         parsed = json.loads(line)
     except RecursionError:
-        raise ObjectError("JSON nested too deeply") from None
+        raise LineError("JSON nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise ObjectError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
+        raise LineError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
     except ValueError as error:  # a number with too many digits
-        raise ObjectError(f"JSON that can't be read: {error}") from None
+        raise LineError(f"JSON that can't be read: {error}") from None
     if not isinstance(parsed, dict):
-        raise ObjectError(
+        raise LineError(
             f"{_kind(parsed)}, not an object",
             _EXPECTED + "; `jq -c '.[]' FILE.json` makes such lines of one big list",
         )
@@ -150,61 +126,57 @@ def _read_object(members: dict[str, Any], split: Split) -> _Object:
         return _Object([(tokens, " ".join(tokens))])
     if "text" in members:
         return split(_checked_string(members["text"], "text"))
-    names = ", ".join(repr(_shortened(name)) for name in list(members)[:5]) or "no members"
-    raise ObjectError(f'no "tokens", "text" or "sentences"; the object has {names}')
+    names = ", ".join(repr(shortened(name)) for name in list(members)[:5]) or "no members"
+    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
 
 
 def _read_document(members: dict[str, Any]) -> _Object:
     if not isinstance(members["sentences"], list):
-        raise ObjectError(f'"sentences" is {_kind(members["sentences"])}, not a list')
+        raise LineError(f'"sentences" is {_kind(members["sentences"])}, not a list')
     sentences = []
     for place, given in enumerate(members["sentences"]):
         tokens = _checked_tokens(given, f"sentences[{place}]")
         sentences.append((tokens, " ".join(tokens)))
     if "doc_key" not in members:
-        raise ObjectError('"sentences" without a "doc_key"')
+        raise LineError('"sentences" without a "doc_key"')
     key = _checked_string(members["doc_key"], "doc_key")
     if not key:
-        raise ObjectError('"doc_key" is empty')
+        raise LineError('"doc_key" is empty')
     offset = members.get("sent_offset")
     if offset is not None and (type(offset) is not int or not 0 <= offset < 1 << 53):
-        raise ObjectError(f'"sent_offset" is {_kind(offset)}, not a number from 0 on')
+        raise LineError(f'"sent_offset" is {_kind(offset)}, not a number from 0 on')
     return _Object(sentences, True, key, offset)
 
 
 def _checked_tokens(given: Any, name: str) -> list[str]:
     if not isinstance(given, list):
-        raise ObjectError(f'"{name}" is {_kind(given)}, not a list of strings')
+        raise LineError(f'"{name}" is {_kind(given)}, not a list of strings')
     for place, token in enumerate(given):
         _checked_string(token, f"{name}[{place}]")
         if not token:
-            raise ObjectError(f'"{name}[{place}]" is empty, a token without characters')
+            raise LineError(f'"{name}[{place}]" is empty, a token without characters')
     return given
 
 
 def _checked_string(given: Any, name: str) -> str:
     """A string that UTF-8 and HDF5 can hold: escapes may write half characters and NULs."""
     if not isinstance(given, str):
-        raise ObjectError(f'"{name}" is {_kind(given)}, not a string')
+        raise LineError(f'"{name}" is {_kind(given)}, not a string')
     if "\0" in given:
-        raise ObjectError(f'"{name}" holds a NUL')
+        raise LineError(f'"{name}" holds a NUL')
     if not given.isascii():
         try:
             given.encode()
         except UnicodeEncodeError as error:
             half = ord(given[error.start])
-            raise ObjectError(f'"{name}" holds \\u{half:04x}, half a character') from None
+            raise LineError(f'"{name}" holds \\u{half:04x}, half a character') from None
     return given
 
 
 def _kind(given: Any) -> str:
     """What JSON calls a value, with the value where it is short."""
     if given is None or isinstance(given, (bool, int, float)):
-        return _shortened(json.dumps(given))
+        return shortened(json.dumps(given))
     if isinstance(given, str):
         return "a string"
     return "a list" if isinstance(given, list) else "an object"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else text[:40] + "…"
