@@ -12,13 +12,13 @@ import torch
 
 from elmo_cli.cli import console
 from elmo_cli.cli.reporting import say_much_unknown
-from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_lines
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.store.apart import check_apart
 from elmo_cli.text.formats import check_texts, listed, read_sentences
-from elmo_cli.text.new_text import check_new, write_text
+from elmo_cli.text.new_text import check_new
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.tsv import tsv_line
 from elmo_cli.train.corpus import Corpus
@@ -58,12 +58,14 @@ def perplexity_command(given: dict[str, Any]) -> None:
     lines = SourceLines()
     scores = _scores(model, device, lines, notes, given)
     measured = perplexity_of(scores)
-    if table == "-":
-        with console.binary_stdout("--sentences FILE") as out:
-            out.writelines(line.encode(errors="surrogateescape") for line in _table(scores, lines))
-    elif table:
-        rows = _table(scores, lines)
-        write_text(table, rows, overwrite=given["overwrite"], errors="surrogateescape")
+    if table:
+        write_lines(
+            table,
+            _table(scores, lines),
+            overwrite=given["overwrite"],
+            option="--sentences FILE",
+            errors="surrogateescape",  # names of files need not be UTF-8
+        )
     say_noticed(notes, quiet=quiet)
     say_much_unknown(measured.unknown, "the tokens", quiet=quiet)
     if given["as_json"]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from elmo_cli.cli import console
 from elmo_cli.errors import SkippedError
+from elmo_cli.store.apart import check_apart
+from elmo_cli.text.new_text import check_new, write_text
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.settings import InputSettings
 
@@ -21,6 +23,45 @@ def reading_of(given: dict[str, Any], *, max_characters: int = 50) -> InputSetti
     """
     fields = {name: given[name] for name in READING}
     return InputSettings(**fields, max_characters=max_characters)
+
+
+def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
+    """Refuse, before any work, a place that lines can't be written to.
+
+    Args:
+        output: a file, or "-" for standard output.
+        texts: which are read meanwhile.
+    Raises:
+        UsageError: it is one of the texts.
+        OutputError: as `text.new_text.check_new`.
+    """
+    check_apart(output, texts)
+    if output != "-":
+        check_new(output, overwrite=overwrite)
+
+
+def write_lines(
+    output: str,
+    lines: Iterable[str],
+    *,
+    overwrite: bool,
+    option: str = "-o FILE",
+    errors: str = "strict",
+) -> None:
+    """Write lines, with their ends, in UTF-8 to a file or standard output.
+
+    Args:
+        output: a file, or "-" for standard output.
+        option: what writes a file instead of standard output.
+        errors: as in `text.new_text.write_text`.
+    Raises:
+        OutputError: it can't be written; an error of what gives the lines stays what it is.
+    """
+    if output == "-":
+        with console.binary_stdout(option) as out:
+            out.writelines(line.encode(errors=errors) for line in lines)
+    else:
+        write_text(output, lines, overwrite=overwrite, errors=errors)
 
 
 def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:

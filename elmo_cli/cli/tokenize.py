@@ -53,11 +53,15 @@ def tokenize(**given: Any) -> None:
       elmo pretrain tokens.txt.xz -o model/ --max-seconds 3600
     """
     from elmo_cli.cli import console
-    from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+    from elmo_cli.cli.texts import (
+        check_output,
+        reading_of,
+        refuse_skipped,
+        say_noticed,
+        write_lines,
+    )
     from elmo_cli.errors import UsageError
-    from elmo_cli.store.apart import check_apart
     from elmo_cli.text.formats import InputSettings, Notes, format_of, read_sentences
-    from elmo_cli.text.new_text import check_new, write_text
 
     output, quiet, notes = given["output"], given["quiet"], Notes()
     n_sentences = n_tokens = 0
@@ -79,13 +83,8 @@ def tokenize(**given: Any) -> None:
             )
     reading = reading_of({**given, **_RAW})
     sentences = read_sentences(given["texts"], reading, notes)
-    check_apart(output, given["texts"])
-    if output == "-":
-        with console.binary_stdout() as out:
-            out.writelines(line.encode() for line in lines())
-    else:
-        check_new(output, overwrite=given["overwrite"])
-        write_text(output, lines(), overwrite=given["overwrite"])
+    check_output(output, given["texts"], overwrite=given["overwrite"])
+    write_lines(output, lines(), overwrite=given["overwrite"])
     say_noticed(notes, quiet=quiet, is_cut=False)
     console.note(
         f"{'standard output' if output == '-' else output}: {n_sentences:,} sentences, "
