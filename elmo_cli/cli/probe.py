@@ -12,6 +12,7 @@ from elmo_cli.cli.options import (
     encoding_option,
     json_option,
     named,
+    named_texts,
     option,
     quiet_option,
     threads_option,
@@ -27,7 +28,7 @@ def _files(name: str, what: str, *, required: bool = True) -> Callable[[Any], An
         nargs=2,
         required=required,
         metavar="FILE LABELS",
-        callback=named,
+        callback=named_texts,
         help=what,
     )
 
