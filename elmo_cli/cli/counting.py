@@ -43,12 +43,8 @@ def vocab_command(given: dict[str, Any]) -> None:
 
 
 def _told(output: str, counts: TypeCounts, vocabulary: Vocabulary) -> Iterator[str]:
-    if misfits := counts.misfits:
-        yield (
-            f"warning: left out, since no vocabulary can hold them: {len(misfits):,} types with a "
-            f"line end or white space at their edges, or a reserved name; the first is "
-            f"{misfits[0]!r}"
-        )
+    if counts.warning:
+        yield f"warning: {counts.warning}"
     yield (
         f"{'standard output' if output == '-' else output}: {len(vocabulary):,} entries for the "
         f"{len(counts.counts):,} types of the text; they have {counts.coverage(vocabulary):.2%} "

@@ -50,6 +50,17 @@ class TypeCounts:
         """Types that no vocabulary file can hold."""
         return [token for token in self.counts if not fits_a_line(token)]
 
+    @property
+    def warning(self) -> str | None:
+        """What is to be told of `misfits`; None where there are none."""
+        misfits = self.misfits
+        if not misfits:
+            return None
+        return (
+            f"left out, since no vocabulary can hold them: {len(misfits):,} types with a line end "
+            f"or white space at their edges, or a reserved name; the first is {misfits[0]!r}"
+        )
+
     def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
         """The types, as `Vocabulary.count` chooses and orders them.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from elmo_cli.errors import TrainingError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
+from elmo_cli.text.count_types import TypeCounts
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.vocabulary import Vocabulary
 
@@ -135,10 +137,26 @@ class Corpus:
         counts[:2] -= self.n_sentences
         return counts
 
-    def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
-        """The vocabulary of the text, as `Vocabulary.count` makes it."""
-        counts = dict(zip(self.types, self.counts().tolist(), strict=True))
-        return Vocabulary.count(counts, min_count=min_count, max_types=max_types)
+    def vocabulary(
+        self,
+        *,
+        min_count: int = 1,
+        max_types: int | None = None,
+        warn: Callable[[str], None] = lambda warning: None,
+    ) -> Vocabulary:
+        """The vocabulary of the text, as `TypeCounts.vocabulary` makes it.
+
+        Args:
+            warn: called where types are left out that no vocabulary file can hold.
+        Raises:
+            UsageError, InputError: there would be no type in it.
+        """
+        counts = Counter(dict(zip(self.types, self.counts().tolist(), strict=True)))
+        found = TypeCounts(counts, self.n_sentences)
+        vocabulary = found.vocabulary(min_count=min_count, max_types=max_types)
+        if found.warning:
+            warn(found.warning)
+        return vocabulary
 
     def predicted_counts(self, vocabulary: Vocabulary) -> npt.NDArray[np.float64]:
         """How often each id is to be predicted, mean of both directions: (id,) float64."""

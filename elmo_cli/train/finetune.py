@@ -86,7 +86,9 @@ class _Run:
         self._settings = suited(job.settings, domain.corpus)
         self._look = evenly(domain.heldout, _LOOK_TOKENS)
         self._vocabulary = source.vocabulary or domain.corpus.vocabulary(
-            min_count=job.min_count, max_types=job.max_types
+            min_count=job.min_count,
+            max_types=job.max_types,
+            warn=lambda warning: say(f"warning: {warning}"),
         )
         self._bilm = source.bilm.to(job.device)
 

@@ -114,7 +114,9 @@ def pretrain(
         if not resume:  # another text is told as such, which may be too short as well
             n_rows = settings.rows * settings.accumulate * team.size
             refuse_too_short(text.corpus, n_rows=n_rows, n_steps=settings.steps)
-        bilm, head, types = _first_weights(folder, start, options, text, settings, resume=resume)
+        bilm, head, types = _first_weights(
+            folder, start, options, text, settings, say, resume=resume
+        )
         bilm, head = bilm.to(team.device), head.to(team.device)
         trainer = Trainer(
             bilm, head, types, text.corpus, text.heldout, settings, folder, report, team
@@ -179,6 +181,7 @@ def _first_weights(
     options: Options,
     text: TrainingText,
     settings: TrainSettings,
+    say: Callable[[str], None],
     *,
     resume: bool,
 ) -> tuple[BiLM, NextToken, Vocabulary]:
@@ -190,7 +193,11 @@ def _first_weights(
     types = (
         Vocabulary.read(vocabulary)
         if vocabulary is not None
-        else text.corpus.vocabulary(min_count=start.min_count, max_types=start.max_types)
+        else text.corpus.vocabulary(
+            min_count=start.min_count,
+            max_types=start.max_types,
+            warn=lambda warning: say(f"warning: {warning}"),
+        )
     )
     counts = text.corpus.predicted_counts(types)
     return *new_model(options, counts, seed=settings.seed), types

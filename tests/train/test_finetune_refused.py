@@ -83,6 +83,15 @@ def test_domains_that_are_none(
     assert not out.exists()
 
 
+def test_a_vocabulary_of_nothing(run: Command, model: Path, out: Path) -> None:
+    """The perplexity of nothing but `<UNK>` is as low as can be, and tells nothing."""
+    for name in ("softmax.hdf5", "vocab.txt"):
+        (model / name).unlink()
+    says = "--min-count 5000: the commonest type of the text is seen"
+    refused(run("--min-count", "5000"), says, "a smaller number", 2)
+    assert not out.exists()
+
+
 def test_models_that_do_not_fit(run: Command, model: Path, out: Path, tmp_path: Path) -> None:
     """Parts of two models would give numbers, and all of them wrong."""
     vocabulary = tmp_path / "types.txt"

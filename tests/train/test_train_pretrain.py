@@ -92,6 +92,25 @@ def test_raw_text_is_tokenised(tmp_path: Path) -> None:
     assert {"n't", "'s", "dog", "."} <= set(Vocabulary.read(out / "vocab.txt").types)
 
 
+def test_a_vocabulary_of_nothing_is_refused(text: Path, tmp_path: Path) -> None:
+    """Such a model predicts `<UNK>` everywhere, and does it ever better."""
+    with pytest.raises(UsageError, match="--min-count 100000: the commonest type of the text is"):
+        run(text, "-o", tmp_path / "m", "--max-steps", "1", "--min-count", "100000", *SIZES)
+    assert not (tmp_path / "m").exists()
+
+
+def test_types_that_fit_no_vocabulary_are_told(tmp_path: Path) -> None:
+    """They count as unknown from the beginning on, and the user thinks that they are learned."""
+    text = tmp_path / "text.jsonl"
+    text.write_text('{"tokens": ["the", "cat\\n", "sees", "."]}\n' * 60)
+    end = ("--max-steps", "1", *SIZES)
+    err = run(text, "-o", tmp_path / "m", *end).stderr
+    assert "warning: left out, since no vocabulary can hold them: 1 types" in err
+    (tmp_path / "v.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    err = run(text, "-o", tmp_path / "n", "--vocabulary", tmp_path / "v.txt", *end).stderr
+    assert "can hold" not in err
+
+
 def test_an_old_run_is_not_overwritten_unasked(text: Path, tmp_path: Path) -> None:
     """Without it a slip would cost an hour of training."""
     out = tmp_path / "model"
