@@ -1,4 +1,5 @@
-"""whole_file: a new file that appears under its name when it is whole."""
+"""whole_file: a new file that appears under its name when it is whole; and how a file that can't be
+written is told."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import ElmoError, OutputError
 
 SUFFIX = ".part"
 
@@ -46,6 +47,22 @@ def whole_file(
             f"{os.fspath(path)}: another process has made it meanwhile",
             f"what this run wrote is kept as {part}",
         )
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], hint: str) -> Iterator[None]:
+    """Turn what the system says against writing PATH into an OutputError with `hint`.
+
+    A reader that has gone away is no fault of PATH: a BrokenPipeError stays what it is.
+    """
+    try:
+        yield
+    except (ElmoError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{os.fspath(path)}: can't be written ({error.strerror or error})", hint
+        ) from None
 
 
 def give_name(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,17 @@ def small_disk(folder: Path, n_bytes: int) -> Iterator[SmallDisk]:
         yield disk
     finally:
         _system("umount", "--lazy", str(folder))
+
+
+@contextmanager
+def disk_of(n_bytes: int) -> Iterator[None]:
+    """No file can become larger: the system refuses to write on, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from elmo_cli.errors import ElmoError, OutputError
-from elmo_cli.whole_file import whole_file
+from elmo_cli.errors import OutputError
+from elmo_cli.whole_file import whole_file, writing
 
 Name = str | os.PathLike[str]
 _HINT = "choose a place that you can write to, with space left"
@@ -53,15 +53,11 @@ def new_file(path: Name, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     # opened by the name given, since /dev/fd/63 (a shell's `>(xz > FILE)`) links to no path.
     is_stream = os.path.exists(path) and not os.path.isfile(path)
     target = os.path.realpath(path)
-    try:
-        with open(path, "wb") if is_stream else whole_file(target, overwrite=overwrite) as file:
-            yield file
-    except (ElmoError, BrokenPipeError):
-        raise
-    except OSError as error:
-        raise OutputError(
-            f"{os.fspath(path)}: can't be written ({error.strerror or error})", _HINT
-        ) from None
+    with (
+        writing(path, _HINT),
+        open(path, "wb") if is_stream else whole_file(target, overwrite=overwrite) as file,
+    ):
+        yield file
 
 
 def write_text(

@@ -22,7 +22,7 @@ from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.settings import FREE, TrainSettings
-from elmo_cli.train.whole_file import write_whole
+from elmo_cli.whole_file import whole_file, writing
 
 FILE_NAME = "checkpoint.pt"
 # What zipfile and torch find a file damaged with.
@@ -281,11 +281,14 @@ def drop_other_bests(folder: Path, step: int) -> None:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    write_whole(
-        path,
-        lambda file: torch.save(content, file),
-        "free some space; the last checkpoint is kept",
-    )
+    hint = "free some space; the last checkpoint is kept"
+    with writing(path, hint), whole_file(path, durable=True) as file:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:  # of torch's own, about the zip that it could not go on with
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def _read(path: Path) -> dict[str, Any]:

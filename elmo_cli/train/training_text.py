@@ -20,7 +20,7 @@ from elmo_cli.text.formats import InputSettings, Notes, check_texts
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.domain import share_of
 from elmo_cli.train.read_corpus import read_corpus
-from elmo_cli.train.whole_file import write_whole
+from elmo_cli.whole_file import whole_file, writing
 
 FILE_NAME = "text.npz"
 _FORM = 1  # of the file; another form has another number
@@ -110,7 +110,9 @@ class TrainingText:
             OutputError: it can't be written.
         """
         path = folder / FILE_NAME
-        write_whole(path, self._write, "free some space, or name another folder with `-o`")
+        hint = "free some space, or name another folder with `-o`"
+        with writing(path, hint), whole_file(path, durable=True) as file:
+            self._write(file)
 
     @classmethod
     def kept(cls, folder: Path, *, max_characters: int) -> TrainingText:

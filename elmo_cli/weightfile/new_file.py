@@ -12,11 +12,13 @@ import numpy as np
 
 from elmo_cli.errors import OutputError
 from elmo_cli.weightfile.transforms import Array
-from elmo_cli.whole_file import whole_file
+from elmo_cli.whole_file import whole_file, writing
+
+_HINT = "choose a folder that you can write to, with space left"
 
 
 @contextmanager
-def new_file(path: str | Path) -> Iterator[h5py.File]:
+def new_hdf5(path: str | Path) -> Iterator[h5py.File]:
     """An HDF5 file that is made in memory, then written and renamed to PATH.
 
     Raises:
@@ -26,14 +28,8 @@ def new_file(path: str | Path) -> Iterator[h5py.File]:
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         yield file
-    try:
-        with whole_file(path) as whole:
-            whole.write(content.getbuffer())
-    except OSError as error:
-        raise OutputError(
-            f"{path}: can't be written ({error.strerror or error})",
-            "choose a folder that you can write to, with space left",
-        ) from None
+    with writing(path, _HINT), whole_file(path) as whole:
+        whole.write(content.getbuffer())
 
 
 def add_array(file: h5py.File, path: str | Path, name: str, array: Array, dtype: str) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from elmo_cli.errors import WeightFileError
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.weightfile.new_file import add_array, new_file
+from elmo_cli.weightfile.new_file import add_array, new_hdf5
 from elmo_cli.weightfile.read import open_weights, read_array
 
 
@@ -49,7 +49,7 @@ def write_softmax(head: NextToken, path: str | Path, *, dtype: str = "float32") 
     Raises:
         OutputError: the file can't be written, or `dtype` can't hold a value.
     """
-    with new_file(path) as file:
+    with new_hdf5(path) as file:
         for name, value in (("W", head.weight), ("b", head.bias)):
             array = value.detach().cpu().float().numpy()
             add_array(file, path, f"softmax/{name}", array, dtype)

@@ -10,7 +10,7 @@ import torch
 from elmo_cli.errors import WeightFileError
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
-from elmo_cli.weightfile.new_file import new_file
+from elmo_cli.weightfile.new_file import new_hdf5
 from elmo_cli.weightfile.read import open_weights, read_array
 
 
@@ -40,6 +40,6 @@ def write_state(state: State, path: str | Path) -> None:
     Raises:
         OutputError: the file can't be written.
     """
-    with new_file(path) as file:
+    with new_hdf5(path) as file:
         file.create_dataset("h", data=state.h.cpu().float().numpy())
         file.create_dataset("c", data=state.c.cpu().float().numpy())

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.weightfile.new_file import add_array, new_file
+from elmo_cli.weightfile.new_file import add_array, new_hdf5
 from elmo_cli.weightfile.table import rows
 
 
@@ -22,7 +22,7 @@ def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
         OutputError: the file can't be written, or `dtype` can't hold a value.
     """
     parameters = bilm.state_dict()
-    with new_file(path) as file:
+    with new_hdf5(path) as file:
         for row in rows(bilm.options):
             arrays = [parameters[name].cpu().float().numpy() for name in row.parameters]
             whole = np.concatenate([row.transform.to_file(array) for array in arrays])

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from disks import disk_of
 from tiny_run import OPTIONS, SETTINGS, log, trainer, weights
 
-from elmo_cli.errors import ResumeError, TrainingError, UsageError
+from elmo_cli.errors import OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.train.checkpoint import FILE_NAME
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.perplexity import perplexity
@@ -55,6 +56,16 @@ def test_a_resumed_run_ends_in_the_same_weights(full_softmax: int, tmp_path: Pat
     assert rest.progress.tokens == whole.progress.tokens
     for one, other in zip(weights(rest), weights(whole), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_full_disk_is_told_in_the_words_of_the_system(tmp_path: Path) -> None:
+    """Those of torch are of a zip that it could not go on with, and of its own source file."""
+    with disk_of(5000), pytest.raises(OutputError) as caught:
+        trainer(tmp_path).train()
+    path = tmp_path / FILE_NAME
+    assert caught.value.message == f"{path}: can't be written (File too large)"
+    assert caught.value.hint.startswith("free some space")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Path) -> None:

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import pytest
 import torch
+from disks import disk_of
 
 from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
-from elmo_cli.weightfile.new_file import new_file
+from elmo_cli.weightfile.new_file import new_hdf5
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import write_softmax
 from elmo_cli.weightfile.state_file import write_state
 from elmo_cli.weightfile.write import write_bilm
-
-
-@contextmanager
-def disk_of(n_bytes: int) -> Iterator[None]:
-    """No file can become larger: the system refuses to write on, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
 
 WRITERS: dict[str, Callable[[BiLM, Path], None]] = {
     "weights": write_bilm,
@@ -80,7 +67,7 @@ def test_folder_of_that_name(tiny_bilm: BiLM, tmp_path: Path) -> None:
 
 def test_error_while_the_content_is_made(tmp_path: Path) -> None:
     """Without it a mistake of the caller would leave a half file that looks whole."""
-    with pytest.raises(TypeError, match="One of data"), new_file(tmp_path / "out.hdf5") as file:
+    with pytest.raises(TypeError, match="One of data"), new_hdf5(tmp_path / "out.hdf5") as file:
         file.create_dataset("a")
     assert list(tmp_path.iterdir()) == []
 
