@@ -92,8 +92,7 @@ class Trainer:
             checkpoint.take_up(self._checkpoint, self._learner.dropped, dropped[team.rank])
         else:  # other processes share the rows now
             self._learner.seed_dropout(self.progress.step)
-        if team.is_first:
-            self._lines.cut(self.progress.log_size)
+        team.first_does(lambda: self._lines.cut(self.progress.log_size))
 
     def begin(self) -> None:
         """Save the run before its first step.
@@ -101,7 +100,7 @@ class Trainer:
         Raises:
             OutputError: the folder can't be written to.
         """
-        self._save()
+        self._save_together()
 
     def train(self) -> Progress:
         """Train until a limit is reached, then export the model.
@@ -128,7 +127,7 @@ class Trainer:
         budget = Budget(settings, progress, self.heldout)
         with StopSignals() as signals:
             if progress.step == 0:
-                self._save()  # a full disk is met now rather than after hours
+                self._save_together()  # a full disk is met now rather than after hours
                 budget.save_s = budget.seconds - progress.seconds
             if (settings.keep_best or settings.patience) and progress.best_step < 0:
                 self._look(budget)  # fine-tuned weights may be no better than those it began with
@@ -245,12 +244,11 @@ class Trainer:
         everything = self._everything()
         self._team.first_does(lambda: self._save(everything))
 
-    def _save(self, everything: tuple[State, list[Tensor]] | None = None) -> None:
-        state, dropped = everything or self._everything()
-        if self._team.is_first:
-            self.progress.log_size = self._lines.safe_size()
-            saved = replace(self.progress, state=state)
-            checkpoint.save(self._checkpoint, self._parts, saved, dropped, self._run())
+    def _save(self, everything: tuple[State, list[Tensor]]) -> None:
+        state, dropped = everything
+        self.progress.log_size = self._lines.safe_size()
+        saved = replace(self.progress, state=state)
+        checkpoint.save(self._checkpoint, self._parts, saved, dropped, self._run())
 
     def _export(self) -> None:
         dtype = self.settings.dtype
@@ -266,15 +264,14 @@ class Trainer:
         loss = sum(progress.losses) / len(progress.losses)
         progress.losses.clear()
         rate = self._learner.optimizer.param_groups[0]["lr"]
-        self._log({"loss": loss, "rate": rate, "sampled": self._learner.is_sampled})
+        facts = {"loss": loss, "rate": rate, "sampled": self._learner.is_sampled}
+        self._team.first_does(lambda: self._log(facts))
         if loss > progress.best_loss + math.log(_FAR_WORSE):
             what = f"the loss is {loss:.4g}, which was {progress.best_loss:.4g} before"
             raise diverged(progress.step, what, self.settings)
         progress.best_loss = min(loss, progress.best_loss)
 
     def _log(self, facts: dict[str, Any]) -> None:
-        if not self._team.is_first:
-            return
         progress = self.progress
         line = {
             "step": progress.step,

@@ -133,7 +133,7 @@ def test_another_heldout_text_is_not_compared_with(tmp_path: Path) -> None:
     trainer(tmp_path, replace(SETTINGS, max_steps=4)).train()
     rest = trainer(tmp_path, replace(SETTINGS, max_steps=5))
     rest.progress.best = 1e-9  # so every look would be far worse
-    rest._save()
+    rest.begin()
     harder = Corpus.read([[".", "a", "the"]] * 3)
     rest = trainer(tmp_path, replace(SETTINGS, max_steps=5), heldout=harder)
     rest.resume()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
+from disks import disk_of
 from tiny_run import SETTINGS, log, trainer, weights
 
 from elmo_cli.cli.main import cli
@@ -82,17 +83,51 @@ def text(tmp_path: Path) -> Path:
 def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     """Gradients averaged, negatives shared, clipped once: or more processes are another model."""
     sampled = ["--full-softmax", "0", "--negatives", "8"]
+    (first, said), (second, others) = side_by_side(
+        command(text, tmp_path / "two", "--rows", "2", *sampled)
+    )
+    assert (first, second) == (0, 0), said + others
+    assert "trained on" in said
+    assert "trained on" not in others
+    done = CliRunner().invoke(cli, command(text, tmp_path / "one", "--rows", "4", *sampled))
+    assert done.exit_code == 0, done.output
+    compare(tmp_path / "two", tmp_path / "one")
+
+
+def test_where_the_first_process_can_t_save_all_of_them_fail(text: Path, tmp_path: Path) -> None:
+    """The others would wait for a process that is gone, and blame elmo for it."""
+    with disk_of(20_000):
+        (first, said), (second, others) = side_by_side(
+            command(text, tmp_path / "two", "--rows", "2", "-q")
+        )
+    assert (first, second) == (1, 1)
+    assert "checkpoint.pt: can't be written (File too large)" in said
+    assert others.splitlines()[0] == "error: the first process failed"
+
+
+def test_where_the_first_process_can_t_log_all_of_them_fail(text: Path, tmp_path: Path) -> None:
+    """The same, at any time of the run."""
+    one = tmp_path / "one"
+    done = CliRunner().invoke(cli, command(text, one, "--rows", "4", "--max-steps", "2"))
+    assert done.exit_code == 0, done.output
+    (one / "log.jsonl").unlink()
+    (one / "log.jsonl").mkdir()
+    (first, said), (second, others) = side_by_side(
+        command(text, one, "--rows", "2", "-q", "--resume")
+    )
+    assert (first, second) == (1, 1)
+    assert "log.jsonl: can't be written (Is a directory)" in said
+    assert others.splitlines()[0] == "error: the first process failed"
+
+
+def side_by_side(words: list[str]) -> list[tuple[int, str]]:
+    """Two processes of one run: the exit code and stderr of each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     processes = [
         subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "elmo_cli",
-                *command(text, tmp_path / "two", "--rows", "2", *sampled),
-            ],
+            [sys.executable, "-m", "elmo_cli", *words],
             env={
                 **os.environ,
                 "RANK": str(rank),
@@ -107,12 +142,7 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
         for rank in range(2)
     ]
     said = [process.communicate(timeout=240)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    assert "trained on" in said[0]
-    assert "trained on" not in said[1]
-    done = CliRunner().invoke(cli, command(text, tmp_path / "one", "--rows", "4", *sampled))
-    assert done.exit_code == 0, done.output
-    compare(tmp_path / "two", tmp_path / "one")
+    return [(process.returncode, err) for process, err in zip(processes, said, strict=True)]
 
 
 @pytest.mark.slow
