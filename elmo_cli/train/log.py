@@ -86,7 +86,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             content = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
         if not _is_of_a_log(content):
             raise InputError(

@@ -71,7 +71,7 @@ def read_recipe(
         raise UsageError(
             f"{path}: can't be read ({error.strerror or error})", "`--recipe FILE` names a recipe"
         ) from None
-    except ValueError as error:  # not JSON, or not UTF-8
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
         raise UsageError(f"{path}: not JSON ({error})", 'a recipe is {"rows": 32, …}') from None
     if not isinstance(content, dict):
         raise UsageError(f"{path}: not a JSON object", 'a recipe is {"rows": 32, …}')

@@ -122,7 +122,7 @@ class TuningFolder:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             before = dict(record["run"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ResumeError(
                 f"{path}: can't be read ({error})", "`--overwrite` begins anew"
             ) from None

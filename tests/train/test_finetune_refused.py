@@ -150,8 +150,9 @@ def test_another_run_is_not_gone_on_with(
     (domain / "a.txt").write_text("\n".join(TEXT[1:]) + "\n")
     refused(run("--resume"), "finetune.json: made with text", "the text")
     assert files(out) == before
-    (out / "finetune.json").write_text("{")
-    refused(run("--resume"), "finetune.json: can't be read", "`--overwrite` begins anew")
+    for damaged in ("{", "[" * 200_000):
+        (out / "finetune.json").write_text(damaged)
+        refused(run("--resume"), "finetune.json: can't be read", "`--overwrite` begins anew")
 
 
 def test_a_run_that_ends_at_its_beginning_is_gone_on_with(

@@ -72,7 +72,8 @@ def test_what_is_no_log_is_told(folder: Path, tmp_path: Path) -> None:
     assert "fewer than `--log-steps` steps" in caught.value.hint
     log = folder / "log.jsonl"
     good = log.read_text()
-    for line in ('{"loss": 3}', '{"step": 1}', '{"step": 1, "tokens": 1, "heldout": 3.5}'):
+    deep = "[" * 200_000
+    for line in ('{"loss": 3}', '{"step": 1}', '{"step": 1, "tokens": 1, "heldout": 3.5}', deep):
         log.write_text(f"{good}{line}\n")
         with pytest.raises(InputError, match=r"log\.jsonl, line 11: not a line of a training log"):
             run(folder, "-o", out)

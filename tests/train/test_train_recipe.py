@@ -258,6 +258,9 @@ def test_no_recipe_and_no_json_are_told(home: Path) -> None:
         run("--recipe", home / "none.json", "-o", home / "one")
     with pytest.raises(UsageError, match=r"dev\.txt: not JSON"):
         run("--recipe", home / "dev.txt", "-o", home / "one")
+    (home / "deep.json").write_text("[" * 200_000)
+    with pytest.raises(UsageError, match=r"deep\.json: not JSON \(maximum recursion"):
+        run("--recipe", home / "deep.json", "-o", home / "one")
     with pytest.raises(UsageError, match="--data: there is no recipe"):
         run(home / "dev.txt", "--data", home, "-o", home / "one", "--max-steps", "1")
     with pytest.raises(UsageError, match="no TEXT is given"):
