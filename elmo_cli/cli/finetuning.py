@@ -10,6 +10,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
+from elmo_cli.cli.recipes import is_given
 from elmo_cli.cli.reporting import reporter, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
@@ -25,6 +26,7 @@ from elmo_cli.train.source_model import SourceNames
 from elmo_cli.train.tuning_job import RATES, FineTuned, FinetuneJob
 
 _CELL = 15
+_BOUNDS = ("max_types", "min_count", "head_tokens")
 _SETTINGS = (
     "rows",
     "accumulate",
@@ -101,6 +103,7 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
         device=choose_device(given["device"]),
         resume=given["resume"],
         overwrite=given["overwrite"],
+        named=frozenset(name for name in _BOUNDS if is_given(click.get_current_context(), name)),
     )
 
 

@@ -49,7 +49,7 @@ def finetune(
         noticed: called with what the readers of text noticed, before the work begins.
         lock: of the folder, where it is to be held longer than this takes.
     Raises:
-        UsageError, OutputError, ResumeError: of `TuningFolder.check`.
+        UsageError, OutputError, ResumeError: of `TuningFolder.check` and `FinetuneJob.check`.
         ModelError, OptionsError, WeightFileError, InputError: of `load_source`.
         TrainingError, InputError: of `domain_files`, `read_domain` and `Trainer`.
         StoppedError: of `Trainer`.
@@ -60,6 +60,7 @@ def finetune(
         files = domain_files(job.domain, job.heldout)
         check_texts([*files.train, *files.heldout], job.reading)
         source = load_source(job.source, fit_head=job.fit_head)
+        job.check(source)
         if files.left_out:
             say(f"not read: {', '.join(files.left_out)}")
         notes = Notes()

@@ -105,8 +105,11 @@ def pretrain(
             refuse_no_run(folder)
         elif files is None:
             raise UsageError("no text is given", "only with `resume` the folder's own is taken")
-        else:
-            _refuse(files, folder, start, settings, overwrite=overwrite)
+        if files is not None:
+            files.check()
+            settings.check_heldout(is_there=bool(files.heldout))
+            if not resume:
+                _refuse(files, folder, start, overwrite=overwrite)
         options = _options(folder, start, resume=resume)
         notes = notes if notes is not None else Notes()
         text = _read(files, options, notes, say, folder)
@@ -142,12 +145,8 @@ def pretrain(
         return trainer.train()
 
 
-def _refuse(
-    files: TextFiles, folder: Path, start: Start, settings: TrainSettings, *, overwrite: bool
-) -> None:
+def _refuse(files: TextFiles, folder: Path, start: Start, *, overwrite: bool) -> None:
     """Refuse what would be lost or in vain, before a text is read for nothing."""
-    files.check()
-    settings.check_heldout(is_there=bool(files.heldout))
     if start.vocabulary is not None and not start.vocabulary.is_fifo():  # which is read once
         Vocabulary.read(start.vocabulary)
     if start.model is not None:

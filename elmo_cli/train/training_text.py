@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from elmo_cli.errors import ResumeError
+from elmo_cli.errors import ResumeError, UsageError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
 from elmo_cli.text.formats import InputSettings, Notes, check_texts
 from elmo_cli.train.corpus import Corpus
@@ -65,8 +65,14 @@ class TextFiles:
         """Look at the names, and read nothing.
 
         Raises:
+            UsageError: a number of held-out tokens and no held-out text.
             InputError, UsageError: as `text.read_sentences`.
         """
+        if self.heldout_tokens is not None and not self.heldout:
+            raise UsageError(
+                f"--heldout-tokens {self.heldout_tokens}: there is no held-out text",
+                "`--heldout FILE` gives one",
+            )
         check_texts([*self.texts, *self.heldout], self.reading)
 
 

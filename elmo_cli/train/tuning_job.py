@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from elmo_cli.errors import UsageError
 from elmo_cli.text.formats import InputSettings
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.perplexity import BitsPerByte, Perplexity
 from elmo_cli.train.settings import TrainSettings
-from elmo_cli.train.source_model import SourceNames
+from elmo_cli.train.source_model import SourceModel, SourceNames
 
 # Of short runs. The originals' Adagrad with 0.2 goes on with the sums of squared gradients of the
 # whole pretraining, which no weight file holds; with new sums 0.2 would undo what was learned.
@@ -41,6 +42,7 @@ class FinetuneJob:
         device: that computes.
         resume: go on with the run in `output`.
         overwrite: begin anew where `output` holds a run.
+        named: fields that a user has named, which `check` refuses where they decide nothing.
     """
 
     domain: Sequence[str]
@@ -56,6 +58,25 @@ class FinetuneJob:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     resume: bool = False
     overwrite: bool = False
+    named: frozenset[str] = frozenset()
+
+    def check(self, source: SourceModel) -> None:
+        """Refuse what is named and decides nothing with this model.
+
+        Raises:
+            UsageError: bounds of a vocabulary that is not counted, or of a fit that is not made.
+        """
+        for name, option in (("max_types", "--vocabulary-size"), ("min_count", "--min-count")):
+            if name in self.named and source.vocabulary is not None:
+                whose = self.source.vocabulary or "the model"
+                raise UsageError(
+                    f"{option}: has no meaning, as the types are those of {whose}", "leave it out"
+                )
+        if "head_tokens" in self.named and source.head is not None and not self.fit_head:
+            raise UsageError(
+                "--head-tokens: has no meaning with the softmax of the model",
+                "leave it out, or `--fit-head` fits a new one",
+            )
 
 
 def suited(settings: TrainSettings, corpus: Corpus) -> TrainSettings:

@@ -112,6 +112,20 @@ def test_models_that_do_not_fit(run: Command, model: Path, out: Path, tmp_path: 
     assert not out.exists()
 
 
+def test_bounds_that_bound_nothing(run: Command, model: Path, out: Path, tmp_path: Path) -> None:
+    """A vocabulary or a fit would be thought smaller than it is."""
+    for name in ("--min-count", "--vocabulary-size"):
+        says = f"{name}: has no meaning, as the types are those of"
+        refused(run(name, "5"), f"{says} the model", "leave it out", 2)
+        refused(run(name, "5", "--fit-head"), f"{says} the model", "leave it out", 2)
+        named = ("--vocabulary", model / "vocab.txt")
+        refused(run(name, "5", *named), f"{says} {named[1]}", "leave it out", 2)
+    says = "--head-tokens: has no meaning with the softmax of the model"
+    refused(run("--head-tokens", "7"), says, "`--fit-head` fits a new one", 2)
+    assert not out.exists()
+    assert run("--head-tokens", "7", "--fit-head")[0] == 0
+
+
 def test_places_that_hold_something(run: Command, model: Path, out: Path, domain: Path) -> None:
     """A model, a text or another run in the place of the output must survive, whatever is said."""
     before = files(model)

@@ -154,8 +154,22 @@ def test_another_text_cant_be_resumed_with(text: Path, tmp_path: Path) -> None:
         run(text, "-o", out, "--max-steps", "2", "--resume", *SIZES)
 
 
+def test_a_run_that_goes_on_looks_at_all_names_first(text: Path, tmp_path: Path) -> None:
+    """A slip of the pen in a name would be told after hours of tokenising."""
+    out = tmp_path / "model"
+    run(text, "-o", out, "--max-steps", "1", *SIZES)
+    text.write_bytes(b"\xff\xfe\xff can't be read\n")
+    again = (text, "-o", out, "--max-steps", "2", "--resume", *SIZES)
+    with pytest.raises(ElmoError, match=r"none\.txt: no such file"):
+        run(*again, "--heldout", tmp_path / "none.txt")
+    with pytest.raises(UsageError, match="--keep-best: there is no held-out text"):
+        run(*again, "--keep-best")
+
+
 def test_no_limit_and_no_text_are_told(text: Path, tmp_path: Path) -> None:
     """Without it training would never end, or fail with an error about shapes."""
+    with pytest.raises(UsageError, match="--heldout-tokens 5: there is no held-out text"):
+        run(text, "-o", tmp_path / "m", "--max-steps", "1", "--heldout-tokens", "5", *SIZES)
     with pytest.raises(UsageError, match="neither --max-seconds nor --max-steps"):
         run(text, "-o", tmp_path / "model", *SIZES)
     text.write_text("\n\n")
