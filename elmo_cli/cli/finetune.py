@@ -10,8 +10,8 @@ from elmo_cli.cli.options import (
     FiniteRange,
     GroupedCommand,
     argument,
+    figures_json_option,
     input_options,
-    json_option,
     model_options,
     named,
     named_texts,
@@ -195,7 +195,7 @@ _training_options = together(
 @training_speed_options
 @input_options
 @quiet_option
-@json_option
+@figures_json_option
 def finetune(**given: Any) -> None:
     """Go on training a biLM on your own text, and write it as a new model folder.
 

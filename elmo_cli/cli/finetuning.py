@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.recipes import is_given
-from elmo_cli.cli.reporting import reporter, say_much_unknown
+from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
@@ -67,7 +66,7 @@ def finetune_command(given: dict[str, Any]) -> None:
         write_warm_state(job.output)
     say_much_unknown(done.unknown, "the held-out tokens", quiet=quiet)
     if given["as_json"]:
-        click.echo(json.dumps(done.as_object()))
+        click.echo(json_line(done.as_object()))
     else:
         _print(done)
     if not done.is_better:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -11,7 +10,7 @@ import click
 import torch
 
 from elmo_cli.cli import console
-from elmo_cli.cli.reporting import say_much_unknown
+from elmo_cli.cli.reporting import json_line, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_lines
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
@@ -70,7 +69,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
     say_much_unknown(measured.unknown, "the tokens", quiet=quiet)
     if given["as_json"]:
         facts = _as_object(measured, model.bilm.name, given["state"], notes)
-        click.echo(json.dumps(facts))
+        click.echo(json_line(facts))
     else:
         for line in _summary(measured, model.bilm.name, given["state"]):
             if table == "-":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -300,11 +301,8 @@ def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool
 quiet_option: Callable[[Any], Any] = option(
     "Messages", "-q", "--quiet", is_flag=True, help="Say nothing but errors."
 )
-json_option: Callable[[Any], Any] = option(
-    "Messages",
-    "--json",
-    "as_json",
-    is_flag=True,
-    callback=printed,
-    help="Print the result as one JSON object.",
+_json = partial(option, "Messages", "--json", "as_json", is_flag=True, callback=printed)
+json_option: Callable[[Any], Any] = _json(help="Print the result as one JSON object.")
+figures_json_option: Callable[[Any], Any] = _json(
+    help="Print the result as one JSON object; a figure that is infinite is null."
 )

@@ -9,8 +9,8 @@ import click
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
+    figures_json_option,
     input_options,
-    json_option,
     model_options,
     named,
     named_texts,
@@ -75,7 +75,7 @@ from elmo_cli.cli.options import (
 @processor_options
 @input_options
 @quiet_option
-@json_option
+@figures_json_option
 def perplexity(**given: Any) -> None:
     """Measure how well a biLM predicts a text, in each direction.
 

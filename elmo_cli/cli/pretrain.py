@@ -7,8 +7,8 @@ import click
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
+    figures_json_option,
     input_options,
-    json_option,
     named_texts,
     quiet_option,
 )
@@ -25,7 +25,7 @@ from elmo_cli.cli.pretrain_options import pretrain_options, text_options
 @input_options
 @text_options
 @quiet_option
-@json_option
+@figures_json_option
 @click.pass_context
 def pretrain(ctx: click.Context, /, **given: object) -> None:
     """Train a biLM from the beginning, and write it as a model folder.

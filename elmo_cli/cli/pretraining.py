@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -19,7 +18,7 @@ from elmo_cli.cli.recipes import (
     long_name,
     take_recipe,
 )
-from elmo_cli.cli.reporting import reporter
+from elmo_cli.cli.reporting import json_line, reporter
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
@@ -109,7 +108,7 @@ def _train(
             "seconds": round(progress.seconds, 1),
             "heldout": _heldout(lines, folder, progress, settings),
         }
-        click.echo(json.dumps(facts))
+        click.echo(json_line(facts))
     if given["prepare"]:
         if team.is_first:  # which alone is done with the folder
             size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6

@@ -1,7 +1,9 @@
-"""What the commands which train say on their way."""
+"""What the commands which train or measure say on their way, and of what came of it."""
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +12,19 @@ from elmo_cli.cli import console
 
 _LINE_EVERY_S = 15.0
 _MUCH_UNKNOWN = 0.5
+
+
+def json_line(facts: dict[str, Any]) -> str:
+    """Facts as one JSON object; null for infinite ones, which JSON has no word for."""
+    return json.dumps(_finite(facts), allow_nan=False)
+
+
+def _finite(fact: Any) -> Any:
+    if isinstance(fact, dict):
+        return {name: _finite(value) for name, value in fact.items()}
+    if isinstance(fact, (list, tuple)):
+        return [_finite(value) for value in fact]
+    return None if isinstance(fact, float) and not math.isfinite(fact) else fact
 
 
 def reporter(

@@ -126,6 +126,19 @@ def test_bounds_that_bound_nothing(run: Command, model: Path, out: Path, tmp_pat
     assert run("--head-tokens", "7", "--fit-head")[0] == 0
 
 
+def test_a_softmax_beyond_all_numbers_has_null_for_its_perplexity(
+    run: Command, model: Path, out: Path
+) -> None:
+    """`Infinity` is no JSON."""
+    with h5py.File(model / "softmax.hdf5", "r+") as file:
+        file["softmax/b"][5] = 1e5
+    code, said, _ = run("--fit-head", "--json")
+    assert code == 0
+    found = json.loads(said)
+    assert found["true_head"]["perplexity"]["average"] is None
+    assert found["before"]["perplexity"]["average"] > 1
+
+
 def test_places_that_hold_something(run: Command, model: Path, out: Path, domain: Path) -> None:
     """A model, a text or another run in the place of the output must survive, whatever is said."""
     before = files(model)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 from command_line import elmo
 from make_weights import MODELS, write_model
@@ -55,6 +56,18 @@ def measured(run: Command, text: Path, model: Path) -> Callable[..., dict[str, A
 def expected(golden: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((golden / "lm" / "expected.json").read_text())
     return content
+
+
+def test_a_perplexity_beyond_all_numbers_is_null(
+    measured: Callable[..., dict[str, Any]], model: Path
+) -> None:
+    """`Infinity` is no JSON: jq takes it for the greatest number, and others for an error."""
+    with h5py.File(model / "softmax.hdf5", "r+") as file:
+        file["softmax/b"][:] = 0
+        file["softmax/b"][5] = 1e5
+    found = measured()
+    assert found["perplexity"] == {"forward": None, "backward": None, "average": None}
+    assert found["bits_per_byte"]["average"] > 1000
 
 
 def test_figures_are_those_of_bilm_tf(
