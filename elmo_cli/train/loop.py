@@ -37,8 +37,6 @@ _FAR_WORSE = 10  # times the best perplexity: what gets there does not come back
 class Trainer:
     """One training run: its model, its place in the text, its log.
 
-    Parameters that need no gradient (`requires_grad_(False)`) stay as they are.
-
     Args:
         bilm, head: on the device of `team`.
         folder: of the model that is made; checkpoints and the log stand there too.

@@ -186,8 +186,7 @@ def _first_weights(
 ) -> tuple[BiLM, NextToken, Vocabulary]:
     if start.model is not None and not resume:
         model = load_language_model(start.model)
-        bilm, head = model.bilm.train().requires_grad_(), model.head.requires_grad_()
-        return bilm, head, model.vocabulary
+        return model.bilm, model.head, model.vocabulary
     vocabulary = folder / VOCABULARY_NAME if resume else start.vocabulary
     types = (
         Vocabulary.read(vocabulary)

@@ -44,7 +44,6 @@ class SourceModel:
     """What fine-tuning begins with.
 
     Attributes:
-        bilm: its parameters take gradients.
         files: where it was found.
         head: its own softmax; None where there is none, or the vocabulary is another one.
         vocabulary: of `head`, or for a softmax that is to be fitted; None if nobody gives one.
@@ -81,7 +80,4 @@ def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
         if vocabulary is not None:
             types = Vocabulary.read(Path(vocabulary))
         bilm = load_files(files)
-    bilm.requires_grad_(True)
-    if head is not None:
-        head.requires_grad_(True)
     return SourceModel(bilm, files, head, types)

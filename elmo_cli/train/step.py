@@ -29,7 +29,7 @@ class Learner:
     R·N·B rows: the same windows, the same negatives, the mean gradient, clipped once.
 
     Args:
-        bilm, head: on the device of `team`; what needs no gradient stays as it is.
+        bilm, head: on the device of `team`; all of their parameters are learned.
         corpus: the text whose windows are learned from.
         vocabulary: of `head`.
     Attributes:
@@ -53,7 +53,7 @@ class Learner:
         self._settings, self._team = settings, team
         self._ids = torch.from_numpy(corpus.ids(vocabulary))
         self.model = nn.ModuleDict({"bilm": bilm, "head": head})
-        self._learned = [p for p in self.model.parameters() if p.requires_grad]
+        self._learned = list(self.model.requires_grad_().parameters())
         self.optimizer = make_optimizer(settings, self._learned)
         self.negatives = torch.Generator().manual_seed(settings.seed)
         self.dropped = torch.Generator(team.device)

@@ -196,27 +196,6 @@ def test_patience_and_best_need_a_heldout_text(tmp_path: Path) -> None:
             Trainer(*model, vocabulary, corpus, None, replace(SETTINGS, **wanted), tmp_path)
 
 
-def test_what_is_frozen_stays(tmp_path: Path) -> None:
-    """A softmax is fitted to a biLM that must not move."""
-    trained = trainer(tmp_path, replace(SETTINGS, optimizer="adagrad"))
-    trained.bilm.requires_grad_(False)
-    again = Trainer(
-        trained.bilm,
-        trained.head,
-        trained.vocabulary,
-        trained.corpus,
-        trained.heldout,
-        trained.settings,
-        tmp_path,
-    )
-    before = [parameter.clone() for parameter in again.bilm.parameters()]
-    softmax = again.head.weight.detach().clone()
-    again.train()
-    for one, other in zip(again.bilm.parameters(), before, strict=True):
-        assert torch.equal(one, other)
-    assert not torch.equal(again.head.weight, softmax)
-
-
 def test_time_alone_decides_about_no_look_where_they_go_by_steps(tmp_path: Path) -> None:
     """A slow machine would look more often, and be out of patience sooner."""
     saved: list[int] = []
