@@ -26,21 +26,6 @@ from elmo_cli.train.tuning_job import RATES, FineTuned, FinetuneJob
 
 _CELL = 15
 _BOUNDS = ("max_types", "min_count", "head_tokens")
-_SETTINGS = (
-    "rows",
-    "accumulate",
-    "optimizer",
-    "rate",
-    "dropout",
-    "negatives",
-    "max_seconds",
-    "max_steps",
-    "max_epochs",
-    "patience",
-    "precision",
-    "dtype",
-    "seed",
-)
 
 
 def finetune_command(given: dict[str, Any]) -> None:
@@ -88,7 +73,7 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
     return FinetuneJob(
         domain=domain,
         output=Path(given["output"]),
-        settings=TrainSettings(**{name: given[name] for name in _SETTINGS}),
+        settings=TrainSettings.of(given),
         heldout=given["heldout"],
         source=SourceNames(
             **{name: given[name] for name in ("model", "options", "weights", "softmax")},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,7 @@ def pretrain_command(ctx: click.Context) -> None:
     if not given["texts"]:
         raise _no_text(ctx)
     files = None if is_kept else _files(ctx)
-    names = {field.name for field in fields(TrainSettings)}
-    settings = TrainSettings(**{name: value for name, value in given.items() if name in names})
+    settings = TrainSettings.of(given)
     set_threads(given["threads"])
     keep_freed_memory()
     with joined_team(given["device"]) as team:

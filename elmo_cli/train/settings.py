@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from elmo_cli.errors import UsageError
 
@@ -92,6 +94,13 @@ class TrainSettings:
     log_steps: int = 100
     checkpoint_s: float = 600.0
     look_steps: int | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> TrainSettings:
+        """The settings among named values, such as those of a command's options."""
+        return cls(
+            **{field.name: values[field.name] for field in fields(cls) if field.name in values}
+        )
 
     def __post_init__(self) -> None:
         if all(getattr(self, name) is None for name in LIMITS):
