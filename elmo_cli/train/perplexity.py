@@ -9,7 +9,6 @@ import numpy as np
 
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import BACKWARD, FORWARD, Corpus
 from elmo_cli.train.scores import Scores, perplexity_from, score
@@ -63,37 +62,14 @@ class Perplexity:
     bits_per_byte: BitsPerByte
 
 
-def perplexity(
-    bilm: BiLM,
-    head: NextToken,
-    vocabulary: Vocabulary,
-    corpus: Corpus,
-    *,
-    start: State | None = None,
-    carry: bool = False,
-    n_rows: int = 1,
-    n_steps: int = 1,
-    warm_up: int = 0,
-) -> Perplexity:
-    """Measure a biLM on a text.
+def perplexity(bilm: BiLM, head: NextToken, vocabulary: Vocabulary, corpus: Corpus) -> Perplexity:
+    """Measure a biLM on a text, each sentence from a state of zeros.
 
-    Args and errors are those of `score`. With `carry` the figures are those of bilm-tf's test for
-    a batch of `n_rows`.
+    Args and errors are those of `score`.
 
-    Source: bilm-tf `bilm/training.py` `test`.
+    Source: bilm-tf `bilm/training.py` `test`, which carries the state.
     """
-    scores = score(
-        bilm,
-        head,
-        vocabulary,
-        corpus,
-        start=start,
-        carry=carry,
-        n_rows=n_rows,
-        n_steps=n_steps,
-        warm_up=warm_up,
-    )
-    return perplexity_of(scores)
+    return perplexity_of(score(bilm, head, vocabulary, corpus))
 
 
 def perplexity_of(scores: Scores) -> Perplexity:

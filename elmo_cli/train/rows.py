@@ -82,31 +82,30 @@ def one_by_one(corpus: Corpus, n_rows: int) -> Iterator[Rows]:
         yield Rows(tuple(some[:, None]), (zero,) * len(some), int(lengths[some[-1]]))
 
 
-def dealt(corpus: Corpus, n_rows: int, n_steps: int = 1) -> Rows:
+def dealt(corpus: Corpus, n_rows: int) -> Rows:
     """The whole text in rows that get its sentences one after the other, as they run dry.
 
-    Within a window row 0 is filled to its end before row 1, each taking the next sentence of the
-    text when it needs one. Reading ends before the window in which there is none for a row that
-    needs one; what the other rows hold beyond it is not read.
+    In each step row 0 comes before row 1, each taking the next sentence of the text when it needs
+    one. Reading ends before the step in which there is none for a row that needs one; what the
+    other rows hold beyond it is not read.
 
     Args:
         n_rows: rows; more than there are sentences leave nothing to read.
-        n_steps: steps in a window.
 
-    Source: bilm-tf `bilm/data.py` `_get_batch`; its `test` has windows of one step.
+    Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as its `test` has them.
     """
     lengths = np.diff(borders_of(corpus)).tolist()
     rows: list[list[int]] = [[] for _ in range(n_rows)]
     begins: list[list[int]] = [[] for _ in range(n_rows)]
-    # (window in which the row runs dry, row, step): the smallest takes the next sentence.
-    dry = [(0, r, 0) for r in range(n_rows)]
+    # (step at which the row runs dry, row): the smallest takes the next sentence.
+    dry = [(0, r) for r in range(n_rows)]
     for sentence, length in enumerate(lengths):
-        _, r, step = dry[0]
+        step, r = dry[0]
         rows[r].append(sentence)
         begins[r].append(step)
-        heapq.heapreplace(dry, ((step + length) // n_steps, r, step + length))
+        heapq.heapreplace(dry, (step + length, r))
     return Rows(
         tuple(np.asarray(row, np.int64) for row in rows),
         tuple(np.asarray(steps, np.int64) for steps in begins),
-        dry[0][0] * n_steps,
+        dry[0][0],
     )

@@ -125,7 +125,6 @@ def score(
     start: State | None = None,
     carry: bool = False,
     n_rows: int = 1,
-    n_steps: int = 1,
     warm_up: int = 0,
     advance: Callable[[int], None] = lambda n: None,
 ) -> Scores:
@@ -141,8 +140,7 @@ def score(
         carry: False starts each sentence from `start`; True carries the state through the text in
             `n_rows` rows that are dealt its sentences as bilm-tf's test does (see `rows.dealt`),
             which drops the end of the text where a row has run dry.
-        n_rows, n_steps: rows of a carried text, and steps in a window, which is what is dropped at
-            the end as a whole.
+        n_rows: rows of a carried text.
         warm_up: sentences at the beginning of a carried text that are read and not counted.
         advance: called with the number of predictions that were made, now and then.
     Raises:
@@ -158,7 +156,7 @@ def score(
         table = type_vectors(bilm.char_cnn, corpus.characters)
         ids = torch.from_numpy(corpus.ids(vocabulary)).to(device)
         state = State.zeros(bilm.options, 1) if start is None else start
-        all_rows = [dealt(corpus, n_rows, n_steps)] if carry else one_by_one(corpus, _ROWS_AT_ONCE)
+        all_rows = [dealt(corpus, n_rows)] if carry else one_by_one(corpus, _ROWS_AT_ONCE)
         for rows in all_rows:
             for places, predicted, top in _read(bilm, table, corpus, rows, state.to(device)):
                 counted = places >= first

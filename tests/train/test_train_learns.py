@@ -13,7 +13,8 @@ from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.loop import Trainer
-from elmo_cli.train.perplexity import perplexity
+from elmo_cli.train.perplexity import perplexity_of
+from elmo_cli.train.scores import score
 from elmo_cli.train.settings import TrainSettings
 
 OPTIONS = Options(filters=((1, 16), (2, 32), (3, 64)), projection=64, cell=256, char_dim=16)
@@ -38,7 +39,7 @@ def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> N
     Trainer(bilm, head, vocabulary, corpus, None, settings, tmp_path).train()
     # From carried states, as it was trained: what it makes of a zero state it has never met differs
     # from seed to seed (1.7 to 2.5 forward).
-    found = perplexity(bilm, head, vocabulary, corpus, carry=True, n_rows=8)
+    found = perplexity_of(score(bilm, head, vocabulary, corpus, carry=True, n_rows=8))
     assert found.forward < 1.7
     assert found.backward < 1.7
 

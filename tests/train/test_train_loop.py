@@ -16,7 +16,8 @@ from tiny_run import OPTIONS, SETTINGS, log, trainer, weights
 from elmo_cli.errors import OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.train.checkpoint import FILE_NAME
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.perplexity import perplexity
+from elmo_cli.train.perplexity import perplexity_of
+from elmo_cli.train.scores import score
 from elmo_cli.train.settings import TrainSettings
 
 
@@ -33,9 +34,9 @@ def test_it_learns_in_both_directions(settings: TrainSettings, tmp_path: Path) -
     """Without it a loss that falls for the wrong reason, or in one direction, goes unseen."""
     trained = trainer(tmp_path, replace(settings, dropout=0.0))
     model = trained.bilm, trained.head, trained.vocabulary, trained.corpus
-    before = perplexity(*model, carry=True, n_rows=4)
+    before = perplexity_of(score(*model, carry=True, n_rows=4))
     trained.train()
-    after = perplexity(*model, carry=True, n_rows=4)
+    after = perplexity_of(score(*model, carry=True, n_rows=4))
     # The words are told by the one before but for two choices of four: exp(2 log 4 / 7) = 1.49.
     assert before.average > 6.5
     assert 1.45 < after.forward < 3
