@@ -11,8 +11,9 @@ import click
 from elmo_cli.cli.recipes import is_given, recipe_parameters
 from elmo_cli.errors import UsageError
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE
+from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME
 from elmo_cli.train.recipe import FILE_NAME, read_recipe
 from elmo_cli.train.run import FILTERS
 
@@ -49,8 +50,8 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
         elif key != "source":
             ctx.params[key] = None
     if not (begun or ctx.params["source"]):
-        ctx.params["options"] = str(folder / OPTIONS_NAME)
-        ctx.params["vocabulary"] = str(folder / VOCABULARY_NAME)
+        ctx.params["options"] = str(folder / OPTIONS_FILE)
+        ctx.params["vocabulary"] = str(folder / VOCABULARY_FILE)
 
 
 def _where(ctx: click.Context, key: str, name: str) -> str:
@@ -90,9 +91,9 @@ def _otherwise(
     key: str, name: str, now: Any, folder: Path, begun: list[dict[str, Any]]
 ) -> str | None:
     """What the run began with in place of a setting, None if it is the same or not known."""
-    if key in SIZES and (path := folder / OPTIONS_NAME).exists():
+    if key in SIZES and (path := folder / OPTIONS_FILE).exists():
         return _other_size(key, now, Options.from_file(path))
-    if key == "vocabulary" and (path := folder / VOCABULARY_NAME).exists():
+    if key == "vocabulary" and (path := folder / VOCABULARY_FILE).exists():
         same = Vocabulary.read(Path(now)).types == Vocabulary.read(path).types
         return None if same else "other types"
     if not begun:

@@ -9,12 +9,12 @@ from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE
 from elmo_cli.text.new_text import write_text
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.softmax_file import write_softmax
 from elmo_cli.weightfile.write import write_bilm
-
-VOCABULARY_NAME, OPTIONS_NAME = "vocab.txt", "options.json"
 
 
 def new_folder(folder: Path) -> None:
@@ -44,9 +44,9 @@ def export_model(
     """
     new_folder(folder)
     write_options(folder, bilm.options)
-    write_vocabulary(folder, vocabulary)
-    write_softmax(head, folder / "softmax.hdf5", dtype=dtype)
-    write_bilm(bilm, folder / "weights.hdf5", dtype=dtype)
+    vocabulary.write(folder / VOCABULARY_FILE)
+    write_softmax(head, folder / SOFTMAX_FILE, dtype=dtype)
+    write_bilm(bilm, folder / WEIGHTS_FILE, dtype=dtype)
 
 
 def write_options(folder: Path, options: Options) -> None:
@@ -55,13 +55,4 @@ def write_options(folder: Path, options: Options) -> None:
     Raises:
         OutputError: it can't be written.
     """
-    write_text(folder / OPTIONS_NAME, [json.dumps(options.to_dict(), indent=2), "\n"])
-
-
-def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
-    """Write vocab.txt into `folder`.
-
-    Raises:
-        OutputError: it can't be written.
-    """
-    write_text(folder / VOCABULARY_NAME, (f"{token}\n" for token in vocabulary.types))
+    write_text(folder / OPTIONS_FILE, [json.dumps(options.to_dict(), indent=2), "\n"])

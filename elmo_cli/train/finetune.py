@@ -8,13 +8,14 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from elmo_cli.model.softmax import NextToken
+from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.text.formats import Notes, check_texts
 from elmo_cli.train.card import card
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import refuse_too_short
 from elmo_cli.train.domain import Domain, evenly, read_domain
 from elmo_cli.train.domain_files import DomainFiles, domain_files
-from elmo_cli.train.export import export_model, write_vocabulary
+from elmo_cli.train.export import export_model
 from elmo_cli.train.fit_head import fit_head
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.language_model import load_language_model
@@ -114,7 +115,7 @@ class _Run:
             folder.go_on(run)
         else:
             folder.begin(run, overwrite=self._job.overwrite, domain=asdict(files))
-            write_vocabulary(folder.path, self._vocabulary)
+            self._vocabulary.write(folder.path / VOCABULARY_FILE)
         is_measured = "before" in folder.record
         own = self._source.head
         if own is not None and not self._job.fit_head:

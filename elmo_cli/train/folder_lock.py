@@ -9,13 +9,15 @@ from types import TracebackType
 
 from elmo_cli.errors import OutputError
 from elmo_cli.lock import open_locked
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.whole_file import SUFFIX
 
 FILE_NAME = ".lock"
 # Files of a run, of which a kill may leave beginnings; another program's are not among them.
 _WRITTEN = (
-    *("checkpoint.pt", "best-*.pt", "text.npz", "recipe.json", "finetune.json", "README.md"),
-    *("options.json", "vocab.txt", "*weights.hdf5", "*softmax.hdf5", "state.hdf5"),
+    *("checkpoint.pt", "best-*.pt", "text.npz", "recipe.json", "finetune.json", CARD_FILE),
+    *(OPTIONS_FILE, VOCABULARY_FILE, f"*{WEIGHTS_FILE}", f"*{SOFTMAX_FILE}", STATE_FILE),
 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.train.recipe import FILE_NAME as RECIPE_NAME
 
 FILE_NAME = "log.jsonl"
 
@@ -79,7 +80,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         hint = f"`elmo pretrain` writes {FILE_NAME} into the folder of its model"
-        if (path.parent / "recipe.json").exists() and not path.exists():
+        if (path.parent / RECIPE_NAME).exists() and not path.exists():
             hint = "a run of fewer than `--log-steps` steps and without held-out text logs nothing"
         raise InputError(f"{path}: can't be read as a log ({reason})", hint) from None
     found = []

@@ -11,12 +11,14 @@ from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE
+from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import Notes
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.checkpoint import FILE_NAME, Progress, options_of
 from elmo_cli.train.corpus import refuse_too_short
-from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
+from elmo_cli.train.export import new_folder
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.language_model import load_language_model, softmax_of
@@ -187,7 +189,7 @@ def _first_weights(
     if start.model is not None and not resume:
         model = load_language_model(start.model)
         return model.bilm, model.head, model.vocabulary
-    vocabulary = folder / VOCABULARY_NAME if resume else start.vocabulary
+    vocabulary = folder / VOCABULARY_FILE if resume else start.vocabulary
     types = (
         Vocabulary.read(vocabulary)
         if vocabulary is not None
@@ -205,7 +207,7 @@ def _options(folder: Path, start: Start, *, resume: bool) -> Options:
     if start.options is not None:
         return start.options
     if resume:
-        return options_of(folder / FILE_NAME, Options.from_file(folder / OPTIONS_NAME))
+        return options_of(folder / FILE_NAME, Options.from_file(folder / OPTIONS_FILE))
     return locate(start.model).read_options()
 
 

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.folder import OTHER_WEIGHTS_FILE, SOFTMAX_FILE, STATE_FILE
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.pretrained.folder import (
+    OTHER_WEIGHTS_FILE,
+    SOFTMAX_FILE,
+    STATE_FILE,
+    VOCABULARY_FILE,
+)
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
-from elmo_cli.train.export import (
-    OPTIONS_NAME,
-    VOCABULARY_NAME,
-    write_options,
-    write_vocabulary,
-)
+from elmo_cli.train.export import write_options
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.recipe import FILE_NAME as RECIPE_NAME
 from elmo_cli.train.recipe import Recipe
@@ -25,8 +26,8 @@ from elmo_cli.train.training_text import FILE_NAME as TEXT_NAME
 from elmo_cli.train.training_text import TrainingText
 from elmo_cli.train.tuning_folder import RECORD_NAME
 
-OF_A_RUN = (checkpoint.FILE_NAME, LOG_NAME, "weights.hdf5")
-_REPLACED = (OPTIONS_NAME, VOCABULARY_NAME, SOFTMAX_FILE, STATE_FILE, TEXT_NAME, RECIPE_NAME)
+OF_A_RUN = (checkpoint.FILE_NAME, LOG_NAME, WEIGHTS_FILE)
+_REPLACED = (OPTIONS_FILE, VOCABULARY_FILE, SOFTMAX_FILE, STATE_FILE, TEXT_NAME, RECIPE_NAME)
 
 
 def refuse_no_run(folder: Path) -> None:
@@ -77,7 +78,7 @@ def prepare_folder(
             f"{folder}: can't be written to ({error.strerror})", "name another with `-o`"
         ) from None
     if not resume:
-        write_vocabulary(folder, types)
+        types.write(folder / VOCABULARY_FILE)
         write_options(folder, options)
     if recipe is not None:
         recipe.write(folder)

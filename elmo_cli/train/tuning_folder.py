@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
-from elmo_cli.pretrained.folder import CARD_FILE, STATE_FILE
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
-from elmo_cli.train.export import OPTIONS_NAME, VOCABULARY_NAME, new_folder
+from elmo_cli.train.export import new_folder
 from elmo_cli.train.folder_lock import FILE_NAME as LOCK_NAME
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
@@ -20,8 +21,7 @@ from elmo_cli.train.source_model import SourceNames
 
 RECORD_NAME = "finetune.json"
 FITTED_NAME = "fitted_softmax.hdf5"
-WEIGHTS_NAME = "weights.hdf5"
-_MODEL_NAMES = (OPTIONS_NAME, WEIGHTS_NAME, "softmax.hdf5", VOCABULARY_NAME)
+_MODEL_NAMES = (OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
 
 
 class TuningFolder:
@@ -132,7 +132,7 @@ class TuningFolder:
                     f"{path}: made with {name} {before.get(name)}, now {now}",
                     "give the model, the text and the settings of the first run, or `--overwrite`",
                 )
-        if not self.has_checkpoint and (self.path / WEIGHTS_NAME).exists():
+        if not self.has_checkpoint and (self.path / WEIGHTS_FILE).exists():
             raise ResumeError(
                 f"{self.path}: its {checkpoint.FILE_NAME} is gone, so nothing goes on from its "
                 "weights",
