@@ -68,6 +68,7 @@ class Trainer:
         self._heldout_is = "" if heldout is None else heldout.known_by
         self.progress = Progress(self._learner.new_state(), heldout=self._heldout_is)
         self._share_done = 0.0  # as all processes have agreed
+        self._exported = -1  # the step whose weights this process has exported
 
     def resume(self) -> None:
         """Go on where the last checkpoint in the folder was made; later lines of the log are
@@ -251,11 +252,14 @@ class Trainer:
     def _export(self) -> None:
         dtype = self.settings.dtype
         export_model(self.folder, self.bilm, self.head, self.vocabulary, dtype=dtype)
+        self._exported = self.progress.step
 
     def _export_last(self) -> None:
+        step = self.progress.best_step if self.settings.keep_best else self.progress.step
         if self.settings.keep_best:
-            checkpoint.load_best(self.folder, self._learner.model, self.progress.best_step)
-        self._export()
+            checkpoint.load_best(self.folder, self._learner.model, step)
+        if step != self._exported:  # by an earlier part of the run, which may have ended before it
+            self._export()
 
     def _log_steps(self) -> None:
         progress = self.progress

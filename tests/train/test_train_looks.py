@@ -46,6 +46,23 @@ def test_looks_come_every_so_many_windows(tmp_path: Path) -> None:
 WILD = replace(SETTINGS, max_steps=24, look_steps=3, rate=0.2, warm_up_steps=12, dropout=0.0)
 
 
+@pytest.mark.parametrize("keep_best", [True, False])
+def test_a_run_that_was_killed_before_its_last_export_makes_up_for_it(
+    keep_best: bool, tmp_path: Path
+) -> None:
+    """The checkpoint says that all is done, and the folder would hold no model or an older one."""
+    settings = replace(SETTINGS, keep_best=keep_best)
+    whole = trainer(tmp_path, settings)
+    whole.train()
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        (tmp_path / name).unlink()
+    again = trainer(tmp_path, settings)
+    again.resume()
+    again.train()
+    for one, other in zip(exported(tmp_path, again), weights(whole), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_the_best_look_is_what_is_exported(tmp_path: Path) -> None:
     """Without it early stopping would hand over the weights it stopped because of."""
     trained = trainer(tmp_path, replace(WILD, keep_best=True))
