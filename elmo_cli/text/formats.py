@@ -37,7 +37,7 @@ READERS: dict[str, Reader] = {
 }
 
 _COMPRESSED = (".gz", ".xz")
-_SUFFIXES = {
+SUFFIXES = {
     ".txt": "plain",
     ".jsonl": "jsonl",
     ".jsonlines": "jsonl",
@@ -108,10 +108,16 @@ def format_of(name: str, settings: InputSettings) -> str:
     """The format that a file is read as: that of the settings, or by the suffix of its name."""
     if settings.format != "auto":
         return settings.format
-    stem = name.lower()
+    stem = unpacked(name)
+    return next((text for suffix, text in SUFFIXES.items() if stem.endswith(suffix)), "plain")
+
+
+def unpacked(name: str) -> str:
+    """The name of a file in small letters, without what it says about how the file is packed."""
+    name = name.lower()
     for suffix in _COMPRESSED:
-        stem = stem.removesuffix(suffix)
-    return next((text for suffix, text in _SUFFIXES.items() if stem.endswith(suffix)), "plain")
+        name = name.removesuffix(suffix)
+    return name
 
 
 def listed(names: Sequence[str]) -> str:
@@ -121,7 +127,7 @@ def listed(names: Sequence[str]) -> str:
 
 def stem_of(name: str) -> str:
     """The name of a file without what it says about how the file is read, in any case."""
-    for suffix in (*_COMPRESSED, *_SUFFIXES):
+    for suffix in (*_COMPRESSED, *SUFFIXES):
         if suffix.startswith(".") and name.lower().endswith(suffix):
             name = name[: -len(suffix)]
     return name

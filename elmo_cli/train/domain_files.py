@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import InputError, UsageError
+from elmo_cli.text.formats import SUFFIXES, unpacked
 
-_PACKED = (".gz", ".xz")
-_TEXTS = (".txt", ".conllu", ".conll", ".jsonl", ".jsonlines", "")
 # What people call the part of a text that is not trained on, as the first word of the name of its
 # file, such as dev-1.txt, or as the last one, such as en_ewt-ud-dev.conllu.
 _PARTS = r"(?:held[-_ ]?out|val(?:id(?:ation)?)?|dev(?:el(?:opment)?)?|tests?)(?:[-_ ]?set)?"
@@ -36,10 +35,10 @@ class DomainFiles:
 def domain_files(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainFiles:
     """The texts of folders and files.
 
-    A folder gives its .txt, .conllu, .conll and .jsonl files, packed as .gz or .xz or not, in order
-    of name; folders in it are not looked into. A file of a folder that is called like a held-out
-    text (heldout, dev, valid, test or the like is the first or the last word of its name) is never
-    trained on; it is the held-out text if no other is named.
+    A folder gives the files whose suffix the readers know (see `text.formats`), packed as .gz or
+    .xz or not, in order of name; folders in it are not looked into. A file of a folder that is
+    called like a held-out text (heldout, dev, valid, test or the like is the first or the last word
+    of its name) is never trained on; it is the held-out text if no other is named.
 
     Args:
         domain: folders and files, "-" for standard input.
@@ -103,20 +102,14 @@ def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
 
 def _is_text(path: str) -> bool:
     name = Path(path).name.lower()
-    unpacked = _unpacked(name)
-    suffix = Path(unpacked).suffix
-    return not name.startswith(".") and suffix in _TEXTS and (suffix != "" or unpacked != name)
+    stem = unpacked(name)
+    is_bare = stem != name and not Path(stem).suffix  # nothing else is packed alone
+    return not name.startswith(".") and (is_bare or stem.endswith(tuple(SUFFIXES)))
 
 
 def _stem(path: str) -> str:
     """The name of a text without what tells its kind."""
-    return Path(_unpacked(Path(path).name.lower())).stem
-
-
-def _unpacked(name: str) -> str:
-    for suffix in _PACKED:
-        name = name.removesuffix(suffix)
-    return name
+    return Path(unpacked(Path(path).name)).stem
 
 
 def _file(path: str) -> tuple[int, int] | str:

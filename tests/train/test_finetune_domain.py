@@ -146,6 +146,8 @@ def test_a_folder_gives_its_texts(tmp_path: Path) -> None:
         ("en_ewt-ud-dev.conllu", True),
         ("wiki.valid.txt.gz", True),
         ("news_dev_set-01.txt", True),
+        ("dev.english.v4_gold_conll", True),
+        ("cnn_0001.v4_gold_conll", False),
         ("validation", False),  # no text by its name
         ("latest.txt", False),
         ("testimony.txt", False),
