@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,23 +15,11 @@ from elmo_cli.errors import ResumeError
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train import torch_file
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.settings import FREE, TrainSettings
-from elmo_cli.whole_file import whole_file, writing
 
 FILE_NAME = "checkpoint.pt"
-# What zipfile and torch find a file damaged with.
-_DAMAGED = (
-    OSError,
-    RuntimeError,
-    EOFError,
-    ValueError,
-    KeyError,
-    zipfile.BadZipFile,
-    zlib.error,
-    pickle.UnpicklingError,
-)
-_ANEW = "start anew with `--overwrite`; a copy of the file from before would do too"
 _FORM = 3  # of the file; raised when an older program's checkpoints can't be read any more
 
 
@@ -80,6 +63,15 @@ class Progress:
     def forget_looks(self) -> None:
         """As if no look had been taken yet."""
         self.best, self.best_step, self.looks_since_best, self.looked_at = math.inf, -1, 0, -1
+
+    def as_logged(self) -> dict[str, Any]:
+        """What each line of the log begins with."""
+        return {
+            "step": self.step,
+            "epoch": self.epoch,
+            "tokens": self.tokens,
+            "seconds": round(self.seconds, 1),
+        }
 
     @property
     def epochs(self) -> float:
@@ -145,7 +137,7 @@ def save(
         "device": _device(parts.model),
         "progress": {**vars(progress), "state": (progress.state.h, progress.state.c)},
     }
-    _write(path, content)
+    torch_file.write(path, content)
 
 
 def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[Tensor]]:
@@ -155,13 +147,13 @@ def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[
     Raises:
         ResumeError: no checkpoint, a damaged one, or one of another run.
     """
-    content = _read(path)
+    content = torch_file.read(path)
     if content.get("form") != _FORM:
         raise ResumeError(
             f"{path}: a checkpoint of form {content.get('form', 1)}, not {_FORM}",
             "go on with the version of elmo that made it, or start anew with `--overwrite`",
         )
-    with _strange(path):
+    with torch_file.told(path):
         for name, now in run.items():
             if content["run"].get(name) != now:
                 raise ResumeError(
@@ -189,7 +181,7 @@ def take_up(path: Path, numbers: torch.Generator, state: Any) -> None:
     Raises:
         ResumeError: `state` is of no such generator.
     """
-    with _strange(path):
+    with torch_file.told(path):
         numbers.set_state(state)
 
 
@@ -209,18 +201,6 @@ def _progress(facts: dict[str, Any], run: dict[str, Any]) -> Progress:
     return progress
 
 
-@contextmanager
-def _strange(path: Path) -> Iterator[None]:
-    """Turn what is found wrong within a checkpoint into a ResumeError."""
-    try:
-        yield
-    except ResumeError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ResumeError(f"{path}: not a checkpoint of this run ({reason})", _ANEW) from None
-
-
 def options_of(path: Path, options: Options) -> Options:
     """The options of the biLM in a checkpoint; `options` are those of its options.json.
 
@@ -232,80 +212,10 @@ def options_of(path: Path, options: Options) -> Options:
     """
     if options.cnn_projection and options.lstm_projection:
         return options
-    with _strange(path):
-        names = set(_read(path)["model"])
+    with torch_file.told(path):
+        names = set(torch_file.read(path)["model"])
     return replace(
         options,
         cnn_projection="bilm.char_cnn.projection.weight" in names,
         lstm_projection="bilm.forward_lm.layers.0.projection.weight" in names,
     )
-
-
-def best_path(folder: Path, step: int) -> Path:
-    """Where the weights of a best look are kept."""
-    return folder / f"best-{step}.pt"
-
-
-def bests(folder: Path) -> list[Path]:
-    """The weights of best looks in a folder."""
-    return [path for path in folder.glob("best-*.pt") if path.stem.removeprefix("best-").isdigit()]
-
-
-def save_best(folder: Path, model: torch.nn.Module, step: int) -> None:
-    """Keep the weights of a best look beside the checkpoint.
-
-    The file of the look before it stays until `drop_other_bests`, because the checkpoint that is
-    there still names that one.
-
-    Raises:
-        OutputError: the file can't be written.
-    """
-    _write(best_path(folder, step), model.state_dict())
-
-
-def load_best(folder: Path, model: torch.nn.Module, step: int) -> None:
-    """Take the weights of a best look.
-
-    Raises:
-        ResumeError: the file is gone or damaged.
-    """
-    with _strange(best_path(folder, step)):
-        model.load_state_dict(_read(best_path(folder, step)))
-
-
-def drop_other_bests(folder: Path, step: int) -> None:
-    """Remove the weights of all best looks but the one of `step`."""
-    for path in bests(folder):
-        if path != best_path(folder, step):
-            path.unlink(missing_ok=True)
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    hint = "free some space; the last checkpoint is kept"
-    with writing(path, hint), whole_file(path, durable=True) as file:
-        try:
-            torch.save(content, file)
-        except RuntimeError as error:  # of torch's own, about the zip that it could not go on with
-            if isinstance(error.__context__, OSError):
-                raise error.__context__ from None
-            raise
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        # torch itself does not look at the checksums that it writes.
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-        if damaged is not None:
-            raise ResumeError(f"{path}: damaged at {damaged}", _ANEW)
-        content = torch.load(path, weights_only=True, map_location="cpu")
-    except ResumeError:
-        raise
-    except FileNotFoundError:
-        raise ResumeError(f"{path}: no such checkpoint", "start without `--resume`") from None
-    except _DAMAGED as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ResumeError(f"{path}: not a checkpoint ({reason})", _ANEW) from None
-    if not isinstance(content, dict):
-        raise ResumeError(f"{path}: not a checkpoint", _ANEW)
-    return content

@@ -17,6 +17,7 @@ from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
+from elmo_cli.train.best_weights import best_path, drop_other_bests, load_best, save_best
 from elmo_cli.train.budget import Budget
 from elmo_cli.train.checkpoint import Parts, Progress
 from elmo_cli.train.corpus import Corpus, Window, windows
@@ -79,7 +80,7 @@ class Trainer:
             ResumeError: there is none, or it is of another run.
         """
         self.progress, dropped = checkpoint.load(self._checkpoint, self._parts, self._run())
-        best = checkpoint.best_path(self.folder, self.progress.best_step)
+        best = best_path(self.folder, self.progress.best_step)
         if self.progress.heldout != self._heldout_is or (
             self.settings.keep_best and not best.exists()
         ):
@@ -194,10 +195,10 @@ class Trainer:
         def alone() -> None:
             is_best = self._measure()
             if is_best and self.settings.keep_best:
-                checkpoint.save_best(self.folder, self._learner.model, progress.step)
+                save_best(self.folder, self._learner.model, progress.step)
             self._save(everything)
             if self.settings.keep_best:
-                checkpoint.drop_other_bests(self.folder, progress.best_step)
+                drop_other_bests(self.folder, progress.best_step)
             if is_best or not self.settings.keep_best:
                 self._export()
 
@@ -257,7 +258,7 @@ class Trainer:
     def _export_last(self) -> None:
         step = self.progress.best_step if self.settings.keep_best else self.progress.step
         if self.settings.keep_best:
-            checkpoint.load_best(self.folder, self._learner.model, step)
+            load_best(self.folder, self._learner.model, step)
         if step != self._exported:  # by an earlier part of the run, which may have ended before it
             self._export()
 
@@ -274,14 +275,7 @@ class Trainer:
         progress.best_loss = min(loss, progress.best_loss)
 
     def _log(self, facts: dict[str, Any]) -> None:
-        progress = self.progress
-        line = {
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "tokens": progress.tokens,
-            "seconds": round(progress.seconds, 1),
-            **facts,
-        }
+        line = {**self.progress.as_logged(), **facts}
         self._lines.add(line)
         self._report(line)
 

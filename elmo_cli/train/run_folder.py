@@ -18,6 +18,7 @@ from elmo_cli.pretrained.folder import (
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
+from elmo_cli.train.best_weights import bests
 from elmo_cli.train.export import write_options
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.recipe import FILE_NAME as RECIPE_NAME
@@ -69,7 +70,7 @@ def prepare_folder(
     gone = [folder / STATE_FILE]
     if not resume:  # a checkpoint of another run would be gone on with by the new recipe
         gone += [folder / name for name in (*OF_A_RUN, SOFTMAX_FILE)]
-        gone += checkpoint.bests(folder)
+        gone += bests(folder)
     try:
         for path in gone:
             path.unlink(missing_ok=True)
@@ -89,8 +90,8 @@ def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: not a folder", "give a folder with `-o`")
     elsewhere = "`-o DIR` names another folder"
-    bests = [path.name for path in checkpoint.bests(folder)]
-    there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED, *bests)}
+    kept = [path.name for path in bests(folder)]
+    there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED, *kept)}
     for name, path in there.items():
         if path.exists() and any(os.path.exists(t) and os.path.samefile(t, path) for t in texts):
             raise UsageError(f"{path}: read as text, and written to as {name}", elsewhere)

@@ -13,6 +13,7 @@ from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
+from elmo_cli.train.best_weights import bests
 from elmo_cli.train.export import new_folder
 from elmo_cli.train.folder_lock import FILE_NAME as LOCK_NAME
 from elmo_cli.train.folder_lock import FolderLock
@@ -101,7 +102,7 @@ class TuningFolder:
         try:
             for name in (*_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME):
                 (self.path / name).unlink(missing_ok=True)
-            for best in checkpoint.bests(self.path):
+            for best in bests(self.path):
                 best.unlink()
         except OSError as error:
             raise OutputError(

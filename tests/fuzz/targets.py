@@ -30,8 +30,8 @@ from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.text.settings import InputSettings
-from elmo_cli.train.checkpoint import _read as read_checkpoint
 from elmo_cli.train.recipe import read_recipe
+from elmo_cli.train.torch_file import read as read_checkpoint
 from elmo_cli.train.training_text import FILE_NAME, TrainingText
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
