@@ -97,29 +97,40 @@ def _train(
         )
         if not given["prepare"]:
             team.first_does(lambda: write_warm_state(folder))
-    if given["as_json"] and team.is_first:
-        facts = {
-            "model": given["output"],
-            "steps": progress.step,
-            "epochs": round(progress.epochs, 3),
-            "tokens": progress.tokens,
-            "seconds": round(progress.seconds, 1),
-            "heldout": _heldout(lines, folder, progress, settings),
-        }
-        click.echo(json_line(facts))
-    if given["prepare"]:
-        if team.is_first:  # which alone is done with the folder
-            size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-            ready = f"{folder}: {size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains"
-            console.note(ready, quiet=quiet)
-        refuse_skipped(notes)
-        return
+    if team.is_first:
+        if given["as_json"]:
+            click.echo(json_line(_facts(given["output"], lines, progress, settings)))
+        done = _ready(folder) if given["prepare"] else _end(given, lines, progress)
+        console.note(done, quiet=quiet)
+    refuse_skipped(notes)
+
+
+def _facts(
+    output: str, lines: list[dict[str, Any]], progress: Progress, settings: TrainSettings
+) -> dict[str, Any]:
+    return {
+        "model": output,
+        "steps": progress.step,
+        "epochs": round(progress.epochs, 3),
+        "tokens": progress.tokens,
+        "seconds": round(progress.seconds, 1),
+        "heldout": _heldout(lines, Path(output), progress, settings),
+    }
+
+
+def _ready(folder: Path) -> str:
+    """What is said of a run that is prepared."""
+    size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    return f"{folder}: {size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains"
+
+
+def _end(given: dict[str, Any], lines: list[dict[str, Any]], progress: Progress) -> str:
+    """What is said of a run that is done."""
     end = f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
     loss = _last(lines, "loss")
     if loss is not None and not given["heldout"]:
         end += f", loss {loss:.3f}; `--heldout FILE` would tell its perplexity"
-    console.note(end, quiet=quiet)
-    refuse_skipped(notes)
+    return end
 
 
 def _files(ctx: click.Context) -> TextFiles:
