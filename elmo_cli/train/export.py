@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
@@ -13,23 +12,9 @@ from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE
 from elmo_cli.text.new_text import write_text
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.model_folder import new_folder
 from elmo_cli.weightfile.softmax_file import write_softmax
 from elmo_cli.weightfile.write import write_bilm
-
-
-def new_folder(folder: Path) -> None:
-    """Make the folder of a model.
-
-    Raises:
-        OutputError: it can't be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{folder}: can't be made ({error.strerror})",
-            "give a place that can be written to with `-o`",
-        ) from None
 
 
 def export_model(

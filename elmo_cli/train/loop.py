@@ -21,10 +21,11 @@ from elmo_cli.train.best_weights import best_path, drop_other_bests, load_best, 
 from elmo_cli.train.budget import Budget
 from elmo_cli.train.checkpoint import Parts, Progress
 from elmo_cli.train.corpus import Corpus, Window, windows
-from elmo_cli.train.export import export_model, new_folder
+from elmo_cli.train.export import export_model
 from elmo_cli.train.failures import diverged, no_memory
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.log import Log
+from elmo_cli.train.model_folder import new_folder
 from elmo_cli.train.perplexity import perplexity
 from elmo_cli.train.schedule import set_rate
 from elmo_cli.train.settings import TrainSettings

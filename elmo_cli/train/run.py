@@ -18,11 +18,11 @@ from elmo_cli.text.formats import Notes
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.checkpoint import FILE_NAME, Progress, options_of
 from elmo_cli.train.corpus import refuse_too_short
-from elmo_cli.train.export import new_folder
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.language_model import load_language_model, softmax_of
 from elmo_cli.train.loop import Trainer
+from elmo_cli.train.model_folder import new_folder, refuse_both
 from elmo_cli.train.recipe import Recipe
 from elmo_cli.train.run_folder import (
     prepare_folder,
@@ -96,11 +96,7 @@ def pretrain(
         InputError, TrainingError, ResumeError, ModelError, UsageError: as their places say.
     """
     team = team or Team()
-    if overwrite and resume:
-        raise UsageError(
-            "--overwrite and --resume: one begins anew, the other goes on",
-            "leave out `--overwrite` to keep what is done",
-        )
+    refuse_both(overwrite=overwrite, resume=resume)
     with lock or FolderLock(folder) as held:
         team.first_does(held.take)
         if resume:

@@ -21,6 +21,7 @@ from elmo_cli.train import checkpoint
 from elmo_cli.train.best_weights import bests
 from elmo_cli.train.export import write_options
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.model_folder import is_same, refuse_no_folder, remove
 from elmo_cli.train.recipe import FILE_NAME as RECIPE_NAME
 from elmo_cli.train.recipe import Recipe
 from elmo_cli.train.training_text import FILE_NAME as TEXT_NAME
@@ -71,13 +72,7 @@ def prepare_folder(
     if not resume:  # a checkpoint of another run would be gone on with by the new recipe
         gone += [folder / name for name in (*OF_A_RUN, SOFTMAX_FILE)]
         gone += bests(folder)
-    try:
-        for path in gone:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{folder}: can't be written to ({error.strerror})", "name another with `-o`"
-        ) from None
+    remove(folder, gone)
     if not resume:
         types.write(folder / VOCABULARY_FILE)
         write_options(folder, options)
@@ -87,8 +82,7 @@ def prepare_folder(
 
 def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool) -> None:
     """Refuse a folder where the run would write over something."""
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: not a folder", "give a folder with `-o`")
+    refuse_no_folder(folder)
     elsewhere = "`-o DIR` names another folder"
     kept = [path.name for path in bests(folder)]
     there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED, *kept)}
@@ -114,7 +108,7 @@ def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool)
 
 def refuse_own_source(folder: Path, model: str) -> None:
     """Refuse the folder of the model that training is to begin with."""
-    if folder.exists() and folder.resolve() == locate(model).weights.parent.resolve():
+    if is_same(folder, locate(model).weights.parent):
         raise UsageError(
             f"{folder}: holds the model that training is to begin with",
             "`-o DIR` names another folder; the model stays as it is",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,16 @@ from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCA
 from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
 from elmo_cli.train.best_weights import bests
-from elmo_cli.train.export import new_folder
 from elmo_cli.train.folder_lock import FILE_NAME as LOCK_NAME
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.model_folder import (
+    is_same,
+    new_folder,
+    refuse_both,
+    refuse_no_folder,
+    remove,
+)
 from elmo_cli.train.source_model import SourceNames
 
 RECORD_NAME = "finetune.json"
@@ -50,23 +55,18 @@ class TuningFolder:
                 process is training there.
             ResumeError: there is no run to go on with.
         """
-        if resume and overwrite:
-            raise UsageError(
-                "--overwrite and --resume: one begins anew, the other goes on",
-                "leave out `--overwrite` to keep what is done",
-            )
+        refuse_both(overwrite=overwrite, resume=resume)
         path, files = self.path, source.files()
         self._lock.take()
         named = [Path(name) for name in (source.softmax, source.vocabulary) if name is not None]
         named = [name for name in named if name.name in (*_MODEL_NAMES, FITTED_NAME)]
         for file in (files.weights, files.options, files.softmax, files.vocabulary, *named):
-            if file is not None and _is_same(file.parent, path):
+            if file is not None and is_same(file.parent, path):
                 raise UsageError(
                     f"{path}: holds {file.name}, which fine-tuning begins with",
                     "`-o DIR` names another folder; what it begins with stays as it is",
                 )
-        if path.exists() and not path.is_dir():
-            raise OutputError(f"{path}: a file, not a folder", "name a folder with `-o`")
+        refuse_no_folder(path)
         self._refuse_what_is_there(resume=resume, overwrite=overwrite)
 
     def _refuse_what_is_there(self, *, resume: bool, overwrite: bool) -> None:
@@ -99,15 +99,8 @@ class TuningFolder:
         new_folder(self.path)
         self._lock.take()
         self._refuse_what_is_there(resume=False, overwrite=overwrite)
-        try:
-            for name in (*_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME):
-                (self.path / name).unlink(missing_ok=True)
-            for best in bests(self.path):
-                best.unlink()
-        except OSError as error:
-            raise OutputError(
-                f"{self.path}: can't be written to ({error.strerror})", "name another with `-o`"
-            ) from None
+        names = (*_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME)
+        remove(self.path, [*(self.path / name for name in names), *bests(self.path)])
         self.record = {"run": run, **facts}
         self.forget_end()
         self.save()
@@ -176,10 +169,3 @@ class TuningFolder:
     def has_checkpoint(self) -> bool:
         """Whether training has begun."""
         return (self.path / checkpoint.FILE_NAME).exists()
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False

@@ -132,8 +132,8 @@ TRAINING = [
     bad(
         "a file in the place of the model",
         PRETRAIN,
-        "m: not a folder",
-        "give a folder with `-o`",
+        "m: a file, not a folder",
+        "name a folder with `-o`",
         TEXT,
         file("m", "precious"),
     ),
