@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import h5py
 
-from elmo_cli.child import FACTOR, FLOOR
 from elmo_cli.errors import ElmoError, EmbeddingsFileError
+from elmo_cli.hdf5 import is_from_hdf5, most_bytes
 
 DAMAGED = "the file is damaged: copy it again, or make it anew with `elmo embed`"
 
@@ -34,20 +34,6 @@ def damage_as_error(path: str | os.PathLike[str], *, keys_of_file: bool = False)
         raise EmbeddingsFileError(
             f"{os.fspath(path)}: {reason.removeprefix(f'{os.fspath(path)}: ')}", DAMAGED
         ) from None
-
-
-def is_from_hdf5(error: BaseException) -> bool:
-    """Whether an error began inside h5py, which has as many kinds for damage as Python has."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] == "h5py"
-
-
-def most_bytes(file: h5py.File) -> int:
-    """The bytes that an array in a file can have at most, by `FLOOR` and `FACTOR`."""
-    return FLOOR + FACTOR * int(file.id.get_filesize())
 
 
 def check_bytes(file: h5py.File, what: str, n_bytes: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import h5py
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.hdf5 import hdf5_errors
 from elmo_cli.store.damage import DAMAGED, check_bytes
 from elmo_cli.store.members import kind, numbers, unreadable, walk
 from elmo_cli.store.naming import NAMINGS, Facts, Key, is_number
@@ -61,10 +62,8 @@ class _Datasets(ABC):
             EmbeddingsFileError: it can't be opened, or holds no embeddings.
         """
         path = self.path(key)
-        try:
+        with hdf5_errors(partial(unreadable, self._name, f"sentence {key!r}")):
             dataset = self._file[path]
-        except (OSError, RuntimeError, KeyError) as error:
-            raise unreadable(self._name, f"sentence {key!r}", error) from None
         self._check(f"sentence {key!r}", dataset)
         return dataset
 
@@ -86,10 +85,8 @@ class _Datasets(ABC):
         """A sentence's array: (layer, token, dim), or (token, dim) where it has one layer."""
         dataset = self._dataset(key)
         check_bytes(self._file, f"sentence {key!r}", dataset.nbytes)
-        try:
+        with hdf5_errors(partial(unreadable, self._name, f"sentence {key!r}")):
             values: Array = dataset[()]
-        except (OSError, RuntimeError) as error:
-            raise unreadable(self._name, f"sentence {key!r}", error) from None
         if self._layout not in _LAYERS_LAST:
             return values
         return np.ascontiguousarray(self._layers_first(values))
@@ -169,8 +166,9 @@ class NumberedSentences(_Datasets):
         if not self.has_map:
             return {}
         try:
-            found = json.loads(self._file[MAP][0])
-        except (ValueError, TypeError, IndexError, OSError, RuntimeError, KeyError):
+            with hdf5_errors(partial(unreadable, self._name, MAP)):
+                found = json.loads(self._file[MAP][0])
+        except (ValueError, TypeError, RecursionError):  # EmbeddingsFileError is a ValueError
             found = None
         if not isinstance(found, dict) or not all(map(_is_number, found.values())):
             raise EmbeddingsFileError(

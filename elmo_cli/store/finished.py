@@ -6,7 +6,7 @@ import os
 from typing import IO, Any
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.hdf5 import open_hdf5_file
+from elmo_cli.hdf5 import is_from_hdf5, open_hdf5_file
 from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.schema import MAP
 
@@ -29,12 +29,16 @@ def finished_facts(out: str, opened: IO[bytes] | None = None) -> dict[str, Any]:
     try:
         with open_hdf5_file(opened or out) as file:
             facts = read_attributes(file)
-    except (OSError, ValueError, RuntimeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise OutputError(
                 f"{out}: exists, and can't be read ({os.strerror(error.errno)})",
                 "see to the disk and to who may read the file, then do the same again",
             ) from None
+        if not is_from_hdf5(error):
+            raise
         facts = {}
     counts = (facts.get("sentences"), facts.get("tokens"), facts.get("duplicates", 0))
     if facts.get("complete") is not True or not all(isinstance(count, int) for count in counts):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import h5py
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.hdf5 import is_from_hdf5
 from elmo_cli.store.damage import DAMAGED
 from elmo_cli.store.naming import MOST_DIGITS, in_order
 from elmo_cli.store.recognise import group_number
@@ -38,7 +39,9 @@ def kind(group: h5py.Group, path: str) -> int | None:
     """
     try:
         found: int = h5py.h5o.get_info(group.id, path.encode("utf-8")).type
-    except (RuntimeError, KeyError) as error:
+    except Exception as error:
+        if not is_from_hdf5(error):
+            raise
         if _is_linked(group, path):
             raise unreadable(str(group.file.filename), repr(path), error) from None
         return None

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import open_hdf5_file
+from elmo_cli.hdf5 import cut_off, open_hdf5_file
 from elmo_cli.store.damage import DAMAGED
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
 
@@ -80,10 +80,8 @@ def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
         return EmbeddingsFileError(f"{path}: can't be read: {why}", "check the disk")
     if not size:
         return EmbeddingsFileError(f"{path}: an empty file (0 bytes)", _MADE_BY)
-    stored = re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", str(error))
-    if stored:
-        what = f"cut off: {stored[1]} bytes of {stored[2]} are there"
-        return EmbeddingsFileError(f"{path}: {what}", "copy it again, or make it anew")
+    if there := cut_off(error):
+        return EmbeddingsFileError(f"{path}: cut off: {there}", "copy it again, or make it anew")
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         return EmbeddingsFileError(f"{path}: can't be read as HDF5: {error}", DAMAGED)
     what, hint = _first_bytes(head)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.damage import DAMAGED, most_bytes
+from elmo_cli.hdf5 import hdf5_errors, most_bytes
+from elmo_cli.store.damage import DAMAGED
 
 
 class PlainRows:
@@ -45,15 +46,16 @@ class PlainRows:
             EmbeddingsFileError: they are not there, or can't be read.
         """
         self._check(begin, end)
-        try:
+        with hdf5_errors(lambda error: self._unreadable(begin, end, error)):
             rows: NDArray[Any] = self._dataset[begin:end]
-        except (OSError, RuntimeError) as error:
-            name = f"{self._dataset.file.filename}: {self._dataset.name}"
-            raise EmbeddingsFileError(
-                f"{name}, rows {begin} to {end}: can't be read: {error}",
-                "the file is damaged: copy it again, or make it anew",
-            ) from None
         return rows
+
+    def _unreadable(self, begin: int, end: int, error: Exception) -> EmbeddingsFileError:
+        name = f"{self._dataset.file.filename}: {self._dataset.name}"
+        return EmbeddingsFileError(
+            f"{name}, rows {begin} to {end}: can't be read: {error}",
+            "the file is damaged: copy it again, or make it anew",
+        )
 
     def check(self) -> None:
         """Refuse rows that are only said to be there.

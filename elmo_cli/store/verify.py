@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.hdf5 import is_from_hdf5
 from elmo_cli.store.damage import check_bytes, damage_as_error
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.describe import describe, is_part
@@ -145,7 +146,11 @@ def _weight_problems(file: h5py.File) -> Iterator[str]:
             check_bytes(file, name, dataset.nbytes)
             try:
                 wrong = int(dataset.size - np.isfinite(dataset[()]).sum())
-            except OSError as error:
+            except MemoryError:
+                raise
+            except Exception as error:
+                if not is_from_hdf5(error):
+                    raise
                 yield f"{name}: can't be read: {error}"
                 continue
             if wrong:

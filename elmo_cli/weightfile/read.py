@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from elmo_cli.child import FACTOR, FLOOR
-from elmo_cli.errors import ElmoError, WeightFileError
-from elmo_cli.hdf5 import open_hdf5_file
+from elmo_cli.errors import WeightFileError
+from elmo_cli.hdf5 import cut_off, hdf5_errors, most_bytes, open_hdf5_file
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.weightfile.table import Row, lstm_path, rows
 from elmo_cli.weightfile.transforms import Array
 
 _PAIR = "the options and the weights must come from one model"
+_CUT_OFF = "the file may be cut off; fetch it again and compare its size or sha256"
 
 
 def read_bilm(options: str | Path | Options, weights: str | Path) -> BiLM:
@@ -84,29 +84,23 @@ def open_weights(path: str | Path) -> Iterator[h5py.File]:
         raise WeightFileError(
             f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
         )
-    try:
-        with open_hdf5_file(path) as file:
-            yield file
-    except ElmoError:
-        raise
-    except FileNotFoundError:
-        raise WeightFileError(
+    with hdf5_errors(partial(_not_readable, path)), open_hdf5_file(path) as file:
+        yield file
+
+
+def _not_readable(path: str | Path, error: Exception) -> WeightFileError:
+    if isinstance(error, FileNotFoundError):
+        return WeightFileError(
             f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
-        ) from None
-    # What h5py finds damage with; TypeError is for types that numpy does not have.
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise WeightFileError(
-            f"{path}: not a readable HDF5 file ({_damage(error)})",
-            "the file may be cut off; fetch it again and compare its size or sha256",
-        ) from None
+        )
+    return WeightFileError(f"{path}: not a readable HDF5 file ({_damage(error)})", _CUT_OFF)
 
 
 def _damage(error: Exception) -> str:
     """What h5py found damage with, in short."""
     reason = (str(error).strip("'\"") or type(error).__name__).splitlines()[0]
-    if stored := re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", reason):
-        return f"{stored[1]} bytes of {stored[2]} are there"
-    return "it does not begin like one" if "signature not found" in reason else reason
+    short = "it does not begin like one" if "signature not found" in reason else reason
+    return cut_off(error) or short
 
 
 def read_array(item: h5py.Dataset, where: str) -> Array:
@@ -124,20 +118,16 @@ def read_array(item: h5py.Dataset, where: str) -> Array:
             f"{where}: {name} holds {item.dtype}, not float32 or float16",
             "write the weights again as float32",
         )
-    there = item.file.id.get_filesize()
-    if item.nbytes > FLOOR + FACTOR * there:
+    if item.nbytes > most_bytes(item.file):
+        there = item.file.id.get_filesize()
         raise WeightFileError(
             f"{where}: {name} would have {item.nbytes} bytes, the file has {there}",
             "the file is damaged, or made to do harm: get it anew from its source",
         )
-    try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-            array: Array = item[...].astype(np.float32)
-    except (OSError, RuntimeError) as error:
-        raise WeightFileError(
-            f"{where}: {name} can't be read ({error})",
-            "the file may be cut off; fetch it again and compare its size or sha256",
-        ) from None
+    with hdf5_errors(lambda e: WeightFileError(f"{where}: {name} can't be read ({e})", _CUT_OFF)):
+        values = item[...]
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        array: Array = values.astype(np.float32)
     if not np.isfinite(array).all():
         raise WeightFileError(
             f"{where}: {name} holds NaN or infinite numbers",

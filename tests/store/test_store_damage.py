@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.hdf5 import is_from_hdf5
 from elmo_cli.store.convert import convert
 from elmo_cli.store.describe import describe
 from elmo_cli.store.journaled_file import roll_back
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.reading_lines import reading_lines
+from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.verify import verify
 
 OURS = {"elmo_schema": 1, "complete": True, "sentences": 2, "tokens": 4}
@@ -119,6 +121,20 @@ def test_what_h5py_finds_is_an_error_of_ours(tmp_path: Path, mark: bytes) -> Non
         with pytest.raises(EmbeddingsFileError, match=r"a\.hdf5: ") as raised:
             read(path)
         assert raised.value.hint
+
+
+def test_an_error_is_from_hdf5_by_where_it_was_raised(tmp_path: Path) -> None:
+    """A fault of ours inside a walk through a file would pass for damage of the file."""
+    with h5py.File(numbered(tmp_path / "a.hdf5")) as file:
+        for raise_it, is_it in (
+            (lambda: file["9"], True),
+            (lambda: h5py.File("\ud800"), True),  # raised by `os`, which h5py asks
+            (lambda: file.visit(parse_shard), False),
+            (lambda: parse_shard("9"), False),
+        ):
+            with pytest.raises((KeyError, ValueError)) as raised:
+                raise_it()
+            assert is_from_hdf5(raised.value) == is_it
 
 
 def test_half_a_surrogate_pair_in_an_attribute_is_carried_along(tmp_path: Path) -> None:

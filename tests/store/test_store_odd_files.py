@@ -13,7 +13,8 @@ import pytest
 from command_line import elmo
 from reader_files import DIM, documents, foreign, write
 
-from elmo_cli.errors import WeightFileError
+from elmo_cli.errors import ResumeError, WeightFileError
+from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.weightfile.read import read_bilm
 
 Change = Callable[[h5py.File], object]
@@ -52,6 +53,10 @@ def of_time(name: str, shape: tuple[int, ...] = (5,)) -> Change:
         h5py.h5d.create(file.id, name.encode(), h5py.h5t.UNIX_D32LE, space)
 
     return change
+
+
+def attribute_of_time(file: h5py.File) -> None:
+    h5py.h5a.create(file.id, b"when", h5py.h5t.UNIX_D32LE, h5py.h5s.create(h5py.h5s.SCALAR))
 
 
 @pytest.mark.parametrize(
@@ -97,6 +102,7 @@ def test_a_count_that_is_none(tmp_path: Path, tokens: Any) -> None:
         ("allennlp", dataset("0", h5py.Empty("f4")),
          "holds float32 in shape None, not floats in 1 to 3 axes"),
         ("allennlp", of_time("1"), "No NumPy equivalent for TypeTimeID exists"),
+        ("allennlp", attribute_of_time, "No NumPy equivalent for TypeTimeID exists"),
         ("e2e-coref", dataset("x/0", np.float32(1)),
          "sentence 'x:0' holds float32 in shape (), not floats in 1 to 3 axes"),
         ("flat", dataset("numbers", np.zeros((0, 2), int)), "numbers has no rows for 3 sentences"),
@@ -118,6 +124,16 @@ def test_our_own_layouts_with_something_else_in_them(
     assert inspected(path).endswith(problem)
     done = elmo("convert", path, "-o", tmp_path / "b.hdf5", "-q")
     assert "fault of elmo" not in done.err
+
+
+def test_going_on_with_a_file_whose_attributes_can_not_be_read(tmp_path: Path) -> None:
+    """`--resume` and `inspect x.part` ask what such a file says of itself before all else."""
+    path = write(tmp_path / "a.part", documents("x"), layout="bilm")
+    with h5py.File(path, "a") as file:
+        attribute_of_time(file)
+    with pytest.raises(ResumeError, match="not an embeddings file that a run of elmo finished"):
+        EmbeddingsWriter.resume(path, layout="bilm", header={})
+    assert inspected(path) == "unfinished: 0 sentences are committed"
 
 
 def test_arrays_that_do_not_go_together(tmp_path: Path) -> None:
