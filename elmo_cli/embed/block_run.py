@@ -174,8 +174,7 @@ class BlockRun:
         for sentence in block.sentences:
             if len(sentence.tokens) != 1:
                 raise InputError(
-                    f"{sentence.source}, line {sentence.line}: {len(sentence.tokens)} tokens, a "
-                    "vocabulary has one a line",
+                    f"{sentence.where}: {len(sentence.tokens)} tokens, a vocabulary has one a line",
                     "`--layout bilm-types` reads a vocabulary; other layouts read sentences",
                 )
         vectors = self.embedder.embed_types([s.tokens[0] for s in block.sentences])

@@ -263,8 +263,7 @@ class Embedder:
         """The error for the first sentence of a batch with values that can't be stored."""
         row = next(r for r, piece in enumerate(pieces) if not self.output.holds(piece))
         sentence = sentences[int(batch.positions[row])]
-        where = f"{sentence.source}, line {sentence.line}"
-        return self.output.refusal(pieces[row], where, self.bilm.name)
+        return self.output.refusal(pieces[row], sentence.where, self.bilm.name)
 
     def _empty(self) -> Array:
         """The array of a sentence without tokens."""

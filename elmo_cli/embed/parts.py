@@ -74,8 +74,8 @@ def out_of_memory(error: RuntimeError, sentence: Sentence, device: torch.device)
     if not is_out_of_memory(error):
         return error
     return DeviceError(
-        f"{sentence.source}, line {sentence.line}: out of memory on {device} with a "
-        f"sentence of {len(sentence.tokens)} tokens",
+        f"{sentence.where}: out of memory on {device} with a sentence of "
+        f"{len(sentence.tokens)} tokens",
         "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
         "`--resume` goes on after the last block that was written",
     )

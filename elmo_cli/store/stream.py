@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, ResumeError, UsageError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, ResumeError
 from elmo_cli.lock import open_locked
 from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
@@ -201,15 +201,13 @@ class Copy:
         for sentence, array in sentences:
             if self._sentences >= BLOCK_SENTENCES or self._tokens >= BLOCK_TOKENS:
                 self.commit()
-            source = replace(sentence, source=where, line=sentence.key)
+            sentence = replace(sentence, source=where)
             try:
-                self._writer.append(source, array)
-            except (InputError, UsageError, OutputError) as error:
-                message = error.message.replace(f"{where}, line ", f"{where}: sentence ", 1)
-                raise type(error)(message, error.hint) from None
+                self._writer.append(sentence, array)
+            except ElmoError:
+                raise
             except ValueError as error:  # what the writer takes for a fault of its caller
-                what = f"{where}: sentence {sentence.key}: {error}"
-                raise EmbeddingsFileError(what, DAMAGED) from None
+                raise EmbeddingsFileError(f"{sentence.where}: {error}", DAMAGED) from None
             self._sentences += 1
             self._tokens += len(sentence.tokens)
 

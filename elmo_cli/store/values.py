@@ -22,7 +22,7 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
     """
     if dtype == INT8 and not np.isfinite(array).all():
         raise OutputError(
-            f"{sentence.source}, line {sentence.line}: a value is NaN or infinite, beyond int8",
+            f"{sentence.where}: a value is NaN or infinite, beyond int8",
             "`--dtype float32`",
         )
     taken = np.dtype(np.float32) if dtype == INT8 else dtype
@@ -33,7 +33,7 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
             return array.astype(taken)
     except FloatingPointError:
         raise OutputError(
-            f"{sentence.source}, line {sentence.line}: a value is beyond {dtype.name}",
+            f"{sentence.where}: a value is beyond {dtype.name}",
             "`--dtype float32`",
         ) from None
 

@@ -48,7 +48,7 @@ class Suspicions:
             self.report()
 
     def _look_at(self, sentence: Sentence) -> None:
-        self._first = self._first or _place(sentence)
+        self._first = self._first or sentence.where
         text = sentence.text[:_N_CHARACTERS]
         if _UNSPLIT_LAST.search(text) or _UNSPLIT_INSIDE.search(text):
             self._count("untokenised", sentence)
@@ -94,7 +94,7 @@ class Suspicions:
 
     def _count(self, kind: str, sentence: Sentence) -> None:
         self._counts[kind] += 1
-        self._places.setdefault(kind, _place(sentence))
+        self._places.setdefault(kind, sentence.where)
 
     def _warn(self, kind: str, what: str) -> None:
         place = self._places.get(kind) or self._places.get("mark") or self._first
@@ -108,7 +108,3 @@ _ADVICE = {
     "unparted": "part the tokens by spaces",
     "columns": "`--input-format conll` or `--input-format conllu` reads them",
 }
-
-
-def _place(sentence: Sentence) -> str:
-    return f"{sentence.source}, line {sentence.line}"

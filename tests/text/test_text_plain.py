@@ -206,3 +206,9 @@ def test_settings_are_checked_against_the_suffix_before_any_reading(tmp_path: Pa
         read_sentences(table, InputSettings(tokenize=True))
     with pytest.raises(UsageError, match="--column 1: plain has no columns"):
         read_sentences(["-"], InputSettings(column=1))
+
+
+def test_a_sentence_that_has_no_line_is_called_by_its_number() -> None:
+    """Tokens that Python hands over would be those of `-, line 0`."""
+    assert Sentence(("The",), 7, source="a.txt", line=3).where == "a.txt, line 3"
+    assert Sentence(("The",), 7, source="a.hdf5").where == "a.hdf5: sentence 7"

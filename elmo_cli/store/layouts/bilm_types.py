@@ -25,8 +25,8 @@ class BilmTypes(Layout):
     def append(self, sentence: Sentence, array: np.ndarray) -> bool:
         if array.ndim > 2 or array.size != array.shape[-1]:
             raise UsageError(
-                f"{sentence.source}, line {sentence.line}: `--layout bilm-types` holds one vector "
-                f"a line, got an array of shape {array.shape}",
+                f"{sentence.where}: `--layout bilm-types` holds one vector a line, got an array of "
+                f"shape {array.shape}",
                 "give a vocabulary, one type a line; `--layout bilm` holds sentences",
             )
         if self._rows is None:

@@ -65,4 +65,4 @@ class Layout(ABC):
 
 def refused(sentence: Sentence, what: str, hint: str) -> InputError:
     """The error for a sentence that a layout can't hold."""
-    return InputError(f"{sentence.source}, line {sentence.line}: {what}", hint)
+    return InputError(f"{sentence.where}: {what}", hint)

@@ -66,8 +66,7 @@ def document(sentence: Sentence, layout: str) -> str:
     """
     if sentence.document is None:
         raise UsageError(
-            f"{sentence.source}, line {sentence.line}: `--layout {layout}` needs documents, "
-            "this sentence has none",
+            f"{sentence.where}: `--layout {layout}` needs documents, this sentence has none",
             "`--input-format jsonl` with `doc_key` and `sentences` in each line",
         )
     return sentence.document
