@@ -7,7 +7,8 @@
       WeightFileError           weights.hdf5: missing, foreign, other shapes than the options
       ModelError                no such model, a model of another family
       DownloadError             the network, or what came through it
-      EmbeddingsFileError       an embeddings file: damaged, unfinished, of another layout
+      EmbeddingsFileError       an embeddings file: damaged, of another layout
+        UnfinishedError         an embeddings file whose run did not finish
       OutputError               the place to write to: exists, no space left, not writable
       ResumeError               an unfinished run that the present settings can't go on with
       DeviceError               a device that is not there or has no memory left
@@ -78,6 +79,10 @@ class DownloadError(ElmoError, OSError):
 
 class EmbeddingsFileError(ElmoError, ValueError):
     """An embeddings file that is damaged, unfinished or of another layout."""
+
+
+class UnfinishedError(EmbeddingsFileError):
+    """An embeddings file whose run did not finish."""
 
 
 class OutputError(ElmoError, OSError):

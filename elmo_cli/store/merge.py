@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.reader import Embeddings
@@ -121,11 +121,9 @@ def _shard(path: str) -> _Shard:
         with Embeddings(path) as embeddings:
             attributes, sentences = embeddings.attributes, embeddings.sentences
             has_map = isinstance(sentences, NumberedSentences) and sentences.has_map
-    except EmbeddingsFileError as error:
+    except UnfinishedError as error:
         again = "run that shard again with `--resume`, then `elmo merge` once more"
-        raise EmbeddingsFileError(
-            error.message, again if "did not finish" in error.message else error.hint
-        ) from None
+        raise UnfinishedError(error.message, again) from None
     if "shard" not in attributes:
         raise EmbeddingsFileError(
             f"{path}: not a shard, it has no attribute `shard`",

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import h5py
 import numpy as np
 
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
 from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import Array, Form, NamedSentences, NumberedSentences, has_number_keys
@@ -91,7 +91,7 @@ class Embeddings(Mapping[Key, Array]):
         self._closed = False
         self._opened: _Opened | None = None
         if journal_path(self.path).exists():
-            raise EmbeddingsFileError(
+            raise UnfinishedError(
                 f"{path}: its run did not finish",
                 "run the same `elmo embed` command with `--resume`",
             )
@@ -101,7 +101,7 @@ class Embeddings(Mapping[Key, Array]):
                 self.layout = recognise(file)
                 self.attributes: dict[str, Any] = read_attributes(file)
                 if not is_complete(file):
-                    raise EmbeddingsFileError(
+                    raise UnfinishedError(
                         f"{path}: no end mark, its run did not finish",
                         "run the same command again with `--resume`",
                     )

@@ -15,7 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
 from elmo_cli.hdf5 import cut_off, open_hdf5_file
 from elmo_cli.store.damage import DAMAGED
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
@@ -59,7 +59,7 @@ def open_hdf5(path: Path) -> h5py.File:
 
 def _missing(path: Path) -> EmbeddingsFileError:
     if path.with_name(path.name + ".part").exists():
-        return EmbeddingsFileError(
+        return UnfinishedError(
             f"{path}: not there, but {path.name}.part is: its run did not finish",
             "run the same `elmo embed` command with `--resume`",
         )
