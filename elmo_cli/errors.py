@@ -10,6 +10,7 @@
       EmbeddingsFileError       an embeddings file: damaged, of another layout
         UnfinishedError         an embeddings file whose run did not finish
       OutputError               the place to write to: exists, no space left, not writable
+        KeptError               an output that stopped half way, kept for `--resume`
       ResumeError               an unfinished run that the present settings can't go on with
       DeviceError               a device that is not there or has no memory left
       TrainingError             training that can't start or has diverged
@@ -46,7 +47,7 @@ class ElmoError(Exception):
     def __str__(self) -> str:
         return self.message
 
-    def __reduce__(self) -> tuple[type[ElmoError], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[ElmoError], tuple[str, ...]]:
         # Errors cross process borders (DataLoader workers); the default would lose the hint.
         return type(self), (self.message, self.hint)
 
@@ -87,6 +88,21 @@ class UnfinishedError(EmbeddingsFileError):
 
 class OutputError(ElmoError, OSError):
     """A place that can't be written to."""
+
+
+class KeptError(OutputError):
+    """An output that stopped half way; what is committed of it is kept for `--resume`.
+
+    Args:
+        anew: the hint of a command without `--resume`, which keeps nothing.
+    """
+
+    def __init__(self, message: str, hint: str = "", anew: str = "") -> None:
+        super().__init__(message, hint)
+        self.anew = anew
+
+    def __reduce__(self) -> tuple[type[ElmoError], tuple[str, ...]]:
+        return type(self), (self.message, self.hint, self.anew)
 
 
 class ResumeError(ElmoError, ValueError):

@@ -67,7 +67,7 @@ def convert(
     from elmo_cli.cli import console
     from elmo_cli.errors import EmbeddingsFileError
     from elmo_cli.store.convert import convert as convert_file
-    from elmo_cli.store.stream import cleared_on_crash
+    from elmo_cli.store.discard import cleared_on_crash
 
     def work() -> dict[str, Any]:
         return convert_file(

@@ -44,8 +44,8 @@ def merge(
     from elmo_cli.child import in_child
     from elmo_cli.cli import console
     from elmo_cli.errors import EmbeddingsFileError
+    from elmo_cli.store.discard import cleared_on_crash
     from elmo_cli.store.merge import merge_shards
-    from elmo_cli.store.stream import cleared_on_crash
 
     with cleared_on_crash(output):
         done = in_child(

@@ -17,9 +17,9 @@ from elmo_cli.embed.survey import Survey, check_space, survey
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.apart import beside_embeddings, check_apart, skipped_list
+from elmo_cli.store.discard import discard, whole_or_nothing
 from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
 from elmo_cli.store.settings import DTYPES
-from elmo_cli.store.stream import discard
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import check_texts
 from elmo_cli.text.new_text import check_new, write_text
@@ -171,14 +171,9 @@ def write_shard(
         ElmoError: of every kind; nothing is left of the file then.
     """
     first = blocks[0].sentences[0].key if blocks else found.sentences
-    with EmbeddingsWriter.create(
-        job.output, overwrite=True, **_settings(job, embedder, first)
-    ) as writer:
-        try:
-            return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
-        except BaseException:
-            discard(writer, job.output)
-            raise
+    settings = _settings(job, embedder, first)
+    with whole_or_nothing(job.output, overwrite=True, **settings) as writer:
+        return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
 
 
 def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:

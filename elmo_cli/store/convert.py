@@ -15,6 +15,7 @@ from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.store.chosen_layers import chosen_layers
 from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
+from elmo_cli.store.discard import whole_or_nothing
 from elmo_cli.store.int8 import INT8
 from elmo_cli.store.layouts.keys import is_ontonotes
 from elmo_cli.store.naming import Facts
@@ -25,7 +26,6 @@ from elmo_cli.store.settings import DTYPES, check_dtype_fits
 from elmo_cli.store.stream import (
     Copy,
     blank_tokens,
-    discarded_on_error,
     map_texts,
     run_facts,
     stream,
@@ -139,7 +139,7 @@ class _Conversion:
             header["rounded_to"] = ",".join(rounded_to)
         may_have_map = self.layout == "allennlp" and self._keys() == "number"
         with_map = may_have_map and self._knows_texts()
-        writer = EmbeddingsWriter.create(
+        with whole_or_nothing(
             out,
             layout=self.layout,
             header=header,
@@ -148,8 +148,7 @@ class _Conversion:
             dtype=self.dtype,
             overwrite=overwrite,
             first_sentence=self.embeddings.first_sentence,
-        )
-        with writer, discarded_on_error(writer, out):
+        ) as writer:
             copy = Copy(writer)
             copy.append_all(str(self.embeddings.path), self._sentences(repeats, warnings))
             copy.commit()

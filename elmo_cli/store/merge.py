@@ -12,19 +12,18 @@ from typing import Any
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.store.datasets import Array, NumberedSentences
+from elmo_cli.store.discard import whole_or_nothing
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.settings import has_sentence_map
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.stream import (
     Copy,
     blank_tokens,
-    discarded_on_error,
     map_texts,
     run_facts,
     stream,
 )
 from elmo_cli.store.told import KNOWS_TOKENS
-from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
 _OWN = ("layout", "keys", "forget_sentences", "dtype")
@@ -91,10 +90,9 @@ def merge_shards(
         beside=beside_embeddings(os.fspath(out)),
     )
     # The first shard may begin later than sentence 0, where lines were left out; a run does not.
-    writer = EmbeddingsWriter.create(
+    with whole_or_nothing(
         out, header=first.header, overwrite=overwrite, first_sentence=0, **first.own
-    )
-    with writer, discarded_on_error(writer, out):
+    ) as writer:
         if lacking := [shard.path for shard in shards if shard.lacks_map]:
             writer.leave_out_map(f"as {lacking[0]} has none")
         copy = Copy(writer)

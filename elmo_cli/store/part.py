@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.child import patience
-from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.errors import KeptError, OutputError, ResumeError
 from elmo_cli.lock import open_locked, share_lock
 from elmo_cli.store.journal import (
     Journal,
@@ -88,9 +88,10 @@ class Part:
                 f"rename it to {self._out_name}; `--overwrite` starts anew",
             )
         if there is not None and there.sentences:
-            raise OutputError(
+            raise KeptError(
                 f"{self.name}: unfinished, {there.sentences} sentences",
                 "`--resume` goes on, `--overwrite` starts anew",
+                anew="`--overwrite` starts anew; if `elmo embed` began it, its `--resume` goes on",
             )
         self._refuse_foreign(overwrite=overwrite)
         with output_errors(self.name):

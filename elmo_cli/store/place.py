@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import KeptError, OutputError
 from elmo_cli.store.journal import BEGINS as JOURNAL_BEGINS
 from elmo_cli.store.journal import journal_path, new_journal_path
 from elmo_cli.store.journaled_file import MARK as UNDO_MARK
@@ -127,9 +127,10 @@ def output_error(name: str, error: OSError) -> OutputError:
     if folder.is_dir():  # then a link leads elsewhere
         folder = real_path(name).parent
     if error.errno in _NO_SPACE:
-        return OutputError(
+        return KeptError(
             f"{name}: no space left ({error.strerror})",
             "free some, then `--resume` (what is committed is kept), or `--dtype float16`",
+            anew="free some, then give the same command again",
         )
     if error.errno in _NO_RIGHT:
         return OutputError(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, ResumeError
-from elmo_cli.lock import open_locked
+from elmo_cli.errors import ElmoError, EmbeddingsFileError
 from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
-from elmo_cli.store.journal import read_journal
 from elmo_cli.store.naming import Facts
-from elmo_cli.store.place import part_path, real_path, remove_side_files
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.settings import OWN_FACTS
 from elmo_cli.store.told import KNOWS_TOKENS
@@ -111,70 +105,6 @@ def run_facts(attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     header = {name: attributes[name] for name in names if name in settings}
     others = {name: attributes[name] for name in names if name not in settings | _WRITERS_OWN}
     return header, others
-
-
-@contextmanager
-def discarded_on_error(writer: EmbeddingsWriter, out: str | os.PathLike[str]) -> Iterator[None]:
-    """Leave nothing of an output that can't be gone on with."""
-    try:
-        yield
-    except BaseException:
-        discard(writer, out)
-        raise
-
-
-def discard(writer: EmbeddingsWriter, out: str | os.PathLike[str]) -> None:
-    """Remove the unfinished file of a writer, and what lies beside it."""
-    writer.abandon()
-    part = part_path(real_path(os.fspath(out)))
-    _remove(part)
-
-
-@contextmanager
-def cleared_on_crash(out: str | os.PathLike[str]) -> Iterator[None]:
-    """Leave nothing of an output whose writer ran in a child process and died with it.
-
-    An unfinished file that was there before, or that another process is writing, is another run's,
-    and stays.
-    """
-    part = part_path(real_path(os.fspath(out)))
-    was_there = part.exists()
-    try:
-        yield
-    except BaseException:
-        if not was_there:
-            _remove(part)
-        raise
-
-
-def _remove(part: Path) -> None:
-    """Remove an unfinished file and what lies beside it, unless another process writes it.
-
-    One that is whole, and only could not have its name, stays as well.
-    """
-    if _is_whole(part):
-        return
-    if not part.exists():
-        remove_side_files(part)
-        return
-    try:
-        descriptor = open_locked(part, OutputError(f"{part}: another process is writing"))
-    except OSError:  # it is being written, or can't be touched
-        return
-    try:
-        # First, since a part that a kill left without its journal would pass for a user's own file.
-        part.unlink(missing_ok=True)
-        remove_side_files(part)
-    finally:
-        os.close(descriptor)
-
-
-def _is_whole(part: Path) -> bool:
-    with suppress(ResumeError, OSError):
-        journal = read_journal(part)
-        # An emptied part may have an old journal for a moment.
-        return journal is not None and journal.finished and part.stat().st_size >= journal.size > 0
-    return False
 
 
 class Copy:

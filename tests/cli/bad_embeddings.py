@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import h5py
 import numpy as np
-from situations import bad, cut, file, hdf5, stocked, torch_file, weight
+from situations import Maker, bad, cut, file, hdf5, stocked, torch_file, weight
 
 OK = stocked("ok.hdf5")
 BILM = stocked("bilm.hdf5")
@@ -16,6 +16,15 @@ MADE_BY = (
 EMBED_ANEW = "`elmo inspect --json` lists every problem; embed the text anew"
 COPY_AGAIN = "copy it again, or make it anew"
 SHARD_AGAIN = "run that shard again with `--resume`, then `elmo merge` once more"
+NOT_KEPT = "`--overwrite` starts anew; if `elmo embed` began it, its `--resume` goes on"
+
+
+def unfinished(name: str) -> tuple[Maker, ...]:
+    """An unfinished file and its journal."""
+    return (
+        stocked("long.hdf5.part", name=name),
+        stocked("long.hdf5.part.journal", name=f"{name}.journal"),
+    )
 
 
 def _nan(file: h5py.File) -> None:
@@ -88,9 +97,25 @@ MERGES = [
         SHARDS,
         cut("part-2.hdf5", -100),
     ),
+    bad(
+        "an unfinished file in the place of the merged one",
+        MERGE,
+        "m.hdf5.part: unfinished, 1000 sentences",
+        NOT_KEPT,
+        SHARDS,
+        *unfinished("m.hdf5.part"),
+    ),
 ]
 
 CONVERSIONS = [
+    bad(
+        "an unfinished file in the place of the converted one",
+        "convert ok.hdf5 -o c.hdf5",
+        "c.hdf5.part: unfinished, 1000 sentences",
+        NOT_KEPT,
+        OK,
+        *unfinished("c.hdf5.part"),
+    ),
     bad(
         "text to convert",
         "convert a.txt -o c.hdf5",

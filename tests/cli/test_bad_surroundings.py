@@ -165,6 +165,21 @@ def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
     assert (scene.folder / "long.hdf5").read_bytes() == (scene.folder / "whole.hdf5").read_bytes()
 
 
+@pytest.mark.parametrize("line", ["merge part-1.hdf5 part-2.hdf5", "convert part-1.hdf5"])
+def test_no_space_for_what_can_not_be_gone_on_with(line: str, scene: Scene) -> None:
+    """`--resume` was advised, which these commands don't have, and nothing of theirs is kept."""
+    stocked("part-1.hdf5", "part-2.hdf5")(scene)
+    limit = 100_000
+    before = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+    there = files(scene)
+    run = elmo(*line.split(), "-o", "new.hdf5", before=before)
+    assert run.communicate()[1] == (
+        "error: new.hdf5.part: no space left (File too large)\n"
+        "hint: free some, then give the same command again\n"
+    )
+    assert (run.returncode, files(scene)) == (1, there)
+
+
 def test_no_space_for_the_first_block(scene: Scene, capsys) -> None:
     """What holds nothing to go on with is not left behind."""
     stocked("long.txt")(scene)

@@ -10,6 +10,7 @@ import os
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,11 @@ from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.lock import open_locked
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.store.describe import describe
+from elmo_cli.store.discard import cleared_on_crash, discard, whole_or_nothing
 from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.journaled_file import JournaledFile, roll_back
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.stream import cleared_on_crash, discard, discarded_on_error
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.weightfile.read import read_bilm
 
@@ -178,7 +179,7 @@ def test_a_kill_while_a_file_is_discarded_leaves_the_place_free(
     out = tmp_path / "out.hdf5"
     writer = EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
     write(writer, sentences(1), block=1)
-    monkeypatch.setattr("elmo_cli.store.stream.remove_side_files", lambda part: 1 / 0)
+    monkeypatch.setattr("elmo_cli.store.discard.remove_side_files", lambda part: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         discard(writer, out)
     run(out, layout="bilm")
@@ -199,17 +200,13 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     """Nobody asked to overwrite it, and what the run wrote took hours: both stay."""
     out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
 
-    def work(make: Callable[..., EmbeddingsWriter]) -> None:
-        with (
-            cleared_on_crash(out),
-            make(out, layout="bilm", header=HEADER) as writer,
-            discarded_on_error(writer, out),
-        ):
+    def work(make: Callable[..., AbstractContextManager[EmbeddingsWriter]]) -> None:
+        with cleared_on_crash(out), make(out, layout="bilm", header=HEADER) as writer:
             write(writer, sentences(2), block=1)
             out.write_text("precious")
             writer.finish({})
 
-    for make in (EmbeddingsWriter.create, EmbeddingsWriter.resume):
+    for make in (whole_or_nothing, EmbeddingsWriter.resume):
         with pytest.raises(OutputError) as caught:
             work(make)
         assert str(caught.value) == f"{out}: another process has made it meanwhile"
@@ -218,7 +215,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert describe(part)["only_unnamed"]
     out.unlink()
     with pytest.raises(OutputError, match="whole, only its name is missing"):
-        work(EmbeddingsWriter.create)
+        work(whole_or_nothing)
     kept = part.rename(tmp_path / "kept.hdf5")
     assert facts_of(kept)["sentences"] == 2
 
