@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import hdf5_errors
 from elmo_cli.store.damage import DAMAGED, check_bytes
-from elmo_cli.store.members import kind, numbers, unreadable, walk
+from elmo_cli.store.members import kind, numbers, others, unreadable, walk
 from elmo_cli.store.naming import NAMINGS, Facts, Key, is_number
 from elmo_cli.store.recognise import some_datasets
 from elmo_cli.store.schema import MAP
@@ -120,8 +120,23 @@ class _Datasets(ABC):
 class NumberedSentences(_Datasets):
     """Sentences named by their number: `allennlp` with number keys, and `bilm`."""
 
+    def __init__(self, file: h5py.File, layout: str, *, is_own: bool) -> None:
+        super().__init__(file, layout)
+        self._is_own = is_own
+
     def __len__(self) -> int:
-        return len(self._file) - (MAP in self._file)
+        return self._n
+
+    @cached_property
+    def _n(self) -> int:
+        if self._is_own:  # has nothing else in it, and listing a million names takes a second
+            return len(self._file) - self.has_map
+        return len(numbers(self._file))
+
+    @property
+    def others(self) -> list[str]:
+        """Names of what is neither a sentence nor the sentence map."""
+        return others(self._file)
 
     def keys(self) -> Iterator[int]:
         """All numbers, the lowest first."""

@@ -20,14 +20,26 @@ def numbers(group: h5py.Group) -> list[int]:
     Raises:
         EmbeddingsFileError: one is too great for any sentence.
     """
-    names: list[bytes] = []
-    group.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
-    digits = [name for name in names if name.isdigit()]
+    digits = [name for name in _names(group) if name.isdigit()]
     longest = max(digits, key=len, default=b"0")
     if len(longest) > MOST_DIGITS:
         what = f"a name of {len(longest)} digits is no number of a sentence"
         raise EmbeddingsFileError(f"{group.file.filename}: {what}", DAMAGED)
     return sorted(map(int, digits))
+
+
+def others(group: h5py.Group) -> list[str]:
+    """All names of a group but those that are numbers, and the sentence map."""
+    names = [name.decode("utf-8", "backslashreplace") for name in _names(group)]
+    return [
+        name for name in in_order(names) if name != MAP and not (name.isascii() and name.isdigit())
+    ]
+
+
+def _names(group: h5py.Group) -> list[bytes]:
+    names: list[bytes] = []
+    group.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
+    return names
 
 
 def kind(group: h5py.Group, path: str) -> int | None:

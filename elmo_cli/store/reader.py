@@ -125,7 +125,8 @@ class Embeddings(Mapping[Key, Array]):
         if self.layout == "bilm-types":
             return TypeRows(file, mapped)
         if has_number_keys(file, self.layout, self.attributes):
-            return NumberedSentences(file, self.layout)
+            is_own = "elmo_schema" in self.attributes
+            return NumberedSentences(file, self.layout, is_own=is_own)
         return NamedSentences(file, self.layout, self.first_sentence)
 
     @property

@@ -166,6 +166,7 @@ def _problems(embeddings: Embeddings) -> Iterator[str]:
     else:
         n_sentences, n_tokens = yield from _array_problems(embeddings)
     if isinstance(sentences, NumberedSentences):
+        yield from (f"{name[:60]!r} is no number of a sentence" for name in sentences.others)
         yield from _map_problems(sentences)
     attributes = embeddings.attributes
     if attributes.get("sentences", n_sentences) != n_sentences:

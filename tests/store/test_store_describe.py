@@ -239,6 +239,18 @@ def test_gaps_of_a_foreign_file(tmp_path: Path) -> None:
     ]
 
 
+def test_what_is_no_sentence_is_named_and_not_counted(tmp_path: Path) -> None:
+    """Three sentences were counted, of which two could be read, and nothing was wrong."""
+    values = np.ones((3, 1, DIM), "f4")
+    path = foreign(tmp_path / "a.hdf5", {"0": values, "1": values, "extra": values})
+    with h5py.File(path, "a") as file:
+        file["sentence_to_index"] = ['{"The": "0", "cat": "1"}']
+    with open_embeddings(path) as embeddings:
+        assert (len(embeddings), list(embeddings)) == (2, [0, 1])
+    assert describe(path)["sentences"] == 2
+    assert verify(path) == ["'extra' is no number of a sentence"]
+
+
 def test_problems_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     values = np.full((3, 1, DIM), np.nan, "f4")
     path = foreign(tmp_path / "a.hdf5", {str(i): values for i in range(MOST + 9)})
