@@ -72,7 +72,7 @@ class EmbedActor:
         try:
             if error := self._error or piece.error:
                 raise error
-            settings = {**header(self._job, self._embedder), **self._written()}
+            settings = {**header(self._job, self._embedder), **self._job.form().settings()}
             row["name"] = name = piece.name(settings)
             folder = folder_of(self._job, self._home)
             if folder.has(name):
@@ -93,13 +93,3 @@ class EmbedActor:
         finally:
             row["seconds"] = time.monotonic() - begun
         return row
-
-    def _written(self) -> dict[str, Any]:
-        """What decides about a file beside the header."""
-        job = self._job
-        return {
-            "layout": job.layout,
-            "keys": job.keys,
-            "forget_sentences": job.forget_sentences,
-            "dtype": job.dtype,
-        }

@@ -10,7 +10,7 @@ from typing import Any
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.warm import warm_sha256
 from elmo_cli.errors import UsageError
-from elmo_cli.store.settings import check_names
+from elmo_cli.store.settings import FileForm
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.text.formats import Name
 from elmo_cli.text.opening import refuse_stream
@@ -79,18 +79,21 @@ class EmbedJob:
                 "--layout bilm-types holds the token vectors and nothing else",
                 "leave out `--layers` and `--pool`",
             )
-        check_names(
-            layout=self.layout,
-            keys=self.keys,
-            forget_sentences=self.forget_sentences,
-            dtype=self.dtype,
-        )
+        self.form()
         one_layer = self.layers.strip().startswith("mix:") or "," not in self.layers
         if self.layout == "manylangs" and (self.layers.strip() == "all" or not one_layer):
             raise UsageError(
                 f"--layout manylangs holds one layer a file, not --layers {self.layers}",
                 "`--layers average`, `--layers top` or one number",
             )
+
+    def form(self) -> FileForm:
+        """What the output is like.
+
+        Raises:
+            UsageError: there is no such form.
+        """
+        return FileForm(self.layout, self.keys, self.forget_sentences, self.dtype)
 
 
 def job_for(embedder: Embedder, source: Name, out: Name, settings: Mapping[str, Any]) -> EmbedJob:

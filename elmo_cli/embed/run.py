@@ -213,14 +213,8 @@ def _writer(
 
 
 def _settings(job: EmbedJob, embedder: Embedder, first_sentence: int) -> dict[str, Any]:
-    return {
-        "layout": job.layout,
-        "header": header(job, embedder),
-        "keys": job.keys,
-        "forget_sentences": job.forget_sentences,
-        "dtype": job.dtype,
-        "first_sentence": first_sentence,
-    }
+    settings = {"header": header(job, embedder), "first_sentence": first_sentence}
+    return {**job.form().settings(), **settings}
 
 
 def _first_sentence(job: EmbedJob, found: Survey | None, blocks_of: range) -> int:

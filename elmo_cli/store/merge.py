@@ -14,7 +14,7 @@ from elmo_cli.store.apart import beside_embeddings, check_apart
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.discard import whole_or_nothing
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.settings import has_sentence_map
+from elmo_cli.store.settings import FORM, FileForm
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.stream import (
     Copy,
@@ -26,7 +26,6 @@ from elmo_cli.store.stream import (
 from elmo_cli.store.told import KNOWS_TOKENS
 from elmo_cli.text.sentence import Sentence
 
-_OWN = ("layout", "keys", "forget_sentences", "dtype")
 _KINDS = {
     "layout": str,
     "keys": str,
@@ -142,8 +141,8 @@ def _shard(path: str) -> _Shard:
             )
     header, others = run_facts(attributes)
     header.pop("shard", None)
-    own = {name: attributes[name] for name in _OWN}
-    lacks_map = has_sentence_map(own) and not has_map
+    own = {name: attributes[name] for name in FORM}
+    lacks_map = FileForm(**own).has_map and not has_map
     return _Shard(path, i, n, own, header, others, attributes, lacks_map)
 
 

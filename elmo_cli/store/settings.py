@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -21,50 +22,61 @@ KEYS = ("number", "sentence")
 OWN_FACTS = frozenset({"elmo_schema", "sentences", "tokens", "duplicates", "complete"})
 
 
+@dataclass(frozen=True)
+class FileForm:
+    """What an embeddings file is like, whatever it holds.
+
+    Attributes:
+        layout: a name of `schema.LAYOUTS`.
+        keys: `number`, or `sentence` with allennlp.
+        forget_sentences: leave out allennlp's `sentence_to_index`.
+        dtype: of the stored values: `float32`, `float16`, or with `flat` `int8`.
+    Raises:
+        UsageError: a name that does not exist, or two options that contradict each other.
+    """
+
+    layout: str
+    keys: str = "number"
+    forget_sentences: bool = False
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        _check_name("--layout", self.layout, LAYOUTS)
+        _check_name("--keys", self.keys, KEYS)
+        _check_name("--dtype", self.dtype, DTYPES)
+        if self.layout != "allennlp" and (self.keys == "sentence" or self.forget_sentences):
+            option = "--keys sentence" if self.keys == "sentence" else "--forget-sentences"
+            raise UsageError(
+                f"`{option}` and `--layout {self.layout}` contradict each other",
+                f"leave out `{option}`, or use `--layout allennlp`",
+            )
+        check_dtype_fits(self.dtype, self.layout)
+
+    @property
+    def has_map(self) -> bool:
+        """Whether the file has a `sentence_to_index`."""
+        return self.layout == "allennlp" and self.keys == "number" and not self.forget_sentences
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that it stands for, by `FORM`."""
+        return asdict(self)
+
+
+FORM = tuple(field.name for field in fields(FileForm))
+
+
 def checked_settings(
-    header: Mapping[str, object],
-    *,
-    layout: str,
-    keys: str,
-    forget_sentences: bool,
-    dtype: str,
-    first_sentence: int,
+    form: FileForm, header: Mapping[str, object], first_sentence: int
 ) -> dict[str, Any]:
     """The settings of a file, as JSON holds them, the writer's own first.
 
     Raises:
-        UsageError: a name that does not exist, or two options that contradict each other.
         ValueError: the header has a name that the writer needs for itself.
     """
-    check_names(layout=layout, keys=keys, forget_sentences=forget_sentences, dtype=dtype)
     if reserved := OWN_FACTS & header.keys():
         raise ValueError(f"the header has {sorted(reserved)}, which the writer writes")
-    own = {
-        "layout": layout,
-        "keys": keys,
-        "forget_sentences": forget_sentences,
-        "dtype": dtype,
-        "first_sentence": first_sentence,
-    }
+    own = {**form.settings(), "first_sentence": first_sentence}
     return settings_as_json({**own, **header, **own})
-
-
-def check_names(*, layout: str, keys: str, forget_sentences: bool, dtype: str) -> None:
-    """Refuse a form of a file that there is not.
-
-    Raises:
-        UsageError: a name that does not exist, or two options that contradict each other.
-    """
-    _check_name("--layout", layout, LAYOUTS)
-    _check_name("--keys", keys, KEYS)
-    _check_name("--dtype", dtype, DTYPES)
-    if layout != "allennlp" and (keys == "sentence" or forget_sentences):
-        option = "--keys sentence" if keys == "sentence" else "--forget-sentences"
-        raise UsageError(
-            f"`{option}` and `--layout {layout}` contradict each other",
-            f"leave out `{option}`, or use `--layout allennlp`",
-        )
-    check_dtype_fits(dtype, layout)
 
 
 def check_dtype_fits(dtype: str, layout: str) -> None:
@@ -119,15 +131,6 @@ def settings_of(facts: Mapping[str, Any]) -> dict[str, Any]:
 def is_pooled(settings: Mapping[str, Any]) -> bool:
     """Whether arrays have no token axis."""
     return settings.get("pool") not in (None, "none")
-
-
-def has_sentence_map(settings: Mapping[str, Any]) -> bool:
-    """Whether the file has `sentence_to_index`."""
-    return (
-        settings["layout"] == "allennlp"
-        and settings["keys"] == "number"
-        and not settings["forget_sentences"]
-    )
 
 
 def _check_name(option: str, name: str, names: Mapping[str, object] | tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from elmo_cli.store.damage import DAMAGED, damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.naming import Facts
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.settings import OWN_FACTS
+from elmo_cli.store.settings import FORM, OWN_FACTS
 from elmo_cli.store.told import KNOWS_TOKENS
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
@@ -19,7 +19,7 @@ from elmo_cli.text.sentence import Sentence
 # A run commits after as many: mostly a joined file has the bytes of an undivided run as well.
 BLOCK_SENTENCES = 1000
 BLOCK_TOKENS = 32_768
-_WRITERS_OWN = OWN_FACTS | {"layout", "keys", "forget_sentences", "dtype", "first_sentence"}
+_WRITERS_OWN = OWN_FACTS | {*FORM, "first_sentence"}
 
 
 def stream(embeddings: Embeddings) -> Iterator[tuple[Facts, Array]]:

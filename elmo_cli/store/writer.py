@@ -33,9 +33,9 @@ from elmo_cli.store.place import (
 from elmo_cli.store.sentence_map import MAX_BYTES, SentenceMap
 from elmo_cli.store.settings import (
     DTYPES,
+    FileForm,
     all_facts,
     checked_settings,
-    has_sentence_map,
     is_pooled,
     settings_of,
 )
@@ -63,17 +63,24 @@ class EmbeddingsWriter:
         warnings: what OUT lacks, after `finish`.
     """
 
-    def __init__(self, out: str, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        form: FileForm,
+        header: Mapping[str, object],
+        first_sentence: int,
+    ) -> None:
         """For `create` and `resume`."""
         self.finished = False
         self.warnings: list[str] = []
-        self._out = out
-        self._settings = settings
-        self._layout = layout_class(settings["layout"], settings["keys"])
-        self._dtype = DTYPES[settings["dtype"]]
+        self._out = os.fspath(path)
+        self._settings = settings = checked_settings(form, header, first_sentence)
+        check_place(self._out)
+        self._layout = layout_class(form.layout, form.keys)
+        self._dtype = DTYPES[form.dtype]
         self._pooled = is_pooled(settings)
-        self.has_map = has_sentence_map(settings)
-        self._map = SentenceMap() if self.has_map else None
+        self.has_map = form.has_map
+        self._map: SentenceMap | None = None
         self._n_to_remember = 0
         self._goes_on = False
         self._part: Part | None = None
@@ -98,11 +105,8 @@ class EmbeddingsWriter:
 
         Args:
             path: OUT. What is there stays until the new file is whole.
-            layout: a name of `schema.LAYOUTS`.
+            layout, keys, forget_sentences, dtype: as in `FileForm`.
             header: settings that must agree for `resume`; they become attributes.
-            keys: `number`, or `sentence` with allennlp.
-            forget_sentences: leave out allennlp's `sentence_to_index`.
-            dtype: of the stored values: `float32`, `float16`, or with `flat` `int8`.
             overwrite: replace OUT, also one that appears later, and throw away an unfinished
                 OUT.part.
             first_sentence: the key with which the input of this file begins.
@@ -110,21 +114,12 @@ class EmbeddingsWriter:
             UsageError: settings that contradict each other.
             OutputError: the place is taken or can't be written to.
         """
-        settings = checked_settings(
-            header,
-            layout=layout,
-            keys=keys,
-            forget_sentences=forget_sentences,
-            dtype=dtype,
-            first_sentence=first_sentence,
-        )
-        out = os.fspath(path)
-        check_place(out)
+        form = FileForm(layout, keys, forget_sentences, dtype)
+        writer = cls(path, form, header, first_sentence)
         if not overwrite:
-            check_free(out)
-        writer = cls(out, settings)
+            check_free(writer._out)
         with writer._opening() as part:
-            writer._journal = Journal(settings, overwrite=overwrite)
+            writer._journal = replace(writer._journal, overwrite=overwrite)
             part.begin(writer._journal)
         return writer
 
@@ -151,19 +146,10 @@ class EmbeddingsWriter:
             ResumeError: the file was made with other settings, or it is damaged.
             OutputError: the place can't be written to.
         """
-        settings = checked_settings(
-            header,
-            layout=layout,
-            keys=keys,
-            forget_sentences=forget_sentences,
-            dtype=dtype,
-            first_sentence=first_sentence,
-        )
-        out = os.fspath(path)
-        check_place(out)
-        writer = cls(out, settings)
-        if is_finished(out):
-            writer._take_finished(finished_facts(out))
+        form = FileForm(layout, keys, forget_sentences, dtype)
+        writer = cls(path, form, header, first_sentence)
+        if is_finished(writer._out):
+            writer._take_finished(finished_facts(writer._out))
         else:
             writer._go_on()
         return writer
@@ -303,9 +289,11 @@ class EmbeddingsWriter:
 
     @contextmanager
     def _opening(self) -> Iterator[Part]:
-        """The part file, kept open if all goes well."""
+        """The part file and the map, kept open if all goes well."""
         self._part = Part(self._out)
         try:
+            if self.has_map:
+                self._map = SentenceMap()
             yield self._part
         except BaseException:
             self._release()
