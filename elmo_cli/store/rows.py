@@ -90,7 +90,6 @@ class MappedRows(PlainRows):
         self._row_values = int(np.prod(self._shape[1:], dtype=np.int64))
         self._chunk_rows = int(dataset.chunks[0])
         self._chunk_bytes = self._chunk_rows * self._row_values * self._dtype.itemsize
-        self._offsets: dict[int, int] = {}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,7 +101,7 @@ class MappedRows(PlainRows):
         for chunk in range(begin // self._chunk_rows, -(-end // self._chunk_rows)):
             start = chunk * self._chunk_rows
             first, last = max(begin, start), min(end, start + self._chunk_rows)
-            offset = self._offset(chunk)
+            offset = self._offsets.get(chunk)
             if offset is None:
                 return super().read(begin, end)
             rows[first - begin : last - begin] = self._view(offset, first - start, last - first)
@@ -117,35 +116,30 @@ class MappedRows(PlainRows):
         values = np.frombuffer(self._mapped, self._dtype, n_rows * self._row_values, offset)
         return values.reshape(n_rows, *self._shape[1:])
 
-    def _offset(self, chunk: int) -> int | None:
-        """Where a chunk begins in the file; None where HDF5 has to be asked for its values."""
-        if chunk not in self._offsets and not self._knows_all_offsets:
-            corner = (chunk * self._chunk_rows, *(0 for _ in self._shape[1:]))
-            self._take_offset(self._dataset.id.get_chunk_info_by_coord(corner))
-        return self._offsets.get(chunk)
-
     @cached_property
-    def _knows_all_offsets(self) -> bool:
-        """Whether `_offsets` has every chunk that is stored.
+    def _offsets(self) -> dict[int, int]:
+        """Where each chunk begins in the file, but for those that are unwritten or of another size.
 
-        To find one of them HDF5 walks over all before it; so they are taken in one walk where it
-        can (1.12.3 and later).
+        To find one of them HDF5 walks over all before it; so they are taken in one walk.
         """
-        if not hasattr(self._dataset.id, "chunk_iter"):
-            return False
-        self._dataset.id.chunk_iter(self._take_offset)
-        return True
+        offsets: dict[int, int] = {}
 
-    def _take_offset(self, found: Any) -> None:
-        """Note where a chunk is, as HDF5 says it, unless it is never written or of another size."""
-        if found.byte_offset is not None and found.size == self._chunk_bytes:
-            self._offsets[int(found.chunk_offset[0]) // self._chunk_rows] = int(found.byte_offset)
+        def take(found: Any) -> None:
+            if found.byte_offset is not None and found.size == self._chunk_bytes:
+                offsets[int(found.chunk_offset[0]) // self._chunk_rows] = int(found.byte_offset)
+
+        self._dataset.id.chunk_iter(take)
+        return offsets
 
 
 def can_map(dataset: h5py.Dataset) -> bool:
-    """Whether chunks are whole rows, stored as they are, at offsets from the file's start."""
+    """Whether chunks are whole rows, stored as they are, at offsets from the file's start.
+
+    And whether HDF5 can tell these in one walk (1.12.3 and later).
+    """
     return (
-        dataset.chunks is not None
+        hasattr(dataset.id, "chunk_iter")
+        and dataset.chunks is not None
         and tuple(dataset.chunks[1:]) == tuple(dataset.shape[1:])
         and dataset.id.get_create_plist().get_nfilters() == 0
         and dataset.file.userblock_size == 0

@@ -408,9 +408,6 @@ def test_the_places_of_all_chunks_are_asked_for_once(tmp_path: Path) -> None:
     with open(tmp_path / "a.hdf5", "rb") as opened:
         mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
     with h5py.File(tmp_path / "a.hdf5") as file:
-        old = MappedRows(file["vectors"], mapped)
-        old.__dict__["_knows_all_offsets"] = False  # as with an HDF5 that can't tell them at once
-        np.testing.assert_array_equal(old.read(1, 100), values[1:])
         rows = MappedRows(file["vectors"], mapped)
         rows.read(50, 51)
     np.testing.assert_array_equal(rows.read(0, 100), values)  # the file is closed
