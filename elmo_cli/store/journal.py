@@ -204,7 +204,7 @@ def _parsed(content: bytes) -> Journal:
         duplicates=_count(record, "duplicates"),
         size=_count(record, "size"),
         finished=_typed(record, "finished", bool),
-        overwrite=_typed({"overwrite": False, **record}, "overwrite", bool),
+        overwrite=_typed(record, "overwrite", bool),
     )
 
 

@@ -77,17 +77,15 @@ class Embeddings(Mapping[Key, Array]):
         attributes: the facts that the file holds of its run.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, mapped: bool = True) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open a file.
 
         Args:
             path: an embeddings file of any layout.
-            mapped: read `flat` and `bilm-types` through a memory map rather than through HDF5.
         Raises:
             EmbeddingsFileError: the file is missing, damaged, unfinished or holds no embeddings.
         """
         self.path = Path(path)
-        self._with_map = mapped
         self._closed = False
         self._opened: _Opened | None = None
         if journal_path(self.path).exists():
@@ -113,7 +111,7 @@ class Embeddings(Mapping[Key, Array]):
 
     def _open(self, file: h5py.File) -> _Opened:
         mapped = None
-        if self._with_map and self.layout in ("flat", "bilm-types"):
+        if self.layout in ("flat", "bilm-types"):
             with suppress(OSError, ValueError), self.path.open("rb") as raw:
                 # A file system that can't map is no reason to fail: HDF5 reads the same values.
                 mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)

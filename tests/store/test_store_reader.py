@@ -27,6 +27,7 @@ from reader_files import (
 )
 
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.flat_sentences import FlatSentences
 from elmo_cli.store.members import walk
 from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.recognise import some_datasets
@@ -387,17 +388,17 @@ def test_mapped_rows_are_the_rows_that_hdf5_reads(tmp_path: Path, dtype: str) ->
         for sentence in sentences:
             writer.append(sentence, random(3, len(sentence.tokens), 256) + sentence.key)
         writer.finish({})
-    with Embeddings(path) as mapped, Embeddings(path, mapped=False) as plain:
+    with open_embeddings(path) as mapped, h5py.File(path) as file:
+        plain = FlatSentences(file, None, pooled=False)
         assert type(mapped.sentences.rows("vectors")) is MappedRows  # type: ignore[attr-defined]
-        assert type(plain.sentences.rows("vectors")) is PlainRows  # type: ignore[attr-defined]
+        assert type(plain.rows("vectors")) is PlainRows
         for key in mapped:
-            np.testing.assert_array_equal(mapped[key], plain[key])
-            assert mapped.tokens(key) == plain.tokens(key)
+            np.testing.assert_array_equal(mapped[key], plain.array(key))
+            assert mapped.tokens(key) == plain.facts(key).tokens
         vectors = mapped.sentences.rows("vectors")  # type: ignore[attr-defined]
         everything = vectors.read(0, vectors.shape[0])
-        with h5py.File(path) as file:
-            np.testing.assert_array_equal(everything, file["vectors"][()])
-            assert file["vectors"].id.get_num_chunks() >= 3
+        np.testing.assert_array_equal(everything, file["vectors"][()])
+        assert file["vectors"].id.get_num_chunks() >= 3
 
 
 def test_the_places_of_all_chunks_are_asked_for_once(tmp_path: Path) -> None:
