@@ -25,7 +25,7 @@ from elmo_cli.store.schema import LAYOUTS
 from elmo_cli.store.settings import DTYPES, check_dtype_fits
 from elmo_cli.store.stream import (
     Copy,
-    blank_tokens,
+    as_sentence,
     map_texts,
     run_facts,
     stream,
@@ -245,11 +245,8 @@ class _Conversion:
                     f"{self.embeddings.path}: the `:` in document keys like {facts.document} may "
                     "have been `/`, and is kept"
                 )
-            tokens = facts.tokens
-            if tokens is None:
-                tokens = blank_tokens(self.embeddings, position, array)
-            text = texts.text(facts.number) if texts else facts.text
-            yield facts.sentence(tokens=tokens, text=text or ""), self._reduced(array)
+            sentence = as_sentence(self.embeddings, position, facts, array, texts)
+            yield sentence, self._reduced(array)
 
     def _reduced(self, array: Array) -> Array:
         """The layers that stay; a single numbered one has an axis, as from `elmo embed`."""

@@ -18,12 +18,11 @@ from elmo_cli.store.settings import FORM, FileForm
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.stream import (
     Copy,
-    blank_tokens,
+    as_sentence,
     map_texts,
     run_facts,
     stream,
 )
-from elmo_cli.store.told import KNOWS_TOKENS
 from elmo_cli.text.sentence import Sentence
 
 _KINDS = {
@@ -237,8 +236,4 @@ def _sentences(shard: _Shard) -> Iterator[tuple[Sentence, Array]]:
     with Embeddings(shard.path) as embeddings:
         texts = map_texts(embeddings)
         for position, (facts, array) in enumerate(stream(embeddings)):
-            tokens = facts.tokens
-            if tokens is None or embeddings.layout not in KNOWS_TOKENS:
-                tokens = blank_tokens(embeddings, position, array)
-            text = texts.text(facts.number) if texts else facts.text
-            yield facts.sentence(tokens=tokens, text=text or ""), array
+            yield as_sentence(embeddings, position, facts, array, texts), array

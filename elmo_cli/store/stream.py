@@ -38,7 +38,18 @@ def stream(embeddings: Embeddings) -> Iterator[tuple[Facts, Array]]:
         yield facts, array
 
 
-def blank_tokens(embeddings: Embeddings, position: int, array: Array) -> tuple[str, ...]:
+def as_sentence(
+    embeddings: Embeddings, position: int, facts: Facts, array: Array, texts: MapTexts | None
+) -> Sentence:
+    """A sentence that `stream` gave, as a writer wants it; `texts` where it makes a map anew."""
+    tokens = facts.tokens
+    if tokens is None:
+        tokens = _blank_tokens(embeddings, position, array)
+    text = texts.text(facts.number) if texts else facts.text
+    return facts.sentence(tokens=tokens, text=text or "")
+
+
+def _blank_tokens(embeddings: Embeddings, position: int, array: Array) -> tuple[str, ...]:
     """Empty tokens for a writer that only counts them.
 
     As many as the array has vectors for; where it has no such axis, an even share of the tokens
