@@ -296,7 +296,7 @@ class _Conversion:
         document = str(facts.document)
         if self.embeddings.layout in _COLONS:  # where a `:` may have been a `/`
             document = document.replace(":", "/")
-        if is_ontonotes(replace(facts, document=document).sentence(tokens=(), text="")):
+        if is_ontonotes(document):
             raise UsageError(
                 f"{where}: lsgn counts the sentences of {facts.document} from the document's first "
                 f"part on, {self.embeddings.layout} doesn't tell where this part begins",

@@ -27,6 +27,6 @@ def key_of(embeddings: Embeddings, sentence: Sentence) -> Key:
         return sentence.text
     if embeddings.layout not in ("e2e-coref", "lsgn", "dygie") or sentence.document is None:
         return sentence.key
-    if embeddings.layout == "lsgn" and keys.is_ontonotes(sentence):
+    if embeddings.layout == "lsgn" and keys.is_ontonotes(sentence.document or ""):
         return keys.ontonotes(sentence, "lsgn")
     return sentence.document, sentence.place

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from elmo_cli.store.layouts.keys import is_ontonotes_key, joined_tokens, tokens_of_joined
+from elmo_cli.store.layouts.keys import is_ontonotes, joined_tokens, tokens_of_joined
 from elmo_cli.text.sentence import Sentence
 
 MOST_DIGITS = 18
@@ -164,7 +164,7 @@ class ColonDocuments:
     def facts(self, path: str, number: int) -> Facts:
         document, _, place = path.rpartition("/")
         with_slashes = document.replace(":", "/")
-        if is_ontonotes_key(with_slashes):
+        if is_ontonotes(with_slashes):
             document = with_slashes
         return Facts(number, document=document, place=_number(path, place))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from elmo_cli.store.layouts import keys
 from elmo_cli.store.layouts.contract import refused
 from elmo_cli.store.layouts.datasets import DatasetLayout
 from elmo_cli.store.layouts.numbered import NumberedLayout
@@ -23,4 +22,4 @@ class AllenNlpLines(DatasetLayout):
     def path(self, sentence: Sentence) -> str:
         if not sentence.text:
             raise refused(sentence, "a blank line can't be a key", _BLANK)
-        return keys.line(sentence)
+        return sentence.text

@@ -12,16 +12,6 @@ from elmo_cli.text.sentence import Sentence
 _ONTONOTES = re.compile(r".*/.*_[0-9]+", re.DOTALL)
 
 
-def number(sentence: Sentence) -> str:
-    """The number of the sentence in the whole input."""
-    return str(sentence.key)
-
-
-def line(sentence: Sentence) -> str:
-    """The stripped line itself; a `/` in it nests."""
-    return sentence.text
-
-
 def colon_group(sentence: Sentence, layout: str) -> str:
     """Group of the document with `:` for `/`, in it the place."""
     return f"{document(sentence, layout).replace('/', ':')}/{sentence.place}"
@@ -33,13 +23,8 @@ def ontonotes(sentence: Sentence, layout: str) -> str:
     return f"{stem}/{sentence.offset + sentence.place}".replace("/", ":")
 
 
-def is_ontonotes(sentence: Sentence) -> bool:
-    """Whether the document key looks like `bc/cctv/00/cctv_0000_12`."""
-    return sentence.document is not None and is_ontonotes_key(sentence.document)
-
-
-def is_ontonotes_key(document: str) -> bool:
-    """As `is_ontonotes`, of the key itself."""
+def is_ontonotes(document: str) -> bool:
+    """Whether a document key looks like `bc/cctv/00/cctv_0000_12`."""
     return _ONTONOTES.fullmatch(document) is not None
 
 

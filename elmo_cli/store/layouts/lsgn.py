@@ -15,6 +15,6 @@ class Lsgn(DatasetLayout):
     )
 
     def path(self, sentence: Sentence) -> str:
-        if keys.is_ontonotes(sentence):
+        if keys.is_ontonotes(sentence.document or ""):
             return keys.ontonotes(sentence, "lsgn")
         return keys.colon_group(sentence, "lsgn")

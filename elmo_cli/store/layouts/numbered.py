@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from elmo_cli.store.layouts import keys
 from elmo_cli.store.layouts.contract import OpenFile
 from elmo_cli.store.layouts.datasets import DatasetLayout
 from elmo_cli.text.sentence import Sentence
@@ -23,7 +22,7 @@ class NumberedLayout(DatasetLayout):
         self._last: int | None = None  # of this block
 
     def path(self, sentence: Sentence) -> str:
-        return keys.number(sentence)
+        return str(sentence.key)
 
     def append(self, sentence: Sentence, array: np.ndarray) -> bool:
         rises = self._last is not None and sentence.key > self._last
