@@ -88,7 +88,7 @@ def test_a_long_sentence_is_shortened_in_a_message(tmp_path):
     given = sentences([" ".join(f"w{k}" for k in range(500)), "x"])
     with open_embeddings(write(tmp_path / "a.hdf5", given)) as embeddings:
         layer = StoredLayer(embeddings)
-        with pytest.raises(UsageError, match=r"it has w0 .* w11 …$"):
+        with pytest.raises(UsageError, match=r"(?m)it has w0 .* w11 …$"):
             find_place(layer, "0:x")
 
 

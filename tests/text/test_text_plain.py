@@ -109,7 +109,9 @@ def test_a_refused_first_sentence_leaves_the_beginning_to_the_next(text: Path) -
 
 def test_a_sentence_over_max_tokens_is_refused_by_line(text: Path) -> None:
     text.write_bytes(b"a\nb c d e\n")
-    with pytest.raises(InputError, match=r"line 2: 4 tokens, more than --max-tokens 3$") as caught:
+    with pytest.raises(
+        InputError, match=r"(?m)line 2: 4 tokens, more than --max-tokens 3$"
+    ) as caught:
         read(text, max_tokens=3)
     assert "--max-tokens 4" in caught.value.hint
     assert len(read(text, max_tokens=4)) == 2
