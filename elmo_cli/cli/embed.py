@@ -165,7 +165,8 @@ def embed(**settings: Any) -> None:
     --json prints one object, with DIR/ and several inputs a list of them: output, sentences,
     tokens, duplicates (equal sentences, where manylangs holds one), computed_tokens, bytes,
     blank_lines, truncated_tokens, skipped, warnings; with --dry-run output, sentences, tokens,
-    exact, bytes; with --engine ray output, shards, missing, sentences, tokens, computed_tokens,
+    computed_tokens (still to be done), exact (whether these counts are, or from a sample), bytes
+    (always about); with --engine ray output, shards, missing, sentences, tokens, computed_tokens,
     seconds, workers, skipped, warnings.
     """
     from elmo_cli.cli.embedding import embed_command

@@ -16,22 +16,22 @@ from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cluster.url import shown
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, suited
+from elmo_cli.embed.rehearsal import Rehearsal, rehearse
 from elmo_cli.embed.run import (
     Summary,
     check_model_apart,
     embedder_of,
-    output_bytes,
+    held_bytes,
     run_with,
-    surveyed,
 )
 from elmo_cli.embed.streams import stream_writer
-from elmo_cli.embed.survey import gib
+from elmo_cli.embed.survey import check_space, gib
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
-from elmo_cli.errors import InputError, UsageError
+from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.store.apart import check_apart, skipped_list
 from elmo_cli.store.shards import parse_shard
-from elmo_cli.text.formats import check_texts, listed, read_sentences
+from elmo_cli.text.formats import check_texts, read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.opening import refuse_stream
 
@@ -186,28 +186,41 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
     objects = []
     for job in jobs:
         refuse_stream("--dry-run", job.inputs)
-        _, _, found = surveyed(job)
-        if found is None:
-            gone = f"{listed(job.inputs)}: not all there any more"
-            raise InputError(gone, "name files that stay")
-        size = output_bytes(job, embedder, found)
+        found = rehearse(job, embedder)
         objects.append(
             {
                 "output": job.output,
                 "sentences": found.sentences,
                 "tokens": found.tokens,
+                "computed_tokens": found.computed,
                 "exact": found.exact,
-                "bytes": size,
+                "bytes": found.bytes,
             }
         )
-        about = "" if found.exact else "about "
         if not said.as_json:
-            click.echo(
-                f"{job.output}: {about}{found.sentences:,} sentences, {about}{found.tokens:,} "
-                f"tokens, about {gib(size)}; nothing was written"
-            )
+            click.echo(_in_words(job, found))
+        if found.finished:
+            continue
+        try:  # told, and not refused: who asks for sizes may have another disk in mind
+            check_space(job.output, found.bytes, held=held_bytes(job.output))
+        except OutputError as error:
+            said.say(f"warning: {error.message}")
     if said.as_json:
         click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
+
+
+def _in_words(job: EmbedJob, found: Rehearsal) -> str:
+    about = "" if found.exact else "about "
+    size = f"about {gib(found.bytes)}"
+    left = ""
+    if found.committed:
+        left = f"; {found.committed:,} sentences are there, {found.computed:,} tokens are left"
+    if found.finished:
+        size, left = gib(found.bytes), "; finished, nothing is left to do"
+    return (
+        f"{job.output}: {about}{found.sentences:,} sentences, {about}{found.tokens:,} tokens, "
+        f"{size}{left}; nothing was written"
+    )
 
 
 def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:

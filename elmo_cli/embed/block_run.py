@@ -17,10 +17,11 @@ from elmo_cli.embed.blocks import Block, cut
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output import Array
+from elmo_cli.embed.same_text import check_begun, check_finished, too_short
 from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
 from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.survey import Survey
-from elmo_cli.errors import InputError, ResumeError
+from elmo_cli.errors import InputError
 from elmo_cli.model.state import State
 from elmo_cli.store.journal import Progress
 from elmo_cli.store.writer import EmbeddingsWriter
@@ -100,15 +101,8 @@ class BlockRun:
         for block in self._read():
             self.text_sha256 = block.text_sha256
             n_sentences += len(block.sentences)
-        if self.text_sha256 == done.text_sha256:
-            return
-        what = "is not the one that it was made from"
-        if self.job.shard is None and n_sentences != done.sentences:
-            what = f"has {n_sentences}"
-        raise ResumeError(
-            f"{self.job.output}: finished with {done.sentences} sentences, the input {what}",
-            "give the text that the run began with, or `--overwrite` to start anew",
-        )
+        n_all = n_sentences if self.job.shard is None else None
+        check_finished(self.job.output, done, self.text_sha256, n_all)
 
     def _start(self) -> None:
         if self.watcher is None:
@@ -126,10 +120,7 @@ class BlockRun:
         with Behind() as behind:
             committed = self._work_through(done, state, behind)
         if committed < done.blocks:
-            raise ResumeError(
-                f"{self.job.output}.part: holds {done.sentences} sentences, the input has fewer",
-                "give the text that the run began with, or `--overwrite` to start anew",
-            )
+            raise too_short(self.job.output, done)
 
     def _work_through(self, done: Progress, state: State | None, behind: Behind) -> int:
         """Compute the blocks that are not committed, each written behind the next one's computing;
@@ -153,12 +144,8 @@ class BlockRun:
     def _remember(self, block: Block, *, is_last: bool) -> None:
         for sentence in block.sentences:
             self.writer.remember(sentence)
-        if is_last and block.text_sha256 != self.writer.progress.text_sha256:
-            raise ResumeError(
-                f"{self.job.output}.part: its first {self.writer.progress.sentences} sentences are "
-                "not those of the input given now",
-                "give the text that the run began with, or `--overwrite` to start anew",
-            )
+        if is_last:
+            check_begun(self.job.output, self.writer.progress, block.text_sha256)
 
     def _write(self, block: Block, arrays: list[Array], state: bytes) -> None:
         for sentence, array in zip(block.sentences, arrays, strict=True):
@@ -171,12 +158,7 @@ class BlockRun:
     def _arrays(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
         if self.job.layout != "bilm-types":
             return self.embedder.embed_block(block.sentences, state)
-        for sentence in block.sentences:
-            if len(sentence.tokens) != 1:
-                raise InputError(
-                    f"{sentence.where}: {len(sentence.tokens)} tokens, a vocabulary has one a line",
-                    "`--layout bilm-types` reads a vocabulary; other layouts read sentences",
-                )
+        check_vocabulary(block)
         vectors = self.embedder.embed_types([s.tokens[0] for s in block.sentences])
         return list(vectors), None
 
@@ -239,6 +221,20 @@ def _whole(blocks: Iterator[Block], n_sentences: int, inputs: Sequence[str]) -> 
         )
     if last is not None:
         yield last
+
+
+def check_vocabulary(block: Block) -> None:
+    """Refuse a block of `--layout bilm-types` that is not of a vocabulary.
+
+    Raises:
+        InputError: a line has not one token.
+    """
+    for sentence in block.sentences:
+        if len(sentence.tokens) != 1:
+            raise InputError(
+                f"{sentence.where}: {len(sentence.tokens)} tokens, a vocabulary has one a line",
+                "`--layout bilm-types` reads a vocabulary; other layouts read sentences",
+            )
 
 
 def blocks_of_inputs(job: EmbedJob, notes: Notes) -> Iterator[Block]:

@@ -32,11 +32,13 @@ __all__ = [
     "check_model_apart",
     "check_places",
     "embedder_of",
+    "held_bytes",
     "output_bytes",
     "run_job",
     "run_with",
     "surveyed",
     "write_shard",
+    "writer_settings",
 ]
 
 
@@ -116,7 +118,7 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
     if share is not None and not (job.resume and is_finished(job.output)):
         needed = output_bytes(job, embedder, share)
         try:
-            check_space(job.output, needed, held=_held(job.output))
+            check_space(job.output, needed, held=held_bytes(job.output))
         except OutputError as error:
             if share.exact:
                 raise
@@ -136,9 +138,13 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
     return summary
 
 
-def surveyed(job: EmbedJob) -> tuple[Survey | None, range, Survey | None]:
+def surveyed(
+    job: EmbedJob, *, by_block: bool = False
+) -> tuple[Survey | None, range, Survey | None]:
     """What there is to read, which of its blocks are the job's, and what there is in those.
 
+    Args:
+        by_block: read all of it and cut it into blocks, as is done for a shard in any case.
     Returns:
         The surveys are None where the inputs can be read only once.
     Raises:
@@ -149,7 +155,7 @@ def surveyed(job: EmbedJob) -> tuple[Survey | None, range, Survey | None]:
         job.text,
         state=job.state,
         batch_size=job.batch_size,
-        whole=job.shard is not None,
+        whole=by_block or job.shard is not None,
     )
     if job.shard is None or found is None:
         return found, range(2**62), found
@@ -198,7 +204,8 @@ def _list_skipped(summary: Summary) -> None:
         path.unlink(missing_ok=True)
 
 
-def _held(path: str) -> int:
+def held_bytes(path: str) -> int:
+    """Bytes of the unfinished file of `path`."""
     part = part_path(real_path(path))
     return part.stat().st_size if part.is_file() else 0
 
@@ -206,10 +213,17 @@ def _held(path: str) -> int:
 def _writer(
     job: EmbedJob, embedder: Embedder, found: Survey | None, blocks_of: range
 ) -> EmbeddingsWriter:
-    settings = _settings(job, embedder, _first_sentence(job, found, blocks_of))
+    settings = writer_settings(job, embedder, found, blocks_of)
     if job.resume:
         return EmbeddingsWriter.resume(job.output, **settings)
     return EmbeddingsWriter.create(job.output, overwrite=job.overwrite, **settings)
+
+
+def writer_settings(
+    job: EmbedJob, embedder: Embedder, found: Survey | None, blocks_of: range
+) -> dict[str, Any]:
+    """What the writer of the job's file is made with."""
+    return _settings(job, embedder, _first_sentence(job, found, blocks_of))
 
 
 def _settings(job: EmbedJob, embedder: Embedder, first_sentence: int) -> dict[str, Any]:

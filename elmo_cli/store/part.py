@@ -81,18 +81,8 @@ class Part:
                 else's.
         """
         overwrite = journal.overwrite
-        there = None if overwrite else self._read_journal()
-        if there is not None and there.finished:
-            raise OutputError(
-                f"{self.name}: whole, only its name is missing",
-                f"rename it to {self._out_name}; `--overwrite` starts anew",
-            )
-        if there is not None and there.sentences:
-            raise KeptError(
-                f"{self.name}: unfinished, {there.sentences} sentences",
-                "`--resume` goes on, `--overwrite` starts anew",
-                anew="`--overwrite` starts anew; if `elmo embed` began it, its `--resume` goes on",
-            )
+        if not overwrite:
+            refuse_committed(self._out_name, self._read_journal())
         self._refuse_foreign(overwrite=overwrite)
         with output_errors(self.name):
             # Empty first: with the part at 0 bytes no reader believes the old journal.
@@ -220,6 +210,27 @@ class Part:
         if self._journal is None:
             raise ValueError("the part has no journal yet")
         return self._journal
+
+
+def refuse_committed(out: str, there: Journal | None) -> None:
+    """Refuse to begin OUT where sentences of another run are committed.
+
+    Args:
+        there: what the journal of OUT.part says; None where there is none.
+    Raises:
+        OutputError: it says that there are some.
+    """
+    if there is not None and there.finished:
+        raise OutputError(
+            f"{out}.part: whole, only its name is missing",
+            f"rename it to {out}; `--overwrite` starts anew",
+        )
+    if there is not None and there.sentences:
+        raise KeptError(
+            f"{out}.part: unfinished, {there.sentences} sentences",
+            "`--resume` goes on, `--overwrite` starts anew",
+            anew="`--overwrite` starts anew; if `elmo embed` began it, its `--resume` goes on",
+        )
 
 
 def _not_ours(name: str) -> OutputError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situations import bad, cut, file, stocked
+from situations import bad, cut, file, in_a_dry_run, stocked
 
 UNFINISHED = stocked("long.txt", "long.hdf5.part", "long.hdf5.part.journal")
 GO_ON = "embed -q long.txt -o long.hdf5 --resume"
@@ -79,3 +79,5 @@ RUNS = [
         stocked("ok.hdf5"),
     ),
 ]
+# The length of an unfinished file is looked at when it is opened for writing.
+RUNS += [in_a_dry_run(one) for one in RUNS if one.name != "unfinished file cut off"]

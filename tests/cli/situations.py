@@ -13,7 +13,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import h5py
@@ -86,6 +86,11 @@ def bad(
 ) -> Bad:
     """A `Bad`, written with little around it."""
     return Bad(name, line, says, hint, makes, code, stdin, env or {}, leaves)
+
+
+def in_a_dry_run(one: Bad) -> Bad:
+    """The same of `--dry-run`, which refuses what is known before the model computes."""
+    return replace(one, name=f"{one.name}, in a dry run", line=f"{one.line} --dry-run")
 
 
 def file(name: str, content: str | bytes = "The cat sat .\nIt slept .\n") -> Maker:

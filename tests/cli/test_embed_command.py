@@ -357,11 +357,20 @@ def test_dry_run_writes_nothing_and_tells_sizes() -> None:
         "output": "out.hdf5",
         "sentences": 1200,
         "tokens": 200 * N_TOKENS,
+        "computed_tokens": 200 * N_TOKENS,
         "exact": True,
         "bytes": told["bytes"],
     }
     made(*options, "far/away/", "--dry-run")
     assert not Path("far").exists()
+
+
+def test_dry_run_warns_of_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(".")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=100))
+    done = made("embed", "corpus.txt", "-o", "out.hdf5", "--dry-run")
+    assert said(done)[-1].startswith("warning: out.hdf5: about ")
+    assert said(done)[-1].endswith(" are needed, 100 bytes are free on its disk")
 
 
 def test_dry_run_of_a_shard_tells_its_share() -> None:
@@ -517,6 +526,33 @@ def test_resume_goes_on_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     made("embed", "corpus.txt", "-o", "whole.hdf5")
     assert Path("out.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
     assert sorted(os.listdir()) == ["corpus.txt", "out.hdf5", "whole.hdf5"]
+
+
+def test_dry_run_of_resume_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("embed", "corpus.txt", "-o", "out.hdf5")
+    stopped(monkeypatch, *command)
+    files = {name: Path(name).read_bytes() for name in os.listdir()}
+    dry = ("--resume", "--dry-run")
+    left = f"; 3 sentences are there, {N_TOKENS - 9} tokens are left; nothing was written\n"
+    assert made(*command, *dry).out.decode().endswith(left)
+    told = json.loads(made(*command, *dry, "--json").out)
+    assert (told["tokens"], told["computed_tokens"]) == (N_TOKENS, N_TOKENS - 9)
+    assert {name: Path(name).read_bytes() for name in os.listdir()} == files
+    made(*command, "--resume")
+    told = json.loads(made(*command, *dry, "--json").out)
+    assert (told["tokens"], told["computed_tokens"]) == (N_TOKENS, 0)
+    assert told["bytes"] == os.path.getsize("out.hdf5")
+    assert b"finished, nothing is left to do" in made(*command, *dry).out
+
+
+def test_dry_run_counts_what_the_layout_keeps() -> None:
+    command = ("embed", "corpus.txt", "-o", "out.hdf5", "--layout", "manylangs", "--json")
+    command += ("--layers", "top", "--blank", "skip")
+    told = json.loads(made(*command, "--dry-run").out)
+    assert sorted(os.listdir()) == ["corpus.txt"]
+    done = json.loads(made(*command).out)
+    for name in ("sentences", "tokens", "computed_tokens"):
+        assert told[name] == done[name]
 
 
 def test_resume_in_a_folder_does_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
