@@ -199,6 +199,8 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
         )
         if not said.as_json:
             click.echo(_in_words(job, found))
+        if found.warning:
+            said.say(f"warning: {found.warning}")
         if found.finished:
             continue
         try:  # told, and not refused: who asks for sizes may have another disk in mind

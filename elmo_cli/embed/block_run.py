@@ -79,6 +79,8 @@ class BlockRun:
             ResumeError: what it holds is of another text.
             ElmoError: of every other kind; what was committed stays for `resume`.
         """
+        if self.found is not None and self.blocks is None and not self.blocks_of:
+            self.notes.warn("empty shard", self.found.empty_shard(*self.job.shard or (1, 1)))
         if self.writer.finished:
             self._check_finished()
         else:

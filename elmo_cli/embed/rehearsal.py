@@ -43,6 +43,7 @@ class Rehearsal:
         computed: tokens that are left to compute.
         committed: sentences that are in the file already.
         finished: whether the file is whole, and nothing is left to do.
+        warning: what is odd about it; "" for nothing.
     """
 
     sentences: int
@@ -52,6 +53,7 @@ class Rehearsal:
     computed: int
     committed: int = 0
     finished: bool = False
+    warning: str = ""
 
 
 def rehearse(job: EmbedJob, embedder: Embedder) -> Rehearsal:
@@ -95,6 +97,7 @@ def rehearse(job: EmbedJob, embedder: Embedder) -> Rehearsal:
         computed=share.tokens
         - sum(islice(found.block_tokens, blocks_of.start, blocks_of.start + done.blocks)),
         committed=done.sentences,
+        warning="" if blocks_of else found.empty_shard(*job.shard or (1, 1)),
     )
 
 

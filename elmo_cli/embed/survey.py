@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from elmo_cli.embed.blocks import Block, cut
+from elmo_cli.embed.blocks import SENTENCES, Block, cut
 from elmo_cli.errors import OutputError
 from elmo_cli.store.place import real_path
 from elmo_cli.store.shards import shard_range
@@ -64,6 +64,15 @@ class Survey:
         if state != "document":
             return blocks
         return range(self._moved(blocks.start), self._moved(blocks.stop))
+
+    def empty_shard(self, number: int, n_shards: int) -> str:
+        """What to say of a shard that no block is left for."""
+        n_blocks = len(self.block_tokens)
+        blocks = "1 block" if n_blocks == 1 else f"{n_blocks:,} blocks"
+        return (
+            f"nothing is left for shard {number} of {n_shards}: the text has {blocks} of about "
+            f"{SENTENCES:,} sentences"
+        )
 
     def of_blocks(self, blocks: range) -> Survey:
         """The same for some of the blocks alone."""

@@ -386,6 +386,18 @@ def test_dry_run_of_a_shard_tells_its_share() -> None:
     assert told["bytes"] == pytest.approx(os.path.getsize("out.hdf5"), rel=0.5)
 
 
+def test_a_shard_that_nothing_is_left_for_says_so() -> None:
+    command = ("embed", "corpus.txt", "-o", "out.hdf5", "--shard", "1/3")
+    what = "nothing is left for shard 1 of 3: the text has 1 block of about 1,000 sentences"
+    assert said(made(*command, "--dry-run"))[-1] == f"warning: {what}"
+    done = made(*command, "--json")
+    assert f"warning: {what}" in said(done)
+    assert json.loads(done.out)["warnings"] == [what]
+    with open_embeddings("out.hdf5") as embeddings:
+        assert len(embeddings) == 0
+    assert "nothing is left" not in made(*command[:-1], "3/3", "--overwrite").err
+
+
 def test_dry_run_of_standard_input() -> None:
     done = elmo("embed", "-", "-o", "out.hdf5", "--dry-run", stdin=b"a\n")
     said = "--dry-run: standard input can be read only once, and its length is not known"
