@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.console import counted
 from elmo_cli.cli.places import is_folder
 from elmo_cli.cli.texts import refuse_skipped, say_noticed
 from elmo_cli.cluster.folder import folder_of
@@ -74,8 +75,8 @@ def embed_on_cluster(
         bars: list[console.Bar] = []
 
         def begin(n_tokens: int, n_shards: int) -> None:
-            what = f"{n_tokens:,} tokens in {n_shards:,} shards, {cluster.workers} workers"
-            console.note(what, quiet=quiet)
+            what = f"{counted(n_tokens, 'token')} in {counted(n_shards, 'shard')}"
+            console.note(f"{what}, {counted(cluster.workers, 'worker')}", quiet=quiet)
             bars.append(stack.enter_context(console.bar(n_tokens, "tokens", quiet=quiet)))
 
         def advance(row: Mapping[str, Any]) -> None:
@@ -140,12 +141,14 @@ def _say(output: str, done: Done, seconds: float, *, quiet: bool) -> None:
     for worker, (n_shards, n_tokens, busy_s) in _workers(done).items():
         rate = f", {n_tokens / busy_s:,.0f} tokens/s" if n_tokens else ""
         console.note(
-            f"worker {worker}: {n_shards:,} shards, {n_tokens:,} tokens{rate}", quiet=quiet
+            f"worker {worker}: {counted(n_shards, 'shard')}, {counted(n_tokens, 'token')}{rate}",
+            quiet=quiet,
         )
     computed = sum(row["computed"] for row in done.rows)
     console.note(
-        f"{output}: {len(done.shards):,} of {done.n_shards:,} shards; {computed:,} tokens in "
-        f"{seconds:.1f} s" + (f" ({computed / seconds:,.0f} tokens/s)" if computed else ""),
+        f"{output}: {len(done.shards):,} of {counted(done.n_shards, 'shard')}; "
+        f"{counted(computed, 'token')} in {seconds:.1f} s"
+        + (f" ({computed / seconds:,.0f} tokens/s)" if computed else ""),
         quiet=quiet,
     )
     for warning in _warnings(output, done):
@@ -212,7 +215,7 @@ def _missing(output: str, done: Done) -> ElmoError:
     n_missing = len(done.missing)
     word = "is" if n_missing == 1 else "are"
     return InputError(
-        f"{output}: {n_missing:,} of {done.n_shards:,} shards {word} missing, the first "
-        f"{first['number']}: {first['error']}",
+        f"{output}: {n_missing:,} of {counted(done.n_shards, 'shard')} {word} missing, "
+        f"the first {first['number']}: {first['error']}",
         f"{first['hint']}; then the same command makes those alone",
     )

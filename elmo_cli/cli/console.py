@@ -128,6 +128,11 @@ def note(message: str, *, quiet: bool = False) -> None:
         click.echo(message, err=True)
 
 
+def counted(n: int, what: str) -> str:
+    """So many of something: "1 sentence", "1,200 sentences"."""
+    return f"{n:,} {what}" + "s" * (n != 1)
+
+
 class Bar(Protocol):
     """Something that moves."""
 

@@ -65,6 +65,7 @@ def convert(
     """
     from elmo_cli.child import in_child
     from elmo_cli.cli import console
+    from elmo_cli.cli.console import counted
     from elmo_cli.errors import EmbeddingsFileError
     from elmo_cli.store.convert import convert as convert_file
     from elmo_cli.store.discard import cleared_on_crash
@@ -81,5 +82,6 @@ def convert(
     if as_json:
         click.echo(json.dumps(done))
     console.note(
-        f"{done['output']}: {done['sentences']:,} sentences, layout {done['layout']}", quiet=quiet
+        f"{done['output']}: {counted(done['sentences'], 'sentence')}, layout {done['layout']}",
+        quiet=quiet,
     )

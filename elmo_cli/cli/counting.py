@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.console import counted
 from elmo_cli.cli.texts import (
     check_output,
     reading_of,
@@ -47,8 +48,8 @@ def _told(output: str, counts: TypeCounts, vocabulary: Vocabulary) -> Iterator[s
         yield f"warning: {counts.warning}"
     yield (
         f"{'standard output' if output == '-' else output}: {len(vocabulary):,} entries for the "
-        f"{len(counts.counts):,} types of the text; they have {counts.coverage(vocabulary):.2%} "
-        f"of its {counts.n_tokens:,} tokens"
+        f"{counted(len(counts.counts), 'type')} of the text; they have "
+        f"{counts.coverage(vocabulary):.2%} of its {counted(counts.n_tokens, 'token')}"
     )
 
 

@@ -11,6 +11,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
+from elmo_cli.cli.console import counted
 from elmo_cli.cli.places import folder_of, jobs_of
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cluster.url import shown
@@ -141,7 +142,7 @@ class _Watcher:
 
     def start(self, tokens: int | None, done: int) -> None:
         if done:
-            self._said.say(f"going on after {done:,} tokens")
+            self._said.say(f"going on after {counted(done, 'token')}")
         moving = console.bar(tokens, "tokens", done=done, quiet=self._said.quiet)
         self._bar = self._stack.enter_context(moving)
 
@@ -160,8 +161,9 @@ def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
         equal = "sentence equals another" if summary.duplicates == 1 else "sentences equal others"
         said.say(f"{summary.duplicates:,} {equal}; --layout {job.layout} holds one")
     said.say(
-        f"{summary.output}: {summary.sentences:,} sentences, {summary.tokens:,} tokens, "
-        f"{gib(summary.bytes)}; {summary.computed:,} tokens in {seconds:.1f} s"
+        f"{summary.output}: {counted(summary.sentences, 'sentence')}, "
+        f"{counted(summary.tokens, 'token')}, {gib(summary.bytes)}; "
+        f"{counted(summary.computed, 'token')} in {seconds:.1f} s"
         + (f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else "")
     )
     return summary
@@ -216,12 +218,13 @@ def _in_words(job: EmbedJob, found: Rehearsal) -> str:
     size = f"about {gib(found.bytes)}"
     left = ""
     if found.committed:
-        left = f"; {found.committed:,} sentences are there, {found.computed:,} tokens are left"
+        left = f"; {counted(found.committed, 'sentence')} there already, "
+        left += f"{counted(found.computed, 'token')} left"
     if found.finished:
         size, left = gib(found.bytes), "; finished, nothing is left to do"
     return (
-        f"{job.output}: {about}{found.sentences:,} sentences, {about}{found.tokens:,} tokens, "
-        f"{size}{left}; nothing was written"
+        f"{job.output}: {about}{counted(found.sentences, 'sentence')}, "
+        f"{about}{counted(found.tokens, 'token')}, {size}{left}; nothing was written"
     )
 
 

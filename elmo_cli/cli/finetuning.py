@@ -9,6 +9,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
+from elmo_cli.cli.console import counted
 from elmo_cli.cli.recipes import is_given
 from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
@@ -97,9 +98,10 @@ def _print(done: FineTuned) -> None:
         click.echo(f"{name:<30}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
     heldout = done.heldout
     click.echo(
-        f"held-out perplexity {done.ratio:.3f} times what it was; {heldout['tokens']:,} tokens in "
-        f"{heldout['sentences']:,} sentences, {done.unknown:.2%} not among the "
-        f"{done.vocabulary['types']:,} types of the vocabulary ({done.vocabulary['from']})"
+        f"held-out perplexity {done.ratio:.3f} times what it was; "
+        f"{counted(heldout['tokens'], 'token')} in {counted(heldout['sentences'], 'sentence')}, "
+        f"{done.unknown:.2%} not among the {done.vocabulary['types']:,} types of the "
+        f"vocabulary ({done.vocabulary['from']})"
     )
     click.echo(
         f"{done.output}: trained on {done.tokens:,} tokens, {done.epochs:.2f} epochs, in "

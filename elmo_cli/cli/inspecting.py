@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.child import in_child
-from elmo_cli.cli.console import check_stdout
+from elmo_cli.cli.console import check_stdout, counted
 from elmo_cli.cli.texts import reading_of
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
@@ -126,7 +126,7 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
         "weights": _weights_rows,
     }[facts["kind"]](facts)
     if "sample" in facts:
-        rows["recomputed"] = f"{len(facts['sample'])} sentences"
+        rows["recomputed"] = counted(len(facts["sample"]), "sentence")
         found = [one["difference"] for one in facts["sample"]]
         if None not in found:
             rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
@@ -177,7 +177,8 @@ def _sources(sources: Any) -> str:
 
 def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
     return {
-        "unfinished": f"{facts['sentences']:,} sentences, {facts['tokens']:,} tokens are committed",
+        "unfinished": f"{counted(facts['sentences'], 'sentence')}, "
+        f"{counted(facts['tokens'], 'token')} are committed",
         "size": gib(facts["bytes"]),
     }
 

@@ -10,6 +10,7 @@ import click
 import torch
 
 from elmo_cli.cli import console
+from elmo_cli.cli.console import counted
 from elmo_cli.cli.reporting import json_line, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_lines
 from elmo_cli.embed.warm import warm_state
@@ -154,9 +155,9 @@ def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
             f"{value:>10.{digits}f}" for value in (row.forward, row.backward, row.average)
         )
     yield (
-        f"{measured.predictions:,} predictions in each direction; {measured.tokens:,} tokens in "
-        f"{measured.sentences:,} sentences; {measured.unknown:.2%} unknown, whose spelling takes "
-        f"{bits.spelling:.4f} bits per byte"
+        f"{counted(measured.predictions, 'prediction')} in each direction; "
+        f"{counted(measured.tokens, 'token')} in {counted(measured.sentences, 'sentence')}; "
+        f"{measured.unknown:.2%} unknown, whose spelling takes {bits.spelling:.4f} bits per byte"
     )
     if measured.left_out:
         yield (

@@ -43,6 +43,7 @@ def merge(
     """
     from elmo_cli.child import in_child
     from elmo_cli.cli import console
+    from elmo_cli.cli.console import counted
     from elmo_cli.errors import EmbeddingsFileError
     from elmo_cli.store.discard import cleared_on_crash
     from elmo_cli.store.merge import merge_shards
@@ -56,7 +57,7 @@ def merge(
     if as_json:
         click.echo(json.dumps(done))
     console.note(
-        f"{done['output']}: {done['sentences']:,} sentences, {done['tokens']:,} tokens "
-        f"from {len(shards)} shards",
+        f"{done['output']}: {counted(done['sentences'], 'sentence')}, "
+        f"{counted(done['tokens'], 'token')} from {counted(len(shards), 'shard')}",
         quiet=quiet,
     )

@@ -53,6 +53,7 @@ def tokenize(**given: Any) -> None:
       elmo pretrain tokens.txt.xz -o model/ --max-seconds 3600
     """
     from elmo_cli.cli import console
+    from elmo_cli.cli.console import counted
     from elmo_cli.cli.texts import (
         check_output,
         reading_of,
@@ -87,8 +88,8 @@ def tokenize(**given: Any) -> None:
     write_lines(output, lines(), overwrite=given["overwrite"])
     say_noticed(notes, quiet=quiet, is_cut=False)
     console.note(
-        f"{'standard output' if output == '-' else output}: {n_sentences:,} sentences, "
-        f"{n_tokens:,} tokens",
+        f"{'standard output' if output == '-' else output}: "
+        f"{counted(n_sentences, 'sentence')}, {counted(n_tokens, 'token')}",
         quiet=quiet,
     )
     refuse_skipped(notes)

@@ -545,7 +545,7 @@ def test_dry_run_of_resume_says_what_is_left(monkeypatch: pytest.MonkeyPatch) ->
     stopped(monkeypatch, *command)
     files = {name: Path(name).read_bytes() for name in os.listdir()}
     dry = ("--resume", "--dry-run")
-    left = f"; 3 sentences are there, {N_TOKENS - 9} tokens are left; nothing was written\n"
+    left = f"; 3 sentences there already, {N_TOKENS - 9} tokens left; nothing was written\n"
     assert made(*command, *dry).out.decode().endswith(left)
     told = json.loads(made(*command, *dry, "--json").out)
     assert (told["tokens"], told["computed_tokens"]) == (N_TOKENS, N_TOKENS - 9)
@@ -673,7 +673,7 @@ def test_a_name_that_is_no_utf8_is_printed_as_it_is() -> None:
     Path(os.fsdecode(b"\xfe.txt")).write_text("one\n")
     path = os.fsdecode(b"\xfe.hdf5")
     done = made("embed", os.fsdecode(b"\xfe.txt"), "-o", path, "-n")
-    assert done.out.startswith(b"\xfe.hdf5: 1 sentences")
+    assert done.out.startswith(b"\xfe.hdf5: 1 sentence, ")
     made("embed", os.fsdecode(b"\xfe.txt"), "-o", path, "-q")
     assert made("inspect", path).out.startswith(b"\xfe.hdf5\n  layout ")
 

@@ -367,7 +367,7 @@ def test_a_sample_that_has_no_difference_is_json_all_the_same() -> None:
             del file.attrs[name]
     shapes = "has the shape (4, 16), the model computes (3, 4, 16)"
     assert sample("a.hdf5")["problems"] == [f"sentence 0: {shapes}"]
-    assert rows_of(elmo("inspect", "a.hdf5", "--sample", "1"))["recomputed"] == "1 sentences"
+    assert rows_of(elmo("inspect", "a.hdf5", "--sample", "1"))["recomputed"] == "1 sentence"
     made("embed", "t.txt", "-o", "b.hdf5", "-q")
     with h5py.File("b.hdf5", "r+") as file:
         file["0"][0, 1, 2] = np.inf
