@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -57,22 +58,28 @@ def list_models(as_json: bool) -> None:
 
 
 @models.command("show")
-@_NAME
+@argument("name", metavar="MODEL|FOLDER|ZIP|WEIGHTS")
 @_AS_JSON
 def show_model(name: str, as_json: bool) -> None:
     """Show one model in full: sizes, terms, files, hashes.
+
+    Of a folder, a zip or tar file, or a weight file what its files tell: clips, and what lies
+    beside the weights.
 
     \b
     Examples:
       elmo models show original-5.5b
       elmo models show small --json
+      elmo models show ./mine
     """
     from elmo_cli.cli.console import check_stdout
-    from elmo_cli.pretrained.catalogue import find
-    from elmo_cli.pretrained.describe import describe
+    from elmo_cli.pretrained.catalogue import look_up
+    from elmo_cli.pretrained.describe import describe, describe_files
+    from elmo_cli.pretrained.load import locate
 
     check_stdout()
-    facts = describe(find(name))
+    model = look_up(name)
+    facts = describe(model) if model is not None else describe_files(locate(name))
     if as_json:
         click.echo(json.dumps(facts, indent=1))
     else:
@@ -81,8 +88,15 @@ def show_model(name: str, as_json: bool) -> None:
 
 @models.command("pull")
 @_NAME
-@click.option("--force", is_flag=True, help="Fetch it again even if it is here.")
-def pull_model(name: str, force: bool) -> None:
+@click.option(
+    "-f",
+    "--overwrite",
+    "--force",
+    "overwrite",
+    is_flag=True,
+    help="Fetch it again even if it is here.",
+)
+def pull_model(name: str, overwrite: bool) -> None:
     """Download a model and check it.
 
     A download that was cut off goes on where it stopped. A file gets its name only when its size
@@ -91,16 +105,16 @@ def pull_model(name: str, force: bool) -> None:
     \b
     Examples:
       elmo models pull small
-      elmo models pull original --force
+      elmo models pull original --overwrite
     """
     from elmo_cli.cli import console
     from elmo_cli.pretrained.catalogue import find
 
-    files = _pulled(find(name), force)
+    files = _pulled(find(name), overwrite)
     console.note(f"{files.name}: {files.origin}, {files.weights.parent}")
 
 
-def _pulled(model: Model, force: bool) -> ModelFiles:
+def _pulled(model: Model, overwrite: bool) -> ModelFiles:
     from elmo_cli.cli import console
     from elmo_cli.pretrained.pull import pull
 
@@ -121,7 +135,7 @@ def _pulled(model: Model, force: bool) -> ModelFiles:
 
         return pull(
             model,
-            force=force,
+            force=overwrite,
             on_bytes=on_bytes,
             on_wait=lambda: console.note(f"waiting for another pull of {model.name}"),
         )
@@ -165,11 +179,12 @@ def _print_facts(facts: dict[str, Any]) -> None:
             ("note", facts["note"]),
             ("where", facts["where"]),
             ("folder", facts["path"] or facts["put_by_hand_into"]),
+            *_of_files(facts),
         )
         if value
     ]
     for file in facts["files"]:
-        lines += ["", f"{file['name']}", *(f"  {address}" for address in file["addresses"])]
+        lines += ["", file["name"], *(f"  {address}" for address in file["addresses"])]
         lines.append(f"  bytes  {file['bytes'] or 'not stated'}")
         lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
     if facts["beside"]:
@@ -179,6 +194,22 @@ def _print_facts(facts: dict[str, Any]) -> None:
             f"  {item['what']}: " + "; ".join(filter(None, (item["address"], item["note"])))
         )
     console.out().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _of_files(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows of what the files of a model tell, and a catalogue does not."""
+    if "options" not in facts:
+        return
+    lstm, cnn = facts["options"]["lstm"], facts["options"]["char_cnn"]
+    yield "layers", f"{facts['layers']}, of tokens and {lstm['n_layers']} LSTMs"
+    yield "cells", f"{lstm['dim']}, projected to {lstm['projection_dim']}"
+    clips = (("cells", lstm["cell_clip"]), ("projections", lstm["proj_clip"]))
+    yield "clips", ", ".join(f"{what} at {clip}" for what, clip in clips if clip) or "none"
+    n_filters = sum(count for _, count in cnn["filters"])
+    yield "characters", f"{cnn['max_characters_per_token']}, {n_filters} filters"
+    there = [name for name in ("softmax", "vocabulary", "warm_state") if facts[name]]
+    yield "beside", ", ".join(there).replace("_", " ") or "no softmax, vocabulary or warm state"
+    yield "sha256", f"{facts['sha256']} (of sizes and weights)"
 
 
 def _size(facts: dict[str, Any]) -> str:

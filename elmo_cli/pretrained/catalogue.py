@@ -7,7 +7,6 @@ threads of allenai/bilm-tf (#105, #198, #207) and allenai/allennlp-website (#149
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -135,10 +134,7 @@ def find(name: str) -> Model:
     """
     model = look_up(name)
     if model is None:
-        hint = "`elmo models list` shows all names"
-        if os.path.isfile(os.path.join(name, WEIGHTS_FILE)):
-            hint += f"; of a folder `elmo inspect {os.path.join(name, WEIGHTS_FILE)}` tells"
-        raise no_such_model(name, hint)
+        raise no_such_model(name, "`elmo models list` shows all names")
     return model
 
 

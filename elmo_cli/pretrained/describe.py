@@ -1,4 +1,4 @@
-"""What `elmo models` tells of a model of the catalogue, as plain values for tables and JSON."""
+"""What `elmo models` tells of a model, as plain values for tables and JSON."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.pretrained.cache import model_folder
+from elmo_cli.pretrained.cache import model_folder, sha256_of
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE, Model
+from elmo_cli.pretrained.folder import ModelFiles
 from elmo_cli.pretrained.pull import where_is
 
 
@@ -57,6 +58,51 @@ def describe(model: Model) -> dict[str, Any]:
             {"what": item.what, "address": item.address or None, "note": item.note}
             for item in model.beside
         ],
+    }
+
+
+def describe_files(files: ModelFiles) -> dict[str, Any]:
+    """All that a model's files tell: the keys of `describe`, None where only a catalogue knows.
+
+    Beside them: layers (of vectors, the token layer among them), options (as an options.json says
+    them), sha256 (as `model_sha256` in an embeddings file), and which of softmax, vocabulary and
+    warm_state lie beside the weights.
+
+    Raises:
+        OptionsError, WeightFileError: it is no model that `load` takes.
+    """
+    from elmo_cli.pretrained.load import load_files
+
+    bilm = load_files(files)
+    folder = files.weights.parent
+    return {
+        "name": files.name,
+        **dict.fromkeys(("title", "language")),
+        "bytes": sum(path.stat().st_size for path in (files.options, files.weights)),
+        "bytes_are_exact": True,
+        "dim": bilm.options.dim,
+        "where": files.origin,
+        "path": str(files.archive or folder),
+        "aliases": [],
+        "corpus": None,
+        "parameters": sum(values.numel() for values in bilm.parameters()),
+        **dict.fromkeys(("licence", "citation", "note", "put_by_hand_into")),
+        "files": [
+            {
+                "name": path.name,
+                "bytes": path.stat().st_size,
+                "sha256": files.weights_sha256 if path == files.weights else sha256_of(path),
+                "addresses": [],
+            }
+            for path in files.paths
+        ],
+        "beside": [],
+        "layers": 1 + bilm.options.n_layers,
+        "options": bilm.options.to_dict(),
+        "sha256": bilm.sha256,
+        "softmax": files.softmax is not None,
+        "vocabulary": files.vocabulary is not None,
+        "warm_state": files.warm_state is not None,
     }
 
 

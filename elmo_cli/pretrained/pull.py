@@ -40,7 +40,7 @@ def files_of_model(model: Model) -> ModelFiles:
         if wrong := _difference(folder / file.name, file):
             raise ModelError(
                 f"{folder / file.name}: {wrong}",
-                f"`elmo models pull {model.name} --force` fetches it again",
+                f"`elmo models pull {model.name} --overwrite` fetches it again",
             )
     origin = "bundled" if model.is_bundled else "cached"
     return files_in_folder(folder, model.name, origin=origin)
@@ -157,7 +157,7 @@ def _not_here(model: Model) -> ModelError:
 def _not_again(model: Model) -> ModelError:
     return ModelError(
         f"the model `{model.name}` is not fetched again, since ELMO_OFFLINE is set",
-        "leave out `--force`, or unset ELMO_OFFLINE",
+        "leave out `--overwrite`, or unset ELMO_OFFLINE",
     )
 
 

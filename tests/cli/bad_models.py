@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from situations import ARCHIVE_LOCK, bad, file, folder, stocked, zipped
+from situations import ARCHIVE_LOCK, bad, cut, file, folder, stocked, zipped
 
 OPTIONS_FILE = stocked("tiny/options.json", name="m/options.json")
 MANY_LANGS = ("char.dic", "word.dic", "encoder.pkl", "token_embedder.pkl", "config.json")
@@ -47,11 +47,25 @@ NAMES = [
         "a model is a folder, a zip or a tar.gz with options.json and weights.hdf5",
     ),
     bad(
-        "show of a folder",
+        "show of no such name",
+        "models show zzzz",
+        "no model named `zzzz`",
+        "`elmo models list` shows all names; a path to a folder, a zip or a tar.gz works too",
+    ),
+    bad(
+        "show of a folder without options",
         "models show m",
-        "no model named `m`",
-        "`elmo models list` shows all names; of a folder `elmo inspect m/weights.hdf5` tells",
+        "m/weights.hdf5: no options.json beside it",
+        "give the two files of one model: `--options FILE --weights FILE`",
         stocked("tiny/weights.hdf5", name="m/weights.hdf5"),
+    ),
+    bad(
+        "show of weights cut off",
+        "models show tiny",
+        "tiny/weights.hdf5: not a readable HDF5 file (…",
+        "the file may be cut off; fetch it again and compare its size or sha256",
+        stocked("tiny"),
+        cut("tiny/weights.hdf5", 2000),
     ),
     bad(
         "pull of no such name",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,12 +14,14 @@ from pathlib import Path
 
 import pytest
 from local_server import LocalServer, status
+from tiny_model import write_tiny_model
 
 from elmo_cli.cli import console
 from elmo_cli.cli.main import main
 from elmo_cli.pretrained import catalogue
 from elmo_cli.pretrained.cache import elmo_home
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model
+from elmo_cli.pretrained.load import load
 
 
 def run(*args: str) -> int:
@@ -85,6 +89,41 @@ def test_show_as_json(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     assert facts["beside"][0]["note"] == "never published"
 
 
+@pytest.mark.parametrize("form", ["folder", "weights", "archive"])
+def test_show_of_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str) -> None:
+    """With `-m` they are models as those that have a name."""
+    folder = write_tiny_model(tmp_path / "mine")
+    (folder / "vocab.txt").write_text("a\n")
+    place = {"folder": folder, "weights": folder / "weights.hdf5"}.get(form)
+    if place is None:
+        place = Path(shutil.make_archive(str(tmp_path / "mine"), "zip", folder))
+    assert run("show", str(place), "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    bilm = load(folder)
+    n_parameters = sum(values.numel() for values in bilm.parameters())
+    assert (facts["name"], facts["sha256"]) == ("mine", bilm.sha256)
+    assert (facts["where"], facts["dim"], facts["layers"]) == ("path", 8, 3)
+    assert (facts["parameters"], facts["options"]) == (n_parameters, bilm.options.to_dict())
+    beside = [facts[name] for name in ("softmax", "vocabulary", "warm_state")]
+    assert beside == [False, True, False]
+    content = (folder / "weights.hdf5").read_bytes()
+    sha256 = hashlib.sha256(content).hexdigest()
+    assert facts["files"][1] == {
+        "name": "weights.hdf5",
+        "bytes": len(content),
+        "sha256": sha256,
+        "addresses": [],
+    }
+    assert facts["path"] == str(place if form == "archive" else folder)
+    assert run("show", "small", "--json") == 0
+    assert set(json.loads(capsys.readouterr().out)) < set(facts)
+    assert run("show", str(place)) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "clips       cells at 3.0, projections at 3.0" in shown
+    assert "beside      vocabulary" in shown
+    assert f"  sha256 {sha256}" in shown
+
+
 def test_pull_says_where_it_is(
     capsys: pytest.CaptureFixture[str], named: Model, home: Path, server: LocalServer
 ) -> None:
@@ -94,8 +133,9 @@ def test_pull_says_where_it_is(
         said = capsys.readouterr()
         assert (said.out, said.err) == ("", f"tiny: cached, {home}/models/tiny\n")
     assert len(server.seen) == 2
-    assert run("pull", "tiny", "--force") == 0
-    assert len(server.seen) == 4
+    for n_seen, option in ((4, "-f"), (6, "--overwrite"), (8, "--force")):  # its name at first
+        assert run("pull", "tiny", option) == 0
+        assert len(server.seen) == n_seen
 
 
 def test_the_bar_counts_to_what_is_known_of_the_size(

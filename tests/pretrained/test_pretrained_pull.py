@@ -119,7 +119,7 @@ def test_a_damaged_file_is_told_and_fetched_again(
     with pytest.raises(ModelError, match="the catalogue says") as caught:
         files_of_model(model)
     assert str(weights) in caught.value.message
-    assert caught.value.hint == "`elmo models pull tiny --force` fetches it again"
+    assert caught.value.hint == "`elmo models pull tiny --overwrite` fetches it again"
     assert pull(model, patience=QUICK).weights_sha256 == model.files[1].sha256
 
 
