@@ -96,6 +96,9 @@ class Embedder:
     def embed(self, tokens: Sequence[str]) -> Array:
         """The array of one sentence by itself, from the zero or the warm state.
 
+        Many sentences take a fraction of the time each by `stream` or `embed_batch`: weights are
+        read once for all rows of a batch.
+
         Returns:
             (layer, token, dim) with `layers="all"`; see `Output.sentence` for other choices.
         Raises:
