@@ -52,7 +52,8 @@ def convert(
     """Turn an embeddings file into another layout or dtype.
 
     FILE may be of any layout that `elmo embed` writes, made by elmo or by the original programs.
-    What a layout needs and the file does not hold (document keys, say) is named.
+    What a layout needs and the file does not hold (document keys, the order of its sentences) is
+    named.
 
     \b
     Examples:

@@ -179,10 +179,15 @@ class _Conversion:
         if not isinstance(sentences, NamedSentences) or not numbered:
             return []
         if not sentences.keeps_order:
+            why = (
+                "a `/` in the keys of this file has lost their order"
+                if sentences.nests
+                else "this file lists them by name, not in the order of the text"
+            )
+            by_name = f", or take a layout that names them: {', '.join(_DOCUMENTS)}"
             raise UsageError(
-                f"{embeddings.path}: {self.layout} numbers sentences, and a `/` in the keys of "
-                "this file has lost their order",
-                _ANEW.format(self.layout),
+                f"{embeddings.path}: {self.layout} numbers sentences, and {why}",
+                _ANEW.format(self.layout) + (by_name if embeddings.layout in _DOCUMENTS else ""),
             )
         why = ""
         if embeddings.attributes.get("duplicates"):
@@ -208,7 +213,13 @@ class _Conversion:
         return self.embeddings.layout in ("allennlp", "manylangs", "flat", "named")
 
     def _facts(self, others: dict[str, Any], left_out: int) -> dict[str, Any]:
-        """The facts that are no settings; manylangs tells how many equal sentences it left out."""
+        """The facts that are no settings; manylangs tells how many equal sentences it left out.
+
+        The new file keeps the order of its sentences, and has to say that it is not the text's.
+        """
+        sentences = self.embeddings.sentences
+        if isinstance(sentences, NamedSentences) and sentences.is_by_name:
+            others = {**others, "order_lost": True}
         if self.layout != "manylangs":
             return others
         before = self.embeddings.count("duplicates")

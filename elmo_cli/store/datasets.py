@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import hdf5_errors
 from elmo_cli.store.damage import DAMAGED, check_bytes
-from elmo_cli.store.members import kind, numbers, others, unreadable, walk
+from elmo_cli.store.members import keeps_creation, kind, numbers, others, unreadable, walk
 from elmo_cli.store.naming import NAMINGS, Facts, Key, is_number
 from elmo_cli.store.recognise import some_datasets
 from elmo_cli.store.schema import MAP
@@ -203,10 +203,13 @@ class NumberedSentences(_Datasets):
 class NamedSentences(_Datasets):
     """Sentences named by their line, their tokens, or their document and place in it."""
 
-    def __init__(self, file: h5py.File, layout: str, first_sentence: int) -> None:
+    def __init__(
+        self, file: h5py.File, layout: str, first_sentence: int, *, order_lost: bool
+    ) -> None:
         super().__init__(file, layout)
         self._naming = NAMINGS[layout]
         self._first = first_sentence
+        self._order_lost = order_lost
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -229,12 +232,30 @@ class NamedSentences(_Datasets):
         raise self._no_sentence(key)
 
     @cached_property
+    def nests(self) -> bool:
+        """Whether a `/` in the keys makes groups, in which sentences of others may have come."""
+        return self._layout in _NESTS_BY_CHANCE and any("/" in path for path in self._paths)
+
+    @cached_property
+    def is_by_name(self) -> bool:
+        """Whether names alone order the sentences: the program that wrote them kept no order.
+
+        Within a document the numbers in the names tell it.
+        """
+        if self._order_lost:
+            return True
+        if keeps_creation(self._file) or len(self._paths) < 2:
+            return False
+        documents = {self._told(path, -1).document for path in self._paths}
+        return len(documents) > 1 or None in documents
+
+    @property
     def keeps_order(self) -> bool:
-        """Whether the file tells the order of its sentences; groups that a `/` nests do not."""
-        return self._layout not in _NESTS_BY_CHANCE or not any("/" in path for path in self._paths)
+        """Whether the order of the file is that in which its sentences were written."""
+        return not self.nests and not self.is_by_name
 
     def _numbered(self, number: int) -> str:
-        if not self.keeps_order:
+        if self.nests:
             raise self._no_sentence(number, ": a `/` in its keys nests and loses the order")
         if not 0 <= number - self._first < len(self._paths):
             raise self._no_sentence(number, f": it has {len(self._paths)}")
@@ -242,8 +263,11 @@ class NamedSentences(_Datasets):
 
     def facts(self, key: Key) -> Facts:
         """What the name of a sentence tells of it; its number only if `key` is that number."""
+        return self._told(self.path(key), key if isinstance(key, int) else -1)
+
+    def _told(self, path: str, number: int) -> Facts:
         try:
-            return self._naming.facts(self.path(key), key if isinstance(key, int) else -1)
+            return self._naming.facts(path, number)
         except ValueError as error:
             raise EmbeddingsFileError(f"{self._name}: {error}", DAMAGED) from None
 

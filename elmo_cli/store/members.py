@@ -99,11 +99,16 @@ def walk(group: h5py.Group) -> Iterator[str]:
             yield path
 
 
-def _members(group: h5py.Group) -> list[str]:
+def keeps_creation(group: h5py.Group) -> bool:
+    """Whether a group keeps the order in which its members were made; h5py's own do not."""
     # The root of a file gives away the flags of its creation only when it is opened as a group.
     flags = h5py.h5g.open(group.id, b".").get_create_plist().get_link_creation_order()
+    return bool(flags & h5py.h5p.CRT_ORDER_TRACKED)
+
+
+def _members(group: h5py.Group) -> list[str]:
     names = list(group)
     for name in names:
         if not isinstance(name, str):  # h5py gives bytes for a name that is no UTF-8
             raise unreadable(str(group.file.filename), repr(name), ValueError("no UTF-8"))
-    return names if flags & h5py.h5p.CRT_ORDER_TRACKED else in_order(names)
+    return names if keeps_creation(group) else in_order(names)

@@ -61,7 +61,9 @@ class Embeddings(Mapping[Key, Array]):
     (projection,). A key is
 
     - the number of a sentence, in any layout. In a file keyed by names it counts in the order of
-      the file, which is the order of the input unless sentences were left out;
+      the file, which is the order of the input unless sentences were left out, or unless a program
+      that keeps no order wrote it, as e2e-coref, LSGN and ELMoForManyLangs do: then it is the order
+      of the names, numbers at their ends as numbers. Where a `/` in them nests there is none;
     - its name in the file;
     - "DOCUMENT:3" or ("DOCUMENT", 3) where the file knows documents;
     - its line, where there is a `sentence_to_index` or lines are keys;
@@ -125,7 +127,8 @@ class Embeddings(Mapping[Key, Array]):
         if has_number_keys(file, self.layout, self.attributes):
             is_own = "elmo_schema" in self.attributes
             return NumberedSentences(file, self.layout, is_own=is_own)
-        return NamedSentences(file, self.layout, self.first_sentence)
+        order_lost = bool(self.attributes.get("order_lost"))
+        return NamedSentences(file, self.layout, self.first_sentence, order_lost=order_lost)
 
     @property
     def first_sentence(self) -> int:

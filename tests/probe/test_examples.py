@@ -107,6 +107,16 @@ def test_names_that_lose_their_order(tmp_path: Path) -> None:
     assert part.vectors(1)[:, 0].tolist() == [1, 101, 201]
 
 
+def test_names_that_were_written_without_order(tmp_path: Path) -> None:
+    """Files of h5py alone list their sentences by name: lines of labels would go to others'."""
+    path = tmp_path / "a.hdf5"
+    with h5py.File(path, "w") as file:
+        for name in ("zebra sat", "apple fell"):
+            file[name] = np.ones((3, 2, 4), np.float32)
+    with pytest.raises(UsageError, match="loses their order"):
+        read_part(str(path), write_lines(tmp_path / "a.tags", [["X", "Y"], ["Y", "Y"]]))
+
+
 def test_tokens_may_hold_spaces(tmp_path: Path) -> None:
     words = [["10 000", "b"], ["c"]]
     path = write_vectors(tmp_path / "a.hdf5", words, arrays(words))

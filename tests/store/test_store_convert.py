@@ -333,6 +333,68 @@ def test_refused(
     assert list(tmp_path.iterdir()) == [path]
 
 
+COREF = {f"{doc}/{i}": np.full((i + 1, DIM, 3), i, "f4") for doc in ("nw:a:0", "b") for i in (0, 1)}
+SPOKEN_FIRST = {"zebra\tsat": np.zeros((2, DIM), "f4"), "apple\tfell": np.ones((2, DIM), "f4")}
+ONTONOTES = {f"nw:{doc}:{i}": np.full((3, 2, DIM), i, "f4") for doc in ("b", "a") for i in (0, 1)}
+SAID = {"zebra sat": np.zeros((3, 2, DIM), "f4"), "apple fell": np.ones((3, 2, DIM), "f4")}
+PROTEINS = {"P2": np.zeros((2, DIM), "f4"), "P1": np.ones((2, DIM), "f4")}
+
+
+@pytest.mark.parametrize(
+    ("datasets", "target", "by_name"),
+    [
+        (COREF, "allennlp", "dygie"),
+        (COREF, "bilm", "e2e-coref"),
+        (ONTONOTES, "allennlp", "lsgn"),
+        (SPOKEN_FIRST, "flat", "manylangs"),
+        (SPOKEN_FIRST, "allennlp", "manylangs"),
+        (SAID, "flat", "allennlp"),
+        (PROTEINS, "allennlp", None),
+    ],
+)
+def test_files_without_order_get_no_numbers(
+    tmp_path: Path, datasets: dict[str, np.ndarray], target: str, by_name: str | None
+) -> None:
+    """The original programs keep no order: numbers would be those of the alphabet, unseen. What is
+    made of such a file by name keeps that order, and is no better for it."""
+    path = foreign(tmp_path / "a.hdf5", datasets)
+    sources = [path]
+    if by_name is not None:
+        convert(path, tmp_path / "b.hdf5", layout=by_name)
+        convert(tmp_path / "b.hdf5", tmp_path / "c.hdf5", dtype="float16")
+        sources += [tmp_path / "b.hdf5", tmp_path / "c.hdf5"]
+    for source in sources:
+        with pytest.raises(UsageError) as caught:
+            convert(source, tmp_path / "out.hdf5", layout=target)
+        assert caught.value.message == (
+            f"{source}: {target} numbers sentences, and this file lists them by name, not in the "
+            "order of the text"
+        )
+        assert f"`elmo embed --layout {target}`" in caught.value.hint
+        assert ("e2e-coref, lsgn, dygie" in caught.value.hint) == (
+            by_name in ("e2e-coref", "lsgn", "dygie")
+        )
+        assert not (tmp_path / "out.hdf5").exists()
+    kept = foreign(tmp_path / "kept.hdf5", datasets, track_order=True)
+    convert(kept, tmp_path / "out.hdf5", layout=target)
+    with open_embeddings(tmp_path / "out.hdf5") as numbered, open_embeddings(kept) as named:
+        assert "order_lost" not in numbered.attributes
+        for number, key in enumerate(named):
+            np.testing.assert_array_equal(numbered[number].squeeze(), named[key].squeeze())
+
+
+@pytest.mark.parametrize(
+    "names", [[f"d/{i}" for i in range(12)], [f"nw:d:{i}" for i in range(12)], ["a\tb"]]
+)
+def test_the_numbers_of_one_document_tell_its_order(tmp_path: Path, names: list[str]) -> None:
+    """Nor is there any order of a single sentence to lose."""
+    axes = (2, DIM, 3) if "/" in names[0] else (2, DIM) if "\t" in names[0] else (3, 2, DIM)
+    path = foreign(tmp_path / "a.hdf5", {n: np.full(axes, k, "f4") for k, n in enumerate(names)})
+    convert(path, tmp_path / "b.hdf5", layout="allennlp")
+    with open_embeddings(tmp_path / "b.hdf5") as embeddings:
+        assert [embeddings[number].flat[0] for number in embeddings] == list(range(len(names)))
+
+
 def test_names_without_a_layout_need_one(tmp_path: Path) -> None:
     path = foreign(tmp_path / "p.hdf5", {"P1": np.ones((4, DIM), "f4")})
     with pytest.raises(UsageError, match="no layout 'named' can be written"):
