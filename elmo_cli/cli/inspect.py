@@ -68,7 +68,8 @@ def inspect(**settings: Any) -> None:
       elmo inspect weights.hdf5
 
     --json prints one object: kind (embeddings, unfinished, weights), path, bytes, what such a file
-    holds, sample (with --sample), and problems, which is empty for a sound file.
+    holds, sample (with --sample), problems, which is empty for a sound file, and n_problems, their
+    number: each check lists its first 50.
     """
     from elmo_cli.cli.inspecting import inspect_command
 

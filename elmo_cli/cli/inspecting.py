@@ -13,9 +13,10 @@ from elmo_cli.cli.console import check_stdout, counted
 from elmo_cli.cli.texts import reading_of
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.against import against
 from elmo_cli.store.describe import describe
 from elmo_cli.store.reading_lines import reading_lines
-from elmo_cli.store.verify import against, verify
+from elmo_cli.store.verify import verify
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from elmo_cli.embed.recompute import Recomputed
     from elmo_cli.store.sample import Sample
 
-_SHOWN = 5  # problems that are printed; all of them are in --json
+_SHOWN = 5  # problems that are printed; --json has more of them
 
 
 def inspect_command(settings: dict[str, Any]) -> None:
@@ -48,7 +49,9 @@ def inspect_command(settings: dict[str, Any]) -> None:
     problems = facts["problems"]
     if settings["sample"]:
         found = _recomputed(facts["sample"], settings)
-        problems += [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
+        unlike = [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
+        problems += unlike
+        facts["n_problems"] += len(unlike)
         facts["sample"] = [
             {
                 "key": one.key,
@@ -64,7 +67,8 @@ def inspect_command(settings: dict[str, Any]) -> None:
     elif not settings["quiet"]:
         _print(path, facts, lines, checked=not settings["no_check"])
     if problems:
-        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        n_more = facts["n_problems"] - 1
+        more = f", and {n_more:,} more" if n_more else ""
         first = problems[0].removeprefix(f"{path}: ")
         raise EmbeddingsFileError(f"{path}: {first}{more}", _mend(facts))
 
@@ -76,9 +80,11 @@ def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict
         raise UsageError(
             f"{path}: holds no finished embeddings", "--sample and --against compare embeddings"
         )
-    facts["problems"] = [] if settings["no_check"] else verify(path)
+    found = [] if settings["no_check"] else [verify(path)]
     if settings["against"] is not None:
-        facts["problems"] += against(path, _read(settings["against"], text))
+        found.append(against(path, _read(settings["against"], text)))
+    facts["problems"] = [problem for one in found for problem in one.problems]
+    facts["n_problems"] = sum(one.n_problems for one in found)
     if settings["sample"]:
         facts["sample"] = _sample(settings, text)
     silent = settings["quiet"] or settings["as_json"] or facts["kind"] == "unfinished"
@@ -91,9 +97,13 @@ def _mend(facts: dict[str, Any]) -> str:
         return "it is whole: rename it, or let the command that made it go on with `--resume`"
     if facts["kind"] == "unfinished":
         return "the command that made it goes on with `--resume`"
+    n_listed = len(facts["problems"])
+    which = "every problem" if n_listed == facts["n_problems"] else f"{n_listed} of them"
     if facts["kind"] == "weights":
-        return "`elmo inspect --json` lists every problem; take the weights from their source again"
-    return "`elmo inspect --json` lists every problem; embed the text anew"
+        again = "take the weights from their source again"
+    else:
+        again = "embed the text anew"
+    return f"`elmo inspect --json` lists {which}; {again}"
 
 
 def _read(path: str, text: InputSettings) -> Iterator[Sentence]:
@@ -132,7 +142,9 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
             rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
     if checked:
         problems = facts["problems"]
-        rows["checked"] = "; ".join(problems[:_SHOWN]) if problems else "nothing wrong"
+        n_more = facts["n_problems"] - len(problems[:_SHOWN])
+        shown = [*problems[:_SHOWN], *([f"and {n_more:,} more"] if n_more else [])]
+        rows["checked"] = "; ".join(shown) or "nothing wrong"
     width = max(map(len, rows))
     click.echo(path)
     for name, value in rows.items():

@@ -15,7 +15,7 @@ from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.discard import whole_or_nothing
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.settings import FORM, FileForm
-from elmo_cli.store.shards import parse_shard
+from elmo_cli.store.shards import shard_of
 from elmo_cli.store.stream import (
     Copy,
     as_sentence,
@@ -125,13 +125,7 @@ def _shard(path: str) -> _Shard:
             f"{path}: not a shard, it has no attribute `shard`",
             "`elmo merge` joins what `elmo embed --shard i/n` made",
         )
-    try:
-        i, n = parse_shard(str(attributes["shard"]))
-    except UsageError:
-        raise EmbeddingsFileError(
-            f"{path}: its attribute `shard` is {attributes['shard']!r}, not i/n",
-            "make the shard anew with `elmo embed --shard i/n`",
-        ) from None
+    i, n = shard_of(path, attributes)
     for name, kind in _KINDS.items():
         if type(attributes.get(name)) is not kind:
             raise EmbeddingsFileError(

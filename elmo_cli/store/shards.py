@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 MAX_SHARDS = 99_999
 
@@ -25,6 +28,21 @@ def parse_shard(text: str) -> tuple[int, int]:
     if n > MAX_SHARDS:
         raise UsageError(f"--shard {text}: {n} shards, at most {MAX_SHARDS}", "take fewer shards")
     return i, n
+
+
+def shard_of(path: str | os.PathLike[str], attributes: Mapping[str, Any]) -> tuple[int, int]:
+    """The (i, n) of a file that has an attribute `shard`.
+
+    Raises:
+        EmbeddingsFileError: it is not of the form i/n.
+    """
+    try:
+        return parse_shard(str(attributes["shard"]))
+    except UsageError:
+        raise EmbeddingsFileError(
+            f"{path}: its attribute `shard` is {attributes['shard']!r}, not i/n",
+            "make the shard anew with `elmo embed --shard i/n`",
+        ) from None
 
 
 def shard_range(n_blocks: int, i: int, n: int) -> range:

@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import is_from_hdf5
 from elmo_cli.store.damage import check_bytes, damage_as_error
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.describe import describe, is_part
+from elmo_cli.store.findings import Findings
 from elmo_cli.store.flat_sentences import FlatSentences
-from elmo_cli.store.lookup import key_of
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.recognise import kind_of_weights, open_hdf5
 from elmo_cli.store.verify_flat import flat_problems, not_finite
-from elmo_cli.text.sentence import Sentence
-
-MOST = 50
 
 
-class _Problems:
-    """Problems in the order they were found; beyond `MOST` they are only counted."""
-
-    def __init__(self) -> None:
-        self._found: list[str] = []
-        self._more = 0
-
-    def add(self, problem: str) -> None:
-        if len(self._found) < MOST:
-            self._found.append(problem)
-        else:
-            self._more += 1
-
-    def add_all(self, problems: Iterable[str]) -> None:
-        for problem in problems:
-            self.add(problem)
-
-    def listed(self) -> list[str]:
-        return [*self._found, f"and {self._more} more"] if self._more else self._found
-
-
-def verify(path: str | os.PathLike[str]) -> list[str]:
+def verify(path: str | os.PathLike[str]) -> Findings:
     """Read a whole file and tell what is wrong with it.
 
     Checks that there is an end mark, that the counts in the attributes are those of the file, that
@@ -53,88 +29,27 @@ def verify(path: str | os.PathLike[str]) -> list[str]:
     offsets, ends and positions go up and meet their data; of a weight file that values are finite.
 
     Returns:
-        a line for each problem, none for a sound file; at most `MOST` and a line that counts the
-        others.
+        the problems, none for a sound file.
     Raises:
         EmbeddingsFileError: the file can't be opened, or holds neither embeddings nor weights.
     """
     place = Path(path)
-    problems = _Problems()
+    found = Findings()
     if is_part(place):
         facts = describe(place)
-        problems.add(f"unfinished: {facts['sentences']} sentences are committed")
-        return problems.listed()
+        found.add(f"unfinished: {facts['sentences']} sentences are committed")
+        return found
     with damage_as_error(place), open_hdf5(place) as file:
         if kind_of_weights(file):
-            problems.add_all(_weight_problems(file))
-            return problems.listed()
+            found.add_all(_weight_problems(file))
+            return found
     with Embeddings(place) as embeddings:
         try:
             with damage_as_error(place, keys_of_file=True):
-                problems.add_all(_problems(embeddings))
+                found.add_all(_problems(embeddings))
         except EmbeddingsFileError as error:
-            problems.add(error.message)
-    return problems.listed()
-
-
-def against(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> list[str]:
-    """Compare a file with the numbers of tokens of a text.
-
-    Args:
-        path: an embeddings file that was not pooled.
-        sentences: of the text, read as they were for the file.
-    Returns:
-        a line for each difference, as `verify`.
-    Raises:
-        UsageError: the file doesn't keep numbers of tokens.
-    """
-    problems = _Problems()
-    with damage_as_error(path), Embeddings(path) as embeddings:
-        _check_comparable(embeddings)
-        n_sentences = 0
-        once = _Once(embeddings)
-        for sentence in sentences:
-            n_sentences += once.counts(sentence)
-            problems.add_all(_difference(embeddings, sentence))
-        if n_sentences != len(embeddings):
-            problems.add(f"the file has {len(embeddings)} sentences, the text {n_sentences}")
-    return problems.listed()
-
-
-class _Once:
-    """Counts sentences as a file does: ELMoForManyLangs holds equal ones once."""
-
-    def __init__(self, embeddings: Embeddings) -> None:
-        self._seen: set[int] | None = set() if embeddings.layout == "manylangs" else None
-
-    def counts(self, sentence: Sentence) -> bool:
-        """Whether the sentence is another one than those before."""
-        if self._seen is None:
-            return True
-        n_before = len(self._seen)
-        self._seen.add(hash(sentence.tokens))  # the tokens of a big corpus would not fit
-        return len(self._seen) > n_before
-
-
-def _check_comparable(embeddings: Embeddings) -> None:
-    if embeddings.is_pooled or embeddings.layout == "bilm-types":
-        what = "one vector a type" if embeddings.layout == "bilm-types" else "pooled"
-        raise UsageError(
-            f"{embeddings.path}: {what}, so it has no number of tokens",
-            "`--against` compares files with a vector a token",
-        )
-
-
-def _difference(embeddings: Embeddings, sentence: Sentence) -> Iterator[str]:
-    n_tokens = len(sentence.tokens)
-    try:
-        shape = embeddings.shape(key_of(embeddings, sentence))
-    except KeyError:
-        yield f"sentence {sentence.key}: not in the file, {n_tokens} tokens in the text"
-        return
-    if len(shape) < 2 or shape[-2] != n_tokens:
-        held = shape[-2] if len(shape) >= 2 else "no"
-        yield f"sentence {sentence.key}: {held} tokens in the file, {n_tokens} in the text"
+            found.add(error.message)
+    return found
 
 
 def _weight_problems(file: h5py.File) -> Iterator[str]:

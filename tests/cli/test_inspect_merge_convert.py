@@ -109,7 +109,7 @@ def test_facts_as_json() -> None:
     assert done.out.count(b"\n") == 1
     assert {"kind", "path", "bytes", "layout", "complete", "sentences", "tokens", "n_layers", "dim",
             "dtype", "sentence_map", "sources", "attributes", "samples", "sample", "problems",
-            } == set(facts)  # fmt: skip
+            "n_problems"} == set(facts)  # fmt: skip
     assert (facts["kind"], facts["problems"], facts["sentence_map"]) == ("embeddings", [], True)
     assert (facts["sentences"], facts["n_layers"], facts["dim"]) == (7, 3, 16)
     assert facts["bytes"] == os.path.getsize("a.hdf5")
@@ -258,6 +258,22 @@ def test_what_is_wrong_is_told() -> None:
     assert done.code == 1
     assert elmo("inspect", "a.hdf5", "-q").out == b""
     assert "checked" not in rows_of(made("inspect", "a.hdf5", "--no-check"))
+
+
+def test_problems_are_counted_where_they_are_not_listed() -> None:
+    """The count was that of the lines, and the hint promised a list of all."""
+    Path("a.txt").write_text("a b\n")
+    Path("b.txt").write_text("a b\n" + "c\n" * 60)
+    made("embed", "a.txt", "-o", "a.hdf5", "-q")
+    done = elmo("inspect", "a.hdf5", "--against", "b.txt")
+    first = "sentence 1: not in the file, 1 tokens in the text"
+    refused(done, 1, f"a.hdf5: {first}, and 60 more", "`elmo inspect --json` lists 50 of them; ")
+    assert rows_of(done)["checked"].startswith(f"{first}; sentence 2: ")
+    assert rows_of(done)["checked"].endswith("sentence 5: not in the file, 1 tokens in the text; "
+                                             "and 56 more")  # fmt: skip
+    facts = json.loads(elmo("inspect", "a.hdf5", "--against", "b.txt", "--json").out)
+    assert (len(facts["problems"]), facts["n_problems"]) == (50, 61)
+    assert all(problem.startswith("sentence ") for problem in facts["problems"])
 
 
 def test_quiet_says_nothing_of_a_sound_file() -> None:
@@ -478,6 +494,19 @@ def test_against_where_blank_lines_were_skipped() -> None:
     for options in ((), ("--layout", "manylangs", "--layers", "0")):
         made("embed", "b.txt", "-o", "b.hdf5", "-f", "-q", *skip, *options)
         assert made("inspect", "b.hdf5", "--against", "b.txt", *skip).err == ""
+
+
+def test_a_shard_against_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "SENTENCES", 2)
+    Path("t.txt").write_text("a b\n\nc\nc\n\nd e f\ng\nh i\n")
+    skip = ("--blank", "skip")
+    manylangs = ("--layout", "manylangs", "--layers", "0")
+    for blank, options in (((), ()), (skip, ()), (skip, manylangs)):
+        for i in (1, 2, 3):
+            out = ("-o", "s.hdf5", "-f", "-q", "--shard", f"{i}/3")
+            made("embed", "t.txt", *out, *blank, *options)
+            done = made("inspect", "s.hdf5", "--against", "t.txt", *blank)
+            assert rows_of(done)["shard"] == f"{i}/3"
 
 
 # -- merge ----------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_an_array_that_is_only_said_to_be_huge_takes_no_memory(tmp_path: Path) -
             embeddings[0]
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
         tracemalloc.stop()
-    assert any("48000000000" in problem for problem in verify(path))
+    assert any("48000000000" in problem for problem in verify(path).problems)
 
 
 def test_rows_that_are_only_said_to_be_there_take_no_memory(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_rows_that_are_only_said_to_be_there_take_no_memory(tmp_path: Path) -> N
         pytest.raises(EmbeddingsFileError, match="more than such a file can hold"),
     ):
         embeddings[0]
-    assert any("more than such a file can hold" in problem for problem in verify(path))
+    assert any("more than such a file can hold" in problem for problem in verify(path).problems)
 
 
 @pytest.mark.parametrize("ends", [[1, -5, 3, 4], [1, 99, 3, 4], [3, 2, 1, 4]])
@@ -99,7 +99,7 @@ def test_a_number_that_is_no_array_is_damage(tmp_path: Path) -> None:
         file.create_group("0")
         file.attrs.update({"shard": "1/1", "keys": "number", "forget_sentences": True})
         file.attrs.update({"dtype": "float32", "first_sentence": 0})
-    assert any("0" in problem for problem in verify(path))
+    assert any("0" in problem for problem in verify(path).problems)
     for read in (describe, reading_lines, lambda path: merge_shards([path], tmp_path / "out.hdf5")):
         with pytest.raises(EmbeddingsFileError, match="no sentence 0"):
             read(path)

@@ -23,10 +23,12 @@ from reader_files import (
 )
 
 from elmo_cli.errors import EmbeddingsFileError, ResumeError, UsageError, WeightFileError
+from elmo_cli.store.against import against
 from elmo_cli.store.describe import describe
+from elmo_cli.store.findings import MOST
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.reading_lines import reading_lines
-from elmo_cli.store.verify import MOST, against, verify
+from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
@@ -79,7 +81,7 @@ def test_facts_of_a_foreign_file(tmp_path: Path) -> None:
 def test_facts_of_an_empty_file(tmp_path: Path) -> None:
     facts = describe(write(tmp_path / "a.hdf5", [], layout="flat"))
     assert (facts["sentences"], facts["dtype"], facts["samples"]) == (0, "float32", [])
-    assert verify(tmp_path / "a.hdf5") == []
+    assert verify(tmp_path / "a.hdf5").problems == []
 
 
 def test_facts_of_weights(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_an_unfinished_file_is_told_by_its_journal(tmp_path: Path) -> None:
     assert facts["kind"] == "unfinished"
     assert (facts["sentences"], facts["tokens"], facts["only_unnamed"]) == (4, 11, False)
     assert facts["settings"]["state"] == "x"
-    assert verify(part) == ["unfinished: 4 sentences are committed"]
+    assert verify(part).problems == ["unfinished: 4 sentences are committed"]
     part.with_name("a.hdf5.part.journal").write_text("{}")
     with pytest.raises(ResumeError, match="damaged"):
         describe(part)
@@ -140,7 +142,7 @@ def test_a_finished_file_may_be_called_part(tmp_path: Path) -> None:
     """Somebody may have asked for `-o run-3.part`, and it would be called unfinished for ever."""
     path = write(tmp_path / "a.part", lines(), layout="allennlp")
     assert describe(path)["kind"] == "embeddings"
-    assert verify(path) == []
+    assert verify(path).problems == []
 
 
 def test_neither(tmp_path: Path) -> None:
@@ -173,12 +175,12 @@ SOUND: list[tuple[list[Sentence], dict[str, Any]]] = [
 def test_a_sound_file_has_no_problems(
     tmp_path: Path, sentences: list[Sentence], options: dict[str, Any]
 ) -> None:
-    assert verify(write(tmp_path / "a.hdf5", sentences, **options)) == []
+    assert verify(write(tmp_path / "a.hdf5", sentences, **options)).problems == []
 
 
 def test_sound_types_and_weights(tmp_path: Path) -> None:
-    assert verify(write_types(tmp_path / "a.hdf5", 3)) == []
-    assert verify(biLM_weights(tmp_path / "w.hdf5")) == []
+    assert verify(write_types(tmp_path / "a.hdf5", 3)).problems == []
+    assert verify(biLM_weights(tmp_path / "w.hdf5")).problems == []
 
 
 @pytest.fixture
@@ -190,7 +192,7 @@ def test_values_that_are_not_finite(allennlp: Path) -> None:
     with h5py.File(allennlp, "a") as file:
         file["3"][1, 0, 2] = np.nan
         file["10"][0, 0, :2] = np.inf
-    assert verify(allennlp) == [
+    assert verify(allennlp).problems == [
         f"sentence 3: 1 of {3 * 2 * DIM} values are not finite",
         f"sentence 10: 2 of {3 * 3 * DIM} values are not finite",
     ]
@@ -199,7 +201,7 @@ def test_values_that_are_not_finite(allennlp: Path) -> None:
 def test_a_sentence_that_is_gone(allennlp: Path) -> None:
     with h5py.File(allennlp, "a") as file:
         del file["9"]
-    assert verify(allennlp) == [
+    assert verify(allennlp).problems == [
         "sentence_to_index: 'Yes .' is sentence 9, which is not there",
         "it has 11 sentences, its attribute says 12",
         f"it has {N_TOKENS - 2} tokens, its attribute says {N_TOKENS}",
@@ -213,7 +215,7 @@ def test_other_shapes_and_types(allennlp: Path) -> None:
                 values = file[name][()]
                 del file[name]
                 file[name] = values.astype("f8") if name != "4" else values[:2].astype("f8")
-    assert verify(allennlp) == [
+    assert verify(allennlp).problems == [
         f"sentence 4: shape (2, 5, {DIM}), others have layer 3, dim {DIM}",
         "its values are float64, its attribute says float32",
     ]
@@ -225,7 +227,7 @@ def test_a_damaged_sentence(allennlp: Path) -> None:
     with allennlp.open("r+b") as raw:
         raw.seek(address)
         raw.write(b"\xff" * 40)
-    problems = verify(allennlp)
+    problems = verify(allennlp).problems
     assert "'9' can't be read" in problems[0]
 
 
@@ -233,7 +235,7 @@ def test_gaps_of_a_foreign_file(tmp_path: Path) -> None:
     """fast-elmo leaves blank lines out and goes on numbering: every later look-up may be wrong."""
     values = np.ones((3, 1, DIM), "f4")
     path = foreign(tmp_path / "a.hdf5", {"0": values, "3": values, "5": values})
-    assert verify(path) == [
+    assert verify(path).problems == [
         "no sentences 1 to 2: keys have a gap",
         "no sentences 4 to 4: keys have a gap",
     ]
@@ -248,21 +250,22 @@ def test_what_is_no_sentence_is_named_and_not_counted(tmp_path: Path) -> None:
     with open_embeddings(path) as embeddings:
         assert (len(embeddings), list(embeddings)) == (2, [0, 1])
     assert describe(path)["sentences"] == 2
-    assert verify(path) == ["'extra' is no number of a sentence"]
+    assert verify(path).problems == ["'extra' is no number of a sentence"]
 
 
 def test_problems_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     values = np.full((3, 1, DIM), np.nan, "f4")
     path = foreign(tmp_path / "a.hdf5", {str(i): values for i in range(MOST + 9)})
-    problems = verify(path)
-    assert (len(problems), problems[-1]) == (MOST + 1, "and 9 more")
+    found = verify(path)
+    assert (len(found.problems), found.n_problems) == (MOST, MOST + 9)
+    assert found.problems[-1] == f"sentence {MOST - 1}: 18 of 18 values are not finite"
 
 
 def flat_with(path: Path, name: str, place: int, value: float) -> list[str]:
     write(path, lines(), layout="flat")
     with h5py.File(path, "a") as file:
         file[name][place] = value
-    return verify(path)
+    return verify(path).problems
 
 
 def test_flat(tmp_path: Path) -> None:
@@ -287,7 +290,7 @@ def test_flat(tmp_path: Path) -> None:
     ]
     with h5py.File(tmp_path / "1.hdf5", "a") as file:
         del file["vectors"]
-    assert verify(tmp_path / "1.hdf5") == [
+    assert verify(tmp_path / "1.hdf5").problems == [
         "offsets goes down at 3, from 9 to 2",
         f"{tmp_path / '1.hdf5'}: no dataset `vectors`",
     ]
@@ -327,18 +330,18 @@ def test_flat_names_texts_and_documents(
         for k, one in enumerate(documents("a", "b"))
     ]
     path = write(tmp_path / "a.hdf5", sentences, layout="flat")
-    assert verify(path) == []
+    assert verify(path).problems == []
     with h5py.File(path, "a") as file:
         del file[name]
         file[name] = np.array(rows)
-    assert problem in [text.removeprefix(f"{path}: ") for text in verify(path)]
+    assert problem in [text.removeprefix(f"{path}: ") for text in verify(path).problems]
 
 
 def test_weights_that_are_not_finite(tmp_path: Path) -> None:
     path = biLM_weights(tmp_path / "w.hdf5")
     with h5py.File(path, "a") as file:
         file["CNN_proj/b_proj"][2] = np.inf
-    assert verify(path) == ["CNN_proj/b_proj: 1 of 5 values are not finite"]
+    assert verify(path).problems == ["CNN_proj/b_proj: 1 of 5 values are not finite"]
 
 
 def test_verifying_changes_nothing(allennlp: Path) -> None:
@@ -354,14 +357,45 @@ def test_verifying_changes_nothing(allennlp: Path) -> None:
 def test_against_a_text(tmp_path: Path, layout: str) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout=layout)
     text = lines()
-    assert against(path, text) == []
+    assert against(path, text).problems == []
     text[3] = replace(text[3], tokens=("Yes", ",", "yes", "."))
-    assert against(path, [*text, Sentence(("more",), 12)]) == [
+    assert against(path, [*text, Sentence(("more",), 12)]).problems == [
         "sentence 3: 2 tokens in the file, 4 in the text",
         "sentence 12: not in the file, 1 tokens in the text",
         "the file has 12 sentences, the text 13",
     ]
-    assert against(path, text[:2]) == ["the file has 12 sentences, the text 2"]
+    assert against(path, text[:2]).problems == ["the file has 12 sentences, the text 2"]
+
+
+SHARDED: list[dict[str, Any]] = [
+    {"layout": "flat"},
+    {"layout": "bilm"},
+    {"layout": "manylangs", "layers": None},  # which counts equal lines once
+]
+
+
+@pytest.mark.parametrize("options", SHARDED)
+def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, options: dict[str, Any]) -> None:
+    """A sound shard was told that it lacks what the others have."""
+    text = lines(blank=False)
+    for i, (begin, end) in enumerate([(0, 3), (3, 8), (8, len(text))], start=1):
+        part, first = text[begin:end], text[begin].key
+        header = {"shard": f"{i}/3"}
+        path = tmp_path / f"{i}.hdf5"
+        write(path, part, first_sentence=first, header=header, **options)
+        assert against(path, text).problems == []
+        longer = [*text[: end - 1], replace(text[end - 1], tokens=("x",) * 9), *text[end:]]
+        assert against(path, longer).n_problems == 1
+        held = len({one.tokens for one in part}) if options["layout"] == "manylangs" else len(part)
+        said = f"the file has {held} sentences, the text {held - 1} for shard {i}/3"
+        assert against(path, text[: end - 1]).problems == [said]
+    more = against(path, [*text, Sentence(("more",), 12)])  # the last shard goes on to the end
+    assert more.problems[0] == "sentence 12: not in the file, 1 tokens in the text"
+    assert more.n_problems == 2
+    with h5py.File(path, "a") as file:
+        file.attrs["shard"] = "x"
+    with pytest.raises(EmbeddingsFileError, match="its attribute `shard` is 'x', not i/n"):
+        against(path, text)
 
 
 NESTED = documents("a/b", "c", "a/d")
@@ -382,12 +416,15 @@ def test_against_asks_by_name_where_sentences_have_names(
 ) -> None:
     """By number a sentence after one that was left out, or that `/` nests, would be another's."""
     path = write(tmp_path / "a.hdf5", sentences, **options)
-    assert against(path, sentences) == []
+    assert against(path, sentences).problems == []
     first = len(dict.fromkeys(sentence.tokens for sentence in sentences))
     held = first if options["layout"] == "manylangs" else len(sentences)
-    assert against(path, sentences[1:])[-1] == f"the file has {held} sentences, the text {held - 1}"
+    assert (
+        against(path, sentences[1:]).problems[-1]
+        == f"the file has {held} sentences, the text {held - 1}"
+    )
     other = replace(sentences[0], tokens=("other",) * 9, text="other", document="other")
-    said = against(path, [other, *sentences[1:]])
+    said = against(path, [other, *sentences[1:]]).problems
     assert said == ["sentence 0: not in the file, 9 tokens in the text"]
 
 
@@ -395,7 +432,7 @@ def test_against_the_lengths_of_a_document(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", NESTED, layout="dygie")
     text = [*NESTED[:-1], replace(NESTED[-1], tokens=("one",) * 9)]
     held = len(NESTED[-1].tokens)
-    assert against(path, text) == [f"sentence 8: {held} tokens in the file, 9 in the text"]
+    assert against(path, text).problems == [f"sentence 8: {held} tokens in the file, 9 in the text"]
 
 
 def test_against_needs_tokens(tmp_path: Path) -> None:

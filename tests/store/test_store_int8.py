@@ -104,7 +104,7 @@ def test_a_scale_that_is_none_is_told(tmp_path: Path, change: Any, problem: str)
     path = write(tmp_path / "a.hdf5", lines(), layout="flat", dtype="int8")
     with h5py.File(path, "r+") as file:
         file["scales"][3, 1] = change
-    assert any(problem in found for found in verify(path))
+    assert any(problem in found for found in verify(path).problems)
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": None}, {"pool": True}])
