@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -85,6 +86,8 @@ def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict
         found.append(against(path, _read(settings["against"], text)))
     facts["problems"] = [problem for one in found for problem in one.problems]
     facts["n_problems"] = sum(one.n_problems for one in found)
+    if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
+        facts["tokens"] = found[0].tokens  # which no attribute of another program's file tells
     if settings["sample"]:
         facts["sample"] = _sample(settings, text)
     silent = settings["quiet"] or settings["as_json"] or facts["kind"] == "unfinished"
@@ -130,11 +133,12 @@ def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[Recomputed]:
 
 
 def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> None:
-    rows = {
-        "embeddings": _embeddings_rows,
+    rows_of: dict[str, Callable[[dict[str, Any]], dict[str, str]]] = {
+        "embeddings": partial(_embeddings_rows, checked=checked),
         "unfinished": _unfinished_rows,
         "weights": _weights_rows,
-    }[facts["kind"]](facts)
+    }
+    rows = rows_of[facts["kind"]](facts)
     if "sample" in facts:
         rows["recomputed"] = counted(len(facts["sample"]), "sentence")
         found = [one["difference"] for one in facts["sample"]]
@@ -155,12 +159,13 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
             click.echo(f"    {line}".rstrip())
 
 
-def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
+def _embeddings_rows(facts: dict[str, Any], *, checked: bool) -> dict[str, str]:
+    untold = "not told" if checked else "not counted"
     attributes = facts["attributes"]
     rows = {
         "layout": facts["layout"],
         "sentences": f"{facts['sentences']:,}",
-        "tokens": "not counted" if facts["tokens"] is None else _counted(facts["tokens"]),
+        "tokens": untold if facts["tokens"] is None else _counted(facts["tokens"]),
         "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
         "dim": str(facts["dim"]),
         "values": f"{facts['dtype']}, {gib(facts['bytes'])}",

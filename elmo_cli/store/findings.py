@@ -15,7 +15,7 @@ class Findings:
     Attributes:
         problems: a line for each of the first `MOST`, in the order they were found.
         n_problems: all of them.
-        tokens: of the file, where the check counted them.
+        tokens: of the file, where the check counted them; None where arrays do not tell.
     """
 
     problems: list[str] = field(default_factory=list)

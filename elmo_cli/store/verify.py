@@ -46,7 +46,7 @@ def verify(path: str | os.PathLike[str]) -> Findings:
     with Embeddings(place) as embeddings:
         try:
             with damage_as_error(place, keys_of_file=True):
-                found.add_all(_problems(embeddings))
+                found.add_all(_counting(embeddings, found))
         except EmbeddingsFileError as error:
             found.add(error.message)
     return found
@@ -72,14 +72,23 @@ def _weight_problems(file: h5py.File) -> Iterator[str]:
                 yield f"{name}: {wrong} of {dataset.size} values are not finite"
 
 
-def _problems(embeddings: Embeddings) -> Iterator[str]:
+def _counting(embeddings: Embeddings, found: Findings) -> Iterator[str]:
+    found.tokens = yield from _problems(embeddings)
+
+
+def _problems(embeddings: Embeddings) -> Generator[str, None, int | None]:
+    """Yield what is wrong; return the tokens where all arrays could be read and have such an axis.
+
+    Rows of `bilm-types` are a token each.
+    """
     sentences = embeddings.sentences
     n_tokens: int | None
     if isinstance(sentences, FlatSentences):
         n_tokens = yield from flat_problems(sentences, embeddings.is_pooled)
         n_sentences = len(sentences)
+        is_counted = True
     else:
-        n_sentences, n_tokens = yield from _array_problems(embeddings)
+        n_sentences, n_tokens, is_counted = yield from _array_problems(embeddings)
     if isinstance(sentences, NumberedSentences):
         yield from (f"{name[:60]!r} is no number of a sentence" for name in sentences.others)
         yield from _map_problems(sentences)
@@ -94,28 +103,34 @@ def _problems(embeddings: Embeddings) -> Iterator[str]:
     found = embeddings.stored_dtype
     if stored is not None and found is not None and found != stored:
         yield f"its values are {found}, its attribute says {stored}"
+    if embeddings.layout == "bilm-types":
+        n_tokens = n_sentences
+    return n_tokens if is_counted else None
 
 
-def _array_problems(embeddings: Embeddings) -> Generator[str, None, tuple[int, int | None]]:
-    """Yield problems of the arrays; return the sentences and, where arrays tell, the tokens."""
+def _array_problems(embeddings: Embeddings) -> Generator[str, None, tuple[int, int | None, bool]]:
+    """Yield problems of the arrays; return sentences, tokens, and whether all arrays told them."""
     sentences = embeddings.sentences
     n_sentences = n_tokens = 0
     form: tuple[int, ...] | None = None
     has_tokens = not embeddings.is_pooled and embeddings.layout != "bilm-types"
+    is_counted = True
     for key in sentences.keys():  # noqa: SIM118 - not a mapping
         n_sentences += 1
         try:
             array = sentences.array(key)
         except EmbeddingsFileError as error:
             yield error.message
+            is_counted = False
             continue
+        is_counted = is_counted and (array.ndim >= 2 or not has_tokens)
         n_tokens += array.shape[-2] if has_tokens and array.ndim >= 2 else 0
         fixed = _without_tokens(array, has_tokens)
         form = form or fixed
         if fixed != form:
             yield f"sentence {key!r}: shape {array.shape}, others have {_axes(form)}"
         yield from not_finite(f"sentence {key!r}", array)
-    return n_sentences, n_tokens if has_tokens else None
+    return n_sentences, n_tokens if has_tokens else None, is_counted
 
 
 def _without_tokens(array: Array, has_tokens: bool) -> tuple[int, ...]:

@@ -276,6 +276,29 @@ def test_problems_are_counted_where_they_are_not_listed() -> None:
     assert all(problem.startswith("sentence ") for problem in facts["problems"])
 
 
+COUNTED: list[tuple[dict[str, tuple[int, ...]], str]] = [
+    ({"d/0": (2, 1024, 3), "e/0": (5, 1024, 3)}, "7"),
+    ({"a\tb": (2, 16), "c": (1, 16)}, "3"),
+    ({"embedding": (9, 16)}, "9"),
+    ({"P1": (16,), "P2": (16,)}, "not told"),  # a vector a protein
+]
+
+
+@pytest.mark.parametrize(("shapes", "tokens"), COUNTED)
+def test_tokens_of_the_original_programs_are_counted(
+    shapes: dict[str, tuple[int, ...]], tokens: str
+) -> None:
+    """All arrays were read, and their tokens were called not counted."""
+    with h5py.File("a.hdf5", "w") as file:
+        for name, shape in shapes.items():
+            file[name] = np.ones(shape, np.float32)
+    assert rows_of(made("inspect", "a.hdf5"))["tokens"] == tokens
+    assert rows_of(made("inspect", "a.hdf5", "--no-check"))["tokens"] == "not counted"
+    counted = None if tokens == "not told" else int(tokens)
+    assert json.loads(made("inspect", "a.hdf5", "--json").out)["tokens"] == counted
+    assert json.loads(made("inspect", "a.hdf5", "--json", "--no-check").out)["tokens"] is None
+
+
 def test_quiet_says_nothing_of_a_sound_file() -> None:
     done = made("inspect", embedded("allennlp"), "--quiet")
     assert (done.out, done.err) == (b"", "")
