@@ -53,8 +53,10 @@ def _blank_tokens(embeddings: Embeddings, position: int, array: Array) -> tuple[
     """Empty tokens for a writer that only counts them.
 
     As many as the array has vectors for; where it has no such axis, an even share of the tokens
-    that the file says it has.
+    that the file says it has. A type is one token.
     """
+    if embeddings.layout == "bilm-types":
+        return ("",)
     if _has_token_axis(embeddings, array):
         return ("",) * int(array.shape[-2])
     total, n = embeddings.count("tokens"), len(embeddings)

@@ -171,6 +171,8 @@ def test_types(tmp_path: Path) -> None:
     convert(path, tmp_path / "b.hdf5", dtype="float16")
     half = write_types(tmp_path / "c.hdf5", 4, dtype="float16")
     assert content(tmp_path / "b.hdf5") == content(half)
+    others = foreign(tmp_path / "d.hdf5", {"embedding": np.ones((4, DIM), "f4")})
+    assert convert(others, tmp_path / "e.hdf5")["tokens"] == 4  # and not 0
 
 
 def test_without_a_map_there_is_none_afterwards(tmp_path: Path) -> None:
