@@ -141,7 +141,7 @@ class _Joined:
         tokens = "1 token" if count == 1 else f"{count} tokens"
         return InputError(
             f"{where}, {path} has {tokens} of it",
-            f"`elmo inspect {path} --against {self._labels_file}` lists all differences"
+            f"`elmo inspect {path} --against {self._labels_file}` lists the differences"
             if given.has_tokens
             else "a line has a label for each token, parted by white space; a file with a token "
             "a line is read with `--input-format conll`",
