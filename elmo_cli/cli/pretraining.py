@@ -127,7 +127,7 @@ def _ready(folder: Path) -> str:
 def _end(given: dict[str, Any], lines: list[dict[str, Any]], progress: Progress) -> str:
     """What is said of a run that is done."""
     end = f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
-    loss = _last(lines, "loss")
+    loss = _last(_logged(lines, Path(given["output"])), "loss")
     if loss is not None and not given["heldout"]:
         end += f", loss {loss:.3f}; `--heldout FILE` would tell its perplexity"
     return end
@@ -251,13 +251,17 @@ def _heldout(
     lines: list[dict[str, Any]], folder: Path, progress: Progress, settings: TrainSettings
 ) -> Any:
     """What the exported weights were measured to be worth, maybe in an earlier part of the run."""
-    earlier: list[dict[str, Any]] = []
-    with suppress(InputError):  # no log yet, or one that somebody has changed
-        earlier = read_log(folder / LOG_NAME)
-    looks = [line for line in (*earlier, *lines) if "heldout" in line]
+    looks = [line for line in _logged(lines, folder) if "heldout" in line]
     if settings.keep_best:
         looks = [line for line in looks if line["step"] == progress.best_step]
     return _last(looks, "heldout")
+
+
+def _logged(lines: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """The lines of the whole run, before those of this part of it."""
+    with suppress(InputError):  # no log yet, or one that somebody has changed
+        return [*read_log(folder / LOG_NAME), *lines]
+    return lines
 
 
 def _last(lines: Sequence[dict[str, Any]], name: str) -> Any:

@@ -81,7 +81,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         reason = getattr(error, "strerror", None) or error
         hint = f"`elmo pretrain` writes {FILE_NAME} into the folder of its model"
         if (path.parent / RECIPE_NAME).exists() and not path.exists():
-            hint = "a run of fewer than `--log-steps` steps and without held-out text logs nothing"
+            hint = "a run without held-out text logs after `--log-steps` steps and at its end"
         raise InputError(f"{path}: can't be read as a log ({reason})", hint) from None
     found = []
     for number, line in enumerate(lines, 1):

@@ -153,6 +153,7 @@ class Trainer:
             self._look(budget)
         self._team.first_does(self._export_last)
         self._agree(budget, False)
+        self._log_rest()
         return progress
 
     def _step(self, window: Window) -> None:
@@ -230,6 +231,7 @@ class Trainer:
         self._save_together()
         if not self.settings.keep_best:
             self._team.first_does(self._export)
+        self._log_rest()
         raise StoppedError(
             f"{self.folder}: stopped at step {self.progress.step:,}, all is saved",
             "the same command with `--resume` goes on from there",
@@ -263,17 +265,28 @@ class Trainer:
         if step != self._exported:  # by an earlier part of the run, which may have ended before it
             self._export()
 
+    def _log_rest(self) -> None:
+        # After the last checkpoint, which has these losses: who goes on cuts the line off, and has
+        # them in the next one.
+        if self.progress.losses:
+            self._log_losses()
+
     def _log_steps(self) -> None:
-        progress = self.progress
-        loss = sum(progress.losses) / len(progress.losses)
+        progress, loss = self.progress, self._log_losses()
         progress.losses.clear()
-        rate = self._learner.optimizer.param_groups[0]["lr"]
-        facts = {"loss": loss, "rate": rate, "sampled": self._learner.is_sampled}
-        self._team.first_does(lambda: self._log(facts))
         if loss > progress.best_loss + math.log(_FAR_WORSE):
             what = f"the loss is {loss:.4g}, which was {progress.best_loss:.4g} before"
             raise diverged(progress.step, what, self.settings)
         progress.best_loss = min(loss, progress.best_loss)
+
+    def _log_losses(self) -> float:
+        """Log the mean loss of the steps since the last such line; it is returned."""
+        losses = self.progress.losses
+        loss = sum(losses) / len(losses)
+        rate = self._learner.optimizer.param_groups[0]["lr"]
+        facts = {"loss": loss, "rate": rate, "sampled": self._learner.is_sampled}
+        self._team.first_does(lambda: self._log(facts))
+        return loss
 
     def _log(self, facts: dict[str, Any]) -> None:
         line = {**self.progress.as_logged(), **facts}

@@ -69,7 +69,7 @@ def test_what_is_no_log_is_told(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text("{}")
     with pytest.raises(InputError) as caught:
         run(tmp_path, "-o", out)
-    assert "fewer than `--log-steps` steps" in caught.value.hint
+    assert "after `--log-steps` steps and at its end" in caught.value.hint
     log = folder / "log.jsonl"
     good = log.read_text()
     deep = "[" * 200_000

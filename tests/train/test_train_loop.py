@@ -93,6 +93,26 @@ def test_the_log_tells_losses_and_heldout_perplexities(tmp_path: Path) -> None:
     assert lines[-1]["tokens"] == 12 * 4 * 10
 
 
+def test_the_steps_that_are_left_at_the_end_are_told_once(tmp_path: Path) -> None:
+    """A loss of a hundred steps ago passed for that of the end, a short run had no log at all; and
+    a resumed run must have the lines of an undisturbed one."""
+    for folder, ends in (("whole", [10]), ("parts", [3, 6, 6, 10])):
+        for k, n_steps in enumerate(ends):
+            constant = replace(SETTINGS, optimizer="adagrad", max_steps=n_steps)
+            run = trainer(tmp_path / folder, constant)
+            run.heldout = None
+            if k > 0:
+                run.resume()
+            run.train()
+            assert log(tmp_path / folder)[-1]["step"] == n_steps
+    whole, parts = (
+        [(line["step"], line["loss"]) for line in log(tmp_path / folder)]
+        for folder in ("whole", "parts")
+    )
+    assert whole == parts
+    assert [step for step, _ in whole] == [4, 8, 10]
+
+
 def test_time_ends_a_run(tmp_path: Path) -> None:
     """Without it `--max-seconds` would not hold."""
     trained = trainer(tmp_path, replace(SETTINGS, max_steps=None, max_seconds=0.5))

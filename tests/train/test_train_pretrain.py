@@ -111,6 +111,17 @@ def test_types_that_fit_no_vocabulary_are_told(tmp_path: Path) -> None:
     assert "can hold" not in err
 
 
+def test_the_end_tells_the_loss_of_the_last_steps(text: Path, tmp_path: Path) -> None:
+    """That of a hundred steps ago was told, and none where fewer were made since a resume."""
+    out = tmp_path / "model"
+    by_threes = ("--log-steps", "3")
+    for n_steps, begin in ((4, (text, *SIZES, *by_threes)), (5, ("--resume",)), (5, ("--resume",))):
+        said = run(*begin, "-o", out, "--max-steps", str(n_steps)).stderr
+        last = json.loads((out / "log.jsonl").read_text().splitlines()[-1])
+        assert last["step"] == n_steps
+        assert f" s, loss {last['loss']:.3f}; `--heldout FILE`" in said
+
+
 def test_an_old_run_is_not_overwritten_unasked(text: Path, tmp_path: Path) -> None:
     """Without it a slip would cost an hour of training."""
     out = tmp_path / "model"
@@ -200,7 +211,8 @@ def test_a_run_can_begin_with_a_model(text: Path, tmp_path: Path) -> None:
         ]
         for folder in (first, second)
     ]
-    assert looks[1][0]["average"] == pytest.approx(looks[0][-1]["average"], rel=1e-6)
+    last = [look for look in looks[0] if look][-1]
+    assert looks[1][0]["average"] == pytest.approx(last["average"], rel=1e-6)
     assert (second / "vocab.txt").read_bytes() == before["vocab.txt"]
     assert (second / "options.json").read_bytes() == before["options.json"]
     run("-o", second, "--resume", "--max-steps", "3")
