@@ -134,7 +134,7 @@ _limit_options = together(
         "Length",
         "--max-seconds",
         type=FiniteRange(min=0, min_open=True),
-        help="Time to fit, train and measure; reading the text is not counted.",
+        help="Time to fit, train and measure; reading texts and models is not counted.",
     ),
     option("Length", "--max-steps", type=click.IntRange(min=1), help="Changes of the weights."),
     option(

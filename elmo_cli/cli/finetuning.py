@@ -57,10 +57,12 @@ def finetune_command(given: dict[str, Any]) -> None:
         _print(done)
     if not done.is_better:
         rate = job.settings.rate or RATES[job.settings.optimizer]
-        lower = f"`--overwrite --rate {rate / 4:g}`, or more text"
+        hint = f"try `--overwrite --rate {rate / 4:g}`, or more text"
+        if not done.tokens:
+            hint = "no step of training was made in --max-seconds: raise it, with `--resume`"
         say(
             f"fine-tuning did not help: {done.output} holds the biLM of {done.model} as it was; "
-            f"try {lower if done.tokens else 'a later limit, as there was no step of training'}"
+            f"{hint}"
         )
     refuse_skipped(noticed[0])
 

@@ -15,15 +15,22 @@ class Budget:
     Args:
         progress: of the run; its seconds are those of the parts before this one.
         heldout: what is measured at the end.
+        look_s: of a look, where that is known before the first.
     Attributes:
         save_s: seconds that a checkpoint took, 0 before the first.
-        look_s: seconds that the last look took with the export, 0 before the first.
+        look_s: seconds that the last look took with the export, the given ones before the first.
     """
 
-    def __init__(self, settings: TrainSettings, progress: Progress, heldout: Corpus | None) -> None:
+    def __init__(
+        self,
+        settings: TrainSettings,
+        progress: Progress,
+        heldout: Corpus | None,
+        look_s: float = 0.0,
+    ) -> None:
         self._settings, self._progress, self._heldout = settings, progress, heldout
         self._start = time.monotonic() - progress.seconds
-        self.save_s, self.look_s = 0.0, 0.0
+        self.save_s, self.look_s = 0.0, look_s
 
     @property
     def seconds(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -12,7 +13,7 @@ from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.text.formats import Notes, check_texts
 from elmo_cli.train.card import card
 from elmo_cli.train.checkpoint import Progress
-from elmo_cli.train.corpus import refuse_too_short
+from elmo_cli.train.corpus import Corpus, refuse_too_short
 from elmo_cli.train.domain import Domain, evenly, read_domain
 from elmo_cli.train.domain_files import DomainFiles, domain_files
 from elmo_cli.train.export import export_model
@@ -29,6 +30,8 @@ from elmo_cli.weightfile.softmax_file import read_softmax, write_softmax
 
 _LOOK_TOKENS = 20_000  # of the held-out text, measured at each look; all of it before and after
 _SHARE_TO_FIT = 1 / 3  # of the time limit
+_MUCH_MEASURING = 1 / 2  # of it, which is told
+_NO_TIME_S = 1e-3  # the limit of a run that has none left
 
 Report = Callable[[dict[str, Any]], None]
 Say = Callable[[str], None]
@@ -131,18 +134,20 @@ class _Run:
             folder.note(
                 before=asdict(Figures.of(measured)),
                 unknown=measured.unknown,
-                measuring_s=round(time.monotonic() - begun, 1),
+                measuring_s=round(time.monotonic() - begun, 3),
             )
         return head
 
     def train(self, head: NextToken) -> Progress:
         """Train biLM and softmax; the folder then holds the best model of all looks."""
         folder, settings = self._folder, self._settings
-        limit = settings.max_seconds
-        if limit is not None:
-            spent = folder.record.get("fit", {}).get("seconds", 0.0)
-            spent += 2 * folder.record["measuring_s"]
-            settings = replace(settings, max_seconds=max(limit - spent, limit / 2))
+        limit, measuring_s = settings.max_seconds, folder.record["measuring_s"]
+        # A prediction takes as long in a look as it took before.
+        look_s = measuring_s * _n_predictions(self._look) / _n_predictions(self._domain.heldout)
+        left = math.inf
+        if limit is not None:  # what the folder holds is measured at the end
+            left = limit - self._spent_s - measuring_s
+            settings = replace(settings, max_seconds=max(left, _NO_TIME_S))
         trainer = Trainer(
             self._bilm,
             head,
@@ -157,18 +162,26 @@ class _Run:
         if folder.has_checkpoint:
             trainer.resume()
             folder.forget_end()
-        return trainer.train()
+        if limit is not None and trainer.progress.step == 0:
+            training_s = left - 2 * look_s  # before the first step and after the last
+            self._warn_of_measuring(limit, training_s)
+            if training_s <= 0:
+                if not folder.has_checkpoint:
+                    trainer.begin()
+                return trainer.progress
+        return trainer.train(look_s)
 
     def result(self, progress: Progress) -> FineTuned:
         """Measure what the folder holds, and put the source there if that is better."""
         folder, record, heldout = self._folder, self._folder.record, self._domain.heldout
-        before = Figures(**record["before"])
-        measured = self._measure_folder()
-        is_better = measured.average < before.perplexity["average"]
+        before, begun = Figures(**record["before"]), time.monotonic()
+        after = self._measure_folder() if progress.best_step > 0 else before
+        is_better = after.perplexity["average"] < before.perplexity["average"]
         if not is_better:
             self._put_source_back()
-            measured = self._measure_folder()
-        fit_s = record.get("fit", {}).get("seconds", 0.0)
+            # The same weights have the same figures, but for the rounding of float16.
+            after = before if self._settings.dtype == "float32" else self._measure_folder()
+        seconds = self._spent_s + progress.seconds + time.monotonic() - begun
         true_head = record.get("true_head")
         done = FineTuned(
             model=self._source.files.name,
@@ -176,7 +189,7 @@ class _Run:
             head=self._which_head,
             before=before,
             true_head=Figures(**true_head) if true_head else None,
-            after=Figures.of(measured),
+            after=after,
             unknown=record["unknown"],
             vocabulary={"types": len(self._vocabulary), "from": self._where_from},
             heldout={
@@ -187,7 +200,7 @@ class _Run:
             },
             tokens=progress.tokens,
             epochs=progress.epochs,
-            seconds=round(progress.seconds + fit_s, 1),
+            seconds=round(seconds, 1),
             is_better=is_better,
         )
         folder.note(result=done.as_object())
@@ -225,12 +238,28 @@ class _Run:
         )
         return measured
 
-    def _measure_folder(self) -> Perplexity:
+    def _measure_folder(self) -> Figures:
         """The model as it was written, in whatever dtype."""
         model = load_language_model(self._folder.path)
         device = self._job.device
-        return perplexity(
-            model.bilm.to(device), model.head.to(device), model.vocabulary, self._domain.heldout
+        bilm, head = model.bilm.to(device), model.head.to(device)
+        return Figures.of(perplexity(bilm, head, model.vocabulary, self._domain.heldout))
+
+    def _warn_of_measuring(self, limit: float, training_s: float) -> None:
+        """Say that the time limit is not for training.
+
+        Args:
+            training_s: what is left of it; 0 or less for nothing.
+        """
+        fit_s = self._fit_s
+        measuring_s = limit - training_s - fit_s
+        if training_s > 0 and measuring_s <= _MUCH_MEASURING * limit:
+            return
+        fitting = f", fitting took {fit_s:,.1f} s" if fit_s else ""
+        left = f"{training_s:,.1f} s are left" if training_s > 0 else "no time is left"
+        self._say(
+            f"warning: measuring takes about {measuring_s:,.1f} s of the {limit:,.1f} s of "
+            f"--max-seconds{fitting}: {left} to train; raise it, or give a shorter `--heldout`"
         )
 
     def _put_source_back(self) -> None:
@@ -245,6 +274,18 @@ class _Run:
         )
 
     @property
+    def _fit_s(self) -> float:
+        seconds: float = self._folder.record.get("fit", {}).get("seconds", 0.0)
+        return seconds
+
+    @property
+    def _spent_s(self) -> float:
+        """On fitting, and on measuring with one softmax or two, before training."""
+        n_heads = 2 if "true_head" in self._folder.record else 1
+        measuring_s: float = self._folder.record["measuring_s"]
+        return self._fit_s + n_heads * measuring_s
+
+    @property
     def _which_head(self) -> str:
         return "fitted" if self._job.fit_head or self._source.head is None else "true"
 
@@ -253,3 +294,7 @@ class _Run:
         if self._source.vocabulary is None:
             return "counted in the domain"
         return self._job.source.vocabulary or "that of the model"
+
+
+def _n_predictions(corpus: Corpus) -> int:
+    return corpus.n_tokens + corpus.n_sentences

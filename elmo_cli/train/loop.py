@@ -103,11 +103,13 @@ class Trainer:
         """
         self._save_together()
 
-    def train(self) -> Progress:
+    def train(self, look_s: float = 0.0) -> Progress:
         """Train until a limit is reached, then export the model.
 
         With `keep_best`, biLM and head end as the weights that were exported.
 
+        Args:
+            look_s: seconds that a look takes; 0 where that is not known before the first.
         Raises:
             TrainingError: the model has got far worse, or the loss is no number any more; the last
                 checkpoint is kept.
@@ -125,7 +127,7 @@ class Trainer:
             epoch=progress.epoch,
             place=progress.place,
         )
-        budget = Budget(settings, progress, self.heldout)
+        budget = Budget(settings, progress, self.heldout, look_s)
         with StopSignals() as signals:
             if progress.step == 0:
                 self._save_together()  # a full disk is met now rather than after hours

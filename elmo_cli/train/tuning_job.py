@@ -133,7 +133,8 @@ class FineTuned:
             in the training text too.
         tokens: trained on in each direction; those of a fit are not among them.
         epochs: times that the training text was read.
-        seconds: of fitting and training.
+        seconds: of fitting, training and measuring, which the time limit is of; an earlier part of
+            the run counts up to its last checkpoint.
         is_better: False where nothing was gained, and `output` holds the source model as it was.
     """
 

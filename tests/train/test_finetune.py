@@ -227,6 +227,50 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(tuned: Tuned, tmp_path: Path) ->
         assert arrays_in(out / name) == arrays_in(Path(whole["output"]) / name)
 
 
+def messages(domain: Path, source: Path, out: Path, *more: object) -> tuple[dict[str, Any], str]:
+    """What --json printed and what was said."""
+    args = ["--domain", domain, "-m", source, "-o", out, "--json", *SHORT, *more]
+    result = CliRunner().invoke(finetune, [str(a) for a in args], catch_exceptions=False)
+    return json.loads(result.stdout), result.stderr
+
+
+def test_a_limit_that_measuring_uses_up_is_told(domain: Path, source: Path, tmp_path: Path) -> None:
+    """A minute was six: whole looks came before a step that there was no time for, and the same
+    weights were measured over and over."""
+    out = tmp_path / "out"
+    found, said = messages(domain, source, out, "--max-seconds", "0.001")
+    assert "warning: measuring takes about" in said
+    assert "of the 0.0 s of --max-seconds: no time is left to train; raise it" in said
+    assert "no step of training was made in --max-seconds: raise it, with `--resume`" in said
+    assert (found["tokens"], found["is_better"]) == (0, False)
+    assert found["after"] == found["before"]
+    assert not (out / "log.jsonl").exists()  # no look before a step that does not come
+    kept, own = (load_language_model(place) for place in (out, source))
+    for one, other in zip(kept.bilm.parameters(), own.bilm.parameters(), strict=True):
+        assert torch.equal(one, other)
+    found, said = messages(domain, source, out, "--max-seconds", "600", "--resume")
+    assert "warning: measuring" not in said
+    assert "before: perplexity" not in said  # which is known
+    assert found["tokens"] == 40 * 4 * 20
+    assert found["is_better"]
+
+
+def test_time_is_kept_for_measuring(domain: Path, source: Path, tmp_path: Path) -> None:
+    """Without it a run that trains up to its limit is measured after it."""
+    out = tmp_path / "out"
+    messages(domain, source, out, "--max-seconds", "0.001")
+    path = out / "finetune.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "measuring_s": 290.0}))
+    # Looks are at all of this text: one before training and one after, beside the two measures.
+    for limit, left, steps in ((1159, "no time is left", 0), (1162, "2.0 s are left", 40)):
+        found, said = messages(domain, source, out, "--resume", "--max-seconds", limit)
+        assert f"measuring takes about 1,160.0 s of the {limit:,}.0 s of --max-seconds" in said
+        assert f": {left} to train; raise it" in said
+        assert found["tokens"] == steps * 4 * 20
+        assert 290 <= found["seconds"] < 500  # they are those of measuring too
+
+
 LONG = ["--max-steps", "150", "--max-epochs", "100"]
 
 
