@@ -11,7 +11,7 @@ from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.console import counted
 from elmo_cli.cli.recipes import is_given
-from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown
+from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown, say_only_to_resume
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
@@ -64,6 +64,7 @@ def finetune_command(given: dict[str, Any]) -> None:
             f"fine-tuning did not help: {done.output} holds the biLM of {done.model} as it was; "
             f"{hint}"
         )
+    say_only_to_resume(job.output, quiet=quiet)
     refuse_skipped(noticed[0])
 
 

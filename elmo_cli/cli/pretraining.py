@@ -17,7 +17,7 @@ from elmo_cli.cli.recipes import (
     long_name,
     take_recipe,
 )
-from elmo_cli.cli.reporting import json_line, reporter
+from elmo_cli.cli.reporting import json_line, reporter, say_only_to_resume
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
@@ -102,6 +102,8 @@ def _train(
             click.echo(json_line(_facts(given["output"], lines, progress, settings)))
         done = _ready(folder) if given["prepare"] else _end(given, lines, progress)
         console.note(done, quiet=quiet)
+        if not given["prepare"]:
+            say_only_to_resume(folder, quiet=quiet)
     refuse_skipped(notes)
 
 

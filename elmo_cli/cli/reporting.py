@@ -6,9 +6,11 @@ import json
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from elmo_cli.cli import console
+from elmo_cli.train.run_folder import only_to_resume
 
 _LINE_EVERY_S = 15.0
 _MUCH_UNKNOWN = 0.5
@@ -55,6 +57,17 @@ def reporter(
             console.note(f"{at}: loss {line['loss']:.3f}", quiet=quiet)
 
     return report
+
+
+def say_only_to_resume(folder: Path, *, quiet: bool) -> None:
+    """Say what of a finished run may be deleted."""
+    files = only_to_resume(folder)
+    size = sum(path.stat().st_size for path in files) / 1e6
+    console.note(
+        f"{folder}: {size:,.1f} MB are for `--resume` alone and may be deleted: "
+        f"{', '.join(path.name for path in files)}",
+        quiet=quiet,
+    )
 
 
 def say_much_unknown(share: float, tokens: str, *, quiet: bool) -> None:

@@ -49,6 +49,12 @@ def keeps_text(folder: Path) -> bool:
     return (folder / TEXT_NAME).exists()
 
 
+def only_to_resume(folder: Path) -> list[Path]:
+    """The files of a finished run that its model does not need."""
+    files = (folder / checkpoint.FILE_NAME, *bests(folder), folder / TEXT_NAME)
+    return [path for path in files if path.exists()]
+
+
 def prepare_folder(
     folder: Path,
     options: Options,

@@ -244,6 +244,7 @@ def test_a_limit_that_measuring_uses_up_is_told(domain: Path, source: Path, tmp_
     assert "no step of training was made in --max-seconds: raise it, with `--resume`" in said
     assert (found["tokens"], found["is_better"]) == (0, False)
     assert found["after"] == found["before"]
+    assert " MB are for `--resume` alone and may be deleted: checkpoint.pt\n" in said
     assert not (out / "log.jsonl").exists()  # no look before a step that does not come
     kept, own = (load_language_model(place) for place in (out, source))
     for one, other in zip(kept.bilm.parameters(), own.bilm.parameters(), strict=True):

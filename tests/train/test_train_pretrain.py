@@ -21,6 +21,7 @@ from elmo_cli.cli.pretrain import pretrain
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.errors import ElmoError, OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.language_model import load_language_model
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
 from elmo_cli.weightfile.state_file import read_state
@@ -70,7 +71,7 @@ def test_a_model_folder_comes_out(text: Path, tmp_path: Path) -> None:
 def test_a_run_says_what_it_read_and_how_it_ended(text: Path, tmp_path: Path) -> None:
     """Without held-out text the loss is all that tells whether anything was learned."""
     words = ("--max-steps", "2", "--log-steps", "1", *SIZES)
-    first, *_, last = run(text, "-o", tmp_path / "m", *words).stderr.splitlines()
+    first, *_, last, _ = run(text, "-o", tmp_path / "m", *words).stderr.splitlines()
     assert first == "text: 120 sentences, 1,080 tokens"
     assert re.fullmatch(
         r".*/m: trained on 160 tokens in \d+ s, loss \d\.\d{3}; "
@@ -78,7 +79,7 @@ def test_a_run_says_what_it_read_and_how_it_ended(text: Path, tmp_path: Path) ->
         last,
     )
     words = ("--heldout", text, *words)
-    first, *_, last = run(text, "-o", tmp_path / "n", *words).stderr.splitlines()
+    first, *_, last, _ = run(text, "-o", tmp_path / "n", *words).stderr.splitlines()
     assert first == "text: 120 sentences, 1,080 tokens; held out 1,080 tokens"
     assert re.fullmatch(r".*/n: trained on 160 tokens in \d+ s", last)
 
@@ -120,6 +121,22 @@ def test_the_end_tells_the_loss_of_the_last_steps(text: Path, tmp_path: Path) ->
         last = json.loads((out / "log.jsonl").read_text().splitlines()[-1])
         assert last["step"] == n_steps
         assert f" s, loss {last['loss']:.3f}; `--heldout FILE`" in said
+
+
+def test_what_the_model_does_not_need_is_told(text: Path, tmp_path: Path) -> None:
+    """Four fifths of a folder may be for a run that nobody goes on with."""
+    out = tmp_path / "model"
+    begin = (text, "-o", out, *SIZES, "--heldout", text, "--keep-best", "--max-steps", "2")
+    said = run(*begin, "--prepare").stderr
+    assert "deleted" not in said
+    told = run("-o", out, "--resume").stderr.splitlines()[-1]
+    names = told.split(": ")[-1].split(", ")
+    size = sum((out / name).stat().st_size for name in names) / 1e6
+    assert told.startswith(f"{out}: {size:.1f} MB are for `--resume` alone and may be deleted: ")
+    assert re.fullmatch(r"checkpoint\.pt, best-[02]\.pt, text\.npz", ", ".join(names))
+    for name in names:
+        (out / name).unlink()
+    assert load_language_model(out).vocabulary.types
 
 
 def test_an_old_run_is_not_overwritten_unasked(text: Path, tmp_path: Path) -> None:
