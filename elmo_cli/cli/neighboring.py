@@ -95,9 +95,8 @@ def _neighbors(given: dict[str, Any]) -> _Found:
                 queries = [read_query(theirs, query) for query in given["queries"]]
         found = nearest(layer, queries, n, same_word=same_word)
     if found.untold:
-        warnings.append(
-            f"{file}: {found.untold:,} sentences were passed over, their tokens are not told"
-        )
+        passed = console.counted(found.untold, "sentence")
+        warnings.append(f"{file}: passed over, as their tokens are not told: {passed}")
     both = list(zip(queries, found.neighbors, strict=True))
     facts = {
         "file": file,

@@ -48,7 +48,7 @@ def probe_command(given: dict[str, Any]) -> None:
         click.echo(json.dumps(_as_object(examples, found, given["seed"], warnings)))
         return
     for line in _summary(examples):
-        click.echo(line)
+        console.note(line, quiet=given["quiet"])
     console.table("", _header(examples), list(_rows(examples, found)))
 
 

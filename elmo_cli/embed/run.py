@@ -69,10 +69,10 @@ def check_places(job: EmbedJob) -> None:
     read = (job.model, job.options, job.weights)
     check_apart(job.output, job.inputs, read, beside=beside_embeddings(job.output))
     check_place(job.output)
-    is_replaced = job.overwrite or job.resume
-    if not is_replaced:
+    if not (job.overwrite or job.resume):
         check_free(job.output)
-    check_new(skipped_list(job.output), overwrite=is_replaced)
+    is_own = job.resume and (is_finished(job.output) or part_path(real_path(job.output)).exists())
+    check_new(skipped_list(job.output), overwrite=job.overwrite or is_own)
 
 
 def check_model_apart(job: EmbedJob, embedder: Embedder) -> None:

@@ -139,6 +139,11 @@ class _Joined:
                 "give one label a line, or make the embeddings anew without `--pool`",
             )
         tokens = "1 token" if count == 1 else f"{count} tokens"
+        if not n_labels:
+            return InputError(
+                f"{where}, {path} has {tokens} of it",
+                "a blank line of labels is a sentence without tokens: take the line out",
+            )
         return InputError(
             f"{where}, {path} has {tokens} of it",
             f"`elmo inspect {path} --against {self._labels_file}` lists the differences"

@@ -105,7 +105,9 @@ def standardise(vectors: Mapping[str, Vectors]) -> None:
     for begin in range(0, train.shape[1], _COLUMNS):  # or numpy would copy all of train
         columns = slice(begin, begin + _COLUMNS)
         mean, deviation = train[:, columns].mean(0), train[:, columns].std(0)
-        scale = 1 / np.where(deviation > 0, deviation, 1)
+        # A mean is rounded, so equal values may seem to deviate from it.
+        varies = train[:, columns].max(0) > train[:, columns].min(0)
+        scale = 1 / np.where(varies & (deviation > 0), deviation, 1)
         for array in vectors.values():
             array[:, columns] -= mean
             array[:, columns] *= scale

@@ -23,7 +23,7 @@ Vectors = npt.NDArray[np.float32]
 # Settings of a run that decide about its vectors.
 SETTINGS = (
     *("model_sha256", "state", "state_sha256", "batch_size"),
-    *("pool", "precision", "dtype"),
+    *("pool", "precision"),
 )
 
 

@@ -75,7 +75,7 @@ def find_place(layer: StoredLayer, query: str) -> Place:
         key = layer.key(query[:end])
         if key is not None and query[end + 1 :]:
             return _in_sentence(layer, key, query[:end], query[end + 1 :])
-    hint = f"KEY:N names a token, from 0; `elmo neighbors {layer.path} --word WORD` lists places"
+    hint = "KEY:N is the token N of the sentence KEY, both from 0"
     name = query.removesuffix(":")
     if layer.key(name) is not None:
         raise UsageError(
@@ -108,7 +108,7 @@ def _in_sentence(layer: StoredLayer, key: Key, name: str, what: str) -> Place:
         raise UsageError(
             f"{layer.path}: sentence {name} has no token {word!r}; it has "
             f"{_opening(tokens, _SHOWN)}",
-            f"`elmo neighbors {layer.path} --word {word}` lists where it stands",
+            f"`elmo neighbors {layer.path} --word {word}` lists where it stands, if anywhere",
         )
     return Place(key, tokens.index(word), tokens)
 
@@ -136,15 +136,18 @@ def places_of(layer: StoredLayer, word: str) -> Iterator[Place]:
         for at, token in enumerate(tokens or ()):
             if token.lower() == lower:
                 yield Place(key, at if layer.by_token else None, tokens)
+                if not layer.by_token:
+                    break
     if n_sentences and not n_told:
         raise untold(layer)
 
 
 def untold(layer: StoredLayer) -> UsageError:
     """That a file doesn't tell tokens."""
+    query = "KEY:N names a token by its number" if layer.by_token else "a QUERY is a KEY"
     return UsageError(
-        f"{layer.path}: the layout {layer.embeddings.layout} does not hold the tokens",
-        "KEY:N names a token by its number; a file of `--layout flat` holds the tokens",
+        f"{layer.path}: does not tell its tokens",
+        f"{query}; a file of `elmo embed --layout flat` tells them",
     )
 
 

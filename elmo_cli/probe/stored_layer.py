@@ -17,6 +17,7 @@ from elmo_cli.store.naming import Key, is_number
 from elmo_cli.store.reader import Embeddings
 
 UNKNOWN = "unknown"  # name of a layer in a file that says nothing of it
+_KEYED_BY_TEXT = ("allennlp", "manylangs")  # where they name sentences at all
 Vectors = npt.NDArray[np.floating[Any]]
 
 
@@ -70,8 +71,15 @@ class StoredLayer:
         return "types" if self.embeddings.layout == "bilm-types" else "sentences"
 
     def __iter__(self) -> Iterator[Key]:
-        """The keys of all sentences, in the order of the file."""
-        yield from self.embeddings
+        """The keys of all sentences, in the order of the file: numbers where the key of a sentence
+        is its text, unless the file has lost their order."""
+        named = self.embeddings.sentences
+        is_by_text = self.embeddings.layout in _KEYED_BY_TEXT
+        if is_by_text and isinstance(named, NamedSentences) and not named.nests:
+            first = self.embeddings.first_sentence
+            yield from range(first, first + len(named))
+        else:
+            yield from self.embeddings
 
     def key(self, name: str) -> Key | None:
         """The key that a user calls so; None where there is no such sentence."""

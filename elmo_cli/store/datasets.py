@@ -101,12 +101,7 @@ class _Datasets(ABC):
     def _is_sentence(self, path: str) -> bool:
         if path == MAP or not {"", "."}.isdisjoint(path.split("/")):
             return False  # HDF5 would find "0" under "./0" and "0/" as well
-        try:
-            return bool(kind(self._file, path) == h5py.h5o.TYPE_DATASET)
-        except EmbeddingsFileError:
-            raise
-        except ValueError:
-            return False
+        return bool(kind(self._file, path) == h5py.h5o.TYPE_DATASET)
 
     def _no_sentence(self, key: object, why: str = "") -> KeyError:
         path = next((path for path, _ in some_datasets(self._file, 2)), None)

@@ -204,7 +204,8 @@ def _parsed(content: bytes) -> Journal:
         duplicates=_count(record, "duplicates"),
         size=_count(record, "size"),
         finished=_typed(record, "finished", bool),
-        overwrite=_typed(record, "overwrite", bool),
+        # Runs that an earlier version began have none.
+        overwrite=_typed({"overwrite": False, **record}, "overwrite", bool),
     )
 
 

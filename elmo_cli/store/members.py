@@ -47,10 +47,15 @@ def kind(group: h5py.Group, path: str) -> int | None:
 
     Raises:
         EmbeddingsFileError: something is there and can't be read.
-        ValueError: no name that HDF5 could hold, such as one with NUL.
     """
     try:
-        found: int = h5py.h5o.get_info(group.id, path.encode("utf-8")).type
+        name = path.encode("utf-8")
+    except UnicodeEncodeError:
+        return None
+    if b"\0" in name:  # no name that HDF5 could hold
+        return None
+    try:
+        found: int = h5py.h5o.get_info(group.id, name).type
     except Exception as error:
         if not is_from_hdf5(error):
             raise

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import h5py
 from h5py import h5d, h5p, h5s, h5t
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import KeptError
 from elmo_cli.store.journaled_file import JournaledFile
 from elmo_cli.store.schema import MAP
 
@@ -51,7 +51,7 @@ class SentenceMap:
         """Add a line.
 
         Raises:
-            OutputError: no space left for temporary files.
+            KeptError: no space left for temporary files.
         """
         self._n_bytes = None
         try:
@@ -61,9 +61,10 @@ class SentenceMap:
                 (json.dumps(text), json.dumps(name)),
             )
         except sqlite3.OperationalError as error:
-            raise OutputError(
+            raise KeptError(
                 f"no space for the sentence map in the folder for temporary files ({error})",
                 "set TMPDIR to a folder with more, then `--resume`; or `--forget-sentences`",
+                anew="set TMPDIR to a folder with more, then give the same command again",
             ) from None
 
     def pieces(self) -> Iterator[bytes]:

@@ -8,8 +8,8 @@ from situations import bad, cut, file, hdf5, stocked
 
 OK = stocked("ok.hdf5")
 BILM = stocked("bilm.hdf5")
-LISTS = "KEY:N names a token, from 0; `elmo neighbors ok.hdf5 --word WORD` lists places"
-UNTOLD = "KEY:N names a token by its number; a file of `--layout flat` holds the tokens"
+LISTS = "KEY:N is the token N of the sentence KEY, both from 0"
+UNTOLD = "KEY:N names a token by its number; a file of `elmo embed --layout flat` tells them"
 
 
 def _nan(file: h5py.File) -> None:
@@ -78,7 +78,7 @@ NEIGHBORS = [
         "a word that the sentence lacks",
         "neighbors ok.hdf5 1:cat",
         "ok.hdf5: sentence 1 has no token 'cat'; it has It slept .",
-        "`elmo neighbors ok.hdf5 --word cat` lists where it stands",
+        "`elmo neighbors ok.hdf5 --word cat` lists where it stands, if anywhere",
         OK,
         code=2,
     ),
@@ -101,7 +101,7 @@ NEIGHBORS = [
     bad(
         "--same-word among an unknown text",
         "neighbors bilm.hdf5 1:1 --same-word --from ok.hdf5",
-        "bilm.hdf5: the layout bilm does not hold the tokens",
+        "bilm.hdf5: does not tell its tokens",
         UNTOLD,
         BILM,
         OK,
@@ -110,7 +110,7 @@ NEIGHBORS = [
     bad(
         "--word of an unknown text",
         "neighbors bilm.hdf5 --word slept",
-        "bilm.hdf5: the layout bilm does not hold the tokens",
+        "bilm.hdf5: does not tell its tokens",
         UNTOLD,
         BILM,
         code=2,

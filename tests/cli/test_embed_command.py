@@ -652,7 +652,7 @@ def test_a_list_of_another_run_is_not_lost_unasked(damaged: bytes) -> None:
     """It is written, or taken away, when the work is done: too late to ask."""
     mine = Path("out.hdf5.skipped.tsv")
     mine.write_text("mine")
-    for options in ((), ("--on-error", "skip")):
+    for options in ((), ("--on-error", "skip"), ("--on-error", "skip", "--resume")):
         done = elmo("embed", "bad.txt" if options else "corpus.txt", "-o", "out.hdf5", *options)
         refused(done, 1, "out.hdf5.skipped.tsv: exists", "`--overwrite`")
         assert (mine.read_text(), Path("out.hdf5").exists()) == ("mine", False)

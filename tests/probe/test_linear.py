@@ -125,6 +125,16 @@ def test_standardised_by_train_alone_and_in_place() -> None:
     assert not train[:, 3].any()
 
 
+def test_a_dimension_of_one_value_is_not_divided_by_what_rounding_leaves() -> None:
+    """The mean of 1,494 times 0.1 is no 0.1 in float32: test was off by a factor of a million."""
+    train = np.full((1494, 1), 0.1, np.float32)
+    assert (train.mean(0) != train[0]).all(), "or the test shows nothing"
+    test = np.full((2, 1), 0.2, np.float32)
+    standardise({"train": train, "test": test})
+    np.testing.assert_allclose(train, 0, atol=1e-6)
+    np.testing.assert_allclose(test, 0.1, atol=1e-6)
+
+
 def test_the_same_figures_again_and_others_with_another_seed(examples: Examples) -> None:
     first, again = (probe(examples.vectors(0), examples) for _ in range(2))
     assert first == again

@@ -64,8 +64,8 @@ def test_keys_of_every_layout(tmp_path, layout, options, query, key, at):
 @pytest.mark.parametrize(
     ("query", "message", "hint"),
     [
-        ("99:0", "no sentence 99; numbers go from 0 to 9", "KEY:N names a token, from 0; "),
-        ("play", "no sentence 'play'", "--word WORD` lists places"),
+        ("99:0", "no sentence 99; numbers go from 0 to 9", "KEY:N is the token N of the "),
+        ("play", "no sentence 'play'", "KEY:N is the token N of the sentence KEY"),
         ("0", "0 names a sentence, and no token of it", "`0:0` is its first token"),
         ("0:", "0: names a sentence, and no token of it", "`0:WORD` the first"),
         ("3:0", "sentence 3 has no tokens", "name another sentence"),
@@ -98,7 +98,7 @@ def test_words_of_a_file_that_does_not_tell_them(tmp_path):
         layer = StoredLayer(embeddings)
         with pytest.raises(UsageError, match="does not tell the tokens of sentence 0"):
             find_place(layer, "0:play")
-        with pytest.raises(UsageError, match="the layout bilm does not hold the tokens"):
+        with pytest.raises(UsageError, match="does not tell its tokens"):
             list(places_of(layer, "play"))
 
 
@@ -108,6 +108,23 @@ def test_where_a_word_stands(tmp_path, layout):
     with open_embeddings(path) as embeddings:
         found = [str(place) for place in places_of(StoredLayer(embeddings), "PLAY")]
     assert found == ["0:1", "1:1", "2:1", "6:1", "7:0", "9:1", "10:3"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "options"), [("allennlp", {"keys": "sentence"}), ("manylangs", {})]
+)
+def test_places_are_numbers_where_a_key_is_a_whole_sentence(tmp_path, layout, options):
+    """Tabs, or 700 characters, were shown, which nobody could give back as a query."""
+    given = sentences([line for line in LINES if line])
+    arrays = [layers(sentence) for sentence in given]
+    if layout == "manylangs":
+        arrays = [array[2] for array in arrays]
+    path = write(tmp_path / "a.hdf5", given, arrays, layout=layout, **options)
+    with open_embeddings(path) as embeddings:
+        layer = StoredLayer(embeddings)
+        found = list(places_of(layer, "play"))
+        assert [str(place) for place in found] == ["0:1", "1:1", "2:1", "4:0", "6:1", "7:3"]
+        assert [find_place(layer, str(place)) for place in found] == found
 
 
 def test_a_window_around_a_token():
