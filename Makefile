@@ -24,8 +24,8 @@ demo: install  ## embed the sample corpus with the bundled model and show the fi
 test: install  ## the quick suite
 	$(BIN)/python -m pytest -m 'not slow and not ray'
 
-test-all: install  ## the whole suite, with what takes longer
-	$(BIN)/python -m pytest -m 'not ray'
+test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder of the originals' outputs]
+	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray'
 
 test-ray: install  ## the tests of a cluster on this machine; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,11 @@ def made(*words: object, stdin: bytes = b"") -> Done:
     done = elmo(*words, stdin=stdin)
     assert done.code == 0, done.err
     return done
+
+
+def only_tiny(monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
+    """An environment in which nothing is set but a small model, and the processor as the device."""
+    for name in [name for name in os.environ if name.startswith("ELMO_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ELMO_MODEL", str(model))
+    monkeypatch.setenv("ELMO_DEVICE", "cpu")

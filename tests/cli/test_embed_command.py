@@ -18,7 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, elmo, made
+from command_line import Done, elmo, made, only_tiny
 from tolerance import ATOL_ORDER
 
 from elmo_cli.cli import console
@@ -40,10 +40,7 @@ DOCUMENTS = (
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with `corpus.txt`, where $ELMO_MODEL is the small model."""
-    for name in [name for name in os.environ if name.startswith("ELMO_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("ELMO_MODEL", str(tiny))
-    monkeypatch.setenv("ELMO_DEVICE", "cpu")
+    only_tiny(monkeypatch, tiny)
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     Path("corpus.txt").write_text(TEXT, encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, elmo, made
+from command_line import Done, elmo, made, only_tiny
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
@@ -49,10 +49,7 @@ OF_SENTENCES = [name for name in EVERY if name != "bilm-types"]
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with texts, where $ELMO_MODEL is the small model."""
-    for name in [name for name in os.environ if name.startswith("ELMO_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("ELMO_MODEL", str(tiny))
-    monkeypatch.setenv("ELMO_DEVICE", "cpu")
+    only_tiny(monkeypatch, tiny)
     monkeypatch.chdir(tmp_path)
     rows = [{"doc_key": key, "sentences": text} for key, text in DOCUMENTS.items()]
     Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

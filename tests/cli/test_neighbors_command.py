@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, elmo, made
+from command_line import Done, elmo, made, only_tiny
 
 from elmo_cli.cli import concordance
 from elmo_cli.store.reader import open_embeddings
@@ -30,10 +29,7 @@ LINES = (
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with texts and a.hdf5, where $ELMO_MODEL is the small model."""
-    for name in [name for name in os.environ if name.startswith("ELMO_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("ELMO_MODEL", str(tiny))
-    monkeypatch.setenv("ELMO_DEVICE", "cpu")
+    only_tiny(monkeypatch, tiny)
     monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
     made("embed", "a.txt", "-o", "a.hdf5", "-q")

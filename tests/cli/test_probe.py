@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from command_line import Done, elmo, made
+from command_line import Done, elmo, made, only_tiny
 
 from elmo_cli.cli.main import cli
 
@@ -89,10 +89,7 @@ def every(stock: Path) -> Layers:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, stock: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with these files, where $ELMO_MODEL is the small model."""
-    for name in [name for name in os.environ if name.startswith("ELMO_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("ELMO_MODEL", str(tiny))
-    monkeypatch.setenv("ELMO_DEVICE", "cpu")
+    only_tiny(monkeypatch, tiny)
     shutil.copytree(stock, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
