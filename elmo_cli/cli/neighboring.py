@@ -14,7 +14,7 @@ from elmo_cli.cli.concordance import Line, print_concordance
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.probe.neighbors import nearest, read_query
 from elmo_cli.probe.places import Place, places_of
-from elmo_cli.probe.same_model import queries_layer
+from elmo_cli.probe.queries_layer import queries_layer
 from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.reader import open_embeddings
 

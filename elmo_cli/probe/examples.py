@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
-from elmo_cli.probe.align import read_part
+from elmo_cli.probe.form import SETTINGS, UNKNOWN
 from elmo_cli.probe.labels import LabelSettings, without_label
-from elmo_cli.probe.part import SETTINGS, UNKNOWN, Part, Vectors
+from elmo_cli.probe.part import Part, Vectors
+from elmo_cli.probe.read_part import read_part
 
 PARTS = ("train", "dev", "test")
 HELD_BACK = 10  # of so many sentences of train the last, where there is no dev

@@ -2,95 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.damage import DAMAGED, damage_as_error
-from elmo_cli.store.held_layers import held_layers
+from elmo_cli.probe.form import Form, unlike
+from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.naming import Key
-from elmo_cli.store.reader import Embeddings, open_embeddings
-
-UNKNOWN = "unknown"  # a layer of which nobody says which
+from elmo_cli.store.reader import open_embeddings
 
 Vectors = npt.NDArray[np.float32]
-
-# Settings of a run that decide about its vectors.
-SETTINGS = (
-    *("model_sha256", "state", "state_sha256", "batch_size"),
-    *("pool", "precision"),
-)
-
-
-@dataclass(frozen=True)
-class Form:
-    """What all vectors of an embeddings file have in common.
-
-    Attributes:
-        layers: what its layers are called: numbers, or "top", "average", "mix:…", "unknown".
-        dim: of a vector.
-        has_layers: whether arrays have an axis of layers.
-        by_sentence: whether a sentence has one vector, and not one for each token.
-        model: what the file calls the model.
-        settings: those of `SETTINGS` that the file tells.
-        text_sha256: of the text that it was made from; None where it doesn't tell.
-    """
-
-    layers: tuple[str, ...]
-    dim: int
-    has_layers: bool
-    by_sentence: bool
-    model: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    text_sha256: object = None
-
-    @classmethod
-    def of(cls, embeddings: Embeddings) -> Form:
-        """The form of an open file.
-
-        Raises:
-            EmbeddingsFileError: it has vectors of types, or none at all.
-        """
-        if embeddings.layout == "bilm-types":
-            raise EmbeddingsFileError(
-                f"{embeddings.path}: holds types, not sentences",
-                "a probe needs the vectors of a text: `elmo embed` without `--layout bilm-types`",
-            )
-        with damage_as_error(embeddings.path, keys_of_file=True):
-            shape, _ = embeddings.sentences.example() or ((), None)
-        if not shape:
-            raise EmbeddingsFileError(
-                f"{embeddings.path}: has no sentences", "`elmo inspect` shows what a file holds"
-            )
-        by_sentence = embeddings.is_pooled or len(shape) == 1
-        has_layers = len(shape) == (2 if by_sentence else 3)
-        facts = embeddings.attributes
-        return cls(
-            layers=tuple(map(str, held_layers(embeddings))) or (str(facts.get("layers", UNKNOWN)),),
-            dim=shape[-1],
-            has_layers=has_layers,
-            by_sentence=by_sentence,
-            model=None if facts.get("model") is None else str(facts["model"]),
-            settings={name: facts[name] for name in SETTINGS if facts.get(name) is not None},
-            text_sha256=facts.get("text_sha256"),
-        )
-
-    def n_vectors(self, shape: Sequence[int]) -> int | None:
-        """Vectors of each layer in an array of that shape; None if it is not like the others."""
-        layers = (len(self.layers),) if self.has_layers else ()
-        tokens = () if self.by_sentence else tuple(shape[-2:-1])
-        if len(shape) != len(layers) + (1 if self.by_sentence else 2):
-            return None
-        return (1, *tokens)[-1] if tuple(shape) == (*layers, *tokens, self.dim) else None
-
-    def rows(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The array of a sentence as (layer, vector, dim)."""
-        return array.reshape(len(self.layers), -1, self.dim)
 
 
 @dataclass(frozen=True)
@@ -185,15 +110,3 @@ class Part:
                 if self.form.n_vectors(array.shape) != count:
                     raise unlike(self.vectors_file, key, array.shape, self.form)
                 yield key, self.form.rows(array)
-
-
-def unlike(
-    path: str | os.PathLike[str], key: Key, shape: Sequence[int], form: Form
-) -> EmbeddingsFileError:
-    """The error for a sentence whose array is not like the others."""
-    layers = f"layers {', '.join(form.layers)}, " if form.has_layers else ""
-    return EmbeddingsFileError(
-        f"{os.fspath(path)}: sentence {key!r} has shape {tuple(shape)}, others have {layers}dim "
-        f"{form.dim}",
-        DAMAGED,
-    )

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import UsageError
+from elmo_cli.probe.form import Form, unlike
 from elmo_cli.probe.told_words import ToldWords
-from elmo_cli.store.damage import DAMAGED, damage_as_error
+from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.held_layers import held_layers
 from elmo_cli.store.naming import Key, is_number
 from elmo_cli.store.reader import Embeddings
 
-UNKNOWN = "unknown"  # name of a layer in a file that says nothing of it
 _KEYED_BY_TEXT = ("allennlp", "manylangs")  # where they name sentences at all
 Vectors = npt.NDArray[np.floating[Any]]
 
@@ -46,17 +46,11 @@ class StoredLayer:
         self.number = max(held, default=None) if number is None else number
         if number is not None and number not in held:
             raise _not_held(embeddings, number, held)
-        self.name = str(embeddings.attributes.get("layers", UNKNOWN))
-        if self.number is not None:
-            self.name = str(self.number)
-        n_layers = embeddings.n_layers
-        self._n_layers = n_layers
-        self._row = held.index(self.number) if self.number is not None and n_layers else 0
-        with damage_as_error(embeddings.path, keys_of_file=True):
-            shape, _ = embeddings.sentences.example() or ((), None)
-        self._n_axes, self._dim = len(shape), (0, *shape)[-1]
-        pooled = embeddings.is_pooled or embeddings.layout == "bilm-types"
-        self.by_token = not pooled and len(shape) != 1
+        self._form = form = Form.of(embeddings)
+        self.name = form.layers[0] if self.number is None else str(self.number)
+        has_number = self.number is not None and form.has_layers
+        self._row = held.index(self.number) if has_number else 0
+        self.by_token = not form.by_sentence
 
     @property
     def path(self) -> str:
@@ -96,17 +90,10 @@ class StoredLayer:
         """
         with damage_as_error(self.path, keys_of_file=True):
             array = self.embeddings.sentences.array(key)
-        n_layers, dim = self._n_layers, self._dim
-        fits = array.ndim == self._n_axes and array.shape[-1] == dim
-        if not fits or n_layers not in (None, len(array)):
-            raise EmbeddingsFileError(
-                f"{self.path}: sentence {key!r} has shape {array.shape}; others have "
-                f"{self._n_axes} axes, the last {dim}"
-                + (f", {n_layers} layers" if n_layers else ""),
-                DAMAGED,
-            )
-        rows = array if n_layers is None else array[self._row]
-        return rows if self.by_token else rows[np.newaxis]
+        if self._form.n_vectors(array.shape) is None:
+            raise unlike(self.path, key, array.shape, self._form)
+        rows: Vectors = self._form.rows(array)[self._row]
+        return rows
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """The tokens of a sentence that is there; None where the file doesn't tell."""

@@ -12,9 +12,9 @@ import pytest
 from labelled_files import write_conllu, write_lines, write_vectors
 
 from elmo_cli.errors import ElmoError, InputError, UsageError
-from elmo_cli.probe.align import read_part
 from elmo_cli.probe.examples import held_back, read_examples
 from elmo_cli.probe.labels import LabelSettings, read_labels
+from elmo_cli.probe.read_part import read_part
 
 WORDS = [["a", "b"], ["c"], ["d", "e", "f"], ["a"], ["b", "c"]]
 LABELS = [["X", "Y"], ["X"], ["Y", "Y", "X"], ["Y"], ["X", "X"]]

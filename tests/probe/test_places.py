@@ -10,7 +10,7 @@ from probe_files import DIM, HEADER, LINES, REPEATED, layers, sentences, write
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.probe.neighbors import nearest, read_query
 from elmo_cli.probe.places import Place, find_place, places_of
-from elmo_cli.probe.same_model import queries_layer
+from elmo_cli.probe.queries_layer import queries_layer
 from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.reader import open_embeddings
 

@@ -7,8 +7,9 @@ from functools import cached_property
 from itertools import chain
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, InputError, UsageError
+from elmo_cli.probe.form import Form, unlike
 from elmo_cli.probe.labels import LabelledSentence, LabelSettings, read_labels
-from elmo_cli.probe.part import Form, Part, unlike
+from elmo_cli.probe.part import Part
 from elmo_cli.probe.told_words import ToldWords
 from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.lookup import key_of
@@ -34,13 +35,32 @@ def read_part(vectors_file: str, labels_file: str, settings: LabelSettings | Non
     """
     settings = settings or LabelSettings()
     with open_embeddings(vectors_file) as embeddings:
-        form = Form.of(embeddings)
+        form = _form_of(embeddings)
         column = _token_column(embeddings, labels_file, settings)
         sentences = read_labels(labels_file, settings, column)
         joined = _Joined(embeddings, form, labels_file)
         for given, key in _with_keys(embeddings, sentences):
             joined.add(given, key)
         return joined.part(settings.column_of(labels_file))
+
+
+def _form_of(embeddings: Embeddings) -> Form:
+    """The form of a file of sentences.
+
+    Raises:
+        EmbeddingsFileError: it has vectors of types, or none at all.
+    """
+    if embeddings.layout == "bilm-types":
+        raise EmbeddingsFileError(
+            f"{embeddings.path}: holds types, not sentences",
+            "a probe needs the vectors of a text: `elmo embed` without `--layout bilm-types`",
+        )
+    form = Form.of(embeddings)
+    if not form.dim:
+        raise EmbeddingsFileError(
+            f"{embeddings.path}: has no sentences", "`elmo inspect` shows what a file holds"
+        )
+    return form
 
 
 class _Joined:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.probe.stored_layer import UNKNOWN, StoredLayer
+from elmo_cli.probe.form import UNKNOWN
+from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.held_layers import held_layers
 from elmo_cli.store.reader import Embeddings
 
