@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmo_cli.model.softmax import NextToken
@@ -95,18 +95,21 @@ def sampled_loss(
     column[negatives] = torch.arange(len(negatives), device=negatives.device)
     # One gather, for each has a gradient as large as the softmax.
     both = torch.cat([targets, negatives])
-    weight = head.weight.index_select(0, both).to(dtype)
-    bias = head.bias.index_select(0, both) - correction[both]
-    n_targets = len(targets)
     loss: Tensor = _SampledLoss.apply(  # type: ignore[no-untyped-call]
         h.to(dtype),
-        weight[:n_targets],
-        bias[:n_targets],
-        weight[n_targets:],
-        bias[n_targets:],
+        _rows(head.weight, both),
+        head.bias.index_select(0, both) - correction[both],
         column[targets],
     )
     return loss
+
+
+def _rows(weight: Tensor, ids: Tensor) -> Tensor:
+    """Rows of a weight. Where it has a gradient the new one is added to its rows alone, instead of
+    as one that is zero nearly everywhere, as large as the softmax, with memory of its own."""
+    if weight.grad is not None and weight.device.type == "cpu":
+        return nn.functional.embedding(ids, weight, sparse=True)
+    return weight.index_select(0, ids)
 
 
 class _SampledLoss(torch.autograd.Function):
@@ -114,32 +117,27 @@ class _SampledLoss(torch.autograd.Function):
     largest array of training, are never kept."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        h: Tensor,
-        true_weight: Tensor,
-        true_bias: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        hit: Tensor,
-    ) -> Tensor:
-        d_h, d_weight = torch.empty_like(h), torch.zeros_like(weight, dtype=bias.dtype)
-        d_bias, d_true = torch.zeros_like(bias), torch.empty_like(true_bias)
-        true = (h * true_weight).sum(1, dtype=bias.dtype) + true_bias
-        total = bias.new_zeros(())
+    def forward(ctx: Any, h: Tensor, rows: Tensor, biases: Tensor, hit: Tensor) -> Tensor:
+        """The rows of the softmax and their biases: of the targets, then of the negatives."""
+        n = len(h)
+        d_h, d_rows, d_biases = map(torch.zeros_like, (h, rows, biases))
+        d_weight, d_bias = d_rows[n:], d_biases[n:]
+        weight, bias, total = rows[n:].to(h.dtype), biases[n:], biases.new_zeros(())
         is_hit, place = (hit >= 0).unsqueeze(1), hit.clamp_min(0).unsqueeze(1)
         at_once = _PREDICTIONS_AT_ONCE.get(h.device.type, _ELSEWHERE)
-        for begin in range(0, len(h), at_once):
-            part = slice(begin, begin + at_once)
+        for begin in range(0, n, at_once):
+            part = slice(begin, min(begin + at_once, n))
+            true_weight = rows[part].to(h.dtype)
+            true = (h[part] * true_weight).sum(1, dtype=biases.dtype) + biases[part]
             scores = _scores(h[part], weight, bias)  # (prediction, negative)
             kept = scores.gather(1, place[part]).masked_fill_(is_hit[part], -math.inf)
             scores.scatter_(1, place[part], kept)
-            highest = torch.maximum(scores.amax(1), true[part])
+            highest = torch.maximum(scores.amax(1), true)
             scores.sub_(highest.unsqueeze(1)).exp_()
-            own = (true[part] - highest).exp()
+            own = (true - highest).exp()
             whole = scores.sum(1) + own
-            total += (whole.log() + highest - true[part]).sum()
-            d_true[part] = own / whole - 1
+            total += (whole.log() + highest - true).sum()
+            d_true = torch.sub(own / whole, 1, out=d_biases[part]).unsqueeze(1)
             d_scores = scores.div_(whole.unsqueeze(1))
             d_bias += d_scores.sum(0)
             d_scores = d_scores.to(h.dtype)
@@ -148,9 +146,10 @@ class _SampledLoss(torch.autograd.Function):
                 d_weight.addmm_(d_scores.t(), h[part])
             else:
                 d_weight += d_scores.t() @ h[part]
-        d_h += (d_true.unsqueeze(1) * true_weight).to(h.dtype)
-        ctx.save_for_backward(d_h, d_true.unsqueeze(1) * h, d_true, d_weight, d_bias)
-        return total / len(h)
+            d_h[part] += (d_true * true_weight).to(h.dtype)
+            torch.mul(d_true, h[part], out=d_rows[part])
+        ctx.save_for_backward(d_h, d_rows, d_biases)
+        return total / n
 
     @staticmethod
     @once_differentiable

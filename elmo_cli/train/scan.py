@@ -2,11 +2,14 @@
 
 The plain loop of `model.lstm` would be recorded by autograd operation by operation: per step some
 fifteen small nodes and a weight gradient of its own. Here the window is one node: its backward pass
-walks the steps once and makes each weight gradient in a single product over all of them.
+walks the steps once and makes each weight gradient in a single product over all of them. It takes
+the layers' own parameters, so that nothing is recorded of how they are turned and laid side by side
+either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,53 +19,42 @@ from torch.autograd.function import once_differentiable
 from elmo_cli.engine.packed import PackedWeight, packs
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
-Weights = tuple[Tensor, Tensor, Tensor | None]
-
-
-def stacked_weights(layers: list[ProjectedLSTM], dtype: torch.dtype | None = None) -> Weights:
-    """The weights of one layer in each direction, side by side.
-
-    Args:
-        dtype: what they are turned into; None for as they are.
-    Returns:
-        Gates over [x ; h], (direction, 4 * cell, 2 * projection); their bias with the forget bias
-        in it, (direction, 4 * cell); projection (direction, projection, cell), or None.
-        Gradients flow through to the layers' parameters.
-    """
-    gates = torch.stack([torch.cat([k.input.weight, k.recurrent.weight], 1) for k in layers])
-    cell = layers[0].options.cell
-    forget = torch.zeros_like(layers[0].input.bias)
-    forget[2 * cell : 3 * cell] = FORGET_BIAS
-    bias = torch.stack([k.input.bias + forget for k in layers])
-    projection = None
-    if layers[0].options.lstm_projection:
-        weights: list[Tensor] = [k.projection.get_parameter("weight") for k in layers]
-        projection = torch.stack(weights).to(dtype)
-    return gates.to(dtype), bias.to(dtype), projection
-
 
 def scan(
-    x: Tensor, h: Tensor, c: Tensor, weights: Weights, clips: tuple[float | None, float | None]
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    layers: Sequence[ProjectedLSTM],
+    clips: tuple[float | None, float | None],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Read a window.
 
-    Products and gates are computed in the type of `x` and of the weights, cells in the type of `c`:
-    of bfloat16's eight digits a cell would lose one in every few steps.
+    Products and gates are computed in the type of `x`, cells in the type of `c`: of bfloat16's
+    eight digits a cell would lose one in every few steps.
 
     Args:
         x: (token, direction, row, projection).
         h: before the first token, (direction, row, projection); no gradient flows into it.
         c: before the first token, (direction, row, cell); no gradient flows into it.
-        weights: of `stacked_weights`.
+        layers: one layer in each direction; gradients flow into their parameters.
         clips: bounds of the cell and of the projected output, None for none.
     Returns:
         Outputs (token, direction, row, projection); h and c after the last token, detached.
     """
+    parameters = [parameter for layer in layers for parameter in _parameters(layer)]
     scanned: tuple[Tensor, Tensor] = _Scan.apply(  # type: ignore[no-untyped-call]
-        x, h, c, *weights, *clips
+        x, h, c, *clips, *parameters
     )
     outputs, cells = scanned
     return outputs, outputs[-1].detach(), cells[-1].detach()
+
+
+def _parameters(layer: ProjectedLSTM) -> list[Tensor]:
+    """Gates over x, gates over h, bias of the gates, and projection where there is one."""
+    found: list[Tensor] = [layer.input.weight, layer.recurrent.weight, layer.input.bias]
+    if layer.options.lstm_projection:
+        found.append(layer.projection.get_parameter("weight"))
+    return found
 
 
 class _Scan(torch.autograd.Function):
@@ -72,25 +64,25 @@ class _Scan(torch.autograd.Function):
         x: Tensor,
         h: Tensor,
         c: Tensor,
-        gates: Tensor,
-        bias: Tensor,
-        projection: Tensor | None,
         cell_clip: float | None,
         proj_clip: float | None,
+        *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        n_tokens, n_directions, n_rows, size = x.shape
+        n_tokens, n_directions, n_rows, _ = x.shape
         n_cells = c.shape[2]
-        acts = _at_all_steps(x, gates[..., :size], bias)  # (token, direction, row, 4 * cell)
+        n_kinds = len(parameters) // n_directions
+        of_x = [weight.to(x.dtype) for weight in parameters[0::n_kinds]]
+        of_h = [weight.to(x.dtype) for weight in parameters[1::n_kinds]]
+        biases = [_with_forget_bias(bias).to(x.dtype) for bias in parameters[2::n_kinds]]
+        down = [weight.to(x.dtype) for weight in parameters[3::n_kinds]] if n_kinds > 3 else []
+        acts = _at_all_steps(x, of_x, biases)  # (token, direction, row, 4 * cell)
         cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
         squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
-        read = x.new_empty(n_tokens + 1, n_directions, n_rows, 2 * size)  # [x ; h]
-        read[:-1, ..., :size] = x
-        read[0, ..., size:] = h
-        cells[0] = c
-        recurrent = _EachStep(gates[..., size:])
-        projected = None if projection is None else _EachStep(projection)
+        hs = x.new_empty(n_tokens + 1, *x.shape[1:])  # before each token, and after the last
+        cells[0], hs[0] = c, h
+        recurrent, projected = _EachStep(of_h), _EachStep(down) if down else None
         for t in range(n_tokens):
-            z = recurrent.added(read[t, ..., size:], acts[t])
+            z = recurrent.added(hs[t], acts[t])
             i, j, f, o = z.chunk(4, 2)
             i.sigmoid_()
             j.tanh_()
@@ -103,28 +95,26 @@ class _Scan(torch.autograd.Function):
                 m = projected.of(m)
                 if proj_clip is not None:
                     m.clamp_(-proj_clip, proj_clip)
-            read[t + 1, ..., size:] = m
-        ctx.save_for_backward(read, acts, cells, squashed, gates, projection)
-        ctx.clips = cell_clip, proj_clip
-        outputs, cells_after = read[1:, ..., size:].clone(), cells[1:]
+            hs[t + 1] = m
+        ctx.save_for_backward(x, hs, acts, cells, squashed, *of_x, *of_h, *down)
+        ctx.clips, ctx.dtype = (cell_clip, proj_clip), parameters[0].dtype
+        outputs, cells_after = hs[1:].clone(), cells[1:]
         ctx.mark_non_differentiable(cells_after)
         return outputs, cells_after
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        read, acts, cells, squashed, gates, projection = ctx.saved_tensors
+        x, hs, acts, cells, squashed, *weights = ctx.saved_tensors
+        n_tokens, n_directions = x.shape[:2]
+        of_x, of_h, down = (weights[k * n_directions : (k + 1) * n_directions] for k in range(3))
         cell_clip, proj_clip = ctx.clips
-        n_tokens, size = len(d_outputs), d_outputs.shape[3]
-        clipped_cells = None if cell_clip is None else cells.abs() >= cell_clip
-        clipped_outputs = None
-        if projection is not None and proj_clip is not None:
-            clipped_outputs = read[..., size:].abs() >= proj_clip
+        clipped_cells = None if cell_clip is None else _at_bounds(cells, cell_clip)
+        clipped_outputs = _at_bounds(hs, proj_clip) if down and proj_clip is not None else None
         d_projected, d_z = torch.empty_like(d_outputs), torch.empty_like(acts)
         d_h, d_cell = torch.zeros_like(d_outputs[0]), torch.zeros_like(cells[0])
-        back = gates.transpose(1, 2)  # (direction, 2 * projection, 4 * cell)
-        recurrent = _EachStep(back[:, size:])
-        unprojected = None if projection is None else _EachStep(projection.transpose(1, 2))
+        recurrent = _EachStep([weight.t() for weight in of_h])
+        unprojected = _EachStep([weight.t() for weight in down]) if down else None
         for t in range(n_tokens - 1, -1, -1):
             i, j, f, o = acts[t].chunk(4, 2)
             d_i, d_j, d_f, d_o = d_z[t].chunk(4, 2)
@@ -142,13 +132,16 @@ class _Scan(torch.autograd.Function):
             _sigmoid_backward(d_cell * cells[t], f, grad_input=d_f)
             d_cell *= f
             d_h = recurrent.of(d_z[t])
-        d_x = _at_all_steps(d_z, back[:, :size], None)
-        d_gates = _over_all_steps(d_z, read[:-1])
+        d_x = _at_all_steps(d_z, [weight.t() for weight in of_x])
         d_bias = d_z.sum(0).sum(1)  # both at once would take twenty times as long
-        d_projection = None
-        if projection is not None:
-            d_projection = _over_all_steps(d_projected, acts[..., -cells.shape[3] :] * squashed)
-        return d_x, None, None, d_gates, d_bias, d_projection, None, None
+        d_parameters: list[Tensor] = []
+        for d in range(n_directions):
+            d_parameters += [_over_all_steps(d_z, x, d), _over_all_steps(d_z, hs[:-1], d)]
+            d_parameters.append(d_bias[d])
+            if down:
+                opened = acts[:, d : d + 1, :, -cells.shape[3] :] * squashed[:, d : d + 1]
+                d_parameters.append(_over_all_steps(d_projected[:, d : d + 1], opened, 0))
+        return d_x, None, None, None, None, *(found.to(ctx.dtype) for found in d_parameters)
 
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -161,12 +154,15 @@ class _EachStep:
     Where oneDNN has them the weights are packed once, which torch's own product does each time.
 
     Args:
-        weights: (direction, n_out, n_in).
+        weights: of each direction, (n_out, n_in).
     """
 
-    def __init__(self, weights: Tensor) -> None:
-        self._weights = weights.transpose(1, 2)
-        self._packed = [PackedWeight(weight) for weight in weights] if packs(weights) else None
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        self._packed = None
+        if packs(weights[0]):
+            self._packed = [PackedWeight(weight) for weight in weights]
+        else:
+            self._weights = torch.stack([weight.t() for weight in weights])
 
     def of(self, x: Tensor) -> Tensor:
         """x @ weight.T: (direction, row, n_in) -> (direction, row, n_out)."""
@@ -183,19 +179,30 @@ class _EachStep:
         return base
 
 
-def _at_all_steps(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+def _with_forget_bias(bias: Tensor) -> Tensor:
+    """(4 * cell,) -> the same with the forget bias on the third quarter."""
+    i, j, f, o = bias.chunk(4)
+    return torch.cat([i, j, f + FORGET_BIAS, o])
+
+
+def _at_bounds(values: Tensor, clip: float) -> Tensor:
+    """Where clipped values stand at a bound, and no gradient flows."""
+    return (values >= clip).logical_or_(values <= -clip)
+
+
+def _at_all_steps(
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None = None
+) -> Tensor:
     """x @ weight.T of all tokens at once: (token, direction, row, n_in) -> (…, n_out)."""
     n_tokens, n_directions, n_rows, _ = x.shape
-    made = x.new_empty(n_tokens, n_directions, n_rows, weights.shape[1])
+    made = x.new_empty(n_tokens, n_directions, n_rows, len(weights[0]))
     for d, weight in enumerate(weights):
-        of_all = nn.functional.linear(
-            x[:, d].flatten(0, 1), weight, None if bias is None else bias[d]
-        )
+        bias = None if biases is None else biases[d]
+        of_all = nn.functional.linear(x[:, d].flatten(0, 1), weight, bias)
         made[:, d] = of_all.view(n_tokens, n_rows, -1)
     return made
 
 
-def _over_all_steps(left: Tensor, right: Tensor) -> Tensor:
-    """Sum over tokens and rows of the outer products, (direction, left's size, right's size)."""
-    pairs = [left[:, d].flatten(0, 1).t() @ right[:, d].flatten(0, 1) for d in range(left.shape[1])]
-    return torch.stack(pairs)
+def _over_all_steps(left: Tensor, right: Tensor, d: int) -> Tensor:
+    """Sum over tokens and rows of a direction's outer products, (left's size, right's size)."""
+    return left[:, d].flatten(0, 1).t() @ right[:, d].flatten(0, 1)

@@ -99,7 +99,7 @@ class Learner:
         """
         window = window.rows(self.own_rows)
         negatives = self.draw()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.forget_gradients()
         share = 1 / self._settings.accumulate
         value, states = 0.0, []
         for k in range(self._settings.accumulate):
@@ -114,6 +114,16 @@ class Learner:
         return value, State(
             torch.cat([left.h for left in states], 2), torch.cat([left.c for left in states], 2)
         )
+
+    def forget_gradients(self) -> None:
+        """Begin a step. The memory of the softmax's gradient is kept where but some of its rows get
+        one; all others come new, so that none has to be added to zeros."""
+        kept = self._head.weight if self.is_sampled else None
+        for parameter in self._learned:
+            if parameter is kept and parameter.grad is not None:
+                parameter.grad.zero_()
+            else:
+                parameter.grad = None
 
     def loss(
         self, window: Window, state: State, negatives: Negatives | None

@@ -19,9 +19,9 @@ from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.state import State
 from elmo_cli.text.characters import PADDING
 from elmo_cli.train.corpus import Numbers
-from elmo_cli.train.scan import scan, stacked_weights
+from elmo_cli.train.scan import scan
 
-_TYPES_AT_ONCE = {"cpu": 128}  # their products stay in the processor's cache
+_TYPES_AT_ONCE = {"cpu": 256}  # their products stay in the processor's cache
 _ELSEWHERE = 2048
 
 
@@ -116,7 +116,7 @@ def unroll(
         layers = [cast(ProjectedLSTM, lm.layers[k]) for lm in (bilm.forward_lm, bilm.backward_lm)]
         read = dropout(x) if dropout else x
         clips = options.cell_clip, options.proj_clip
-        y, h, c = scan(read, state.h[k], state.c[k], stacked_weights(layers, dtype), clips)
+        y, h, c = scan(read, state.h[k], state.c[k], layers, clips)
         # The residual adds what the layer has read, dropout in it.
         x = y + read if options.skip and k > 0 else y
         h_after.append(h.to(state.h.dtype))

@@ -152,7 +152,7 @@ def test_types_of_a_whole_text_take_the_room_of_their_vectors(
 ) -> None:
     """What the filters give is four times as wide and more, and of all types at once too much."""
     bilm = model(paired, next(iter(SHAPES)))
-    characters = Corpus.read([[f"word{n}" for n in range(300)]]).characters
+    characters = Corpus.read([[f"word{n}" for n in range(600)]]).characters
     expected = type_vectors(bilm.char_cnn, characters)
     rows: list[int] = []
     after_filters = type(bilm.char_cnn).after_filters
@@ -164,6 +164,6 @@ def test_types_of_a_whole_text_take_the_room_of_their_vectors(
     monkeypatch.setattr(type(bilm.char_cnn), "after_filters", counted)
     with torch.inference_mode():
         found = type_vectors(bilm.char_cnn, characters)
-    assert max(rows) <= 128
+    assert max(rows) <= 256
     assert sum(rows) == len(characters) == len(found)
     torch.testing.assert_close(found, expected.detach(), rtol=0, atol=1e-12)
