@@ -61,6 +61,7 @@ class Learner:
         self._dropout = Dropout(settings.dropout, self.dropped)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
         self.is_sampled = settings.samples(len(vocabulary))
+        self._kept = torch.zeros_like(head.weight) if self.is_sampled else None
         self._sampler = LogUniformSampler(len(vocabulary), settings.negatives)
 
     @property
@@ -116,14 +117,11 @@ class Learner:
         )
 
     def forget_gradients(self) -> None:
-        """Begin a step. The memory of the softmax's gradient is kept where but some of its rows get
-        one; all others come new, so that none has to be added to zeros."""
-        kept = self._head.weight if self.is_sampled else None
-        for parameter in self._learned:
-            if parameter is kept and parameter.grad is not None:
-                parameter.grad.zero_()
-            else:
-                parameter.grad = None
+        """Begin a step. The softmax's gradient keeps its memory where only some of its rows get one
+        (`sampled_loss`); all others come new, so that none has to be added to zeros."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self._kept is not None:
+            self._head.weight.grad = self._kept.zero_()
 
     def loss(
         self, window: Window, state: State, negatives: Negatives | None

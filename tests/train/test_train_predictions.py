@@ -86,6 +86,21 @@ def test_loss_and_gradients_are_those_of_plain_operations(
         torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
 
 
+def test_a_gradient_that_lies_there_has_the_new_one_added_to_it(
+    head: NextToken, predictions: tuple[Tensor, Tensor]
+) -> None:
+    """The softmax's keeps its place from step to step; rows meet there as in one of its own."""
+    h, targets = predictions
+    negatives, expected = LogUniformSampler(N_TYPES, 20).draw(torch.Generator().manual_seed(0))
+    found = []
+    for before in (None, torch.full_like(head.weight, 0.25)):
+        head.weight.grad = before
+        sampled_loss(head, h, targets, negatives, expected.double()).backward()
+        assert before is None or head.weight.grad is before
+        found.append(head.weight.grad.clone())
+    torch.testing.assert_close(found[1], found[0] + 0.25, atol=1e-14, rtol=0)
+
+
 def test_all_types_as_negatives_give_the_full_softmax(
     head: NextToken, predictions: tuple[Tensor, Tensor]
 ) -> None:
