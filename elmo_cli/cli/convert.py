@@ -34,7 +34,7 @@ from elmo_cli.store.schema import LAYOUTS
     help="Of the values; int8 with --layout flat.",
 )
 @option(
-    "Output", "--layers", metavar="CHOICE", help="One layer of several: a number, top or average."
+    "Output", "--layers", metavar="CHOICE", help="As in `elmo embed`, of those that FILE holds."
 )
 @option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
 @quiet_option
@@ -60,6 +60,7 @@ def convert(
       elmo convert corpus.hdf5 -o corpus.flat.hdf5 --layout flat
       elmo convert corpus.hdf5 -o small.hdf5 --dtype float16
       elmo convert corpus.hdf5 -o corpus.ly2.hdf5 --layout manylangs --layers 2
+      elmo convert corpus.hdf5 -o mixed.hdf5 --layers mix:0.2,0.3,0.5,1.1
 
     --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
     warnings.

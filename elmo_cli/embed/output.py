@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
+from elmo_cli.store.layer_choice import MIX, layer_numbers, mix_weights
 
 # What arrays are computed into; the file makes int8 of them.
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
 POOLS = ("mean", "max")
-_FORMS = "`--layers` takes all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
 
 Array = npt.NDArray[np.floating]
 
@@ -67,8 +67,9 @@ class Output:
             return cls(name, keep=tuple(range(n_layers)), dtype=dtype, pool=pool)
         if name in ("top", "average"):
             return cls(name, dtype=dtype, pool=pool)
-        if name.startswith("mix:"):
-            return cls(name, weights=_mix(name, n_layers), dtype=dtype, pool=pool)
+        if name.startswith(MIX):
+            weights = mix_weights(name, n_layers, "the model")
+            return cls(name, weights=weights, dtype=dtype, pool=pool)
         keep = _numbers(name, n_layers)
         return cls(",".join(map(str, keep)), keep=keep, dtype=dtype, pool=pool, bare=bare)
 
@@ -158,46 +159,9 @@ class Output:
 
 
 def _numbers(name: str, n_layers: int) -> tuple[int, ...]:
-    parts = name.split(",")
-    if not all(part.isdecimal() for part in parts):
-        raise UsageError(f"--layers {name}: not a choice of layers", _FORMS)
-    numbers = tuple(int(part) for part in parts)
+    numbers = layer_numbers(name)
     if max(numbers) >= n_layers:
         raise UsageError(
             f"--layers {name}: the model has layers 0 to {n_layers - 1}", "0 is the token layer"
         )
-    if len(set(numbers)) != len(numbers):
-        raise UsageError(f"--layers {name}: a layer is named twice", _FORMS)
     return numbers
-
-
-def _mix(name: str, n_layers: int) -> tuple[float, ...]:
-    try:
-        values = [float(part) for part in name[len("mix:") :].split(",")]
-    except ValueError:
-        values = [float("nan")]
-    if not np.isfinite(values).all():
-        raise UsageError(f"--layers {name}: not finite numbers", _FORMS)
-    if len(values) not in (n_layers, n_layers + 1):
-        raise UsageError(
-            f"--layers {name}: {len(values)} numbers, the model needs {n_layers} weights, "
-            "and gamma if you like",
-            _FORMS,
-        )
-    gamma = values[n_layers] if len(values) > n_layers else 1.0
-    weights = tuple(gamma * value for value in values[:n_layers])
-    if not any(weights):
-        raise UsageError(
-            f"--layers {name}: all weights are 0, so every vector would be",
-            "they are taken as they stand; an ElmoMix has them in torch.softmax(mix.weights, 0)",
-        )
-    most = float(np.finfo(np.float32).max)
-    for layer, weight in enumerate(weights):
-        if abs(weight) > most:
-            # It would be infinite in the sum, which then looks like damage of the model.
-            raise UsageError(
-                f"--layers {name}: the weight {weight:g} of layer {layer} is beyond float32 "
-                f"(at most {most:.5g})",
-                "give smaller weights, or a smaller gamma",
-            )
-    return weights

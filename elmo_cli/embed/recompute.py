@@ -94,13 +94,15 @@ class _Rounding:
     Attributes:
         stored: type of the values.
         before: the types that they were rounded to before, each time the file was converted.
-        layers: computes the layers that were averaged after they had one; None for none.
+        layers: computes the layers that were summed after they had one; None for none.
+        weights: of these layers in the sum; none for their average.
         is_exact: whether they were computed in float32.
     """
 
     stored: str | None
     before: tuple[str, ...]
     layers: Embedder | None
+    weights: tuple[float, ...]
     is_exact: bool
 
     @classmethod
@@ -108,7 +110,8 @@ class _Rounding:
         rounded_to = sample.attributes.get("rounded_to")
         before = () if rounded_to is None else tuple(str(rounded_to).split(","))
         layers = None
-        if before and embedder.output.name == "average":
+        weights = embedder.output.weights
+        if before and (weights or embedder.output.name == "average"):
             layers = Embedder(
                 embedder.bilm,
                 state=embedder.state,
@@ -117,7 +120,7 @@ class _Rounding:
                 precision=embedder.precision,
             )
         is_exact = embedder.precision == "float32"
-        return cls(sample.stored, before, layers, is_exact)
+        return cls(sample.stored, before, layers, weights, is_exact)
 
     def room(self, tokens: Sequence[str], computed: Array) -> Array:
         """For each value of what was computed."""
@@ -126,12 +129,13 @@ class _Rounding:
         if not self.is_exact:
             room += ATOL_LESS_PRECISE * _greatest(sizes)
         room += _half_unit(self.stored, sizes)
-        layers = sizes[np.newaxis]
-        if self.layers is not None:
-            # Which types they had, and which their average, is not told: theirs give more room.
-            layers = np.abs(self.layers.embed(tokens)).astype(np.float64)  # (layer, …)
+        if self.layers is None:
+            return sum((_half_unit(dtype, sizes) for dtype in self.before), room)
+        # Which types they had, and which their sum, is not told: theirs give more room.
+        layers = np.abs(self.layers.embed(tokens)).astype(np.float64)  # (layer, …)
+        weights = np.abs(self.weights or [1 / len(layers)] * len(layers))
         for dtype in self.before:
-            room += _half_unit(dtype, layers).mean(0)
+            room += np.tensordot(weights, _half_unit(dtype, layers), 1)
         return room
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from elmo_cli.errors import UsageError
 from elmo_cli.store.apart import beside_embeddings, check_apart
-from elmo_cli.store.chosen_layers import chosen_layers
+from elmo_cli.store.chosen_layers import ChosenLayers, chosen_layers
 from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
 from elmo_cli.store.discard import whole_or_nothing
@@ -49,7 +49,7 @@ def convert(
     layers: str | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write an embeddings file anew, in another layout, dtype, or with one layer of several.
+    """Write an embeddings file anew, in another layout, dtype, or with some of its layers.
 
     Args:
         path: any file that `open_embeddings` reads.
@@ -57,7 +57,7 @@ def convert(
         layout: one of `schema.LAYOUTS`; None keeps that of the file.
         dtype: "float32", "float16", or with layout `flat` "int8"; None keeps that of the file, if
             the layout has a place for it.
-        layers: "top", "average" or the number of a layer; None keeps all.
+        layers: as `Embedder` takes them, of those that the file holds; None keeps all.
         overwrite: replace `out`.
     Returns:
         what was done: output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
@@ -74,8 +74,8 @@ def convert(
     )
     with Embeddings(path) as embeddings:
         asked = _layout(embeddings, layout)
-        part = chosen_layers(embeddings, layers, asked)
-        work = _Conversion(embeddings, asked, _dtype(embeddings, dtype, asked), layers, part)
+        chosen = chosen_layers(embeddings, layers, asked)
+        work = _Conversion(embeddings, asked, _dtype(embeddings, dtype, asked), chosen)
         return work.write(out, overwrite=overwrite)
 
 
@@ -116,15 +116,13 @@ class _Conversion:
     Attributes:
         embeddings: the file.
         layout, dtype: of the new one.
-        layers: as given.
-        part: of `chosen_layers`.
+        layers: what goes over of each array.
     """
 
     embeddings: Embeddings
     layout: str
     dtype: str
-    layers: str | None
-    part: int | slice | str | None
+    layers: ChosenLayers
 
     def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
         """Write the new file; see `convert`."""
@@ -133,8 +131,8 @@ class _Conversion:
         with damage_as_error(self.embeddings.path, keys_of_file=True):
             repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
         header, others = run_facts(self.embeddings.attributes)
-        if self.layers is not None:
-            header["layers"] = self.layers
+        if self.layers.name is not None:
+            header["layers"] = self.layers.name
         if rounded_to := self._rounded_to():  # or it would pass for a file of this run's values
             header["rounded_to"] = ",".join(rounded_to)
         may_have_map = self.layout == "allennlp" and self._keys() == "number"
@@ -163,8 +161,8 @@ class _Conversion:
         stored = self.embeddings.stored_dtype
         if stored is None or stored.itemsize >= DTYPES["float32"].itemsize:
             return names
-        # In the type that they have values stay as they are; the mean of layers is rounded anew.
-        is_kept = stored.name == self.dtype and not isinstance(self.part, str)
+        # In the type that they have values stay as they are; the sum of layers is rounded anew.
+        is_kept = stored.name == self.dtype and not self.layers.is_sum
         return names if is_kept else [*names, stored.name]
 
     def _warnings(self) -> list[str]:
@@ -261,14 +259,9 @@ class _Conversion:
 
     def _reduced(self, array: Array) -> Array:
         """The layers that stay; a single numbered one has an axis, as from `elmo embed`."""
-        reduced: Array = array
-        if isinstance(self.part, str):
-            reduced = array.mean(axis=0, dtype=np.float32)
-        elif self.part is not None:
-            reduced = array[self.part]
-        elif self._lost_axis(array):
-            reduced = array[np.newaxis]
-        return reduced
+        if self.layers.are_all and self._lost_axis(array):
+            return array[np.newaxis]
+        return self.layers.of(array)
 
     def _lost_axis(self, array: Array) -> bool:
         """Whether a layout that holds one layer without its axis goes over to one with it."""

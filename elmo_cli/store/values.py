@@ -18,7 +18,7 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
         dtype: of the file; int8 is made by the layout, which takes float32.
 
     Raises:
-        OutputError: a finite value is beyond what float16 holds, or one for int8 is not finite.
+        OutputError: a finite value is beyond what the type holds, or one for int8 is not finite.
     """
     if dtype == INT8 and not np.isfinite(array).all():
         raise OutputError(
@@ -34,7 +34,9 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
     except FloatingPointError:
         raise OutputError(
             f"{sentence.where}: a value is beyond {dtype.name}",
-            "`--dtype float32`",
+            "no file holds more: give a mix smaller weights"
+            if dtype == np.float32
+            else "`--dtype float32`",
         ) from None
 
 

@@ -21,6 +21,7 @@ import itertools
 import resource
 import statistics
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -37,11 +38,12 @@ from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.step import Learner
 from elmo_cli.train.team import Team
 
+_BUNDLED = Path(__file__).parents[2] / "weights" / "elmo-en" / "options.json"
 SIZES = {
     "small": Options(filters=FILTERS["small"], cell=1024, projection=128),
     "medium": Options(filters=FILTERS["small"], cell=2048, projection=256),
     "original": Options(filters=FILTERS["small"], cell=4096, projection=512, n_highway=2),
-    "bundled": Options(filters=FILTERS["lean"], cell=512, projection=128),
+    "bundled": Options.from_file(_BUNDLED),
 }
 PARTS = ("CNN", "LSTM", "softmax", "LSTM back", "CNN back", "optimizer")
 WARM_UP = 2  # steps that are not counted
@@ -83,7 +85,7 @@ class Variant:
     def step(self, window: Window) -> None:
         """One step, its parts timed one after the other."""
         learner, times = self.learner, [self.now()]
-        learner.optimizer.zero_grad(set_to_none=True)
+        learner.forget_gradients()
         vectors = learner.vectors(window)
         times.append(self.now())
         read = vectors.detach().requires_grad_()

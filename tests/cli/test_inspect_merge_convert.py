@@ -117,11 +117,14 @@ def test_facts_as_json() -> None:
 
 @pytest.mark.parametrize("before", ["float16", "int8"])
 @pytest.mark.parametrize("after", ["float32", "float16", "int8"])
-def test_the_average_of_rounded_layers_is_what_the_model_computes(before: str, after: str) -> None:
-    """Each layer was rounded by its own greatest value, which is larger than the average's."""
+@pytest.mark.parametrize("layers", ["average", "mix:0.2,-1.5,3", "mix:1,0,0.5,0.5"])
+def test_the_sum_of_rounded_layers_is_what_the_model_computes(
+    before: str, after: str, layers: str
+) -> None:
+    """Each layer was rounded by its own greatest value, which is larger than the sum's."""
     Path("text.txt").write_text("".join(f"w{k} x{k % 7} y{k % 11}\n" for k in range(300)))
     made("embed", "text.txt", "-o", "a.hdf5", "-q", "--layout", "flat", "--dtype", before)
-    made("convert", "a.hdf5", "-o", "b.hdf5", "--layers", "average", "--dtype", after)
+    made("convert", "a.hdf5", "-o", "b.hdf5", "--layers", layers, "--dtype", after)
     facts = json.loads(made("inspect", "b.hdf5", "--json", "--sample", "300").out)
     assert len(facts["sample"]) == 300
     assert all(one["agrees"] for one in facts["sample"])
@@ -154,6 +157,23 @@ def test_values_rounded_several_times_are_what_the_model_computes(
     assert facts["attributes"].get("rounded_to") == rounded_to
     assert len(facts["sample"]) == 300
     assert all(one["agrees"] for one in facts["sample"])
+
+
+def test_a_mix_of_a_file_is_the_mix_of_its_text() -> None:
+    """A task learns its weights after the text was embedded: then no model is needed any more."""
+    Path("text.txt").write_text("".join(f"w{k} x{k % 7} y{k % 11}\n" for k in range(30)))
+    mix = "mix:0.2,-1.5,3,1.1"
+    made("embed", "text.txt", "-o", "all.hdf5", "-q")
+    made("embed", "text.txt", "-o", "wanted.hdf5", "-q", "--layers", mix)
+    made("convert", "all.hdf5", "-o", "mixed.hdf5", "-q", "--layers", mix)
+    with open_embeddings("mixed.hdf5") as mixed, open_embeddings("wanted.hdf5") as wanted:
+        assert mixed.attributes["layers"] == wanted.attributes["layers"] == mix
+        for key in range(30):
+            np.testing.assert_allclose(mixed[key], wanted[key], rtol=0, atol=1e-5)
+    made("embed", "text.txt", "-o", "max.hdf5", "-q", "--pool", "max")
+    refused = elmo("convert", "max.hdf5", "-o", "no.hdf5", "--layers", mix)
+    assert refused.code == 2
+    assert not Path("no.hdf5").exists()
 
 
 def printed_python(done: Done) -> list[str]:

@@ -147,9 +147,54 @@ def test_layers_have_the_numbers_of_the_model(tmp_path: Path) -> None:
     convert(path, tmp_path / "b.hdf5", layers="2")
     with open_embeddings(tmp_path / "b.hdf5") as embeddings:
         np.testing.assert_array_equal(embeddings[0], array(lines()[0], 2)[1:])
-    for layers in ("1", "top", "average", "x"):
+    for layers in ("1", "top", "average", "x", "0,1", "mix:1,2"):
         with pytest.raises(UsageError, match=f"--layers {layers}: it has layers 0, 2"):
             convert(path, tmp_path / "c.hdf5", layers=layers)
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "flat"])
+@pytest.mark.parametrize(
+    ("layers", "name", "expected"),
+    [
+        (" 2, 0", "2,0", lambda values: values[[2, 0]]),
+        ("1", "1", lambda values: values[1:2]),
+        ("all", "all", lambda values: values),
+        (
+            "mix:0.25,-0.5,1",
+            "mix:0.25,-0.5,1",
+            lambda values: np.float32(0.25) * values[0] - np.float32(0.5) * values[1] + values[2],
+        ),
+        (
+            "mix: 0, 1, 3, 0.5",
+            "mix:0,1,3,0.5",
+            lambda values: np.float32(0.5) * values[1] + np.float32(1.5) * values[2],
+        ),
+    ],
+)
+def test_some_layers_or_a_mix(
+    tmp_path: Path, layout: str, layers: str, name: str, expected: Any
+) -> None:
+    """What a task has learned of the layers makes a small file of a large one, without a model."""
+    header = {"layers": "all"}
+    path = write(tmp_path / "a.hdf5", lines(), layout=layout, header=header)
+    convert(path, tmp_path / "b.hdf5", layers=layers)
+    with open_embeddings(tmp_path / "b.hdf5") as embeddings:
+        assert embeddings.attributes["layers"] == name
+        assert len(embeddings) == len(lines())
+        for k, sentence in enumerate(lines()):
+            wanted = expected(array(sentence))
+            assert embeddings[k].shape == wanted.shape
+            assert embeddings[k].dtype == np.float32
+            np.testing.assert_allclose(embeddings[k], wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_a_mix_beyond_the_type_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="flat")
+    with pytest.raises(OutputError, match="a value is beyond float16"):
+        convert(path, tmp_path / "b.hdf5", dtype="float16", layers="mix:1e6,1e6,1e6")
+    with pytest.raises(OutputError, match="a value is beyond float32"):
+        convert(path, tmp_path / "b.hdf5", layers="mix:3e38,3e38,3e38")
+    assert sorted(tmp_path.iterdir()) == [path]
 
 
 def test_foreign_files(tmp_path: Path) -> None:
@@ -297,6 +342,19 @@ def test_numbers_need_no_part_of_a_document(tmp_path: Path) -> None:
             "--layers top: it has but one layer",
         ),
         (lines(), {"layout": "allennlp"}, {"layers": "3"}, "--layers 3: it has layers 0, 1, 2"),
+        (lines(), {"layout": "flat"}, {"layers": "1,1"}, "--layers 1,1: a layer is named twice"),
+        (
+            lines(),
+            {"layout": "flat"},
+            {"layers": "mix:1,2"},
+            "--layers mix:1,2: 2 numbers, the file needs 3 weights, and gamma if you like",
+        ),
+        (
+            BARE,
+            {"layout": "allennlp"},
+            {"layout": "manylangs", "layers": "0,1"},
+            "--layers 0,1: manylangs holds one layer a file",
+        ),
         (
             lines(),
             {"layout": "allennlp"},
