@@ -216,7 +216,7 @@ class _Conversion:
         The new file keeps the order of its sentences, and has to say that it is not the text's.
         """
         sentences = self.embeddings.sentences
-        if isinstance(sentences, NamedSentences) and sentences.is_by_name:
+        if isinstance(sentences, NamedSentences) and not sentences.keeps_order:
             others = {**others, "order_lost": True}
         if self.layout != "manylangs":
             return others
