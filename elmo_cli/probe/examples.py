@@ -30,13 +30,13 @@ class Examples:
 
     Attributes:
         parts: by their names.
-        layers: the places of the chosen layers in each array.
+        layers: the chosen layers, by their numbers in the model, or "top", "average", "mix:…".
         has_own_dev: whether dev has files of its own, and is no part of train's.
         warnings: what looks wrong but can be read.
     """
 
     parts: Mapping[str, Part]
-    layers: tuple[int, ...]
+    layers: tuple[str, ...]
     has_own_dev: bool
     warnings: tuple[str, ...] = field(default=())
 
@@ -79,17 +79,13 @@ class Examples:
         known = set(self.words["train"])
         return np.array([word not in known for word in self.words["test"]], np.bool_)
 
-    def layer_name(self, layer: int) -> str:
-        """What one of `layers` is called: its number in the model, or "top", "average", "mix:…"."""
-        return self.parts["train"].form.layers[layer]
-
-    def vectors(self, layer: int) -> dict[str, Vectors]:
+    def vectors(self, layer: str) -> dict[str, Vectors]:
         """All vectors of one of `layers` by parts, (vector, dim) float32, in new memory.
 
         Raises:
             EmbeddingsFileError: a file can't be read.
         """
-        return {name: part.vectors(layer) for name, part in self.parts.items()}
+        return {name: part.vectors(part.form.place(layer)) for name, part in self.parts.items()}
 
 
 def read_examples(
@@ -119,16 +115,18 @@ def read_examples(
         if files_of is not None
     }
     for part in parts.values():
-        _check_alike(parts["train"], part)
+        _check_alike(parts["train"], part, all_layers=not layers)
         _check_labels(part)
-    picked = _chosen(parts["train"], layers)
+    names = tuple(map(str, dict.fromkeys(layers))) or parts["train"].form.layers
+    for part in parts.values():
+        _check_held(parts["train"], part, layers)
     warnings = _warnings(parts)
     for part in parts.values():
-        part.check_finite(picked)
+        part.check_finite(part.form.place(name) for name in names)
     if dev is None:
         parts["train"], parts["dev"] = held_back(parts["train"])
     parts = {name: parts[name] for name in PARTS}
-    examples = Examples(parts, picked, dev is not None, tuple(warnings))
+    examples = Examples(parts, names, dev is not None, tuple(warnings))
     if len(examples.labels) < 2:
         raise InputError(
             f"{train[1]}: has one label alone, `{examples.labels[0]}`",
@@ -154,25 +152,22 @@ def held_back(part: Part) -> tuple[Part, Part]:
     return part.sentences(k for k in range(n_sentences) if k not in held), part.sentences(held)
 
 
-def _chosen(part: Part, layers: Sequence[int]) -> tuple[int, ...]:
-    """The places of the chosen layers, in the order in which they were asked for."""
+def _check_held(train: Part, part: Part, layers: Sequence[int]) -> None:
+    """Refuse layers that a part lacks."""
     names = part.form.layers
-    if not layers:
-        return tuple(range(len(names)))
-    picked = []
-    for layer in dict.fromkeys(layers):
+    if names == (UNKNOWN,) and part is not train and len(train.form.layers) == 1:
+        return  # it is taken for the only layer of train
+    for layer in layers:
         if str(layer) not in names:
             held = f"layers {', '.join(names)}" if len(names) > 1 else f"only layer {names[0]}"
             raise UsageError(
                 f"{part.vectors_file}: --layer {layer}: it has {held}",
-                "`--layer` takes the number of a layer that the file holds; without it all are "
+                "`--layer` takes the number of a layer that the files hold; without it all are "
                 "probed",
             )
-        picked.append(names.index(str(layer)))
-    return tuple(picked)
 
 
-def _check_alike(train: Part, part: Part) -> None:
+def _check_alike(train: Part, part: Part, *, all_layers: bool) -> None:
     """Refuse vectors that were made in another way than those of train."""
     ours, theirs = train.form.settings, part.form.settings
     # A file of another program tells little; in two of ours what one lacks is a difference.
@@ -180,7 +175,7 @@ def _check_alike(train: Part, part: Part) -> None:
     facts = [(name, ours.get(name), theirs.get(name)) for name in names]
     facts += [
         ("dim", train.form.dim, part.form.dim),
-        ("layers", _layers(train, part), _layers(part, train)),
+        ("layers", _layers(train, part) * all_layers, _layers(part, train) * all_layers),
         ("vectors", _of_what(train), _of_what(part)),
     ]
     for name, in_train, here in facts:

@@ -68,6 +68,14 @@ class Form:
             text_sha256=facts.get("text_sha256"),
         )
 
+    def place(self, layer: str) -> int:
+        """Where a layer stands in each array; what a file with one layer calls it decides nothing.
+
+        Raises:
+            ValueError: it is not there.
+        """
+        return self.layers.index(layer) if len(self.layers) > 1 else 0
+
     def n_vectors(self, shape: Sequence[int]) -> int | None:
         """Vectors of each layer in an array of that shape; None if it is not like the others."""
         layers = (len(self.layers),) if self.has_layers else ()

@@ -61,7 +61,7 @@ def probe_layers(
     for layer in examples.layers:
         # Without a name here they are gone when the next layer is read.
         found = probe(examples.vectors(layer), examples, seed=seed, advance=advance)
-        yield examples.layer_name(layer), found
+        yield layer, found
 
 
 def probe(

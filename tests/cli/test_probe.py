@@ -314,6 +314,24 @@ def test_layers_have_the_names_of_the_model(every: Layers) -> None:
     )
 
 
+def test_a_layer_of_files_that_hold_others_beside_it(every: Layers) -> None:
+    """What is probed has to be in all of them, and nothing else."""
+    embed_all("--layers", "2,1", out="some")
+    mixed = [*line("some")]
+    mixed[mixed.index("train.some")] = "train.hdf5"
+    found = json.loads(made(*mixed, "--layer", 2, "--json").out)
+    assert found["layers"] == [every[2]]
+    refused(
+        elmo(*mixed, "--layer", 0),
+        "dev.some: --layer 0: it has layers 2, 1",
+        "without it all are probed",
+        code=2,
+    )
+    refused(
+        elmo(*mixed), "dev.some: layers is '2, 1', that of train.hdf5 is '0, 1, 2'", "same model"
+    )
+
+
 @pytest.mark.parametrize("layers", ["top", "average", "mix:1,2,3"])
 def test_a_layer_without_a_number(layers: str, every: Layers) -> None:
     embed_all("--layers", layers)

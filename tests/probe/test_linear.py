@@ -81,7 +81,7 @@ def reference(vectors: np.ndarray, targets: np.ndarray, n_labels: int, decay: fl
 @pytest.mark.parametrize("decay", [DECAYS[0], DECAYS[-1]])
 def test_weights_are_those_of_the_loop_written_out(examples: Examples, decay: float) -> None:
     """Else another optimizer, or other batches, would change all published figures unseen."""
-    vectors = examples.vectors(1)
+    vectors = examples.vectors("1")
     targets = examples.targets["train"]
     train = vectors["train"].astype(np.float64)
     expected = reference((train - train.mean(0)) / train.std(0), targets, len(LABELS), decay)
@@ -93,7 +93,7 @@ def test_weights_are_those_of_the_loop_written_out(examples: Examples, decay: fl
 
 def test_the_decay_is_the_best_on_dev_and_not_on_test(examples: Examples) -> None:
     """A decay chosen on test would flatter every layer; of equal ones the greatest is taken."""
-    vectors = examples.vectors(0)
+    vectors = examples.vectors("0")
     standardise(vectors)
     scaled = {part: torch.from_numpy(array) for part, array in vectors.items()}
     targets = torch.from_numpy(examples.targets["train"])
@@ -105,7 +105,7 @@ def test_the_decay_is_the_best_on_dev_and_not_on_test(examples: Examples) -> Non
             for part, of in list(examples.targets.items())[1:]
         ]
     best = max(right, key=lambda decay: right[decay][0])  # the first one, which is the greatest
-    found = probe(examples.vectors(0), examples)
+    found = probe(examples.vectors("0"), examples)
     assert (found.decay, [found.dev, found.test]) == (best, right[best])
 
 
@@ -136,9 +136,9 @@ def test_a_dimension_of_one_value_is_not_divided_by_what_rounding_leaves() -> No
 
 
 def test_the_same_figures_again_and_others_with_another_seed(examples: Examples) -> None:
-    first, again = (probe(examples.vectors(0), examples) for _ in range(2))
+    first, again = (probe(examples.vectors("0"), examples) for _ in range(2))
     assert first == again
-    scaled = {"train": examples.vectors(0)["train"]}
+    scaled = {"train": examples.vectors("0")["train"]}
     standardise(scaled)
     vectors, targets = (
         torch.from_numpy(scaled["train"]),
@@ -151,7 +151,7 @@ def test_the_same_figures_again_and_others_with_another_seed(examples: Examples)
 def test_predictions_do_not_depend_on_how_many_are_made_at_a_time(
     examples: Examples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vectors = torch.from_numpy(examples.vectors(1)["test"])
+    vectors = torch.from_numpy(examples.vectors("1")["test"])
     weights = torch.randn(DIM + 1, 3, generator=torch.Generator().manual_seed(1))
     at_once = linear.predicted(vectors, weights)
     monkeypatch.setattr(linear, "_SCORES", 30)
@@ -194,7 +194,7 @@ def test_baselines_by_hand(tmp_path: Path) -> None:
 def test_a_label_that_train_lacks_is_wrong(tmp_path: Path) -> None:
     """Left out, it would make figures of two train sets look alike that are not."""
     examples = small(tmp_path, BY_HAND)
-    found = probe(examples.vectors(0), examples)
+    found = probe(examples.vectors("0"), examples)
     assert found.test == 60.0  # all zeros: N is told of all five, which are V N N X N
 
 
