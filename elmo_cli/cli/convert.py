@@ -49,7 +49,7 @@ def convert(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Turn an embeddings file into another layout or dtype.
+    """Turn an embeddings file into another layout, dtype or choice of layers.
 
     FILE may be of any layout that `elmo embed` writes, made by elmo or by the original programs.
     What a layout needs and the file does not hold (document keys, the order of its sentences) is

@@ -94,7 +94,7 @@ class _Rounding:
     Attributes:
         stored: type of the values.
         before: the types that they were rounded to before, each time the file was converted.
-        layers: computes the layers that were summed after they had one; None for none.
+        layers: computes the layers of a sum, which may have had one before it; None for none.
         weights: of these layers in the sum; none for their average.
         is_exact: whether they were computed in float32.
     """
@@ -125,7 +125,7 @@ class _Rounding:
     def room(self, tokens: Sequence[str], computed: Array) -> Array:
         """For each value of what was computed."""
         sizes = np.abs(computed).astype(np.float64)
-        room = np.full(sizes.shape, ATOL)
+        room = np.full(sizes.shape, ATOL * max(1, np.abs(self.weights).sum()))
         if not self.is_exact:
             room += ATOL_LESS_PRECISE * _greatest(sizes)
         room += _half_unit(self.stored, sizes)

@@ -115,7 +115,7 @@ def read_examples(
         if files_of is not None
     }
     for part in parts.values():
-        _check_alike(parts["train"], part, all_layers=not layers)
+        _check_alike(parts["train"], part, by_layer=bool(layers))
         _check_labels(part)
     names = tuple(map(str, dict.fromkeys(layers))) or parts["train"].form.layers
     for part in parts.values():
@@ -167,17 +167,23 @@ def _check_held(train: Part, part: Part, layers: Sequence[int]) -> None:
             )
 
 
-def _check_alike(train: Part, part: Part, *, all_layers: bool) -> None:
-    """Refuse vectors that were made in another way than those of train."""
+def _check_alike(train: Part, part: Part, *, by_layer: bool) -> None:
+    """Refuse vectors that were made in another way than those of train.
+
+    Args:
+        by_layer: whether chosen layers alone are read, so that others may lie beside them; where a
+            file doesn't tell which are there, all have to be the same even so.
+    """
     ours, theirs = train.form.settings, part.form.settings
     # A file of another program tells little; in two of ours what one lacks is a difference.
     names = SETTINGS if _SHA256 in ours and _SHA256 in theirs else tuple(ours.keys() & theirs)
     facts = [(name, ours.get(name), theirs.get(name)) for name in names]
     facts += [
         ("dim", train.form.dim, part.form.dim),
-        ("layers", _layers(train, part) * all_layers, _layers(part, train) * all_layers),
         ("vectors", _of_what(train), _of_what(part)),
     ]
+    if not (by_layer and train.form.tells_layers and part.form.tells_layers):
+        facts.append(("layers", _layers(train, part), _layers(part, train)))
     for name, in_train, here in facts:
         if in_train == here:
             continue

@@ -31,6 +31,7 @@ class Form:
     Attributes:
         layers: what its layers are called: numbers, or "top", "average", "mix:…", "unknown".
         dim: of a vector.
+        tells_layers: whether the file says which layers it has, and they are not presumed.
         has_layers: whether arrays have an axis of layers.
         by_sentence: whether a sentence has one vector, and not one for each token; a type too.
         model: what the file calls the model.
@@ -39,6 +40,7 @@ class Form:
     """
 
     layers: tuple[str, ...]
+    tells_layers: bool
     dim: int
     has_layers: bool
     by_sentence: bool
@@ -60,6 +62,7 @@ class Form:
         facts = embeddings.attributes
         return cls(
             layers=tuple(map(str, held_layers(embeddings))) or (str(facts.get("layers", UNKNOWN)),),
+            tells_layers=facts.get("layers") is not None,
             dim=(0, *shape)[-1],
             has_layers=has_layers,
             by_sentence=by_sentence,

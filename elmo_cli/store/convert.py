@@ -1,4 +1,5 @@
-"""convert: an embeddings file in another layout or dtype, as far as it knows what that needs."""
+"""convert: an embeddings file in another layout, dtype or choice of layers, as far as it knows what
+that needs."""
 
 from __future__ import annotations
 
@@ -116,13 +117,13 @@ class _Conversion:
     Attributes:
         embeddings: the file.
         layout, dtype: of the new one.
-        layers: what goes over of each array.
+        layers: what goes over of each array; None for all of it.
     """
 
     embeddings: Embeddings
     layout: str
     dtype: str
-    layers: ChosenLayers
+    layers: ChosenLayers | None
 
     def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
         """Write the new file; see `convert`."""
@@ -131,7 +132,7 @@ class _Conversion:
         with damage_as_error(self.embeddings.path, keys_of_file=True):
             repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
         header, others = run_facts(self.embeddings.attributes)
-        if self.layers.name is not None:
+        if self.layers is not None and self.layers.name is not None:
             header["layers"] = self.layers.name
         if rounded_to := self._rounded_to():  # or it would pass for a file of this run's values
             header["rounded_to"] = ",".join(rounded_to)
@@ -162,7 +163,8 @@ class _Conversion:
         if stored is None or stored.itemsize >= DTYPES["float32"].itemsize:
             return names
         # In the type that they have values stay as they are; the sum of layers is rounded anew.
-        is_kept = stored.name == self.dtype and not self.layers.is_sum
+        is_sum = self.layers is not None and self.layers.is_sum
+        is_kept = stored.name == self.dtype and not is_sum
         return names if is_kept else [*names, stored.name]
 
     def _warnings(self) -> list[str]:
@@ -177,11 +179,11 @@ class _Conversion:
         if not isinstance(sentences, NamedSentences) or not numbered:
             return []
         if not sentences.keeps_order:
-            why = (
-                "a `/` in the keys of this file has lost their order"
-                if sentences.nests
-                else "this file lists them by name, not in the order of the text"
-            )
+            why = "this file lists them by name, not in the order of the text"
+            if sentences.nests:
+                why = "a `/` in the keys of this file has lost their order"
+            elif embeddings.attributes.get("order_lost"):
+                why = "their order was lost before this file was made"
             by_name = f", or take a layout that names them: {', '.join(_DOCUMENTS)}"
             raise UsageError(
                 f"{embeddings.path}: {self.layout} numbers sentences, and {why}",
@@ -255,13 +257,15 @@ class _Conversion:
                     "have been `/`, and is kept"
                 )
             sentence = as_sentence(self.embeddings, position, facts, array, texts)
-            yield sentence, self._reduced(array)
+            yield sentence, self._reduced(facts, array)
 
-    def _reduced(self, array: Array) -> Array:
-        """The layers that stay; a single numbered one has an axis, as from `elmo embed`."""
-        if self.layers.are_all and self._lost_axis(array):
-            return array[np.newaxis]
-        return self.layers.of(array)
+    def _reduced(self, facts: Facts, array: Array) -> Array:
+        """The layers that stay; a single numbered one has an axis where the layout has one."""
+        if self.layers is not None:
+            n_axes = 2 if self.embeddings.is_pooled else 3
+            where = f"{self.embeddings.path}: sentence {facts.number}"
+            return self.layers.of(array, n_axes, where)
+        return array[np.newaxis] if self._lost_axis(array) else array
 
     def _lost_axis(self, array: Array) -> bool:
         """Whether a layout that holds one layer without its axis goes over to one with it."""

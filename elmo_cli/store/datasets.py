@@ -229,7 +229,8 @@ class NamedSentences(_Datasets):
     @cached_property
     def nests(self) -> bool:
         """Whether a `/` in the keys makes groups, in which sentences of others may have come."""
-        return self._layout in _NESTS_BY_CHANCE and any("/" in path for path in self._paths)
+        has_groups = any("/" in path for path in self._paths)
+        return self._layout in _NESTS_BY_CHANCE and has_groups and len(self._paths) > 1
 
     @cached_property
     def is_by_name(self) -> bool:

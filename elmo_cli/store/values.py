@@ -33,10 +33,8 @@ def as_stored(sentence: Sentence, array: np.ndarray, dtype: np.dtype[Any]) -> np
             return array.astype(taken)
     except FloatingPointError:
         raise OutputError(
-            f"{sentence.where}: a value is beyond {dtype.name}",
-            "no file holds more: give a mix smaller weights"
-            if dtype == np.float32
-            else "`--dtype float32`",
+            f"{sentence.where}: a value is beyond {taken.name}",
+            "no embeddings file holds such values" if taken == np.float32 else "`--dtype float32`",
         ) from None
 
 

@@ -93,7 +93,7 @@ def sampled_loss(
     # Where a type stands among the negatives, -1 for those that were not drawn.
     column = torch.full_like(expected, -1, dtype=torch.int64)
     column[negatives] = torch.arange(len(negatives), device=negatives.device)
-    # One gather, for each has a gradient as large as the softmax.
+    # One gather, for each may have a gradient as large as the softmax.
     both = torch.cat([targets, negatives])
     loss: Tensor = _SampledLoss.apply(  # type: ignore[no-untyped-call]
         h.to(dtype),
@@ -120,7 +120,8 @@ class _SampledLoss(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, rows: Tensor, biases: Tensor, hit: Tensor) -> Tensor:
         """The rows of the softmax and their biases: of the targets, then of the negatives."""
         n = len(h)
-        d_h, d_rows, d_biases = map(torch.zeros_like, (h, rows, biases))
+        d_h = torch.empty_like(h)
+        d_rows, d_biases = torch.zeros_like(rows), torch.zeros_like(biases)
         d_weight, d_bias = d_rows[n:], d_biases[n:]
         weight, bias, total = rows[n:].to(h.dtype), biases[n:], biases.new_zeros(())
         is_hit, place = (hit >= 0).unsqueeze(1), hit.clamp_min(0).unsqueeze(1)

@@ -61,7 +61,9 @@ class Learner:
         self._dropout = Dropout(settings.dropout, self.dropped)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
         self.is_sampled = settings.samples(len(vocabulary))
-        self._kept = torch.zeros_like(head.weight) if self.is_sampled else None
+        # On other devices rows come with a gradient of the softmax's size all the same.
+        adds_rows = self.is_sampled and head.weight.device.type == "cpu"
+        self._kept = torch.zeros_like(head.weight) if adds_rows else None
         self._sampler = LogUniformSampler(len(vocabulary), settings.negatives)
 
     @property

@@ -150,7 +150,7 @@ CONVERSIONS = [
         "all layers to manylangs",
         "convert ok.hdf5 -o c.hdf5 --layout manylangs",
         "ok.hdf5: manylangs holds one layer a file, this one has 3",
-        "`--layers top`, `--layers average` or a number",
+        "`--layers top`, `--layers average`, a mix or a number",
         OK,
         code=2,
     ),

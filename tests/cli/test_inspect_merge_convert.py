@@ -117,7 +117,7 @@ def test_facts_as_json() -> None:
 
 @pytest.mark.parametrize("before", ["float16", "int8"])
 @pytest.mark.parametrize("after", ["float32", "float16", "int8"])
-@pytest.mark.parametrize("layers", ["average", "mix:0.2,-1.5,3", "mix:1,0,0.5,0.5"])
+@pytest.mark.parametrize("layers", ["average", "mix:0.2,-1.5,3", "mix:1,0,1,0.5", "mix:1,1,1,999"])
 def test_the_sum_of_rounded_layers_is_what_the_model_computes(
     before: str, after: str, layers: str
 ) -> None:
@@ -173,6 +173,8 @@ def test_a_mix_of_a_file_is_the_mix_of_its_text() -> None:
     made("embed", "text.txt", "-o", "max.hdf5", "-q", "--pool", "max")
     refused = elmo("convert", "max.hdf5", "-o", "no.hdf5", "--layers", mix)
     assert refused.code == 2
+    assert "its vectors are maxima over sentences" in refused.err
+    assert f"`elmo embed --pool max --layers {mix}`" in refused.err
     assert not Path("no.hdf5").exists()
 
 

@@ -332,6 +332,19 @@ def test_a_layer_of_files_that_hold_others_beside_it(every: Layers) -> None:
     )
 
 
+def test_layers_that_nobody_numbers_are_the_same_in_all_files() -> None:
+    """A file of another program with the upper two layers looks like one with the lower two."""
+    for part in SIZES:
+        first = 1 if part == "test" else 0
+        with h5py.File(f"{part}.hdf5") as ours, h5py.File(f"{part}.theirs", "w") as theirs:
+            for key in (key for key in ours if key.isdecimal()):
+                theirs[key] = ours[key][first:]
+    refused(
+        elmo(*line("theirs"), "--layer", 1),
+        "test.theirs: layers is '0, 1', that of train.theirs is '0, 1, 2'",
+    )
+
+
 @pytest.mark.parametrize("layers", ["top", "average", "mix:1,2,3"])
 def test_a_layer_without_a_number(layers: str, every: Layers) -> None:
     embed_all("--layers", layers)

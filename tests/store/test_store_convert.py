@@ -64,10 +64,10 @@ def test_there_and_back_again_bit_for_bit(
 
 
 def test_an_order_that_is_lost_is_lost_for_good(tmp_path: Path) -> None:
-    """By way of names a file of numbers would be made in the order of the alphabet."""
+    """By way of names a file of numbers would be made in another order than the text's."""
     path = write(tmp_path / "a.hdf5", documents("x/b", "x", "x/a"), layout="dygie")
     convert(path, tmp_path / "b.hdf5", layout="e2e-coref")
-    with pytest.raises(UsageError, match="bilm numbers sentences, and this file lists them by"):
+    with pytest.raises(UsageError, match="bilm numbers sentences, and their order was lost before"):
         convert(tmp_path / "b.hdf5", tmp_path / "c.hdf5", layout="bilm")
 
 
@@ -208,8 +208,22 @@ def test_a_mix_beyond_the_type_is_told(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout="flat")
     with pytest.raises(OutputError, match="a value is beyond float16"):
         convert(path, tmp_path / "b.hdf5", dtype="float16", layers="mix:1e6,1e6,1e6")
-    with pytest.raises(OutputError, match="a value is beyond float32"):
-        convert(path, tmp_path / "b.hdf5", layers="mix:3e38,3e38,3e38")
+    for dtype in ("float32", "int8"):
+        with pytest.raises(UsageError, match=r"--layers mix:3e38,.*: a value is beyond float32"):
+            convert(path, tmp_path / "b.hdf5", dtype=dtype, layers="mix:3e38,3e38,3e38")
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("odd", [(2, 3, DIM), (3, DIM), (4, 3, DIM)])
+@pytest.mark.parametrize("layers", ["0,2", "2", "top", "average", "mix:1,1,1"])
+def test_a_sentence_with_other_layers_is_damage(
+    tmp_path: Path, layers: str, odd: tuple[int, ...]
+) -> None:
+    """A sum over its tokens would pass for one over layers."""
+    values = {"0": np.ones((3, 2, DIM), "f4"), "1": np.ones(odd, "f4")}
+    path = foreign(tmp_path / "a.hdf5", values)
+    with pytest.raises(EmbeddingsFileError, match=r"sentence 1: shape .*, others have 3 layers"):
+        convert(path, tmp_path / "b.hdf5", layers=layers)
     assert sorted(tmp_path.iterdir()) == [path]
 
 
@@ -358,6 +372,19 @@ def test_numbers_need_no_part_of_a_document(tmp_path: Path) -> None:
             "--layers top: it has but one layer",
         ),
         (lines(), {"layout": "allennlp"}, {"layers": "3"}, "--layers 3: it has layers 0, 1, 2"),
+        (lines(), {"layout": "allennlp"}, {"layers": ""}, "--layers : it has layers 0, 1, 2"),
+        (
+            lines(),
+            {"layout": "allennlp"},
+            {"layers": "1" * 5000},
+            f"--layers {'1' * 5000}: not a choice of layers",
+        ),
+        (
+            lines(),
+            {"layout": "allennlp", "header": {"layers": "0,1,2"}},
+            {"layers": "top"},
+            "--layers top: it has layers 0, 1, 2, chosen from those of its model",
+        ),
         (lines(), {"layout": "flat"}, {"layers": "1,1"}, "--layers 1,1: a layer is named twice"),
         (
             lines(),
@@ -442,10 +469,10 @@ def test_files_without_order_get_no_numbers(
     for source in sources:
         with pytest.raises(UsageError) as caught:
             convert(source, tmp_path / "out.hdf5", layout=target)
-        assert caught.value.message == (
-            f"{source}: {target} numbers sentences, and this file lists them by name, not in the "
-            "order of the text"
-        )
+        why = "their order was lost before this file was made"
+        if source is path:
+            why = "this file lists them by name, not in the order of the text"
+        assert caught.value.message == f"{source}: {target} numbers sentences, and {why}"
         assert f"`elmo embed --layout {target}`" in caught.value.hint
         assert ("e2e-coref, lsgn, dygie" in caught.value.hint) == (
             by_name in ("e2e-coref", "lsgn", "dygie")

@@ -44,6 +44,19 @@ def test_it_learns_in_both_directions(settings: TrainSettings, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("full_softmax", [0, 8192], ids=["sampled", "full"])
+def test_a_sampled_softmax_keeps_the_memory_of_its_gradient(
+    full_softmax: int, tmp_path: Path
+) -> None:
+    """New memory of its size each step would cost a tenth of the step."""
+    settings = replace(SETTINGS, full_softmax=full_softmax, negatives=8)
+    trained = trainer(tmp_path, settings)
+    places, weight = [], trained.head.weight
+    weight.register_hook(lambda new: places.append((weight.grad is not None, new.is_sparse)))
+    trained.train()
+    assert places == [(full_softmax == 0, full_softmax == 0)] * 12
+
+
+@pytest.mark.parametrize("full_softmax", [0, 8192], ids=["sampled", "full"])
 def test_a_resumed_run_ends_in_the_same_weights(full_softmax: int, tmp_path: Path) -> None:
     """State, place in the text, random numbers, accumulators: whatever is lost changes a bit."""
     settings = replace(SETTINGS, full_softmax=full_softmax, negatives=8, optimizer="adagrad")

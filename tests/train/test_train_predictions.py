@@ -92,12 +92,15 @@ def test_a_gradient_that_lies_there_has_the_new_one_added_to_it(
     """The softmax's keeps its place from step to step; rows meet there as in one of its own."""
     h, targets = predictions
     negatives, expected = LogUniformSampler(N_TYPES, 20).draw(torch.Generator().manual_seed(0))
-    found = []
+    found: list[Tensor] = []
+    came_as_rows: list[bool] = []
+    head.weight.register_hook(lambda new: came_as_rows.append(new.is_sparse))
     for before in (None, torch.full_like(head.weight, 0.25)):
         head.weight.grad = before
         sampled_loss(head, h, targets, negatives, expected.double()).backward()
         assert before is None or head.weight.grad is before
         found.append(head.weight.grad.clone())
+    assert came_as_rows == [False, True]
     torch.testing.assert_close(found[1], found[0] + 0.25, atol=1e-14, rtol=0)
 
 
