@@ -21,7 +21,7 @@ from elmo_cli.text.characters import PADDING
 from elmo_cli.train.corpus import Numbers
 from elmo_cli.train.scan import scan
 
-_TYPES_AT_ONCE = {"cpu": 256}  # their products stay in the processor's cache
+_TYPES_AT_ONCE = {"cpu": 384}  # their products stay in the processor's cache
 _ELSEWHERE = 2048
 
 

@@ -164,6 +164,6 @@ def test_types_of_a_whole_text_take_the_room_of_their_vectors(
     monkeypatch.setattr(type(bilm.char_cnn), "after_filters", counted)
     with torch.inference_mode():
         found = type_vectors(bilm.char_cnn, characters)
-    assert max(rows) <= 256
+    assert max(rows) <= 384
     assert sum(rows) == len(characters) == len(found)
     torch.testing.assert_close(found, expected.detach(), rtol=0, atol=1e-12)
