@@ -134,13 +134,13 @@ class _Scan(torch.autograd.Function):
             d_h = recurrent.of(d_z[t])
         d_x = _at_all_steps(d_z, [weight.t() for weight in of_x])
         d_bias = d_z.sum(0).sum(1)  # both at once would take twenty times as long
+        opened = acts[..., -cells.shape[3] :] * squashed if down else None
         d_parameters: list[Tensor] = []
         for d in range(n_directions):
             d_parameters += [_over_all_steps(d_z, x, d), _over_all_steps(d_z, hs[:-1], d)]
             d_parameters.append(d_bias[d])
-            if down:
-                opened = acts[:, d : d + 1, :, -cells.shape[3] :] * squashed[:, d : d + 1]
-                d_parameters.append(_over_all_steps(d_projected[:, d : d + 1], opened, 0))
+            if opened is not None:
+                d_parameters.append(_over_all_steps(d_projected, opened, d))
         return d_x, None, None, None, None, *(found.to(ctx.dtype) for found in d_parameters)
 
 
