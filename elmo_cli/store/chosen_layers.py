@@ -9,6 +9,7 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.damage import DAMAGED
 from elmo_cli.store.datasets import Array
+from elmo_cli.store.held_layers import told_layers
 from elmo_cli.store.layer_choice import MIX, layer_numbers, mix_weights
 from elmo_cli.store.reader import Embeddings
 
@@ -55,8 +56,7 @@ class ChosenLayers:
         if self.weights:
             return self._mixed(array, where)
         if self.is_sum:
-            mean: Array = array.mean(axis=0, dtype=np.float32)
-            return mean
+            return self._mean(array, where)
         return array[self.places[0]] if self.is_bare else array[list(self.places)]
 
     def _mixed(self, array: Array, where: str) -> Array:
@@ -65,11 +65,18 @@ class ChosenLayers:
             for weight, layer in zip(self.weights, array, strict=True):
                 total += weight * layer.astype(np.float64)
         if (np.isfinite(total) & (np.abs(total) > _MOST)).any():
-            raise UsageError(
-                f"{where}: --layers {self.name}: a value is beyond float32",
-                "give smaller weights, or a smaller gamma",
-            )
+            raise self._beyond(where, "give smaller weights, or a smaller gamma")
         return total.astype(np.float32)
+
+    def _mean(self, array: Array, where: str) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean: Array = array.mean(axis=0, dtype=np.float32)
+        if (~np.isfinite(mean) & np.isfinite(array).all(axis=0)).any():
+            raise self._beyond(where, "a mix takes weights: equal ones that are small enough")
+        return mean
+
+    def _beyond(self, where: str, hint: str) -> UsageError:
+        return UsageError(f"{where}: --layers {self.name}: a value is beyond float32", hint)
 
 
 def chosen_layers(embeddings: Embeddings, layers: str | None, layout: str) -> ChosenLayers | None:
@@ -96,15 +103,15 @@ def chosen_layers(embeddings: Embeddings, layers: str | None, layout: str) -> Ch
         )
     if n_layers is None:
         raise UsageError(f"{path}: --layers {name}: it has but one layer", "leave out `--layers`")
-    held = _held_layers(embeddings, n_layers)
+    told = told_layers(embeddings)
     if name in ("top", "average") or name.startswith(MIX):
-        return _of_all(embeddings, name, n_layers, held)
-    numbers = list(range(n_layers)) if held is None else held
+        return _of_all(embeddings, name, n_layers, told)
+    numbers = told or tuple(range(n_layers))
     wanted = layer_numbers(name, f"{path}: ") if name.replace(",", "").isdecimal() else ()
     if not wanted or not set(wanted) <= set(numbers):
         raise UsageError(
             f"{path}: --layers {name}: {_has(numbers)}",
-            "`--layers` takes some of them" + (", top, average or a mix" if held is None else ""),
+            "`--layers` takes some of them" + ("" if told else ", top, average or a mix"),
         )
     if is_single and len(wanted) > 1:
         raise UsageError(
@@ -115,12 +122,12 @@ def chosen_layers(embeddings: Embeddings, layers: str | None, layout: str) -> Ch
 
 
 def _of_all(
-    embeddings: Embeddings, name: str, n_layers: int, held: list[int] | None
+    embeddings: Embeddings, name: str, n_layers: int, told: tuple[int, ...]
 ) -> ChosenLayers:
     """One vector of all layers of the model: the top one, their mean, or a mix."""
-    if held is not None:
+    if told:
         raise UsageError(
-            f"{embeddings.path}: --layers {name}: {_has(held)}, chosen from those of its model",
+            f"{embeddings.path}: --layers {name}: {_has(told)}, chosen from those of its model",
             f"{name.partition(':')[0]} is one of all layers; here `--layers` takes some of these",
         )
     if name == "top":
@@ -137,12 +144,5 @@ def _of_all(
     return ChosenLayers(name, n_layers, weights=weights)
 
 
-def _has(numbers: list[int]) -> str:
+def _has(numbers: tuple[int, ...]) -> str:
     return f"it has layer{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
-
-
-def _held_layers(embeddings: Embeddings, n_layers: int) -> list[int] | None:
-    """The numbers of the layers that a file holds of its model's; None for all of them."""
-    layers = str(embeddings.attributes.get("layers", "all"))
-    numbers = [int(part) for part in layers.split(",") if part.strip().isdecimal()]
-    return numbers if len(numbers) == n_layers else None

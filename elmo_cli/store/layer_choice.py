@@ -9,7 +9,7 @@ from elmo_cli.errors import UsageError
 MIX = "mix:"
 FORMS = "`--layers` takes all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
 
-_MOST_DIGITS = 9
+MOST_DIGITS = 9  # of a layer's number
 
 
 def layer_numbers(name: str, where: str = "") -> tuple[int, ...]:
@@ -21,7 +21,7 @@ def layer_numbers(name: str, where: str = "") -> tuple[int, ...]:
         UsageError: not such a choice, or a layer that is named twice.
     """
     parts = name.split(",")
-    if not all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in parts):
+    if not all(part.isdecimal() and len(part) <= MOST_DIGITS for part in parts):
         raise UsageError(f"{where}--layers {name}: not a choice of layers", FORMS)
     numbers = tuple(int(part) for part in parts)
     if len(set(numbers)) != len(numbers):

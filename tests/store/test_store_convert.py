@@ -214,6 +214,18 @@ def test_a_mix_beyond_the_type_is_told(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [path]
 
 
+def test_an_average_beyond_the_type_is_told(tmp_path: Path) -> None:
+    """Of values that are finite; what was infinite before goes over as it is."""
+    large = np.full((3, 2, DIM), 3e38, "f4")
+    path = foreign(tmp_path / "a.hdf5", {"0": large})
+    with pytest.raises(UsageError, match=r"--layers average: a value is beyond float32"):
+        convert(path, tmp_path / "b.hdf5", layers="average")
+    infinite = foreign(tmp_path / "c.hdf5", {"0": np.full((3, 2, DIM), np.inf, "f4")})
+    convert(infinite, tmp_path / "d.hdf5", layers="average")
+    with open_embeddings(tmp_path / "d.hdf5") as embeddings:
+        assert np.isinf(embeddings[0]).all()
+
+
 @pytest.mark.parametrize("odd", [(2, 3, DIM), (3, DIM), (4, 3, DIM)])
 @pytest.mark.parametrize("layers", ["0,2", "2", "top", "average", "mix:1,1,1"])
 def test_a_sentence_with_other_layers_is_damage(

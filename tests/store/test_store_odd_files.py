@@ -14,6 +14,8 @@ from command_line import elmo
 from reader_files import DIM, documents, foreign, write
 
 from elmo_cli.errors import ResumeError, WeightFileError
+from elmo_cli.store.held_layers import held_layers
+from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.weightfile.read import read_bilm
 
@@ -79,6 +81,15 @@ def test_attributes_of_other_programs(tmp_path: Path, change: Change) -> None:
     with h5py.File(path, "a") as file:
         change(file)
     assert inspected(path) == ""
+
+
+@pytest.mark.parametrize("layers", [DIGITS, "²", "1,", "top"])
+def test_a_layer_without_a_number_has_none(tmp_path: Path, layers: str) -> None:
+    path = foreign(tmp_path / "a.hdf5", {"0": np.ones((2, DIM))})
+    with h5py.File(path, "a") as file:
+        file.attrs["layers"] = layers
+    with open_embeddings(path) as embeddings:
+        assert held_layers(embeddings) == ()
 
 
 @pytest.mark.parametrize("tokens", ["12 million", np.arange(2), 7])
