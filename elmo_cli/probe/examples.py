@@ -123,16 +123,22 @@ def read_examples(
     warnings = _warnings(parts)
     for part in parts.values():
         part.check_finite(part.form.place(name) for name in names)
+    _check_two_labels(parts["train"], "")
     if dev is None:
         parts["train"], parts["dev"] = held_back(parts["train"])
+        _check_two_labels(parts["train"], "what is left of it for train ")
     parts = {name: parts[name] for name in PARTS}
-    examples = Examples(parts, names, dev is not None, tuple(warnings))
-    if len(examples.labels) < 2:
+    return Examples(parts, names, dev is not None, tuple(warnings))
+
+
+def _check_two_labels(train: Part, what: str) -> None:
+    if len(set(train.labels)) < 2:
         raise InputError(
-            f"{train[1]}: has one label alone, `{examples.labels[0]}`",
-            "there is nothing to learn: a probe needs two labels or more",
+            f"{train.labels_file}: {what}has one label alone, `{train.labels[0]}`",
+            "`--dev VECTORS LABELS` leaves all of it for train"
+            if what
+            else "there is nothing to learn: a probe needs two labels or more",
         )
-    return examples
 
 
 def held_back(part: Part) -> tuple[Part, Part]:

@@ -226,7 +226,8 @@ def _in_order(
         raise UsageError(
             f"{embeddings.path}: names its sentences and {why}, so lines of labels have no place "
             "in it",
-            "give the labels in columns beside the tokens, or embed with `--layout flat`",
+            "give the labels in columns beside the tokens, with the names of documents where the "
+            "file has such, or embed with `--layout flat`",
         )
     if len(given) != len(embeddings):  # a blank line has no name
         given = [one for one in given if one.labels]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from elmo_cli.errors import UsageError
 from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.layouts import keys
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.text.sentence import Sentence
+
+_BY_DOCUMENT = ("e2e-coref", "lsgn", "dygie")
 
 
 def key_of(embeddings: Embeddings, sentence: Sentence) -> Key:
@@ -18,15 +21,27 @@ def key_of(embeddings: Embeddings, sentence: Sentence) -> Key:
     Args:
         embeddings: an open file.
         sentence: as the text was read for the file.
+    Raises:
+        UsageError: nothing tells its name, and the file has no order by which to count.
     """
-    if not isinstance(embeddings.sentences, NamedSentences):
+    named = embeddings.sentences
+    if not isinstance(named, NamedSentences):
         return sentence.key
     if embeddings.layout == "manylangs":
         return sentence.tokens
     if embeddings.layout == "allennlp":
         return sentence.text
-    if embeddings.layout not in ("e2e-coref", "lsgn", "dygie") or sentence.document is None:
-        return sentence.key
+    if embeddings.layout not in _BY_DOCUMENT or sentence.document is None:
+        if named.keeps_order:
+            return sentence.key
+        if embeddings.layout not in _BY_DOCUMENT:  # the text may be a list of the names
+            return sentence.text
+        raise UsageError(
+            f"{sentence.where}: of no document that has a name, and {embeddings.path} lists its "
+            "sentences by names of documents, not in the order of the text",
+            "`# newdoc id = …` in CoNLL-U and `#begin document (…);` in columns name documents; or "
+            "embed with `--layout flat`",
+        )
     if embeddings.layout == "lsgn" and keys.is_ontonotes(sentence.document or ""):
         return keys.ontonotes(sentence, "lsgn")
     return sentence.document, sentence.place

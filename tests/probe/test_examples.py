@@ -117,6 +117,39 @@ def test_names_that_were_written_without_order(tmp_path: Path) -> None:
         read_part(str(path), write_lines(tmp_path / "a.tags", [["X", "Y"], ["Y", "Y"]]))
 
 
+def test_columns_of_labels_for_names_without_order(tmp_path: Path) -> None:
+    """Never one after the other: by the names, or not at all."""
+    documents, proteins = tmp_path / "e2e.hdf5", tmp_path / "p.hdf5"
+    with h5py.File(documents, "w") as file:
+        for name in ("z/0", "a/0"):
+            file[name] = np.ones((2, 4, 3), np.float32)
+    words, labels = [["so", "it"], ["is", "."]], [["X", "Y"], ["Y", "Y"]]
+    columns = Path(write_conllu(tmp_path / "a.conllu", words, labels))
+    with pytest.raises(UsageError, match=r"a\.conllu, line 2: of no document that has a name"):
+        read_part(str(documents), str(columns))
+    first, second = columns.read_text().strip().split("\n\n")
+    columns.write_text(f"# newdoc id = z\n{first}\n\n# newdoc id = a\n{second}\n\n")
+    part = read_part(str(documents), str(columns))
+    assert (part.keys, part.labels) == ((("z", 0), ("a", 0)), ["X", "Y", "Y", "Y"])
+
+    with h5py.File(proteins, "w") as file:
+        for value, name in enumerate(("P1", "P2", "P10")):
+            file[name] = np.full(4, value, np.float32)
+    listed = tmp_path / "p.conll"
+    listed.write_text("P10\tX\n\nP2\tY\n\nP1\tX\n")
+    part = read_part(str(proteins), str(listed))
+    assert part.vectors(0)[:, 0].tolist() == [2, 1, 0]
+
+
+def test_one_label_in_what_is_left_of_train(tmp_path: Path) -> None:
+    words = [["a", "b"], ["c", "d", "e"]]
+    path = write_vectors(tmp_path / "a.hdf5", words, arrays(words))
+    files = (path, write_lines(tmp_path / "a.tags", [["X", "X"], ["Y", "Y", "Y"]]))
+    with pytest.raises(InputError, match=r"a\.tags: what is left of it for train has one label"):
+        read_examples(files, files)
+    assert read_examples(files, files, files).labels == ("X", "Y")
+
+
 def test_tokens_may_hold_spaces(tmp_path: Path) -> None:
     words = [["10 000", "b"], ["c"]]
     path = write_vectors(tmp_path / "a.hdf5", words, arrays(words))
