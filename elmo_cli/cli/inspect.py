@@ -53,7 +53,8 @@ from elmo_cli.cli.options import (
 @input_options
 @quiet_option
 @json_option
-def inspect(**settings: Any) -> None:
+@click.pass_context
+def inspect(ctx: click.Context, **settings: Any) -> None:
     """Tell what an embeddings or weight file holds, and check it.
 
     FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a file of biLM
@@ -73,4 +74,4 @@ def inspect(**settings: Any) -> None:
     """
     from elmo_cli.cli.inspecting import inspect_command
 
-    inspect_command(settings)
+    inspect_command(ctx, settings)

@@ -8,16 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from elmo_cli.child import in_child
 from elmo_cli.cli.console import check_stdout, counted
-from elmo_cli.cli.texts import reading_of
+from elmo_cli.cli.texts import READING, reading_of
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.against import against
 from elmo_cli.store.describe import describe
 from elmo_cli.store.reading_lines import reading_lines
 from elmo_cli.store.verify import verify
+from elmo_cli.text.opening import check_paths
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.settings import InputSettings
 
@@ -25,27 +27,32 @@ if TYPE_CHECKING:
     from elmo_cli.embed.recompute import Recomputed
     from elmo_cli.store.sample import Sample
 
+_FOR_SAMPLE = (
+    *("text", "model", "options", "weights"),
+    *("device", "threads", "engine"),
+)
 _SHOWN = 5  # problems that are printed; --json has more of them
 
 
-def inspect_command(settings: dict[str, Any]) -> None:
+def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     """Run `elmo inspect` with the values of its options.
 
+    Args:
+        ctx: tells which of them the command line gives.
     Raises:
         EmbeddingsFileError: something is wrong with the file.
         UsageError: an option that would be passed over.
     """
     if not settings["quiet"]:
         check_stdout()
-    if settings["text"] is not None and not settings["sample"]:
-        raise UsageError(
-            "--text: has no meaning without --sample",
-            "`--sample N` recomputes sentences; `--against FILE` compares numbers of tokens",
-        )
+    _check_options(ctx, settings)
     path = settings["file"]
     text = reading_of(settings)
     # The file may come from anywhere, and HDF5 may crash on it.
-    files = [path, *filter(None, [settings["against"], settings["text"]])]
+    texts = list(filter(None, [settings["against"], settings["text"]]))
+    if texts:
+        check_paths(texts)
+    files = [path, *texts]
     facts = in_child(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
     problems = facts["problems"]
     if settings["sample"]:
@@ -72,6 +79,25 @@ def inspect_command(settings: dict[str, Any]) -> None:
         more = f", and {n_more:,} more" if n_more else ""
         first = problems[0].removeprefix(f"{path}: ")
         raise EmbeddingsFileError(f"{path}: {first}{more}", _mend(facts))
+
+
+def _check_options(ctx: click.Context, settings: dict[str, Any]) -> None:
+    """Refuse options that would be passed over; of the environment they are for all commands."""
+    is_read = settings["text"] is not None or settings["against"] is not None
+    for parameter in ctx.command.params:
+        name, option = str(parameter.name), max(parameter.opts, key=len)
+        if ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        if name in _FOR_SAMPLE and not settings["sample"]:
+            raise UsageError(
+                f"{option}: has no meaning without --sample",
+                "`--sample N` recomputes sentences; `--against FILE` compares numbers of tokens",
+            )
+        if name in READING and not is_read:
+            raise UsageError(
+                f"{option}: has no meaning without --text or --against",
+                "it says how a text is read, and none is",
+            )
 
 
 def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict[str, Any]:

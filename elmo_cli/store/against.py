@@ -32,7 +32,7 @@ def against(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> Find
         _check_comparable(embeddings)
         n_sentences = 0
         once = _Once(embeddings)
-        for sentence in _own(embeddings, sentences):
+        for sentence in own_part(embeddings, sentences):
             n_sentences += once.counts(sentence)
             found.add_all(_difference(embeddings, sentence))
         if n_sentences != len(embeddings):
@@ -43,7 +43,7 @@ def against(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> Find
     return found
 
 
-def _own(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+def own_part(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
     """The sentences of the text that the file is to have: of a shard, as many as it read.
 
     Nothing tells where a shard was to end but the shard itself, and the end of the text.

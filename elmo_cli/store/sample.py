@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.against import own_part
 from elmo_cli.store.datasets import Array
 from elmo_cli.store.lookup import key_of
 from elmo_cli.store.naming import Key
@@ -43,7 +44,8 @@ def take_sample(
 
     Args:
         path: an embeddings file whose sentences start from the zero or the warm state.
-        text: every sentence in order, for layouts that do not hold the tokens.
+        text: every sentence in order, for layouts that do not hold the tokens; of a shard the
+            whole text's.
     Raises:
         EmbeddingsFileError: another text's file, or a damaged one.
         UsageError: the tokens are not known, or each vector depends on the text before it.
@@ -53,6 +55,8 @@ def take_sample(
         keys = list(embeddings)
         # Of equal sentences manylangs has only the first.
         n_read = len(keys) + embeddings.count("duplicates")
+        if text is not None:
+            text = list(own_part(embeddings, text))
         if text is not None and len(text) != n_read:
             raise EmbeddingsFileError(
                 f"{path}: has {n_read} sentences, the text {len(text)}",
