@@ -67,18 +67,23 @@ class StoredLayer:
     def __iter__(self) -> Iterator[Key]:
         """The keys of all sentences, in the order of the file: numbers where the key of a sentence
         is its text, unless the file has lost their order."""
+        first = self.embeddings.first_sentence
+        is_named = isinstance(self.embeddings.sentences, NamedSentences)
+        by_number = is_named and self._has_numbers
+        yield from range(first, first + len(self.embeddings)) if by_number else self.embeddings
+
+    @property
+    def _has_numbers(self) -> bool:
+        """Whether the keys that are shown are numbers."""
         named = self.embeddings.sentences
-        is_by_text = self.embeddings.layout in _KEYED_BY_TEXT
-        if is_by_text and isinstance(named, NamedSentences) and not named.nests:
-            first = self.embeddings.first_sentence
-            yield from range(first, first + len(named))
-        else:
-            yield from self.embeddings
+        if not isinstance(named, NamedSentences):
+            return True
+        return self.embeddings.layout in _KEYED_BY_TEXT and not named.nests
 
     def key(self, name: str) -> Key | None:
         """The key that a user calls so; None where there is no such sentence."""
         names: list[Key] = [name, int(name)] if is_number(name) else [name]
-        if not isinstance(self.embeddings.sentences, NamedSentences):
+        if self._has_numbers:  # what is shown for one sentence must not be the text of another
             names.reverse()
         return next((key for key in names if key in self.embeddings), None)
 

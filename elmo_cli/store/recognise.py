@@ -252,11 +252,24 @@ def _by_names(paths: list[str], shapes: list[Any], has_map: bool) -> str | None:
             return "dygie"
         if all(re.search(r":\d+$", path) for path in paths):
             return "lsgn"
-    if any("\t" in path or "$period$" in path or "$backslash$" in path for path in paths):
+    if _are_tab_joined(paths, shapes):
         return "manylangs"
     if any(" " in path for path in paths):
         return "allennlp"
     return None if any("/" in path for path in paths) else "named"
+
+
+def _are_tab_joined(paths: list[str], shapes: list[Any]) -> bool:
+    """Whether names are tokens as ELMoForManyLangs joins them, of arrays (token, dim).
+
+    A line that AllenNLP split at white space may hold a tab as well.
+    """
+    if not any("\t" in path or "$period$" in path or "$backslash$" in path for path in paths):
+        return False
+    return all(
+        len(shape) == 2 and ("\t" not in path or len(path.split("\t")) == shape[0])
+        for path, shape in zip(paths, shapes, strict=True)
+    )
 
 
 def _one_rank(shapes: list[Any]) -> bool:

@@ -127,6 +127,17 @@ def test_places_are_numbers_where_a_key_is_a_whole_sentence(tmp_path, layout, op
         assert [find_place(layer, str(place)) for place in found] == found
 
 
+def test_a_line_that_is_a_number_is_not_another_place(tmp_path):
+    given = sentences(["3", "a b", "c d e", "f g"])
+    arrays = [layers(sentence)[2] for sentence in given]
+    path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs")
+    with open_embeddings(path) as embeddings:
+        layer = StoredLayer(embeddings)
+        for place in places_of(layer, "g"):
+            assert (str(place), find_place(layer, "3:1")) == ("3:1", place)
+        assert find_place(layer, "0:0").tokens == ("3",)
+
+
 def test_a_window_around_a_token():
     tokens = tuple("abcdefg")
     assert Place(0, 3, tokens).window(2) == ("… b c", "d", "e f …")

@@ -351,6 +351,21 @@ def test_foreign_files_are_recognised(tmp_path: Path, maker: str) -> None:
             assert {embeddings[key].shape[0] for key in keys} == {3}
 
 
+@pytest.mark.parametrize("shape", [(3, 4, DIM), (4, DIM)])
+def test_a_tab_in_a_line_of_allennlp_joins_no_tokens(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    """It splits at any white space; ELMoForManyLangs joins the tokens, a vector for each."""
+    path = foreign(tmp_path / "a.hdf5", {"the cat\tsat down": np.ones(shape, "f4")})
+    with open_embeddings(path) as embeddings:
+        assert embeddings.layout == "allennlp"
+        assert embeddings.tokens("the cat\tsat down") == ("the", "cat", "sat", "down")
+    joined = foreign(tmp_path / "b.hdf5", {"the cat\tsat": np.ones((2, DIM), "f4")})
+    with open_embeddings(joined) as embeddings:
+        assert embeddings.layout == "manylangs"
+        assert embeddings.tokens("the cat\tsat") == ("the cat", "sat")
+
+
 def test_layers_last_is_known_by_the_axis_that_stays(tmp_path: Path) -> None:
     """(token, dim, layer) with as many tokens as layers: only the dim tells it from LSGN's."""
     path = foreign(tmp_path / "a.hdf5", {"d/0": random(3, 1024, 3), "d/1": random(3, 1024, 3)})
