@@ -49,6 +49,7 @@ class EmbedActor:
         self._facts = {
             "sources": [list(source) for source in found.sources],
             "text_sha256": found.text_sha256,
+            "left_out": found.left_out or None,
         }
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:

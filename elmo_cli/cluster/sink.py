@@ -61,6 +61,8 @@ def list_skipped(folder: Folder, notes: Notes) -> str:
 def renew(folder: Folder, name: str, facts: Mapping[str, Any]) -> None:
     """Let a finished shard say `facts` of the whole text, which may have been mended elsewhere.
 
+    A fact that is None is none that the shard is to say.
+
     Raises:
         ResumeError: the file is no finished shard.
         OutputError, OSError: it can't be written.
@@ -74,5 +76,6 @@ def renew(folder: Folder, name: str, facts: Mapping[str, Any]) -> None:
             everything = read_attributes(file)
             for attribute in list(file.attrs):
                 del file.attrs[attribute]
-            write_attributes(file, {**everything, **facts})
+            said = {**everything, **facts}
+            write_attributes(file, {fact: it for fact, it in said.items() if it is not None})
         folder.put(copy, name)

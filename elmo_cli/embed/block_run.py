@@ -166,11 +166,14 @@ class BlockRun:
 
     def _attributes(self) -> dict[str, Any]:
         sources, text_sha256 = self.notes.sources, self.text_sha256
+        left_out = self.notes.n_keys - self.writer.progress.sentences
         if self.found is not None and self.job.shard is not None:  # which read all of the text
             sources, text_sha256 = list(self.found.sources), self.found.text_sha256
+            left_out = self.found.left_out
         return {
             "sources": [[name, first] for name, first in sources],
             "text_sha256": text_sha256,
+            **({"left_out": left_out} if left_out else {}),
             "elmo_version": __version__,
             "torch_version": str(torch.__version__),
             "numpy_version": np.__version__,

@@ -40,6 +40,8 @@ class Survey:
         sources: name and first key of each file, known with the blocks.
         text_sha256: of all sentences, known with the blocks.
         block_sha256: of all sentences to the end of each block.
+        left_out: sentences that the text has besides, blank or not to be read; known with the
+            blocks.
     """
 
     sentences: int
@@ -51,6 +53,7 @@ class Survey:
     text_sha256: str = ""
     block_sentences: tuple[int, ...] = ()
     block_sha256: tuple[str, ...] = ()
+    left_out: int = 0
 
     def bytes(self, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
         """Size of the embeddings file, about."""
@@ -133,6 +136,7 @@ def survey_of_blocks(blocks: Iterable[Block], notes: Notes) -> Survey:
         text_sha256=digests[-1] if digests else "",
         block_sentences=sentences,
         block_sha256=digests,
+        left_out=notes.n_keys - sum(sentences),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -92,6 +93,8 @@ def chosen_layers(embeddings: Embeddings, layers: str | None, layout: str) -> Ch
     """
     name = "all" if layers is None else "".join(layers.split())
     path, n_layers, is_single = embeddings.path, embeddings.n_layers, layout == "manylangs"
+    if not len(embeddings) and name != "all":
+        return ChosenLayers(_checked(name, path), 0)  # as other shards of the run will say
     if name == "all":
         if not is_single or n_layers is None:
             return None
@@ -142,6 +145,17 @@ def _of_all(
     where = f"{embeddings.path}: "
     weights = mix_weights(name, n_layers, "the file", where) if is_mix else ()
     return ChosenLayers(name, n_layers, weights=weights)
+
+
+def _checked(name: str, path: Path) -> str:
+    """The choice, where there is no array to look at.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if name in ("top", "average") or name.startswith(MIX):
+        return name
+    return ",".join(map(str, layer_numbers(name, f"{path}: ")))
 
 
 def _has(numbers: tuple[int, ...]) -> str:

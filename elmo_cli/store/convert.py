@@ -128,6 +128,8 @@ class _Conversion:
     def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
         """Write the new file; see `convert`."""
         warnings = self._warnings()
+        if self.layout == "bilm" and isinstance(self.embeddings.sentences, NumberedSentences):
+            self.embeddings.sentences.forget_map()
         needs_tokens = self.layout in KNOWS_TOKENS and not self.embeddings.is_pooled
         with damage_as_error(self.embeddings.path, keys_of_file=True):
             repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
@@ -192,6 +194,9 @@ class _Conversion:
         why = ""
         if embeddings.attributes.get("duplicates"):
             why = f"made without {embeddings.attributes['duplicates']} equal sentences"
+        elif n_lacking := embeddings.count("left_out"):
+            lines = "1 line" if n_lacking == 1 else f"{n_lacking:,} lines"
+            why = f"made without {lines} of the text, blank or not to be read"
         elif embeddings.attributes.get("blank") == "skip":
             why = "made with `--blank skip`"
         keys = "keys count the sentences of this file, not lines of the text"

@@ -171,6 +171,10 @@ class NumberedSentences(_Datasets):
         """Line -> name of its dataset, in order of first occurrence; None where there is no map."""
         return self._map if self.has_map else None
 
+    def forget_map(self) -> None:
+        """Tell of no line from now on: for who needs none, whatever the map is like."""
+        self._map = {}
+
     @cached_property
     def _map(self) -> dict[str, str]:
         if not self.has_map:

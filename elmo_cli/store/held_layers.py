@@ -12,8 +12,10 @@ def told_layers(embeddings: Embeddings) -> tuple[int, ...]:
     Empty where it says no numbers ("all", "top", a mix, nothing), or not as many as it has layers.
     """
     parts = [part.strip() for part in _chosen(embeddings).split(",")]
+    if len(parts) != (embeddings.n_layers or 1):
+        return ()
     are_numbers = all(part.isdecimal() and len(part) <= MOST_DIGITS for part in parts)
-    return tuple(map(int, parts)) if are_numbers and len(parts) == (embeddings.n_layers or 1) else ()
+    return tuple(map(int, parts)) if are_numbers else ()
 
 
 def held_layers(embeddings: Embeddings) -> tuple[int, ...]:

@@ -551,6 +551,30 @@ def test_a_shard_against_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None
             assert rows_of(done)["shard"] == f"{i}/3"
 
 
+def test_a_sample_of_a_shard_by_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "SENTENCES", 2)
+    Path("t.txt").write_text("a b\nc\nd e f\ng\nh i\n")
+    for i in (1, 2):
+        made("embed", "t.txt", "-o", "s.hdf5", "-f", "-q", "--layout", "bilm", "--shard", f"{i}/2")
+        made("inspect", "s.hdf5", "--sample", 9, "--text", "t.txt")
+    Path("t.txt").write_text("a b\nc\nd e f\n")
+    done = elmo("inspect", "s.hdf5", "--sample", 9, "--text", "t.txt")
+    refused(done, 1, "s.hdf5: has 3 sentences, the text 1", "read with the same options")
+
+
+def test_options_that_would_be_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = embedded("flat")
+    for option in (("--model", "nosuchmodel"), ("--threads", "1"), ("--engine", "plain")):
+        done = elmo("inspect", path, *option, "--against", "d.jsonl")
+        refused(done, 2, f"{option[0]}: has no meaning without --sample", "--against")
+    done = elmo("inspect", path, "--tokenize")
+    refused(done, 2, "--tokenize: has no meaning without --text or --against", "how a text is read")
+    done = elmo("inspect", path, "--sample", 1, "--text", "-", "--against", "-")
+    refused(done, 2, "-: standard input is named twice and can be read once only", "name `-` once")
+    monkeypatch.setenv("ELMO_DEVICE", "cpu")
+    made("inspect", path)
+
+
 # -- merge ----------------------------------------------------------------------------------------
 
 
@@ -673,6 +697,56 @@ def test_types_stay_types() -> None:
     done = elmo("convert", path, "-o", "d.hdf5", "--layout", "bilm")
     assert done.code == 2
     assert "bilm-types can't become bilm" in done.err
+
+
+def test_lines_that_were_left_out_are_told_where_numbers_are_made() -> None:
+    """Names have no gaps; numbers made of them are not those of the lines."""
+    Path("t.txt").write_bytes(b"a b\n\xff bad\nc d e\nf g\n")
+    for layout in (("--layout", "manylangs", "--layers", "top"), ("--layout", "bilm")):
+        done = elmo("embed", "t.txt", "-o", "a.hdf5", "-f", "-q", "--on-error", "skip", *layout)
+        assert done.code == 3
+        with open_embeddings("a.hdf5") as embeddings:
+            assert embeddings.attributes["left_out"] == 1
+        done = made("convert", "a.hdf5", "-o", "b.hdf5", "-f", "--layout", "allennlp", "--json")
+        with open_embeddings("b.hdf5") as embeddings:
+            assert embeddings.attributes["left_out"] == 1
+        keys, warnings = list(items("b.hdf5")), json.loads(done.out)["warnings"]
+        if layout == ("--layout", "bilm"):
+            assert (keys, warnings) == ([0, 2, 3], [])
+        else:
+            assert keys == [0, 1, 2]
+            assert warnings == [
+                "a.hdf5: made without 1 line of the text, blank or not to be read, so keys count "
+                "the sentences of this file, not lines of the text"
+            ]
+    made("embed", "d.jsonl", "-o", "c.hdf5", "-q")
+    with open_embeddings("c.hdf5") as embeddings:
+        assert "left_out" not in embeddings.attributes
+
+
+def test_shards_without_sentences_get_the_layers_of_the_others() -> None:
+    for layers in ("top", " 0, 2", "mix:1,0,1"):
+        found = []
+        for i in (1, 2):
+            made("embed", "d.jsonl", "-o", "s.hdf5", "-f", "-q", "--shard", f"{i}/2")
+            made("convert", "s.hdf5", "-o", f"{i}.hdf5", "-f", "-q", "--layers", layers)
+            found.append(len(items(f"{i}.hdf5")))
+        assert found == [0, 7]
+        made("merge", "1.hdf5", "2.hdf5", "-o", "all.hdf5", "-f", "-q")
+        check_equal("all.hdf5", "2.hdf5")
+    done = elmo("convert", "1.hdf5", "-o", "x.hdf5", "--layers", "0,0")
+    refused(done, 2, "1.hdf5: --layers 0,0: a layer is named twice", "")
+
+
+def test_a_broken_sentence_map_is_left_out_as_the_hint_says() -> None:
+    path = embedded("allennlp")
+    with h5py.File(path, "a") as file:
+        del file["sentence_to_index"]
+        file["sentence_to_index"] = ["no JSON"]
+    done = elmo("inspect", path)
+    assert "`elmo convert --layout bilm` makes a file without it" in done.err
+    made("convert", path, "-o", "b.hdf5", "--layout", "bilm", "-q")
+    check_equal("b.hdf5", embedded("bilm", out="c.hdf5"))
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "manylangs"])
