@@ -141,6 +141,12 @@ class Output:
             model: its name, which computed them.
         """
         greatest = float(values.abs().amax())
+        if not math.isfinite(greatest) and self.weights:
+            return OutputError(
+                f"{where}: --layers {self.name}: a value is beyond float32",
+                "give smaller weights, or a smaller gamma; `--layers all` tells whether the layers "
+                "themselves are finite",
+            )
         if not math.isfinite(greatest):
             return WeightFileError(
                 f"{where}: the model {model} computes {greatest}",

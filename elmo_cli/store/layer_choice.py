@@ -53,11 +53,6 @@ def mix_weights(name: str, n_layers: int, holder: str, where: str = "") -> tuple
         )
     gamma = values[n_layers] if len(values) > n_layers else 1.0
     weights = tuple(gamma * value for value in values[:n_layers])
-    if not any(weights):
-        raise UsageError(
-            f"{where}--layers {name}: all weights are 0, so every vector would be",
-            "they are taken as they stand; an ElmoMix has them in torch.softmax(mix.weights, 0)",
-        )
     most = float(np.finfo(np.float32).max)
     for layer, weight in enumerate(weights):
         if abs(weight) > most:
@@ -67,4 +62,9 @@ def mix_weights(name: str, n_layers: int, holder: str, where: str = "") -> tuple
                 f"(at most {most:.5g})",
                 "give smaller weights, or a smaller gamma",
             )
+    if not any(map(np.float32, weights)):  # those that it has no number for are 0 too
+        raise UsageError(
+            f"{where}--layers {name}: all weights are 0, so every vector would be",
+            "they are taken as they stand; an ElmoMix has them in torch.softmax(mix.weights, 0)",
+        )
     return weights

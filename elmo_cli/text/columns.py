@@ -96,6 +96,11 @@ class PlainColumns:
         if self._tabs:
             if _may_be_comment(line):
                 return None
+            if "\t" not in line and " " in line.strip():
+                raise LineError(
+                    f"{shortened(line)!r} has no tab, which parts the columns of this file",
+                    "the first row tells whether columns are parted by tabs or by spaces",
+                )
             return _cell(line.split("\t"), self._column)
         if _COMMENT.match(line):
             return None

@@ -23,6 +23,7 @@ _WIDE_BOMS = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+_TURNED_BOM = "\ufffe".encode()
 _NO_TEXT = "give a text file; if it is UTF-16 without a mark, `--encoding utf-16-le`"
 # A carriage return at the very end is none yet: a line feed may follow in the next piece.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
@@ -175,6 +176,7 @@ class Source:
                     f"{self.settings.encoding.upper()}",
                     f"add `--encoding {encoding.lower()}`",
                 )
+        self._check_mark(head, recode)
         if head.startswith(_UTF8_BOM) and (recode or self.settings.encoding == "utf-8"):
             self.notes.warn("mark", f"{self.name}: begins with a byte order mark, left out")
             self._received += len(_UTF8_BOM)
@@ -182,6 +184,20 @@ class Source:
         for chunk in filter(None, chunks):
             self._received += len(chunk)
             yield chunk
+
+    def _check_mark(self, head: bytes, recode: bool) -> None:
+        """Refuse a byte order mark that contradicts the encoding, and would be read as letters."""
+        encoding = self.settings.encoding
+        if recode and head.startswith(_TURNED_BOM):
+            raise InputError(
+                f"{self.name}: a byte order mark with its bytes turned, read as {encoding.upper()}",
+                "give `--encoding utf-16`, which goes by the mark",
+            )
+        if not recode and encoding != "utf-8" and head.startswith(_UTF8_BOM):
+            raise InputError(
+                f"{self.name}: the byte order mark of UTF-8, read as {encoding.upper()}",
+                "give `--encoding utf-8`",
+            )
 
     def _recoded(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """A text of any encoding in UTF-8, so that what follows knows one kind of line end."""

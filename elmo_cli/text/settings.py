@@ -62,13 +62,19 @@ class InputSettings:
         """Refuse settings that have no meaning for files of `text_format`.
 
         Raises:
-            UsageError: `tokenize` for columns, or `column` for a format without columns.
+            UsageError: `tokenize` for columns or with `blank="error"`, or `column` for a format
+                without columns.
         """
         columns = text_format in ("conll", "conllu")
         if self.tokenize and columns:
             raise UsageError(
                 f"--tokenize: the tokens of {text_format} are given, one a line",
                 "leave out `--tokenize`, or add `--input-format plain` if the file is raw text",
+            )
+        if self.tokenize and self.blank == "error":
+            raise UsageError(
+                "--blank error: with `--tokenize` a blank line parts documents, and is no sentence",
+                "leave out `--blank`",
             )
         if self.column is not None and not columns:
             raise UsageError(

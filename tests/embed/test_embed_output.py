@@ -25,6 +25,7 @@ REFUSED = [
     ({"name": "mix:1,2,3,4,5"}, "5 numbers, the model needs 3 weights, and gamma if you like"),
     ({"name": "mix:1,nan,3"}, "--layers mix:1,nan,3: not finite numbers"),
     ({"name": "mix:1,inf,3"}, "--layers mix:1,inf,3: not finite numbers"),
+    ({"name": "mix:1e-46,0,0"}, "--layers mix:1e-46,0,0: all weights are 0, so every vector"),
     ({"name": "mix:0,0,0"}, "--layers mix:0,0,0: all weights are 0, so every vector would be"),
     ({"name": "mix:1,2,3,0"}, "--layers mix:1,2,3,0: all weights are 0, so every vector would be"),
     ({"name": "all", "dtype": "float64"}, "--dtype float64: not float32, float16, int8"),
@@ -104,6 +105,12 @@ def test_pool(layers: Tensor) -> None:
     half = stored("average", layers, pool="mean", dtype="float16")
     expected = layers.mean(0).mean(0).to(torch.float16)
     np.testing.assert_array_equal(half, expected)
+
+
+def test_a_mix_that_is_too_large_is_no_fault_of_the_model(layers: Tensor) -> None:
+    output = Output.parse("mix:1e38,1,1", n_layers=3)
+    refused = output.refusal(output.of(layers * 1e3), "a.txt, line 1", "m")
+    assert refused.message == "a.txt, line 1: --layers mix:1e38,1,1: a value is beyond float32"
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,15 @@ def test_tokens_may_hold_spaces_where_tabs_part_the_columns(conll: Path) -> None
     assert [s.tokens for s in read(conll)] == [("New York", "#", "\u00a0"), ("alone",)]
 
 
+def test_a_row_parted_otherwise_is_refused(conll: Path) -> None:
+    """Without this all its columns would be one token."""
+    conll.write_text("EU\tB-ORG\nrejects O\n")
+    with pytest.raises(
+        InputError, match=r"line 2: 'rejects O' has no tab, which parts the columns"
+    ):
+        read(conll)
+
+
 def test_columns_part_at_spaces_only_where_there_are_no_tabs(conll: Path) -> None:
     conll.write_text("a\u00a0b  X \n c X\n", "utf-8")
     assert read(conll)[0].tokens == ("a\u00a0b", "c")

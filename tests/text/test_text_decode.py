@@ -157,6 +157,18 @@ def test_a_wide_mark_asks_for_its_encoding(text: Path, encoding: str) -> None:
     assert error.hint == f"add `--encoding {encoding}`"
 
 
+def test_a_mark_that_contradicts_the_encoding_is_no_text(text: Path) -> None:
+    text.write_bytes("\ufeffcafé\n".encode())
+    error = refused(text, encoding="cp1252")
+    assert error.message == f"{text}: the byte order mark of UTF-8, read as CP1252"
+    assert error.hint == "give `--encoding utf-8`"
+    for order, other in (("le", "be"), ("be", "le")):
+        text.write_bytes("\ufeffcafé\n".encode(f"utf-16-{order}"))
+        error = refused(text, encoding=f"utf-16-{other}")
+        assert "a byte order mark with its bytes turned" in error.message
+        assert tokens(text, encoding="utf-16") == ["café"]
+
+
 def hdf5() -> bytes:
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:

@@ -204,6 +204,8 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, object], mes
 def test_settings_are_checked_against_the_suffix_before_any_reading(tmp_path: Path) -> None:
     table = tmp_path / "a.conllu"
     table.touch()
+    with pytest.raises(UsageError, match="--blank error: with `--tokenize` a blank line parts"):
+        InputSettings(tokenize=True, blank="error").check_fits("plain")
     with pytest.raises(UsageError, match="--tokenize: the tokens of conllu are given"):
         read_sentences(table, InputSettings(tokenize=True))
     with pytest.raises(UsageError, match="--column 1: plain has no columns"):
