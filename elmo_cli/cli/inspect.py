@@ -54,7 +54,7 @@ from elmo_cli.cli.options import (
 @quiet_option
 @json_option
 @click.pass_context
-def inspect(ctx: click.Context, **settings: Any) -> None:
+def inspect(ctx: click.Context, /, **settings: Any) -> None:
     """Tell what an embeddings or weight file holds, and check it.
 
     FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a file of biLM

@@ -244,21 +244,20 @@ class Embedder:
             left = self._parts.run(batch, part, sentences)
             return State(joined([s.h for s in left], 2), joined([s.c for s in left], 2))
 
+        limits: dict[str, Any] = {
+            "batch_size": batch_size,
+            "batch_tokens": _BATCH_TOKENS,
+            "padded": self.engine.pads,
+        }
         if self.state in ("zero", "warm"):
-            run_free(
-                rows,
-                read_alike,
-                batch_size=batch_size,
-                batch_tokens=_BATCH_TOKENS,
-                padded=self.engine.pads,
-            )
+            run_free(rows, read_alike, **limits)
             return arrays, None
         if state is None:
             state = State.zeros(self.bilm.options, 1, device=self.device)
         state = state.to(self.device)
         if self.state == "carry":
             return arrays, run_carried(rows, read_on, state=state, batch_size=batch_size)
-        return arrays, run_documents(rows, sentences, read_on, state=state)
+        return arrays, run_documents(rows, sentences, read_on, state=state, **limits)
 
     def _refusal(
         self, pieces: Sequence[Tensor], batch: Batch, sentences: Sequence[Sentence]

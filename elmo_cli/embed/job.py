@@ -74,10 +74,11 @@ class EmbedJob:
         if self.shard is not None:
             parse_shard("{}/{}".format(*self.shard))
             refuse_stream("--shard", self.inputs)
-        if self.layout == "bilm-types" and (self.layers, self.pool) != ("all", None):
+        chosen = (self.layers, self.pool, self.state)
+        if self.layout == "bilm-types" and chosen != ("all", None, "zero"):
             raise UsageError(
                 "--layout bilm-types holds the token vectors and nothing else",
-                "leave out `--layers` and `--pool`",
+                "leave out `--layers`, `--pool` and `--state`",
             )
         self.form()
         one_layer = self.layers.strip().startswith("mix:") or "," not in self.layers

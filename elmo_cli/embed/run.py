@@ -118,7 +118,9 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
     if share is not None and not (job.resume and is_finished(job.output)):
         needed = output_bytes(job, embedder, share)
         try:
-            check_space(job.output, needed, held=held_bytes(job.output))
+            check_space(
+                job.output, needed, held=held_bytes(job.output), smaller=smaller(job, embedder)
+            )
         except OutputError as error:
             if share.exact:
                 raise
@@ -187,11 +189,19 @@ def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
     output, options = embedder.output, embedder.bilm.options
     types_only = job.layout == "bilm-types"
     return found.bytes(
+        job.layout,
         n_kept=1 if types_only else output.n_kept,
         dim=options.projection if types_only else options.dim,
         itemsize=DTYPES[job.dtype].itemsize,
         pooled=job.pool is not None,
     )
+
+
+def smaller(job: EmbedJob, embedder: Embedder) -> list[str]:
+    """What would make the file smaller, for a hint."""
+    halves = ["`--dtype float16` halves it"] if job.dtype == "float32" else []
+    n_kept = 1 if job.layout == "bilm-types" else embedder.output.n_kept
+    return halves + ([f"`--layers top` keeps 1 layer of {n_kept}"] if n_kept > 1 else [])
 
 
 def _list_skipped(summary: Summary) -> None:
@@ -235,8 +245,6 @@ def _first_sentence(job: EmbedJob, found: Survey | None, blocks_of: range) -> in
     """Key of the first sentence of a shard; a shard without blocks begins where the text ends."""
     if job.shard is None or found is None:
         return 0
-    blocks = blocks_of_inputs(job, Notes())
-    block = next(islice(blocks, blocks_of.start, None), None)
-    if block is not None:
-        return block.sentences[0].key
-    return found.sentences
+    notes = Notes()
+    block = next(islice(blocks_of_inputs(job, notes), blocks_of.start, None), None)
+    return notes.n_keys if block is None else block.sentences[0].key

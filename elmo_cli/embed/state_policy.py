@@ -61,11 +61,20 @@ def run_carried(rows: Sequence[Ids], run: Run, *, state: State, batch_size: int)
 
 
 def run_documents(
-    rows: Sequence[Ids], sentences: Sequence[Sentence], run: Run, *, state: State
+    rows: Sequence[Ids],
+    sentences: Sequence[Sentence],
+    run: Run,
+    *,
+    state: State,
+    batch_size: int,
+    batch_tokens: int,
+    padded: bool,
 ) -> State:
     """Carry within a document, zero at its start; the block's documents stand side by side.
 
     Args:
+        batch_size, batch_tokens, padded: as of `batches_by_length`; what of the documents' next
+            sentences is more than that is another batch.
         state: one row, where the document that the block before left open stopped.
     Returns:
         One row, where the last document of the block stopped.
@@ -76,10 +85,17 @@ def run_documents(
         carried = State(torch.zeros_like(carried.h), torch.zeros_like(carried.c))
     for turn in range(max(len(document) for document in documents)):
         running = [r for r, document in enumerate(documents) if turn < len(document)]
-        positions = [documents[r][turn] for r in running]
-        batch = Batch(tuple(rows[p] for p in positions), np.array(positions, np.int64))
-        index = torch.tensor(running, device=carried.h.device)
-        carried = carried.replace(index, run(batch, carried.rows(index)))
+        places = [documents[r][turn] for r in running]
+        batches = batches_by_length(
+            [rows[p] for p in places],
+            batch_size=batch_size,
+            batch_tokens=batch_tokens,
+            padded=padded,
+        )
+        for batch in batches:
+            index = torch.tensor([running[p] for p in batch.positions], device=carried.h.device)
+            some = Batch(batch.rows, np.array([places[p] for p in batch.positions], np.int64))
+            carried = carried.replace(index, run(some, carried.rows(index)))
     return carried.rows(slice(len(documents) - 1, len(documents)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,11 @@ from elmo_cli.text.unpack import unpack
 
 _SAMPLE = 500  # sentences that stand for the rest where reading all of them would take long
 _SAMPLE_BYTES = 8 << 20  # of a packed text, which tell how much it was packed
-_SENTENCE_BYTES = 400  # what HDF5 needs for a dataset of its own
+# Beside the vectors, of a sentence and of a token: what HDF5 needs for a dataset of its own, and in
+# `flat` places and spelling.
+_BESIDE = {"flat": (16, 14), "bilm-types": (0, 0)}
+_BESIDE_DATASET = (400, 0)
+_SCALE_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,12 @@ class Survey:
     block_sha256: tuple[str, ...] = ()
     left_out: int = 0
 
-    def bytes(self, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
+    def bytes(self, layout: str, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
         """Size of the embeddings file, about."""
-        vectors = self.sentences if pooled else self.tokens
-        return vectors * n_kept * dim * itemsize + self.sentences * _SENTENCE_BYTES
+        vectors = (self.sentences if pooled else self.tokens) * n_kept
+        of_sentence, of_token = _BESIDE.get(layout, _BESIDE_DATASET)
+        of_vector = dim * itemsize + (_SCALE_BYTES if itemsize == 1 else 0)
+        return vectors * of_vector + self.sentences * of_sentence + self.tokens * of_token
 
     def shard(self, number: int, n_shards: int, *, state: str) -> range:
         """The blocks of shard `number` (from 1) of `n_shards`; with state "document" a shard
@@ -173,13 +179,16 @@ def _text_bytes(name: str) -> int:
     return round(os.path.getsize(name) * n_bytes / max(1, notes.bytes_read))
 
 
-def check_space(path: str | Path, needed: int, *, held: int = 0) -> None:
+def check_space(
+    path: str | Path, needed: int, *, held: int = 0, smaller: Sequence[str] = ()
+) -> None:
     """Refuse to start what can't be finished.
 
     Args:
         path: the file to be written.
         needed: its size in bytes.
         held: bytes of it that are there already.
+        smaller: what would make it smaller, for the hint.
     Raises:
         OutputError: the disk has less free space than that.
     """
@@ -191,7 +200,7 @@ def check_space(path: str | Path, needed: int, *, held: int = 0) -> None:
     if needed - held > free:
         raise OutputError(
             f"{path}: about {gib(needed)} are needed, {gib(free)} are free on its disk",
-            "`--dtype float16` halves it, `--layers top` keeps a third; or write to another disk",
+            "; or ".join([*filter(None, [", ".join(smaller)]), "write to another disk"]),
         )
 
 

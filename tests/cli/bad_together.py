@@ -148,7 +148,7 @@ LAYOUTS = [
         "bilm-types --layers",
         "EMBED a.txt --layout bilm-types --layers top",
         "--layout bilm-types holds the token vectors and nothing else",
-        "leave out `--layers` and `--pool`",
+        "leave out `--layers`, `--pool` and `--state`",
         code=2,
     ),
     bad(

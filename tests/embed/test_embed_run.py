@@ -477,6 +477,7 @@ def test_a_vocabulary_has_one_type_a_line(job: EmbedJob) -> None:
         ({"shard": (1, 2), "inputs": ("-",)}, "--shard: standard input can be read only once"),
         ({"layout": "bilm-types", "layers": "top"}, "holds the token vectors and nothing else"),
         ({"layout": "bilm-types", "pool": "mean"}, "holds the token vectors and nothing else"),
+        ({"layout": "bilm-types", "state": "carry"}, "holds the token vectors and nothing else"),
         ({"layout": "manylangs"}, "holds one layer a file, not --layers all"),
         ({"layout": "manylangs", "layers": "0,2"}, "holds one layer a file, not --layers 0,2"),
         ({"layout": "manylangs", "layers": " 0 ,2"}, "holds one layer a file, not --layers  0 ,2"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -74,6 +75,21 @@ def test_a_sentence_is_itself_at_any_batch_size(
     for batch_size in (1, 2, 7, 512):
         found, _ = embedder_of(tiny_bilm, state, batch_size=batch_size).embed_batch(lines)
         close(found, arrays)
+
+
+def test_documents_are_themselves_at_any_batch_size(engine: str, odd_bilm: BiLM) -> None:
+    """Without it a block of many documents would be one batch, whatever size is asked for."""
+    given = documents(1, 4, 1, 7, 2, vocabulary=["the", "cat", "sat", "on", "Zoë"])
+    arrays, left = embedder_of(odd_bilm, "document", engine=engine).embed_block(given, None)
+    for batch_size in (1, 2):
+        embedder = embedder_of(odd_bilm, "document", engine=engine, batch_size=batch_size)
+        with mock.patch.object(embedder.engine, "run", wraps=embedder.engine.run) as run:
+            found, stopped = embedder.embed_block(given, None)
+        close(found, arrays)
+        assert max(len(call.args[0].rows) for call in run.call_args_list) == batch_size
+        assert left is not None
+        assert stopped is not None
+        torch.testing.assert_close(stopped.h, left.h, rtol=0, atol=ATOL_ORDER)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry", "document"])

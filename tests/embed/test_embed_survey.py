@@ -150,12 +150,17 @@ def test_a_sample_of_many_files_ends_in_a_later_one(tmp_path: Path) -> None:
 def test_size_of_the_file() -> None:
     """Without it a disk could be full after hours that the first minute could have told."""
     found = Survey(10, 1000, True)
-    tokens = found.bytes(n_kept=3, dim=1024, itemsize=4, pooled=False)
+    tokens = found.bytes("bilm", n_kept=3, dim=1024, itemsize=4, pooled=False)
     assert 1000 * 3 * 1024 * 4 <= tokens <= 1000 * 3 * 1024 * 4 + 10 * 1000
-    half = found.bytes(n_kept=3, dim=1024, itemsize=2, pooled=False)
+    half = found.bytes("bilm", n_kept=3, dim=1024, itemsize=2, pooled=False)
     assert half < 0.51 * tokens
-    pooled = found.bytes(n_kept=1, dim=1024, itemsize=4, pooled=True)
+    pooled = found.bytes("bilm", n_kept=1, dim=1024, itemsize=4, pooled=True)
     assert 10 * 1024 * 4 <= pooled < 20 * 1024 * 4
+    short = Survey(20_000, 20_000, True)
+    flat = short.bytes("flat", n_kept=1, dim=1024, itemsize=1, pooled=True)
+    assert 21_000_000 < flat < 22_000_000  # such a file has 21,663,623
+    types = short.bytes("bilm-types", n_kept=1, dim=512, itemsize=2, pooled=False)
+    assert types == 20_000 * 1024
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,9 +171,12 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     check_space(out, 5 << 30)
     check_space(out, 7 << 30, held=2 << 30)
     with pytest.raises(OutputError) as caught:
-        check_space(out, 7 << 30)
+        check_space(out, 7 << 30, smaller=["`--dtype float16` halves it"])
     assert caught.value.message == f"{out}: about 7.0 GiB are needed, 5.0 GiB are free on its disk"
-    assert "--dtype float16" in caught.value.hint
+    assert caught.value.hint == "`--dtype float16` halves it; or write to another disk"
+    with pytest.raises(OutputError) as caught:
+        check_space(out, 7 << 30)
+    assert caught.value.hint == "write to another disk"
 
 
 def test_a_folder_that_is_not_there_is_left_to_the_writer(tmp_path: Path) -> None:
