@@ -12,7 +12,6 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import write_shard
 from elmo_cli.embed.survey import Survey
-from elmo_cli.errors import OutputError
 from elmo_cli.hdf5 import open_hdf5_file
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.text.new_text import write_text
@@ -34,10 +33,7 @@ def store(
     """
     with folder.working() as working:
         shard = replace(job, output=str(working), shard=(piece.number, piece.n_pieces))
-        try:
-            write_shard(shard, embedder, found, piece.blocks_of, piece.blocks)
-        except OutputError as error:  # its own hint is for a file that one can go on with
-            raise OutputError(error.message, "see to the disk") from None
+        write_shard(shard, embedder, found, piece.blocks_of, piece.blocks)
         folder.put(working, name)
 
 

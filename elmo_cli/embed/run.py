@@ -178,8 +178,7 @@ def write_shard(
     Raises:
         ElmoError: of every kind; nothing is left of the file then.
     """
-    first = blocks[0].sentences[0].key if blocks else found.sentences
-    settings = _settings(job, embedder, first)
+    settings = _settings(job, embedder, _first_key(blocks, found))
     with whole_or_nothing(job.output, overwrite=True, **settings) as writer:
         return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
 
@@ -245,6 +244,10 @@ def _first_sentence(job: EmbedJob, found: Survey | None, blocks_of: range) -> in
     """Key of the first sentence of a shard; a shard without blocks begins where the text ends."""
     if job.shard is None or found is None:
         return 0
-    notes = Notes()
-    block = next(islice(blocks_of_inputs(job, notes), blocks_of.start, None), None)
-    return notes.n_keys if block is None else block.sentences[0].key
+    blocks = blocks_of_inputs(job, Notes())
+    block = next(islice(blocks, blocks_of.start, None), None)
+    return _first_key([] if block is None else [block], found)
+
+
+def _first_key(blocks: Sequence[Block], found: Survey) -> int:
+    return blocks[0].sentences[0].key if blocks else found.sentences + found.left_out

@@ -724,6 +724,24 @@ def test_lines_that_were_left_out_are_told_where_numbers_are_made() -> None:
         assert "left_out" not in embeddings.attributes
 
 
+def test_a_last_shard_without_sentences_begins_behind_all_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One document of several blocks is the first shard's; a line that can't be read has a key."""
+    monkeypatch.setattr(blocks, "SENTENCES", 2)
+    monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 2)
+    Path("t.txt").write_bytes(b"a b\n\xff bad\nc d e\nf g\nh\ni\n")
+    options = ("--on-error", "skip", "--state", "document", "--layout", "bilm")
+    firsts = []
+    for i in (1, 2):
+        elmo("embed", "t.txt", "-o", f"{i}.hdf5", "-q", "--shard", f"{i}/2", *options)
+        with open_embeddings(f"{i}.hdf5") as embeddings:
+            firsts.append((len(embeddings), embeddings.first_sentence))
+    assert firsts == [(5, 0), (0, 6)]
+    made("merge", "1.hdf5", "2.hdf5", "-o", "all.hdf5", "-q")
+    check_equal("all.hdf5", "1.hdf5")
+
+
 def test_shards_without_sentences_get_the_layers_of_the_others() -> None:
     for layers in ("top", " 0, 2", "mix:1,0,1"):
         found = []
