@@ -117,6 +117,8 @@ def read_examples(
     for part in parts.values():
         _check_alike(parts["train"], part, by_layer=bool(layers))
         _check_labels(part)
+    if dev is not None:  # of which train's may tell nothing
+        _check_alike(parts["dev"], parts["test"], by_layer=bool(layers))
     names = tuple(map(str, dict.fromkeys(layers))) or parts["train"].form.layers
     for part in parts.values():
         _check_held(parts["train"], part, layers)

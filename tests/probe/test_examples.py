@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from labelled_files import write_conllu, write_lines, write_vectors
 
-from elmo_cli.errors import ElmoError, InputError, UsageError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, InputError, UsageError
 from elmo_cli.probe.examples import held_back, read_examples
 from elmo_cli.probe.labels import LabelSettings, read_labels
 from elmo_cli.probe.read_part import read_part
@@ -139,6 +139,25 @@ def test_columns_of_labels_for_names_without_order(tmp_path: Path) -> None:
     listed.write_text("P10\tX\n\nP2\tY\n\nP1\tX\n")
     part = read_part(str(proteins), str(listed))
     assert part.vectors(0)[:, 0].tolist() == [2, 1, 0]
+
+
+def test_dev_and_test_are_alike_also_where_train_tells_nothing(tmp_path: Path) -> None:
+    """A train file of another program with one layer is taken for any layer, but not for two."""
+    labels = write_lines(tmp_path / "a.tags", LABELS)
+    with h5py.File(tmp_path / "train.hdf5", "w") as file:
+        for key, values in enumerate(arrays(WORDS)):
+            file[str(key)] = values[0]
+    files = {"train": (str(tmp_path / "train.hdf5"), labels)}
+    for name, layer in (("dev", "1"), ("test", "2")):
+        one = [values[:1] for values in arrays(WORDS)]
+        header = {"layers": layer}
+        path = write_vectors(tmp_path / f"{name}.hdf5", WORDS, one, header=header, layout="bilm")
+        files[name] = (path, labels)
+    with pytest.raises(
+        EmbeddingsFileError, match=r"test\.hdf5: layers is '2', that of .*dev\.hdf5"
+    ):
+        read_examples(**files)
+    read_examples(files["train"], files["test"], files["test"])
 
 
 def test_one_label_in_what_is_left_of_train(tmp_path: Path) -> None:
