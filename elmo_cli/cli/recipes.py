@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from elmo_cli.cli.console import in_plain_words
-from elmo_cli.cli.options import named_texts
+from elmo_cli.cli.options import named, named_texts
 from elmo_cli.errors import UsageError
 from elmo_cli.train.recipe import LISTS, read_recipe
 from elmo_cli.train.settings import LIMITS
@@ -76,7 +76,11 @@ def take_recipe(
         key = str(parameter.name)
         if is_given(ctx, key) or (other_limit and key in LIMITS):
             continue
-        ctx.params[key] = _converted(ctx, parameter, value, f"{path}: `{name}`")
+        if name in LISTS:
+            check = named_texts if texts_needed else named
+            ctx.params[key] = check(ctx, parameter, tuple(value))
+        else:
+            ctx.params[key] = _converted(ctx, parameter, value, f"{path}: `{name}`")
         taken.add(key)
     return taken
 
@@ -100,8 +104,6 @@ def _converted(ctx: click.Context, parameter: click.Parameter, value: Any, where
         if not isinstance(value, bool):
             raise UsageError(f"{where}: {value!r}, not true or false", "write it without quotes")
         return value
-    if parameter.name in LISTS:
-        return named_texts(ctx, parameter, tuple(value))
     if isinstance(value, (list, dict)):
         raise UsageError(f"{where}: {value!r}, not one value", "give a number or a name")
     try:

@@ -14,7 +14,7 @@ from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train.recipe import FILE_NAME, read_recipe
+from elmo_cli.train.recipe import FILE_NAME, FILES, read_recipe
 from elmo_cli.train.run import FILTERS
 
 SIZES = frozenset(("options", "cell", "projection", "filters"))
@@ -38,6 +38,8 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
     }
     for key in sorted(named & _BEGINNING):
         now, (name, _) = ctx.params[key], parameters[key]
+        if key in FILES and not (is_given(ctx, key) or ctx.params["recipe"]):
+            continue  # a file of the beginning, which may be gone: its copy is in the folder
         began_with = None if now is None else _otherwise(key, name, now, folder, begun)
         if began_with is not None:
             raise UsageError(

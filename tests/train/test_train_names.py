@@ -1,0 +1,68 @@
+"""Names in the recipe of a run: files that are gone, links, models that are called like folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command_line import elmo, made
+
+from elmo_cli.train.recipe import FILE_NAME, Recipe, read_recipe
+
+LINES = [
+    f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(60)
+]
+SIZES = ("--cell", 8, "--projection", 4, "--rows", 4, "--threads", 1, "--device", "cpu", "-q")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A text in a folder of its own."""
+    path = tmp_path / "texts/text.txt"
+    path.parent.mkdir()
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def settings(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((folder / FILE_NAME).read_text())
+    return found
+
+
+def test_a_run_goes_on_without_the_files_of_its_beginning(text: Path, tmp_path: Path) -> None:
+    """The folder has copies of both, so that it can be carried anywhere."""
+    out, vocabulary = tmp_path / "model", tmp_path / "v.txt"
+    vocabulary.write_text("<S>\n</S>\n<UNK>\nthe\ncat\n")
+    made("pretrain", text, "-o", out, "--max-steps", 1, "--vocabulary", vocabulary, *SIZES)
+    own = settings(out)
+    options = (tmp_path / "o.json").write_bytes((out / "options.json").read_bytes())
+    assert options
+    other = tmp_path / "other"
+    named = ("--vocabulary", vocabulary, "--options", tmp_path / "o.json")
+    made("pretrain", text, "-o", other, "--max-steps", 1, *named, *SIZES[4:])
+    for name in ("v.txt", "o.json"):
+        (tmp_path / name).unlink()
+    made("pretrain", "-o", out, "--resume", "--max-steps", 2, "-q")
+    assert settings(out) == {**own, "max-steps": 2}
+    (tmp_path / "far/away").mkdir(parents=True)
+    moved = other.rename(tmp_path / "far/away/other")
+    own = settings(moved)
+    made("pretrain", "-o", moved, "--resume", "--max-steps", 2, "-q")
+    assert settings(moved) == {**own, "max-steps": 2}
+    told = elmo("pretrain", "-o", moved, "--resume", "--max-steps", 3, "--vocabulary", vocabulary)
+    assert "v.txt: no such vocabulary" in told.err
+
+
+def test_a_run_from_a_pipe_goes_on_at_a_terminal(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text is kept, and nothing is read from standard input."""
+    out = tmp_path / "model"
+    made("pretrain", "-", "-o", out, "--max-steps", 1, *SIZES, stdin=text.read_bytes())
+    monkeypatch.setattr("elmo_cli.cli.options.is_terminal", lambda stream: True)
+    made("pretrain", "-o", out, "--resume", "--max-steps", 2, "-q")
+    assert settings(out)["texts"] == ["-"]
+    told = elmo("pretrain", "--recipe", out / FILE_NAME, "-o", tmp_path / "again", "-q")
+    assert "standard input is a terminal" in told.err
