@@ -100,6 +100,11 @@ def locate(
     return files
 
 
+def is_name(model: str) -> bool:
+    """Whether `locate` takes this for a name of the catalogue, whatever folder is called so."""
+    return os.sep not in model and look_up(model) is not None
+
+
 def _located(
     name_or_path: Place | None, options: Place | None, weights: Place | None
 ) -> ModelFiles:
@@ -128,8 +133,7 @@ def _named(name: str) -> ModelFiles:
             f"{name}: an address, not a file",
             "download it, then give its path; `elmo models pull` fetches published models",
         )
-    is_path = os.sep in name
-    model = None if is_path else look_up(name)
+    model = look_up(name) if is_name(name) else None
     path = _path(name)
     if model is not None:
         if path.is_dir() and where_is(model) is None:
@@ -138,7 +142,7 @@ def _named(name: str) -> ModelFiles:
                 f"`./{name}` for the folder here, `elmo models pull {model.name}` for that model",
             )
         return files_of_model(model)
-    is_path = is_path or path.name.endswith((*ARCHIVE_SUFFIXES, *HDF5_SUFFIXES))
+    is_path = os.sep in name or path.name.endswith((*ARCHIVE_SUFFIXES, *HDF5_SUFFIXES))
     if is_path or os.path.exists(path):
         return _at_path(path)
     raise no_such_model(

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import UsageError
+from elmo_cli.pretrained.load import is_name
 from elmo_cli.text.new_text import write_text
 
 FILE_NAME = "recipe.json"
 LISTS = ("texts", "heldout")  # names of files or patterns, such as "train/*.txt.xz"
 FILES = ("options", "vocabulary")
-MODEL = "from"  # a name or a path
+MODEL = "from"  # a name of the catalogue, or a path
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,10 @@ class Recipe:
         for name, value in self.settings.items():
             if name in LISTS:
                 written[name] = [_relative(one, home) for one in value]
-            elif name in FILES or (name == MODEL and os.path.exists(value)):
+            elif name in FILES:
                 written[name] = _relative(value, home)
+            elif name == MODEL:
+                written[name] = _written_model(value, home)
             else:
                 written[name] = value
         text = json.dumps(written, indent=2)  # in ASCII, as names of files need not be UTF-8
@@ -88,8 +91,10 @@ def read_recipe(
             continue
         if name in LISTS:
             found[name] = _names(path, name, value, home, needed=texts_needed)
-        elif name in FILES or (name == MODEL and (home / str(value)).exists()):
+        elif name in FILES:
             found[name] = str(home / str(value))
+        elif name == MODEL and isinstance(value, str):
+            found[name] = _read_model(value, home)
         else:
             found[name] = value
     return found
@@ -116,4 +121,27 @@ def _names(path: Path, name: str, value: Any, home: Path, *, needed: bool) -> li
 
 def _relative(name: str, home: Path) -> str:
     """A name as it is found from a folder; `-` is standard input."""
-    return name if name == "-" else os.path.relpath(name, home)
+    if name == "-":
+        return name
+    found = os.path.relpath(name, home)
+    folder, own = os.path.split(name)
+    folder = os.path.realpath(folder)
+    # `..` behind a link leads elsewhere than the spelling of the name says.
+    if os.path.realpath(os.path.join(home, os.path.dirname(found))) == folder:
+        return found
+    return os.path.relpath(os.path.join(folder, own), os.path.realpath(home))
+
+
+def _written_model(model: str, home: Path) -> str:
+    """A model as a recipe has it: a name that is looked up stays, a path never looks like one."""
+    if is_name(model):
+        return model
+    path = _relative(model if os.path.exists(model) else os.path.expanduser(model), home)
+    return os.path.join(os.curdir, path) if is_name(path) else path
+
+
+def _read_model(model: str, home: Path) -> str:
+    """The model that a recipe names, as `pretrained.locate` takes it."""
+    path = os.path.join(home, model)
+    is_path = os.path.exists(path) or not model.startswith("~")
+    return path if is_path and not is_name(model) else model

@@ -66,3 +66,47 @@ def test_a_run_from_a_pipe_goes_on_at_a_terminal(
     assert settings(out)["texts"] == ["-"]
     told = elmo("pretrain", "--recipe", out / FILE_NAME, "-o", tmp_path / "again", "-q")
     assert "standard input is a terminal" in told.err
+
+
+def test_names_are_found_from_a_folder_behind_a_link(tmp_path: Path) -> None:
+    """`..` leads out of the folder that the link points to, where another file may have the
+    name."""
+    for name in ("here", "there/deep", "texts/below"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "here/model").symlink_to(tmp_path / "there/deep")
+    (tmp_path / "here/texts").symlink_to(tmp_path / "texts/below")
+    for name in ("here/a.txt", "texts/b.txt", "texts/below/c.txt"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "here/d.txt").symlink_to(tmp_path / "texts/b.txt")
+    folder = tmp_path / "here/model"
+    names = [tmp_path / name for name in ("here/a.txt", "here/texts/../b.txt", "here/texts/c.txt")]
+    names += [tmp_path / "here/d.txt"]
+    Recipe({"texts": [str(name) for name in names]}).write(folder)
+    found = read_recipe(folder / FILE_NAME, ["texts"])["texts"]
+    assert [os.path.samefile(*two) for two in zip(names, found, strict=True)] == [True] * 4
+    assert found[3].endswith("here/d.txt")  # a link may lead to the next month's text tomorrow
+    Recipe({"texts": [str(names[2])]}, tmp_path / "here").write(folder)
+    assert settings(folder)["texts"] == ["texts/c.txt"]
+
+
+def test_a_model_is_recorded_as_it_was_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated run would begin with another model than the first, or with none."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("elmo-en", "mine", "out"):
+        (tmp_path / name).mkdir()
+    for home in (Path("out"), Path()):
+        for model in ("elmo-en", "./elmo-en", "mine", str(tmp_path / "mine"), "gone/model"):
+            Recipe({"from": model}, home).write(Path("out"))
+            found = read_recipe(Path("out") / FILE_NAME, ["from"], data=home)["from"]
+            if model == "elmo-en":
+                assert found == model
+                continue
+            assert os.sep in found
+            assert os.path.realpath(found) == os.path.realpath(model)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Recipe({"from": "~/mine"}).write(tmp_path / "out")
+    assert settings(tmp_path / "out")["from"] == "../mine"
+    (tmp_path / FILE_NAME).write_text('{"from": "~/mine"}')
+    assert read_recipe(tmp_path / FILE_NAME, ["from"])["from"] == "~/mine"
