@@ -18,7 +18,7 @@ from elmo_cli.cli.recipes import (
     take_recipe,
 )
 from elmo_cli.cli.reporting import json_line, reporter, say_only_to_resume
-from elmo_cli.cli.resuming import SIZES, TYPES, as_begun
+from elmo_cli.cli.resuming import SIZES, TYPES, as_begun, where_given
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
@@ -211,12 +211,16 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
     if given["resume"]:
         return Start(model=given["source"])  # its sizes and types stand in its folder
     if given["source"]:
+        # A recipe's are set aside by `--from`, as any setting is by one of the command line.
+        refused = named if not is_given(ctx, "source") else {n for n in named if is_given(ctx, n)}
         for parameter in ctx.command.params:
-            if parameter.name in SIZES | TYPES and parameter.name in named:
+            if parameter.name in refused & (SIZES | TYPES):
+                where = where_given(ctx, str(parameter.name), long_name(parameter))
                 raise UsageError(
-                    f"--{long_name(parameter)}: has no meaning with `--from {given['source']}`",
+                    f"{where}: has no meaning with `--from {given['source']}`",
                     "sizes and vocabulary are those of that model",
                 )
+        return Start(model=given["source"])
     for name, others in (("options", SIZES), ("vocabulary", TYPES)):
         for parameter in ctx.command.params if given[name] else ():
             if parameter.name in others - {name} and is_given(ctx, parameter.name):
@@ -226,17 +230,14 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
                 )
     return Start(
         options=_options(given),
-        model=given["source"],
         vocabulary=Path(given["vocabulary"]) if given["vocabulary"] else None,
         max_types=given["vocabulary_size"],
         min_count=given["min_count"],
     )
 
 
-def _options(given: dict[str, Any]) -> Options | None:
-    """The sizes; None where those of another model are to be taken."""
-    if given["source"]:
-        return None
+def _options(given: dict[str, Any]) -> Options:
+    """The sizes of a new model."""
     if given["options"]:
         return Options.from_file(given["options"])
     filters, projection = FILTERS[given["filters"]], given["projection"]

@@ -43,7 +43,7 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
         began_with = None if now is None else _otherwise(key, name, now, folder, begun)
         if began_with is not None:
             raise UsageError(
-                f"{_where(ctx, key, name)} {now}: the run began with {began_with}",
+                f"{where_given(ctx, key, name)} {now}: the run began with {began_with}",
                 f"{_mended(ctx, key, name)}, or begin another run: `-o` names a new folder",
             )
     for key in _BEGINNING:
@@ -56,8 +56,13 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
         ctx.params["vocabulary"] = str(folder / VOCABULARY_FILE)
 
 
-def _where(ctx: click.Context, key: str, name: str) -> str:
-    """Where a setting stands: on the command line, in `--recipe`, or in the run's own recipe."""
+def where_given(ctx: click.Context, key: str, name: str) -> str:
+    """Where a setting stands: on the command line, in `--recipe`, or in the run's own recipe.
+
+    Args:
+        key: its name in `ctx.params`.
+        name: its long option without dashes.
+    """
     if is_given(ctx, key):
         return f"--{name}"
     return f"{ctx.params['recipe'] or Path(ctx.params['output']) / FILE_NAME}: `{name}`"

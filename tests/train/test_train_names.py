@@ -110,3 +110,22 @@ def test_a_model_is_recorded_as_it_was_looked_up(
     assert settings(tmp_path / "out")["from"] == "../mine"
     (tmp_path / FILE_NAME).write_text('{"from": "~/mine"}')
     assert read_recipe(tmp_path / FILE_NAME, ["from"])["from"] == "~/mine"
+
+
+def test_a_model_that_is_named_sets_the_sizes_of_a_recipe_aside(text: Path, tmp_path: Path) -> None:
+    """They are those of the model, and nobody has said otherwise."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    vocabulary = tmp_path / "v.txt"
+    vocabulary.write_text("<S>\n</S>\n<UNK>\nthe\ncat\n")
+    made("pretrain", text, "-o", one, "--max-steps", 1, "--vocabulary", vocabulary, *SIZES)
+    vocabulary.unlink()
+    begin = ("pretrain", "-o", two, "--recipe", one / FILE_NAME)
+    told = elmo(*begin, "--from", one, "--cell", 8)
+    assert f"error: --cell: has no meaning with `--from {one}`" in told.err
+    made(*begin, "--from", one, "-q")
+    assert {"cell", "projection", "vocabulary", "min-count"}.isdisjoint(settings(two))
+    assert settings(two)["from"] == "../one"
+    both = tmp_path / "both.json"
+    both.write_text(json.dumps({**settings(two), "texts": ["texts/text.txt"], "cell": 8}))
+    told = elmo("pretrain", "-o", tmp_path / "three", "--recipe", both)
+    assert f"error: {both}: `cell`: has no meaning with `--from" in told.err
