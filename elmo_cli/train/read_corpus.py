@@ -26,7 +26,7 @@ def read_corpus(
         reading: how the files are read.
         most_tokens: of each file; the sentence that reaches it is the last one read.
         treebank: share of the documents whose quotes and brackets are spelled as in a treebank.
-        notes: of the readers.
+        notes: of the readers; warns where the documents are too few for that share.
     Raises:
         TrainingError: there is no sentence.
         InputError, UsageError: as `text.read_sentences`.
@@ -47,9 +47,17 @@ def read_corpus(
             number, starts = number + 1, False
 
     name = listed(paths)
-    return Corpus.read(
+    corpus = Corpus.read(
         tokens(), begins=begins, max_characters=max_characters, name=name, notes=notes
     )
+    if notes is not None and 0 < treebank < 1 and len(begins) * min(treebank, 1 - treebank) < 1:
+        n_spelled = sum(is_in_treebank_spelling(k, treebank) for k in range(len(begins)))
+        notes.warn(
+            "treebank",
+            f"--treebank {treebank:g}: {name}: too few documents for this share, {n_spelled} of "
+            f"{len(begins)} is spelled so; a blank line ends a document",
+        )
+    return corpus
 
 
 def _read(

@@ -23,9 +23,13 @@ _GOLDEN_RATIO = 0.6180339887498949
 def is_in_treebank_spelling(document: int, share: float) -> bool:
     """Whether the document of this number is among the `share` that is spelled so.
 
-    They are spread evenly: multiples of the golden ratio, without their whole part.
+    They are spread evenly: multiples of the golden ratio, without their whole part. The first
+    document, which may be all of a text without blank lines, is among no share up to a half.
+
+    Args:
+        document: its number, from 0.
     """
-    return document * _GOLDEN_RATIO % 1 < share
+    return (document + 1) * _GOLDEN_RATIO % 1 < share
 
 
 def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:

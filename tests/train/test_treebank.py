@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from elmo_cli.text.notes import Notes
 from elmo_cli.train.read_corpus import read_corpus
-from elmo_cli.train.treebank import is_in_treebank_spelling, treebank_spelling
+from elmo_cli.train.treebank import OPENING, is_in_treebank_spelling, treebank_spelling
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,25 @@ def test_documents_are_spread_evenly(share: float) -> None:
     chosen = [is_in_treebank_spelling(n, share) for n in range(4000)]
     for start in range(0, 4000, 200):
         assert abs(sum(chosen[start : start + 200]) - 200 * share) <= 3
+
+
+def test_too_few_documents_for_a_share_are_told(tmp_path: Path) -> None:
+    """A text without blank lines is one document: all of it was spelled so for any share."""
+    path = tmp_path / "a.txt"
+    for n_documents, share, n_spelled in ((1, 0.125, 0), (1, 0.5, 0), (3, 0.25, 1), (2, 0.9, 2)):
+        path.write_text('" a "\n( b )\n\n' * n_documents)
+        notes = Notes()
+        types = read_corpus([str(path)], treebank=share, notes=notes).types
+        assert (OPENING in types, '"' in types) == (n_spelled > 0, n_spelled < n_documents)
+        [said] = notes.warnings
+        assert said.startswith(f"--treebank {share:g}: {path}: too few documents for this share")
+        assert f", {n_spelled} of {n_documents} is spelled so" in said
+    for n_documents, share in ((8, 0.125), (2, 0.5), (1, 0.0), (1, 1.0)):
+        path.write_text('" a "\n( b )\n\n' * n_documents)
+        notes = Notes()
+        types = read_corpus([str(path)], treebank=share, notes=notes).types
+        assert not notes.warnings
+        assert (OPENING in types, '"' in types) == (share > 0, share < 1)
 
 
 def test_a_document_is_spelled_in_one_way(tmp_path: Path) -> None:
