@@ -40,7 +40,8 @@ def refuse_no_run(folder: Path) -> None:
     """
     if not (folder / checkpoint.FILE_NAME).exists():
         raise ResumeError(
-            f"{folder / checkpoint.FILE_NAME}: no such checkpoint", "start without `--resume`"
+            f"{folder / checkpoint.FILE_NAME}: no such checkpoint",
+            _with_its_weights(folder) or "start without `--resume`",
         )
 
 
@@ -102,14 +103,20 @@ def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool)
     for name, path in there.items() if not overwrite else ():
         if not path.exists():
             continue
+        if name == checkpoint.FILE_NAME:
+            hint = "`--resume` goes on with it, `--overwrite` begins anew"
+        else:  # without a checkpoint, which is the first to be looked for
+            hint = _with_its_weights(folder) or f"{elsewhere}; or `--overwrite`"
         if name in OF_A_RUN:
-            raise OutputError(
-                f"{folder}: holds {name} of an earlier run",
-                "`--resume` goes on with it, `--overwrite` begins anew",
-            )
-        raise OutputError(
-            f"{folder}: holds {name}, which would be replaced", f"{elsewhere}; or `--overwrite`"
-        )
+            raise OutputError(f"{folder}: holds {name} of an earlier run", hint)
+        raise OutputError(f"{folder}: holds {name}, which would be replaced", hint)
+
+
+def _with_its_weights(folder: Path) -> str:
+    """What to do with the model of a run whose checkpoint is gone; "" where there is none."""
+    if not all((folder / name).exists() for name in (WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)):
+        return ""
+    return f"`--from {folder} -o DIR` begins a run with its weights, `--overwrite` begins anew here"
 
 
 def refuse_own_source(folder: Path, model: str) -> None:

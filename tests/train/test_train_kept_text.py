@@ -145,8 +145,28 @@ def test_a_run_goes_on_without_its_texts(
     before = (other / "weights.hdf5").read_bytes()
     (other / "checkpoint.pt").unlink()  # its text alone is no run: nothing may begin over the model
     told = elmo_pretrain("-o", other, "--resume", "--max-steps", 9, "-q")
-    refused(told, "checkpoint.pt: no such checkpoint", "start without `--resume`")
+    refused(told, "checkpoint.pt: no such checkpoint", f"`--from {other} -o DIR` begins a run with")
     assert (other / "weights.hdf5").read_bytes() == before
+
+
+def test_what_is_advised_without_a_checkpoint_can_be_done(
+    text: Path, tmp_path: Path, elmo_pretrain: Command
+) -> None:
+    """`--resume` and beginning anew would each send the user to the other."""
+    out = tmp_path / "model"
+    begin = (text, "--max-steps", 1, *SIZES)
+    assert elmo_pretrain("-o", out, *begin)[0] == 0
+    (out / "checkpoint.pt").unlink()
+    advised = f"`--from {out} -o DIR` begins a run with its weights, `--overwrite` begins anew"
+    refused(elmo_pretrain("-o", out, "--resume"), "no such checkpoint", advised)
+    refused(elmo_pretrain("-o", out, *begin), "holds log.jsonl of an earlier run", advised)
+    more = (text, "--max-steps", 1, *SIZES[4:])
+    assert elmo_pretrain("-o", tmp_path / "more", "--from", out, *more)[0] == 0
+    (out / "softmax.hdf5").unlink()  # which `--from` needs
+    refused(elmo_pretrain("-o", out, "--resume"), "no such checkpoint", "start without `--resume`")
+    told = elmo_pretrain("-o", out, *begin)
+    refused(told, "holds log.jsonl of an earlier run", "`-o DIR` names another folder; or")
+    assert elmo_pretrain("-o", out, "--overwrite", *begin)[0] == 0
 
 
 @pytest.mark.parametrize("begin", ["anew", "with a model"])
