@@ -92,7 +92,8 @@ _look_options = together(
         multiple=True,
         metavar="FILE",
         callback=named_texts,
-        help="Text to measure the perplexity on, never trained on; may be given several times.",
+        help="Text to measure the perplexity on; may be given several times. Where it is among the "
+        "TEXTs it is left out of them: it is never trained on.",
     ),
     option(
         "Looks",

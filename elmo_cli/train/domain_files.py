@@ -64,16 +64,21 @@ def domain_files(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainFi
                 f"--heldout {path}: a folder, not a file", "name the files, `--heldout` before each"
             )
     measured = list(heldout) or found
-    there = {_file(path) for path in measured}
-    unused = [path for path in found if _file(path) not in there]
-    train = [path for path in train if _file(path) not in there]
-    if not train:
+    unused = without(found, measured)
+    learned = without(train, measured)
+    if not learned:
         raise UsageError(
             f"{', '.join(domain)}: nothing is left to train on but held-out text "
             f"({', '.join(measured)})",
             "name texts to train on with `--domain`, other ones with `--heldout`",
         )
-    return DomainFiles(tuple(train), tuple(measured), tuple(left_out + unused))
+    return DomainFiles(learned, tuple(measured), (*left_out, *unused))
+
+
+def without(texts: Sequence[str], heldout: Sequence[str]) -> tuple[str, ...]:
+    """Texts but for those that are held out too, under whatever names."""
+    measured = {_file(path) for path in heldout}
+    return tuple(path for path in texts if _file(path) not in measured)
 
 
 def _in_folder(folder: Path) -> tuple[list[str], list[str]]:

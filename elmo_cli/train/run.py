@@ -14,10 +14,11 @@ from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.text.formats import Notes
+from elmo_cli.text.formats import Notes, listed
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.checkpoint import FILE_NAME, Progress, options_of
 from elmo_cli.train.corpus import refuse_too_short
+from elmo_cli.train.domain_files import without
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.language_model import load_language_model, softmax_of
@@ -105,6 +106,8 @@ def pretrain(
             raise UsageError("no text is given", "only with `resume` the folder's own is taken")
         if files is not None:
             files.check()
+            if not_learned := without(files.texts, files.learned):
+                say(f"held out, so not trained on: {listed(not_learned)}")
             settings.check_heldout(is_there=bool(files.heldout))
             if not resume:
                 _refuse(files, folder, start, overwrite=overwrite)

@@ -16,9 +16,10 @@ import numpy as np
 
 from elmo_cli.errors import ResumeError, UsageError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
-from elmo_cli.text.formats import InputSettings, Notes, check_texts
+from elmo_cli.text.formats import InputSettings, Notes, check_texts, listed
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.domain import share_of
+from elmo_cli.train.domain_files import without
 from elmo_cli.train.read_corpus import read_corpus
 from elmo_cli.whole_file import whole_file, writing
 
@@ -47,7 +48,8 @@ class TextFiles:
     """Text files, and how they are read.
 
     Attributes:
-        texts, heldout: names of files; held-out text is only measured.
+        texts, heldout: names of files; held-out text is only measured, also where it is named among
+            the texts.
         reading: how both are read.
         text_tokens, heldout_tokens: read so many tokens of each file, and the sentence to its end.
         treebank: share of the documents of `texts` whose quotes and brackets are spelled as in a
@@ -61,11 +63,16 @@ class TextFiles:
     heldout_tokens: int | None = None
     treebank: float = 0.0
 
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Those of `texts` that are not held out."""
+        return without(self.texts, self.heldout)
+
     def check(self) -> None:
         """Look at the names, and read nothing.
 
         Raises:
-            UsageError: a number of held-out tokens and no held-out text.
+            UsageError: a number of held-out tokens and no held-out text; nothing but held-out text.
             InputError, UsageError: as `text.read_sentences`.
         """
         if self.heldout_tokens is not None and not self.heldout:
@@ -73,7 +80,13 @@ class TextFiles:
                 f"--heldout-tokens {self.heldout_tokens}: there is no held-out text",
                 "`--heldout FILE` gives one",
             )
-        check_texts([*self.texts, *self.heldout], self.reading)
+        learned = self.learned
+        if self.texts and not learned:
+            raise UsageError(
+                f"{listed(self.texts)}: nothing is left to train on but held-out text",
+                "name texts to train on, or other ones with `--heldout`",
+            )
+        check_texts([*learned, *self.heldout], self.reading)
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,7 @@ class TrainingText:
         read = partial(
             read_corpus, reading=files.reading, max_characters=max_characters, notes=notes
         )
-        corpus = read(files.texts, most_tokens=files.text_tokens, treebank=files.treebank)
+        corpus = read(files.learned, most_tokens=files.text_tokens, treebank=files.treebank)
         heldout = read(files.heldout, most_tokens=files.heldout_tokens) if files.heldout else None
         if heldout is not None:
             share_of(heldout, corpus, notes)  # warns

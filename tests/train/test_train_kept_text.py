@@ -38,6 +38,7 @@ def text(tmp_path: Path) -> Path:
     path = tmp_path / "texts/text.txt"
     path.parent.mkdir()
     path.write_text("\n".join(line + "\n" * (i % 6 == 5) for i, line in enumerate(LINES)) + "\n")
+    shutil.copy(path, path.with_name("dev.txt"))
     return path
 
 
@@ -57,7 +58,9 @@ def same(one: Path, other: Path) -> bool:
 
 def test_what_is_kept_is_what_was_read(text: Path, tmp_path: Path) -> None:
     """Types hold whatever a token can hold; every number and every border must come back."""
-    files = TextFiles([str(text)], [str(text)], treebank=0.5, heldout_tokens=50)
+    files = TextFiles(
+        [str(text)], [str(text.with_name("dev.txt"))], treebank=0.5, heldout_tokens=50
+    )
     read = TrainingText.read(files, max_characters=50, notes=Notes())
     odd = Corpus.read([["\ud800", "a\nb", "naïve", "\u2028", '"'], ["<S>", "日本"]])
     for corpus, heldout in ((read.corpus, read.heldout), (odd, None)):
@@ -134,7 +137,8 @@ def test_a_run_goes_on_without_its_texts(
     text: Path, tmp_path: Path, elmo_pretrain: Command
 ) -> None:
     """Splitting and tokenising again would cost minutes at each start, and the text may be gone."""
-    begin = ("--heldout", text, "--shuffle", "documents", "--treebank", 0.3, *SIZES)
+    dev = text.with_name("dev.txt")
+    begin = ("--heldout", dev, "--shuffle", "documents", "--treebank", 0.3, *SIZES)
     other = tmp_path / "other"
     assert elmo_pretrain(text, "-o", other, "--max-steps", 3, "--dropout", 0.1, *begin)[0] == 0
     recipe = (other / "recipe.json").read_text()
@@ -258,7 +262,7 @@ def test_a_text_that_is_given_is_read_anew(
     )
     told = elmo_pretrain(*go_on, "--recipe", recipe, "--data", out)
     refused(told, "made with text", "the text of the first run")
-    code, _, _ = elmo_pretrain(*go_on, "--heldout", text)
+    code, _, _ = elmo_pretrain(*go_on, "--heldout", text.with_name("dev.txt"))
     assert code == 0
     assert log(out)[-1]["heldout"]["predictions"] > 0
     kept = TrainingText.kept(out, max_characters=50)

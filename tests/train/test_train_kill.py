@@ -27,12 +27,13 @@ LOOKS = ["--log-steps", "3", "--look-steps", "4", "--keep-best"]
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     path = tmp_path / "text.txt"
-    path.write_text("\n".join(LINES) + "\n")
+    for name in (path, path.with_name("dev.txt")):
+        name.write_text("\n".join(LINES) + "\n")
     return path
 
 
 def arguments(text: Path, out: Path, n_steps: int, *more: str) -> list[str]:
-    names = [str(text), "-o", str(out), "--heldout", str(text)]
+    names = [str(text), "-o", str(out), "--heldout", str(text.with_name("dev.txt"))]
     return [*COMMAND, *names, *LOOKS, "--max-steps", str(n_steps), *more]
 
 

@@ -112,6 +112,14 @@ def test_a_model_is_recorded_as_it_was_looked_up(
     assert read_recipe(tmp_path / FILE_NAME, ["from"])["from"] == "~/mine"
 
 
+def test_a_name_that_is_no_utf_8_has_a_recipe_too(text: Path, tmp_path: Path) -> None:
+    """The run would end before its first step, after the text was read."""
+    name, out = text.rename(tmp_path / os.fsdecode(b"caf\xe9.txt")), tmp_path / "model"
+    made("pretrain", name, "-o", out, "--max-steps", 1, *SIZES)
+    assert settings(out)["texts"] == [os.path.relpath(name, out)]
+    made("pretrain", "-o", out, "--resume", "--max-steps", 2, "-q")
+
+
 def test_a_model_that_is_named_sets_the_sizes_of_a_recipe_aside(text: Path, tmp_path: Path) -> None:
     """They are those of the model, and nobody has said otherwise."""
     one, two = tmp_path / "one", tmp_path / "two"

@@ -60,7 +60,8 @@ SIZES = ["--cell", "24", "--projection", "12", "--threads", "1", "--dropout", "0
 
 
 def command(text: Path, out: Path, *more: str) -> list[str]:
-    ends = ["--max-steps", "6", "--log-steps", "1", "--heldout", str(text)]
+    heldout = str(text.with_name("dev.txt"))
+    ends = ["--max-steps", "6", "--log-steps", "1", "--heldout", heldout]
     return ["pretrain", str(text), "-o", str(out), *SIZES, *ends, *more]
 
 
@@ -76,7 +77,8 @@ def compare(two: Path, one: Path) -> None:
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     path = tmp_path / "text.txt"
-    path.write_text("\n".join(LINES) + "\n")
+    for name in (path, path.with_name("dev.txt")):
+        name.write_text("\n".join(LINES) + "\n")
     return path
 
 
