@@ -68,7 +68,8 @@ _limit_options = together(
         "Length",
         "--max-seconds",
         type=FiniteRange(min=0, min_open=True),
-        help="Time to train, with the last look at held-out text and the export in it.",
+        help="Time to train, of all parts of a run together, with the last look at held-out text "
+        "and the export in it.",
     ),
     option("Length", "--max-steps", type=click.IntRange(min=1), help="Changes of the weights."),
     option(

@@ -9,6 +9,18 @@ from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.settings import TrainSettings
 
 
+def reached(settings: TrainSettings, progress: Progress) -> str:
+    """The limit that has ended a run, as the command line has it."""
+    for name, done, limit in (
+        ("patience", progress.looks_since_best, settings.patience),
+        ("max-steps", progress.step, settings.max_steps),
+        ("max-epochs", progress.epochs, settings.max_epochs),
+    ):
+        if limit is not None and done >= limit:
+            return f"--{name} {limit}"
+    return f"--max-seconds {settings.max_seconds:.12g}"
+
+
 class Budget:
     """The clock of a run, and how far the run is.
 

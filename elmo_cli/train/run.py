@@ -16,6 +16,7 @@ from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.formats import Notes, listed
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.budget import reached
 from elmo_cli.train.checkpoint import FILE_NAME, Progress, options_of
 from elmo_cli.train.corpus import refuse_too_short
 from elmo_cli.train.domain_files import without
@@ -143,7 +144,14 @@ def pretrain(
         if prepare:
             trainer.begin()
             return trainer.progress
-        return trainer.train()
+        begun_at = trainer.progress.step
+        progress = trainer.train()
+        if resume and progress.step == begun_at:
+            say(
+                f"warning: no step was made, as {reached(settings, progress)} is reached: limits "
+                "count all parts of a run, and a larger one goes on"
+            )
+        return progress
 
 
 def _refuse(files: TextFiles, folder: Path, start: Start, *, overwrite: bool) -> None:
