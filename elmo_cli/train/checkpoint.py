@@ -192,10 +192,17 @@ def _progress(facts: dict[str, Any], run: dict[str, Any]) -> Progress:
     for values, size in ((progress.state.h, "projection_dim"), (progress.state.c, "dim")):
         if values.shape != (sizes["n_layers"], 2, run["rows"], sizes[size]):
             raise ValueError(f"states of the shape {tuple(values.shape)}")
+        if values.dtype != torch.float32:
+            raise ValueError(f"states of {values.dtype}")
     for name, first in vars(Progress(progress.state)).items():
         value = getattr(progress, name)
         if type(value) is not type(first) or (type(value) is int and value < min(first, 0)):
             raise ValueError(f"{name} {value!r}")
+        if type(value) is float and math.isnan(value):
+            raise ValueError(f"{name} {value!r}")
+    for number in (progress.seconds, *progress.losses):
+        if type(number) is not float or not math.isfinite(number):
+            raise ValueError(f"{number!r} among its seconds and losses")
     if progress.place > progress.n_places:
         raise ValueError(f"place {progress.place} of {progress.n_places}")
     return progress

@@ -228,7 +228,7 @@ class _Run:
 
     def _fitted_head(self) -> NextToken:
         projection = self._bilm.options.projection
-        path, n_types = self._folder.path / FITTED_NAME, len(self._vocabulary)
+        path, n_types = self._folder.fitted(), len(self._vocabulary)
         return read_softmax(path, n_types=n_types, projection=projection).to(self._job.device)
 
     def _measure(self, what: str, head: NextToken) -> Perplexity:

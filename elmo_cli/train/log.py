@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,12 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number, and one that can be computed with: its whole numbers
+    may have any length."""
+    return type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)
+
+
 def _is_of_a_log(content: Any) -> bool:
     """Whether a line has what is drawn of it."""
     if not isinstance(content, dict):
@@ -110,4 +117,4 @@ def _is_of_a_log(content: Any) -> bool:
         if not isinstance(looked, dict):
             return False
         numbers += [looked.get(name) for name in ("forward", "backward", "average")]
-    return all(type(number) in (int, float) for number in numbers)
+    return all(map(is_number, numbers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from elmo_cli.train.best_weights import bests
 from elmo_cli.train.folder_lock import FILE_NAME as LOCK_NAME
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
+from elmo_cli.train.log import is_number
 from elmo_cli.train.model_folder import (
     is_same,
     new_folder,
@@ -27,6 +29,7 @@ from elmo_cli.train.source_model import SourceNames
 
 RECORD_NAME = "finetune.json"
 FITTED_NAME = "fitted_softmax.hdf5"
+_DIRECTIONS = {"forward", "backward", "average"}
 _MODEL_NAMES = (OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
 
 
@@ -116,6 +119,7 @@ class TuningFolder:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             before = dict(record["run"])
+            _check_record(record, is_measured="before" in record or self.has_checkpoint)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ResumeError(
                 f"{path}: can't be read ({error})", "`--overwrite` begins anew"
@@ -130,9 +134,24 @@ class TuningFolder:
             raise ResumeError(
                 f"{self.path}: its {checkpoint.FILE_NAME} is gone, so nothing goes on from its "
                 "weights",
-                f"`-m {self.path} -o DIR` begins a run with them; `--overwrite` begins anew here",
+                self._with_its_weights,
             )
         self.record = record
+
+    def fitted(self) -> Path:
+        """The file of the softmax that was fitted before training.
+
+        Raises:
+            ResumeError: it is gone.
+        """
+        path = self.path / FITTED_NAME
+        if not path.exists():
+            has_weights = (self.path / WEIGHTS_FILE).exists()
+            raise ResumeError(
+                f"{path}: is gone, and the run can't go on without it",
+                self._with_its_weights if has_weights else "`--overwrite` begins anew",
+            )
+        return path
 
     def forget_end(self) -> None:
         """Remove what is true of finished weights alone: the warm state and the card."""
@@ -166,6 +185,49 @@ class TuningFolder:
         write_text(self.path / CARD_FILE, [text], errors="backslashreplace")
 
     @property
+    def _with_its_weights(self) -> str:
+        return f"`-m {self.path} -o DIR` begins a run with its weights, `--overwrite` begins anew"
+
+    @property
     def has_checkpoint(self) -> bool:
         """Whether training has begun."""
         return (self.path / checkpoint.FILE_NAME).exists()
+
+
+def _check_record(record: dict[str, Any], *, is_measured: bool) -> None:
+    """Look at what a run that goes on takes from its record.
+
+    Args:
+        is_measured: whether the line before is to be there.
+    Raises:
+        ValueError: something is missing or of another kind.
+    """
+    domain = record.get("domain")
+    texts = domain.get("train") if isinstance(domain, dict) else None
+    fit = record.get("fit", {"seconds": 0.0})
+    sound = {
+        "domain": isinstance(texts, list) and all(isinstance(text, str) for text in texts),
+        "fit": isinstance(fit, dict) and _is_finite(fit.get("seconds")),
+        "true_head": "true_head" not in record or _are_figures(record["true_head"]),
+    }
+    if is_measured:
+        sound["before"] = _are_figures(record.get("before"))
+        sound["unknown"] = _is_finite(record.get("unknown"))
+        sound["measuring_s"] = _is_finite(record.get("measuring_s"))
+    for name, is_sound in sound.items():
+        if not is_sound:
+            raise ValueError(f"`{name}` is missing or damaged")
+
+
+def _is_finite(value: Any) -> bool:
+    return is_number(value) and math.isfinite(value)
+
+
+def _are_figures(value: Any) -> bool:
+    """Whether these are `Figures` as plain values."""
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"perplexity", "bits_per_byte"}
+        and all(isinstance(part, dict) and part.keys() >= _DIRECTIONS for part in value.values())
+        and all(is_number(number) for part in value.values() for number in part.values())
+    )

@@ -195,43 +195,6 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
     trainer(tmp_path).resume()
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (("run",), []),
-        (("model", "head.bias"), None),
-        (("optimizer",), {}),
-        (("negatives",), torch.zeros(3, dtype=torch.uint8)),
-        (("dropped",), [torch.zeros(3, dtype=torch.uint8)]),
-        (("dropped",), None),
-        (("progress", "more"), 1),
-        (("progress", "step"), "1"),
-        (("progress", "epoch"), -1),
-        (("progress", "place"), 10**9),
-        (("progress", "state"), [torch.zeros(2), torch.zeros(2)]),
-        (("progress",), None),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
-)
-def test_what_is_strange_in_a_checkpoint_is_told(
-    place: tuple[str, ...], value: object, tmp_path: Path
-) -> None:
-    """It may come from anywhere; without it the user is told of a fault of ours, or of nothing."""
-    trainer(tmp_path, replace(SETTINGS, max_steps=1)).train()
-    content = torch.load(tmp_path / FILE_NAME, weights_only=True)
-    part = content
-    for name in place[:-1]:
-        part = part[name]
-    if value is None:
-        del part[place[-1]]
-    else:
-        part[place[-1]] = value
-    torch.save(content, tmp_path / FILE_NAME)
-    with pytest.raises(ResumeError, match=f"{FILE_NAME}: not a checkpoint of this run") as caught:
-        trainer(tmp_path).resume()
-    assert "--overwrite" in caught.value.hint
-
-
 def test_other_documents_are_another_run_where_they_are_shuffled(tmp_path: Path) -> None:
     """The same sentences in documents of other lengths come in another order."""
     settings = replace(SETTINGS, shuffle="documents", max_steps=1)
