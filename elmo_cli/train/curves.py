@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ def draw_curves(places: Sequence[Path], picture: Path) -> None:
         axes.grid(alpha=0.3)
         if axes.has_data():
             axes.legend(fontsize="small")
-    if right.has_data():
+    if any(0 < value < math.inf for line in right.lines for value in line.get_ydata()):
         right.set_yscale("log")
         for which in (right.yaxis.set_major_formatter, right.yaxis.set_minor_formatter):
             which("{x:g}")
@@ -85,7 +86,7 @@ def _draw_losses(axes: Axes, name: str, lines: list[dict[str, Any]], colour: str
     points = [(line["tokens"], line["loss"]) for line in lines if "loss" in line]
     if points:
         is_sampled = any(line.get("sampled") for line in lines)
-        label = f"{name} (sampled softmax)" if is_sampled else name
+        label = _label(f"{name} (sampled softmax)" if is_sampled else name)
         axes.plot(*zip(*points, strict=True), color=colour, linewidth=1, label=label)
 
 
@@ -96,5 +97,12 @@ def _draw_perplexities(axes: Axes, name: str, lines: list[dict[str, Any]], colou
             tokens = [at for at, _ in looks]
             values = [look[direction] for _, look in looks]
             marker = "o" if direction == "average" else None
-            label = f"{name}, {direction}"
+            label = _label(f"{name}, {direction}")
             axes.plot(tokens, values, style, color=colour, marker=marker, ms=3, label=label)
+
+
+def _label(text: str) -> str:
+    """A label that stands in the legend as it is: to matplotlib `$` begins a formula, and `_` at
+    the beginning hides the line."""
+    shown = text.encode("utf-8", "backslashreplace").decode().replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown

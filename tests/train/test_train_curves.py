@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -58,6 +59,30 @@ def test_a_run_without_heldout_text_is_drawn_too(folder: Path, tmp_path: Path) -
     log.write_text("".join(line for line in lines if "heldout" not in line))
     run(folder, "-o", tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 5000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["_run", r"a$\foo$", "a$b", "\udce9"])
+def test_any_name_of_a_folder_stands_in_the_legend(name: str, folder: Path) -> None:
+    """matplotlib takes some for formulas, and leaves some out."""
+    pytest.importorskip("matplotlib")
+    out = folder.parent / "curves.svg"
+    run(folder.rename(folder.with_name(name)), "-o", out)
+    shown = name.replace("\udce9", r"\udce9")
+    drawn = out.read_text()
+    for label in ("(sampled softmax)", "average"):
+        assert re.search(rf"<!-- +{re.escape(shown)},? {re.escape(label)} -->", drawn)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", ["0", "-2.5", "NaN", "Infinity"])
+def test_perplexities_that_have_no_logarithm_are_drawn(value: str, folder: Path) -> None:
+    """A damaged log must not end in a warning of matplotlib."""
+    pytest.importorskip("matplotlib")
+    look = ", ".join(f'"{name}": {value}' for name in ("forward", "backward", "average"))
+    (folder / "log.jsonl").write_text(f'{{"step": 1, "tokens": 3, "heldout": {{{look}}}}}\n')
+    run(folder, "-o", folder.parent / "curves.png")
+    assert (folder.parent / "curves.png").stat().st_size > 5000
 
 
 def test_what_is_no_log_is_told(folder: Path, tmp_path: Path) -> None:
