@@ -143,7 +143,8 @@ _limit_options = together(
         type=click.IntRange(min=1),
         default=3,
         show_default=True,
-        help="Stop after so many looks, ten an epoch, without a better held-out perplexity.",
+        help="Stop after so many looks without a better held-out perplexity; they are ten an "
+        "epoch, but at least 25 steps apart.",
     ),
 )
 
