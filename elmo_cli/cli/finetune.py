@@ -144,7 +144,7 @@ _limit_options = together(
         default=3,
         show_default=True,
         help="Stop after so many looks without a better held-out perplexity; they are ten an "
-        "epoch, but at least 25 steps apart.",
+        "epoch, fewer where that is less than 250 steps, but one.",
     ),
 )
 

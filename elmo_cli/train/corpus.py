@@ -219,11 +219,13 @@ def refuse_too_short(corpus: Corpus, *, n_rows: int, n_steps: int) -> None:
     Raises:
         TrainingError: it is.
     """
-    if (corpus.n_tokens + corpus.n_sentences) // n_rows < n_steps:
+    n_read = corpus.n_tokens + corpus.n_sentences
+    if n_read // n_rows < n_steps:
+        most = n_read // n_steps
         raise TrainingError(
             f"the text: {corpus.n_tokens} tokens are less than one window of {n_rows} rows "
             f"and {n_steps} steps",
-            "give more text, or fewer rows with `--rows`",
+            "give more text" + (f", or fewer rows with `--rows`: {most} fit" if most else ""),
         )
 
 

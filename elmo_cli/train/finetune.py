@@ -105,10 +105,10 @@ class _Run:
             f"{domain.corpus.n_tokens:,} tokens to train on; "
             f"{domain.heldout.n_tokens:,} held out ({domain.how})"
         )
-        # A text that is too short for the rows is told before a folder is made.
         settings = self._settings
-        a_step = settings.rows * settings.accumulate
-        refuse_too_short(domain.corpus, n_rows=a_step, n_steps=settings.steps)
+        if not self._job.resume:  # or it may be that the run began with fewer rows, which is told
+            a_step = settings.rows * settings.accumulate
+            refuse_too_short(domain.corpus, n_rows=a_step, n_steps=settings.steps)
         # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
         run = {
             "model": f"sha256 {self._source.files.sha256}",

@@ -234,9 +234,12 @@ class Trainer:
         if not self.settings.keep_best:
             self._team.first_does(self._export)
         self._log_rest()
+        where = "the same command with `--resume` goes on from there"
+        if self.settings.keep_best:
+            best = max(self.progress.best_step, 0)
+            where += f"; the weights in the folder are of the best look, at step {best:,}"
         raise StoppedError(
-            f"{self.folder}: stopped at step {self.progress.step:,}, all is saved",
-            "the same command with `--resume` goes on from there",
+            f"{self.folder}: stopped at step {self.progress.step:,}, all is saved", where
         )
 
     def _everything(self) -> tuple[State, list[Tensor]]:

@@ -82,18 +82,19 @@ class FinetuneJob:
 def suited(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     """Settings for going on with a trained model: a lower rate, looks by steps, the best kept.
 
-    Looks are ten in an epoch, or fewer where they would be less than 25 steps apart, so that a run
-    that was stopped looks where an undisturbed one does; the rate rises in a twentieth of an epoch
-    at most.
+    Looks are ten in an epoch, or fewer where they would be less than 25 steps apart, but for one:
+    by steps, so that a run that was stopped looks where an undisturbed one does. The rate rises in
+    a twentieth of an epoch at most.
     """
     a_step = settings.rows * settings.steps * settings.accumulate
     n_steps = (corpus.n_tokens + corpus.n_sentences) // a_step
+    between_looks = max(n_steps // _LOOKS_AN_EPOCH, min(_FEWEST_STEPS, n_steps), 1)
     return replace(
         settings,
         rate=RATES[settings.optimizer] if settings.rate is None else settings.rate,
         warm_up_steps=min(_MOST_WARM_UP, n_steps // 20 + 1),
         keep_best=True,
-        look_steps=settings.look_steps or max(_FEWEST_STEPS, n_steps // _LOOKS_AN_EPOCH),
+        look_steps=settings.look_steps or between_looks,
     )
 
 

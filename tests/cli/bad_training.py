@@ -28,7 +28,7 @@ TRAINING = [
         "too short a text",
         PRETRAIN,
         "the text: 7 tokens are less than one window of 2 rows and 20 steps",
-        "give more text, or fewer rows with `--rows`",
+        "give more text",
     ),
     bad(
         "empty held-out text",

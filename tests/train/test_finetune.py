@@ -30,6 +30,8 @@ from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import load_language_model
 from elmo_cli.train.perplexity import perplexity
+from elmo_cli.train.settings import TrainSettings
+from elmo_cli.train.tuning_job import suited
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish", "cow"], ["sees", "hears", "likes", "fears"]
 SHORT = ["--rows", "4", "--max-steps", "40", "--rate", "0.02", "--threads", "1", "--device", "cpu"]
@@ -279,6 +281,15 @@ LONG = ["--max-steps", "150", "--max-epochs", "100"]
 def undisturbed(tuned: Tuned, tiny: Path) -> dict[str, Any]:
     """A run with a fit that nothing stops."""
     return tuned(*LONG, model=tiny)
+
+
+@pytest.mark.parametrize(("steps", "between"), [(1000, 100), (300, 30), (120, 25), (7, 7)])
+def test_every_epoch_is_looked_at(steps: int, between: int) -> None:
+    """Or a text of few steps would be learned by heart before the first look."""
+    lines = [["a"] * 79] * steps  # a window of 4 rows each, with what ends a sentence
+    corpus = Corpus.read(lines, max_characters=50, name="text")
+    settings = TrainSettings(rows=4, steps=20, max_epochs=1)
+    assert suited(settings, corpus).look_steps == between
 
 
 @pytest.mark.slow

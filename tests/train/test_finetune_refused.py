@@ -173,6 +173,7 @@ def test_another_run_is_not_gone_on_with(
         file["char_embed"][0, 0] += 1
     refused(run("-m", other, "--resume"), "finetune.json: made with model sha256", "model")
     refused(run("--fit-head", "--resume"), "made with softmax true, of 6 types, crc", "run")
+    refused(run("--rows", "4000", "--resume"), "made with rows 2, now 4000", "settings")
     refused(run("--rows", "3", "--resume"), "checkpoint.pt: made with rows 2, now 3", "settings")
     (domain / "a.txt").write_text("\n".join(TEXT[1:]) + "\n")
     refused(run("--resume"), "finetune.json: made with text", "the text")
