@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import click
@@ -36,6 +37,8 @@ from elmo_cli.text.formats import check_texts, read_sentences
 from elmo_cli.text.notes import Notes
 from elmo_cli.text.opening import refuse_stream
 
+# What another program would take the file for by its name.
+_OF_OTHER_FORMATS = (".npz", ".npy", ".txt", ".json", ".jsonl", ".csv", ".tsv", ".pt")
 _CLUSTER = ("address", "workers", "gpus_per_worker")
 
 
@@ -152,6 +155,8 @@ class _Watcher:
 
 
 def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
+    if Path(job.output).suffix.lower() in _OF_OTHER_FORMATS:
+        said.say(f"warning: {job.output}: HDF5, whatever its name says")
     begun = time.monotonic()
     with ExitStack() as stack:
         summary = run_with(job, embedder, _Watcher(stack, said))

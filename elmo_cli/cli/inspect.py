@@ -36,16 +36,20 @@ from elmo_cli.cli.options import (
 @option(
     "Checks",
     "--text",
+    multiple=True,
     metavar="FILE",
     callback=named_texts,
-    help="The text it was made from, for --sample with layouts that do not hold it.",
+    help="The text it was made from, for --sample with layouts that do not hold it; given several "
+    "times for several.",
 )
 @option(
     "Checks",
     "--against",
+    multiple=True,
     metavar="FILE",
     callback=named_texts,
-    help="Compare numbers of tokens, sentence by sentence, with a text (.conllu, …).",
+    help="Compare numbers of tokens, sentence by sentence, with a text (.conllu, …); given several "
+    "times for several.",
 )
 @option("Checks", "--no-check", is_flag=True, help="Tell the facts alone, without reading all.")
 @model_options
@@ -59,7 +63,8 @@ def inspect(ctx: click.Context, /, **settings: Any) -> None:
 
     FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a file of biLM
     weights. The whole file is read: ends, counts, keys, shapes, and whether all values are finite.
-    The lines of Python that read it come last. Exit code 1 if something is wrong with it.
+    The lines of Python that read it come last. Exit code 1 if something is wrong with it,
+    or it is unfinished.
 
     \b
     Examples:

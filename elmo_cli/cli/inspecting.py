@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     path = settings["file"]
     text = reading_of(settings)
     # The file may come from anywhere, and HDF5 may crash on it.
-    texts = list(filter(None, [settings["against"], settings["text"]]))
+    texts = [*settings["against"], *settings["text"]]
     if texts:
         check_paths(texts)
     files = [path, *texts]
@@ -83,7 +83,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
 
 def _check_options(ctx: click.Context, settings: dict[str, Any]) -> None:
     """Refuse options that would be passed over; of the environment they are for all commands."""
-    is_read = settings["text"] is not None or settings["against"] is not None
+    is_read = bool(settings["text"] or settings["against"])
     for parameter in ctx.command.params:
         name, option = str(parameter.name), max(parameter.opts, key=len)
         if ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -103,12 +103,12 @@ def _check_options(ctx: click.Context, settings: dict[str, Any]) -> None:
 def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict[str, Any]:
     """Facts, problems, and the lines that read the file."""
     facts = describe(path)
-    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"] is not None):
+    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"]):
         raise UsageError(
             f"{path}: holds no finished embeddings", "--sample and --against compare embeddings"
         )
     found = [] if settings["no_check"] else [verify(path)]
-    if settings["against"] is not None:
+    if settings["against"]:
         found.append(against(path, _read(settings["against"], text)))
     facts["problems"] = [problem for one in found for problem in one.problems]
     facts["n_problems"] = sum(one.n_problems for one in found)
@@ -135,16 +135,16 @@ def _mend(facts: dict[str, Any]) -> str:
     return f"`elmo inspect --json` lists {which}; {again}"
 
 
-def _read(path: str, text: InputSettings) -> Iterator[Sentence]:
+def _read(paths: Sequence[str], text: InputSettings) -> Iterator[Sentence]:
     from elmo_cli.text.formats import read_sentences
 
-    return read_sentences(path, text)
+    return read_sentences(paths, text)
 
 
 def _sample(settings: dict[str, Any], text: InputSettings) -> Sample:
     from elmo_cli.store.sample import take_sample
 
-    given = None if settings["text"] is None else list(_read(settings["text"], text))
+    given = list(_read(settings["text"], text)) if settings["text"] else None
     return take_sample(settings["file"], settings["sample"], given)
 
 

@@ -17,8 +17,21 @@ from elmo_cli.cli.options import (
     quiet_option,
     threads_option,
 )
+from elmo_cli.errors import UsageError
 
 _MOST_SEED = 2**63 - 1
+
+
+def _pair(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse an option in the place of a name, which click takes for one; a callback of click."""
+    for name in value or ():
+        if name.startswith("--"):
+            option_name = max(parameter.opts, key=len)
+            raise UsageError(
+                f"{option_name}: `{name}` stands where it takes a name",
+                f"`{option_name}` takes two, {parameter.metavar}",
+            )
+    return named_texts(ctx, parameter, value)
 
 
 def _files(name: str, what: str, *, required: bool = True) -> Callable[[Any], Any]:
@@ -28,7 +41,7 @@ def _files(name: str, what: str, *, required: bool = True) -> Callable[[Any], An
         nargs=2,
         required=required,
         metavar="FILE LABELS",
-        callback=named_texts,
+        callback=_pair,
         help=what,
     )
 

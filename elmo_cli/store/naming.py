@@ -157,6 +157,8 @@ class ColonDocuments:
         named = document_and_place(key)
         if named is not None:
             yield f"{named[0].replace('/', ':')}/{named[1]}"
+        elif isinstance(key, str):
+            yield key  # as HDF5 has it: document, `/`, place
 
     def key(self, path: str) -> str:
         return path.replace("/", ":")

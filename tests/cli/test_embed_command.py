@@ -505,6 +505,13 @@ def test_an_output_that_is_there_is_kept(tiny_bilm: BiLM) -> None:
     check_lines("out.hdf5", tiny_bilm)
 
 
+def test_a_name_of_another_format_is_no_format(tiny_bilm: BiLM) -> None:
+    done = made("embed", "corpus.txt", "-o", "out.npz")
+    assert "warning: out.npz: HDF5, whatever its name says\n" in done.err
+    check_lines("out.npz", tiny_bilm)
+    assert "warning" not in made("embed", "corpus.txt", "-o", "out.h5").err
+
+
 def test_resume_with_nothing_to_resume_begins(tiny_bilm: BiLM) -> None:
     made("embed", "corpus.txt", "-o", "out.hdf5", "--resume")
     check_lines("out.hdf5", tiny_bilm)

@@ -529,6 +529,17 @@ def test_against_documents(name: str) -> None:
     refused(done, 1, what, "--json")
 
 
+def test_against_several_texts() -> None:
+    for name, lines in (("a.txt", "a b\nc\n"), ("b.txt", "d\n")):
+        Path(name).write_text(lines)
+    both = ("--against", "a.txt", "--against", "b.txt")
+    made("embed", "a.txt", "b.txt", "-o", "ab.hdf5", "-q", "--layout", "bilm")
+    texts = ("--sample", 3, "--text", "a.txt", "--text", "b.txt")
+    assert made("inspect", "ab.hdf5", *both, *texts).err == ""
+    done = elmo("inspect", "ab.hdf5", "--against", "a.txt")
+    refused(done, 1, "ab.hdf5: the file has 3 sentences, the text 2", "every problem")
+
+
 def test_against_where_blank_lines_were_skipped() -> None:
     """Keys of lines go on counting over what was left out; names do not count at all."""
     Path("b.txt").write_text("a b\n\nc\nc\n\nd e f\n")

@@ -215,6 +215,12 @@ def test_labels_that_are_not_plain_files(form: str, every: Layers) -> None:
         writer.join()
 
 
+def test_an_option_in_the_place_of_labels_is_none() -> None:
+    """Without it `--test` would be said to be missing where it is there."""
+    done = elmo("probe", "--train", "train.hdf5", "--test", "test.hdf5", "test.conllu")
+    refused(done, "--train: `--test` stands where it takes a name", "FILE LABELS", 2)
+
+
 def test_another_column(every: Layers) -> None:
     upos, number = figures("--column", "UPOS"), figures("--column", "4")
     assert upos["layers"] == number["layers"]

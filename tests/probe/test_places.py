@@ -46,6 +46,7 @@ def test_numbers_words_and_colons(tmp_path, query, expected):
         ("flat", {}, "7:play", 7, 1),
         ("e2e-coref", {}, "d_1:2:1", "d_1:2", 1),
         ("e2e-coref", {}, "7:1", 7, 1),
+        ("e2e-coref", {}, "d_1/2:1", "d_1/2", 1),
         ("dygie", {}, "d_1_2:1", "d_1_2", 1),
         ("lsgn", {}, "d_1:2:0", "d_1:2", 0),
         ("allennlp", {"keys": "sentence"}, "a Play : in 3 acts:Play", "a Play : in 3 acts", 1),
