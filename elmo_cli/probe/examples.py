@@ -179,6 +179,7 @@ def _check_alike(train: Part, part: Part, *, by_layer: bool) -> None:
     """Refuse vectors that were made in another way than those of train.
 
     Args:
+        train: or dev, where test is compared with it.
         by_layer: whether chosen layers alone are read, so that others may lie beside them; where a
             file doesn't tell which are there, all have to be the same even so.
     """

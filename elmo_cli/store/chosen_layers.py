@@ -94,7 +94,9 @@ def chosen_layers(embeddings: Embeddings, layers: str | None, layout: str) -> Ch
     name = "all" if layers is None else "".join(layers.split())
     path, n_layers, is_single = embeddings.path, embeddings.n_layers, layout == "manylangs"
     if not len(embeddings) and name != "all":
-        return ChosenLayers(_checked(name, path), 0)  # as other shards of the run will say
+        # What the other shards of the run say has to be said here too.
+        places = () if name == "average" or name.startswith(MIX) else (0,)
+        return ChosenLayers(_checked(name, path, is_single), 0, places)
     if name == "all":
         if not is_single or n_layers is None:
             return None
@@ -117,9 +119,7 @@ def chosen_layers(embeddings: Embeddings, layers: str | None, layout: str) -> Ch
             "`--layers` takes some of them" + ("" if told else ", top, average or a mix"),
         )
     if is_single and len(wanted) > 1:
-        raise UsageError(
-            f"{path}: --layers {name}: manylangs holds one layer a file", "choose one of them"
-        )
+        raise _one_a_file(path, name)
     places = tuple(numbers.index(number) for number in wanted)
     return ChosenLayers(",".join(map(str, wanted)), n_layers, places, is_bare=is_single)
 
@@ -147,15 +147,26 @@ def _of_all(
     return ChosenLayers(name, n_layers, weights=weights)
 
 
-def _checked(name: str, path: Path) -> str:
+def _checked(name: str, path: Path, is_single: bool) -> str:
     """The choice, where there is no array to look at.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is none, or not one of a single layer.
     """
+    if name.startswith(MIX):
+        mix_weights(name, name.count(",") + 1, "the file", f"{path}: ")
     if name in ("top", "average") or name.startswith(MIX):
         return name
-    return ",".join(map(str, layer_numbers(name, f"{path}: ")))
+    numbers = layer_numbers(name, f"{path}: ")
+    if is_single and len(numbers) > 1:
+        raise _one_a_file(path, name)
+    return ",".join(map(str, numbers))
+
+
+def _one_a_file(path: Path, name: str) -> UsageError:
+    return UsageError(
+        f"{path}: --layers {name}: manylangs holds one layer a file", "choose one of them"
+    )
 
 
 def _has(numbers: tuple[int, ...]) -> str:

@@ -162,6 +162,8 @@ class _Conversion:
         before = self.embeddings.attributes.get("rounded_to")
         names = [] if before is None else str(before).split(",")
         stored = self.embeddings.stored_dtype
+        if stored is None:  # no sentences; other shards of the run have them
+            stored = DTYPES.get(str(self.embeddings.attributes.get("dtype")))
         if stored is None or stored.itemsize >= DTYPES["float32"].itemsize:
             return names
         # In the type that they have values stay as they are; the sum of layers is rounded anew.
@@ -191,16 +193,19 @@ class _Conversion:
                 f"{embeddings.path}: {self.layout} numbers sentences, and {why}",
                 _ANEW.format(self.layout) + (by_name if embeddings.layout in _DOCUMENTS else ""),
             )
-        why = ""
-        if embeddings.attributes.get("duplicates"):
-            why = f"made without {embeddings.attributes['duplicates']} equal sentences"
-        elif n_lacking := embeddings.count("left_out"):
-            lines = "1 line" if n_lacking == 1 else f"{n_lacking:,} lines"
-            why = f"made without {lines} of the text, blank or not to be read"
-        elif embeddings.attributes.get("blank") == "skip":
-            why = "made with `--blank skip`"
-        keys = "keys count the sentences of this file, not lines of the text"
-        return [f"{embeddings.path}: {why}, so {keys}"] if why else []
+        counts = {
+            "equal to another": embeddings.count("duplicates"),
+            "blank or not to be read": embeddings.count("left_out"),
+        }
+        lacking = [
+            f"{n:,} {'sentence' if n == 1 else 'sentences'} {what}"
+            for what, n in counts.items()
+            if n
+        ]
+        if not lacking:
+            return []
+        keys = "keys count the sentences of this file, not those of the text"
+        return [f"{embeddings.path}: made without {' and '.join(lacking)}, so {keys}"]
 
     def _keys(self) -> str:
         """Lines stay keys where they are; all others are numbers or the layout's own names."""

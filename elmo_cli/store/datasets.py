@@ -172,7 +172,7 @@ class NumberedSentences(_Datasets):
         return self._map if self.has_map else None
 
     def forget_map(self) -> None:
-        """Tell of no line from now on: for who needs none, whatever the map is like."""
+        """Tell of no line from now on: for a caller that needs none, whatever the map is like."""
         self._map = {}
 
     @cached_property

@@ -7,6 +7,7 @@ from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.layouts import keys
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings
+from elmo_cli.text.refused_line import shortened
 from elmo_cli.text.sentence import Sentence
 
 _BY_DOCUMENT = ("e2e-coref", "lsgn", "dygie")
@@ -34,8 +35,14 @@ def key_of(embeddings: Embeddings, sentence: Sentence) -> Key:
     if embeddings.layout not in _BY_DOCUMENT or sentence.document is None:
         if named.keeps_order:
             return sentence.key
-        if embeddings.layout not in _BY_DOCUMENT:  # the text may be a list of the names
-            return sentence.text
+        if embeddings.layout not in _BY_DOCUMENT:
+            if sentence.text in embeddings:  # the text is a list of the names
+                return sentence.text
+            raise UsageError(
+                f"{sentence.where}: {shortened(sentence.text)!r} is no name in {embeddings.path}, "
+                "which lists its sentences by names, not in the order of the text",
+                "give a text of these names, or embed with `--layout flat`",
+            )
         raise UsageError(
             f"{sentence.where}: of no document that has a name, and {embeddings.path} lists its "
             "sentences by names of documents, not in the order of the text",

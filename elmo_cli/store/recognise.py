@@ -260,15 +260,14 @@ def _by_names(paths: list[str], shapes: list[Any], has_map: bool) -> str | None:
 
 
 def _are_tab_joined(paths: list[str], shapes: list[Any]) -> bool:
-    """Whether names are tokens as ELMoForManyLangs joins them, of arrays (token, dim).
+    """Whether names are tokens as ELMoForManyLangs joins them, a vector for each.
 
     A line that AllenNLP split at white space may hold a tab as well.
     """
-    if not any("\t" in path or "$period$" in path or "$backslash$" in path for path in paths):
-        return False
-    return all(
-        len(shape) == 2 and ("\t" not in path or len(path.split("\t")) == shape[0])
+    return any(
+        len(shape) == 1 or len(path.split("\t")) == shape[-2]
         for path, shape in zip(paths, shapes, strict=True)
+        if "\t" in path or "$period$" in path or "$backslash$" in path
     )
 
 

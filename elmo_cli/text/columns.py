@@ -75,9 +75,16 @@ class ConlluColumns:
 class PlainColumns:
     """Older formats: columns parted by tabs or spaces, marks where documents begin and end."""
 
-    def __init__(self, tabs: bool, column: int) -> None:
+    def __init__(self, tabs: bool, column: int, n_cells: int = 0) -> None:
+        """
+        Args:
+            tabs: whether tabs part the columns.
+            column: of the tokens, from 1.
+            n_cells: of the first row; 0 where that is not known.
+        """
         self._tabs = tabs
         self._column = column
+        self._n_cells = n_cells
 
     def parts_sentences(self, line: str) -> bool:
         return not line.strip(" \t") or line.startswith(("-DOCSTART-", _BEGIN, "#end document"))
@@ -96,7 +103,7 @@ class PlainColumns:
         if self._tabs:
             if _may_be_comment(line):
                 return None
-            if "\t" not in line and " " in line.strip():
+            if "\t" not in line and len(_SPACES.split(line.strip())) == self._n_cells > 1:
                 raise LineError(
                     f"{shortened(line)!r} has no tab, which parts the columns of this file",
                     "the first row tells whether columns are parted by tabs or by spaces",
@@ -127,14 +134,15 @@ def head_of(lines: Iterator[str | None]) -> tuple[list[str | None], Iterator[str
 def recognised(source: Source, head: list[str | None]) -> PlainColumns:
     """The columns of a file that begins with these lines, as `read_conll` tells them apart."""
     sentences = _sentences(head)
-    tabs = "\t" in next((row for row in chain(*sentences) if not _may_be_comment(row)), "")
+    first = next((row for row in chain(*sentences) if not _may_be_comment(row)), "")
+    tabs = "\t" in first
     if tabs:
         kept = ([row for row in rows if not _may_be_comment(row)] for rows in sentences)
         sentences = [rows for rows in kept if rows]
     column = source.settings.column
     if column is None:
         column = _token_column(source, head, sentences)
-    return PlainColumns(tabs, column)
+    return PlainColumns(tabs, column, len(first.split("\t")))
 
 
 def _token_column(source: Source, head: list[str | None], sentences: list[list[str]]) -> int:

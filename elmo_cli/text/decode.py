@@ -189,9 +189,10 @@ class Source:
         """Refuse a byte order mark that contradicts the encoding, and would be read as letters."""
         encoding = self.settings.encoding
         if recode and head.startswith(_TURNED_BOM):
+            width = 32 if head.startswith(b"\0", len(_TURNED_BOM)) else 16
             raise InputError(
                 f"{self.name}: a byte order mark with its bytes turned, read as {encoding.upper()}",
-                "give `--encoding utf-16`, which goes by the mark",
+                f"give `--encoding utf-{width}`, which goes by the mark",
             )
         if not recode and encoding != "utf-8" and head.startswith(_UTF8_BOM):
             raise InputError(

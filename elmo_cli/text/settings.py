@@ -71,7 +71,7 @@ class InputSettings:
                 f"--tokenize: the tokens of {text_format} are given, one a line",
                 "leave out `--tokenize`, or add `--input-format plain` if the file is raw text",
             )
-        if self.tokenize and self.blank == "error":
+        if self.tokenize and self.blank == "error" and text_format == "plain":
             raise UsageError(
                 "--blank error: with `--tokenize` a blank line parts documents, and is no sentence",
                 "leave out `--blank`",

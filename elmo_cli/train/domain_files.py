@@ -120,7 +120,7 @@ def _stem(path: str) -> str:
 def _file(path: str) -> tuple[int, int] | str:
     """What a file is known by under all its names; the name itself where there is none."""
     try:
-        found = os.stat(path)
+        found = os.fstat(0) if path == "-" else os.stat(path)
     except OSError:
         return path
     return found.st_dev, found.st_ino

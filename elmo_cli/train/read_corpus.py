@@ -50,12 +50,13 @@ def read_corpus(
     corpus = Corpus.read(
         tokens(), begins=begins, max_characters=max_characters, name=name, notes=notes
     )
-    if notes is not None and 0 < treebank < 1 and len(begins) * min(treebank, 1 - treebank) < 1:
+    n_rarer = len(begins) * min(treebank, 1 - treebank)
+    if notes is not None and 0 < treebank < 1 and n_rarer < 1 - 1e-9:
         n_spelled = sum(is_in_treebank_spelling(k, treebank) for k in range(len(begins)))
         notes.warn(
             "treebank",
-            f"--treebank {treebank:g}: {name}: too few documents for this share, {n_spelled} of "
-            f"{len(begins)} is spelled so; a blank line ends a document",
+            f"--treebank {treebank:g}: {name}: too few documents for this share, which are "
+            f"spelled so: {n_spelled} of {len(begins)}; a blank line ends a document",
         )
     return corpus
 

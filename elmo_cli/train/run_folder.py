@@ -114,7 +114,8 @@ def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool)
 
 def _with_its_weights(folder: Path) -> str:
     """What to do with the model of a run whose checkpoint is gone; "" where there is none."""
-    if not all((folder / name).exists() for name in (WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)):
+    needed = (OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
+    if not all((folder / name).exists() for name in needed):
         return ""
     return f"`--from {folder} -o DIR` begins a run with its weights, `--overwrite` begins anew here"
 

@@ -727,8 +727,8 @@ def test_lines_that_were_left_out_are_told_where_numbers_are_made() -> None:
         else:
             assert keys == [0, 1, 2]
             assert warnings == [
-                "a.hdf5: made without 1 line of the text, blank or not to be read, so keys count "
-                "the sentences of this file, not lines of the text"
+                "a.hdf5: made without 1 sentence blank or not to be read, so keys count the "
+                "sentences of this file, not those of the text"
             ]
     made("embed", "d.jsonl", "-o", "c.hdf5", "-q")
     with open_embeddings("c.hdf5") as embeddings:
@@ -754,17 +754,23 @@ def test_a_last_shard_without_sentences_begins_behind_all_keys(
 
 
 def test_shards_without_sentences_get_the_layers_of_the_others() -> None:
-    for layers in ("top", " 0, 2", "mix:1,0,1"):
+    for layers in ("top", " 0, 2", "average", "mix:1,0,1"):
         found = []
         for i in (1, 2):
-            made("embed", "d.jsonl", "-o", "s.hdf5", "-f", "-q", "--shard", f"{i}/2")
+            half = ("--dtype", "float16")
+            made("embed", "d.jsonl", "-o", "s.hdf5", "-f", "-q", "--shard", f"{i}/2", *half)
             made("convert", "s.hdf5", "-o", f"{i}.hdf5", "-f", "-q", "--layers", layers)
             found.append(len(items(f"{i}.hdf5")))
         assert found == [0, 7]
         made("merge", "1.hdf5", "2.hdf5", "-o", "all.hdf5", "-f", "-q")
         check_equal("all.hdf5", "2.hdf5")
-    done = elmo("convert", "1.hdf5", "-o", "x.hdf5", "--layers", "0,0")
-    refused(done, 2, "1.hdf5: --layers 0,0: a layer is named twice", "")
+    for layers, says in (
+        (("0,0",), "--layers 0,0: a layer is named twice"),
+        (("mix:a",), "--layers mix:a: not finite numbers"),
+        (("0,2", "--layout", "manylangs"), "--layers 0,2: manylangs holds one layer a file"),
+    ):
+        done = elmo("convert", "1.hdf5", "-o", "x.hdf5", "--layers", *layers)
+        refused(done, 2, f"1.hdf5: {says}", "")
 
 
 def test_a_broken_sentence_map_is_left_out_as_the_hint_says() -> None:
@@ -838,8 +844,8 @@ def test_numbers_where_the_order_is_lost_or_sentences_were_left_out() -> None:
     made("embed", "r.txt", "-o", "r.hdf5", "-q", "--layout", "manylangs", *ONE_LAYER)
     done = made("convert", "r.hdf5", "-o", "s.hdf5", "--layout", "bilm")
     assert said(done)[0] == (
-        "warning: r.hdf5: made without 1 equal sentences, so keys count the sentences of this "
-        "file, not lines of the text"
+        "warning: r.hdf5: made without 1 sentence equal to another, so keys count the sentences of "
+        "this file, not those of the text"
     )
 
 

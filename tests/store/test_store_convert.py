@@ -275,12 +275,17 @@ SPOKEN = [s for s in lines(blank=False) if "/" not in s.text]
 @pytest.mark.parametrize(
     ("sentences", "options", "layout", "why"),
     [
-        (SPOKEN, {"layout": "manylangs", "layers": None}, "bilm", "without 3 equal sentences"),
+        (
+            SPOKEN,
+            {"layout": "manylangs", "layers": None, "attributes": {"left_out": 1}},
+            "bilm",
+            "3 sentences equal to another and 1 sentence blank or not to be read",
+        ),
         (
             [s for s in BARE if "/" not in s.text],
-            {"layout": "allennlp", "keys": "sentence", "header": {"blank": "skip"}},
+            {"layout": "allennlp", "keys": "sentence", "attributes": {"left_out": 2}},
             "flat",
-            "with `--blank skip`",
+            "2 sentences blank or not to be read",
         ),
     ],
 )
@@ -290,7 +295,8 @@ def test_numbers_that_are_not_those_of_the_lines_are_told(
     """Sentences were left out, so from there on keys are others than those of the text."""
     path = write(tmp_path / "a.hdf5", sentences, **options)
     assert convert(path, tmp_path / "b.hdf5", layout=layout)["warnings"] == [
-        f"{path}: made {why}, so keys count the sentences of this file, not lines of the text"
+        f"{path}: made without {why}, so keys count the sentences of this file, not those of the "
+        "text"
     ]
     assert list(open_embeddings(tmp_path / "b.hdf5")) == list(range(len(open_embeddings(path))))
     assert convert(path, tmp_path / "c.hdf5")["warnings"] == []

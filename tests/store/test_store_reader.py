@@ -360,10 +360,11 @@ def test_a_tab_in_a_line_of_allennlp_joins_no_tokens(
     with open_embeddings(path) as embeddings:
         assert embeddings.layout == "allennlp"
         assert embeddings.tokens("the cat\tsat down") == ("the", "cat", "sat", "down")
-    joined = foreign(tmp_path / "b.hdf5", {"the cat\tsat": np.ones((2, DIM), "f4")})
-    with open_embeddings(joined) as embeddings:
-        assert embeddings.layout == "manylangs"
-        assert embeddings.tokens("the cat\tsat") == ("the cat", "sat")
+    for joined in ((2, DIM), (DIM,), (3, 2, DIM)):
+        path = foreign(tmp_path / "b.hdf5", {"the cat\tsat": np.ones(joined, "f4")})
+        with open_embeddings(path) as embeddings:
+            assert embeddings.layout == "manylangs"
+            assert embeddings.tokens("the cat\tsat") == ("the cat", "sat")
 
 
 def test_layers_last_is_known_by_the_axis_that_stays(tmp_path: Path) -> None:

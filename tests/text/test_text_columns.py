@@ -155,9 +155,9 @@ def test_tokens_may_hold_spaces_where_tabs_part_the_columns(conll: Path) -> None
 
 def test_a_row_parted_otherwise_is_refused(conll: Path) -> None:
     """Without this all its columns would be one token."""
-    conll.write_text("EU\tB-ORG\nrejects O\n")
+    conll.write_text("EU\tB-ORG\n<doc id=1 x>\nrejects O\n")
     with pytest.raises(
-        InputError, match=r"line 2: 'rejects O' has no tab, which parts the columns"
+        InputError, match=r"line 3: 'rejects O' has no tab, which parts the columns"
     ):
         read(conll)
 

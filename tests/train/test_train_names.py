@@ -37,8 +37,7 @@ def test_a_run_goes_on_without_the_files_of_its_beginning(text: Path, tmp_path: 
     vocabulary.write_text("<S>\n</S>\n<UNK>\nthe\ncat\n")
     made("pretrain", text, "-o", out, "--max-steps", 1, "--vocabulary", vocabulary, *SIZES)
     own = settings(out)
-    options = (tmp_path / "o.json").write_bytes((out / "options.json").read_bytes())
-    assert options
+    (tmp_path / "o.json").write_bytes((out / "options.json").read_bytes())
     other = tmp_path / "other"
     named = ("--vocabulary", vocabulary, "--options", tmp_path / "o.json")
     made("pretrain", text, "-o", other, "--max-steps", 1, *named, *SIZES[4:])
