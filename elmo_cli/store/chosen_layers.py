@@ -95,8 +95,8 @@ def chosen_layers(embeddings: Embeddings, layers: str | None, layout: str) -> Ch
     path, n_layers, is_single = embeddings.path, embeddings.n_layers, layout == "manylangs"
     if not len(embeddings) and name != "all":
         # What the other shards of the run say has to be said here too.
-        places = () if name == "average" or name.startswith(MIX) else (0,)
-        return ChosenLayers(_checked(name, path, is_single), 0, places)
+        is_sum = name == "average" or name.startswith(MIX)
+        return ChosenLayers(_checked(name, path, is_single), 0, () if is_sum else (0,))
     if name == "all":
         if not is_single or n_layers is None:
             return None
