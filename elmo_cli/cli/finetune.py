@@ -143,8 +143,8 @@ _limit_options = together(
         type=click.IntRange(min=1),
         default=3,
         show_default=True,
-        help="Stop after so many looks without a better held-out perplexity; they are ten an "
-        "epoch, fewer where that is less than 250 steps, but one.",
+        help="Stop after so many looks without a better held-out perplexity. An epoch has ten of "
+        "them; one of fewer than 250 steps has fewer, and at least one.",
     ),
 )
 

@@ -67,9 +67,9 @@ def neighbors(**given: Any) -> None:
 
     FILE is an embeddings file of any layout. A QUERY is KEY:N, the token N of the sentence KEY,
     both counted from 0, or KEY:WORD, the first token WORD of it; KEY:=7 is the first token that is
-    spelled 7. Words need a file that tells its tokens, as flat does, and lines. The nearest by
-    cosine come first, of equally near ones the first in the file, each with up to 6 tokens on
-    either side.
+    spelled 7. A WORD needs a file that tells its tokens: flat does, and so do files that hold the
+    lines. The nearest by cosine come first, of equally near ones the first in the file, each with
+    up to 6 tokens on either side.
 
     Left out are the tokens of sentences that are equal to the query's, and vectors of zeros. In a
     file of pooled sentences, or of types, a QUERY is a KEY, and sentences or types are found.

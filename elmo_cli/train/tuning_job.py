@@ -82,9 +82,9 @@ class FinetuneJob:
 def suited(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     """Settings for going on with a trained model: a lower rate, looks by steps, the best kept.
 
-    Looks are ten in an epoch, or fewer where they would be less than 25 steps apart, but for one:
-    by steps, so that a run that was stopped looks where an undisturbed one does. The rate rises in
-    a twentieth of an epoch at most.
+    An epoch has ten looks, or fewer where they would be less than 25 steps apart, and at least one.
+    They go by steps, so that a run that was stopped looks where an undisturbed one does. The rate
+    rises in a twentieth of an epoch at most.
     """
     a_step = settings.rows * settings.steps * settings.accumulate
     n_steps = (corpus.n_tokens + corpus.n_sentences) // a_step
