@@ -59,8 +59,8 @@ format: install  ## put every file into the house's format
 
 OUT ?= elmo-en-next
 SECONDS ?= 3600
-SEED ?= 15
-pretrain: install  ## go on training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=15]
+SEED ?= 19
+pretrain: install  ## go on training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=19]
 	$(BIN)/elmo pretrain -o $(OUT) --data $(DATA) --max-seconds $(SECONDS) \
 		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
 
