@@ -37,7 +37,7 @@ bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weigh
 		$(if $(DEVICE),--device $(DEVICE)) $(TEXT)
 	$(BIN)/python tests/bench/write_speed.py
 
-bench-cluster: install  ## time `--engine ray` beside one process on TEXT=…, and as a text grows; installs Ray
+bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…, and as a text grows; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
 	$(BIN)/python tests/bench/cluster_speed.py $(TEXT)
 
@@ -61,7 +61,7 @@ OUT ?= elmo-en-next
 SECONDS ?= 3600
 SEED ?= 19
 pretrain: install  ## go on training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=19]
-	$(BIN)/elmo pretrain -o $(OUT) --data $(DATA) --max-seconds $(SECONDS) \
+	$(BIN)/elmo pretrain -o $(OUT) --data-dir $(DATA) --max-seconds $(SECONDS) \
 		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
 
 card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=…] [TRAIN="texts"]

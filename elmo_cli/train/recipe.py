@@ -17,8 +17,8 @@ from elmo_cli.text.new_text import write_text
 
 FILE_NAME = "recipe.json"
 LISTS = ("texts", "heldout")  # names of files or patterns, such as "train/*.txt.xz"
-FILES = ("options", "vocabulary")
-MODEL = "from"  # a name of the catalogue, or a path
+FILES = ("options-file", "vocabulary")
+MODEL = "init-from"  # a name of the catalogue, or a path
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,11 @@ def read_recipe(
             f"{path}: can't be read ({error.strerror or error})", "`--recipe FILE` names a recipe"
         ) from None
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
-        raise UsageError(f"{path}: not JSON ({error})", 'a recipe is {"rows": 32, …}') from None
+        raise UsageError(
+            f"{path}: not JSON ({error})", 'a recipe is {"batch-size": 32, …}'
+        ) from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path}: not a JSON object", 'a recipe is {"rows": 32, …}')
+        raise UsageError(f"{path}: not a JSON object", 'a recipe is {"batch-size": 32, …}')
     home = data or path.parent
     found: dict[str, Any] = {}
     for name, value in content.items():
@@ -113,7 +115,7 @@ def _names(path: Path, name: str, value: Any, home: Path, *, needed: bool) -> li
         if not fitting and needed:
             raise UsageError(
                 f"{path}: `{name}`: no file is called {home / one}",
-                "names are relative to the recipe, or to the folder of `--data`",
+                "names are relative to the recipe, or to the folder of `--data-dir`",
             )
         found += fitting or [str(home / one)]
     return found

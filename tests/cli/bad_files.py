@@ -30,9 +30,8 @@ FILES = [
         )
         for line in (
             "EMBED a.txt --shard ''",
-            "embed a.txt -o - --format ''",
-            "inspect ok.hdf5 --against ''",
-            "inspect ok.hdf5 --sample 1 --text ''",
+            "embed a.txt -o - --output-format ''",
+            "inspect ok.hdf5 --text ''",
         )
     ),
     bad(

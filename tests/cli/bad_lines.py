@@ -67,15 +67,15 @@ LENGTHS = [
     bad(
         "line of 10 MB",
         "EMBED a.txt",
-        "a.txt, line 2: 2500000 tokens, more than --max-tokens 100000",
-        "split the sentence, or `--max-tokens 2500000` if memory allows it",
+        "a.txt, line 2: 2500000 tokens, more than the limit of 100000",
+        "split the line, or `--max-sentence-length 2500000` if memory allows it",
         file("a.txt", b"It .\n" + b"cat " * 2_500_000),
     ),
     bad(
         "blank line",
-        "EMBED a.txt --blank error",
+        "EMBED a.txt --blank-lines error",
         "a.txt, line 2: blank, a sentence without tokens",
-        "`--blank keep` gives it an empty array, `--blank skip` leaves it out",
+        "`--blank-lines keep` gives it an empty array, `--blank-lines skip` leaves it out",
         file("a.txt", "The\n\ncat\n"),
     ),
     bad(

@@ -56,7 +56,7 @@ NAMES = [
         "show of a folder without options",
         "models show m",
         "m/weights.hdf5: no options.json beside it",
-        "give the two files of one model: `--options FILE --weights FILE`",
+        "give the two files of one model: `--options-file FILE --weight-file FILE`",
         stocked("tiny/weights.hdf5", name="m/weights.hdf5"),
     ),
     bad(

@@ -28,16 +28,16 @@ NEIGHBORS = [
     bad(
         "no query",
         "neighbors ok.hdf5",
-        "no QUERY: which token's neighbours?",
-        "`12:3` is token 3 of sentence 12; `elmo neighbors ok.hdf5 --word WORD` lists the places "
-        "of a word",
+        "no QUERY is given",
+        "`12:3` is token 3 of sentence 12; `elmo kwic ok.hdf5 WORD` lists the occurrences of a "
+        "word",
         OK,
         code=2,
     ),
     bad(
         "an empty query",
         "neighbors ok.hdf5 ''",
-        "a name is empty: [QUERY]",
+        "a name is empty: QUERY",
         "is a variable of the shell not set?",
         OK,
         code=2,
@@ -78,7 +78,7 @@ NEIGHBORS = [
         "a word that the sentence lacks",
         "neighbors ok.hdf5 1:cat",
         "ok.hdf5: sentence 1 has no token 'cat'; it has It slept .",
-        "`elmo neighbors ok.hdf5 --word cat` lists where it stands, if anywhere",
+        "`elmo kwic ok.hdf5 cat` lists its occurrences, if any",
         OK,
         code=2,
     ),
@@ -100,7 +100,7 @@ NEIGHBORS = [
     ),
     bad(
         "--same-word among an unknown text",
-        "neighbors bilm.hdf5 1:1 --same-word --from ok.hdf5",
+        "neighbors bilm.hdf5 1:1 --same-word --query-file ok.hdf5",
         "bilm.hdf5: does not tell its tokens",
         UNTOLD,
         BILM,
@@ -108,27 +108,11 @@ NEIGHBORS = [
         code=2,
     ),
     bad(
-        "--word of an unknown text",
-        "neighbors bilm.hdf5 --word slept",
+        "kwic of an unknown text",
+        "kwic bilm.hdf5 slept",
         "bilm.hdf5: does not tell its tokens",
         UNTOLD,
         BILM,
-        code=2,
-    ),
-    bad(
-        "--word with a query",
-        "neighbors ok.hdf5 0:1 --word cat",
-        "--word and a QUERY: one lists places of a word, the other is for neighbours",
-        "list places first, and choose a QUERY from them",
-        OK,
-        code=2,
-    ),
-    bad(
-        "--word with --layer 0",
-        "neighbors ok.hdf5 --word cat --layer 0",
-        "--word and --layer: one lists places of a word, the other is for neighbours",
-        "list places first, and choose a QUERY from them",
-        OK,
         code=2,
     ),
     bad(
@@ -166,7 +150,7 @@ NEIGHBORS = [
     ),
     bad(
         "queries of another model",
-        "neighbors ok.hdf5 0:1 --from q.hdf5",
+        "neighbors ok.hdf5 0:1 --query-file q.hdf5",
         "q.hdf5: made with tiny (sha256 000000000000…), ok.hdf5 with tiny (sha256 …)",
         "vectors of two models can't be compared: embed both texts with one",
         OK,
@@ -175,7 +159,7 @@ NEIGHBORS = [
     ),
     bad(
         "queries of another layer",
-        "neighbors ok.hdf5 1000:1 --from top-2.hdf5 --layer 1",
+        "neighbors ok.hdf5 1000:1 --query-file top-2.hdf5 --layer 1",
         "top-2.hdf5: holds --layers top, of ok.hdf5 the layer 1 is asked",
         "embed the queries with `--layers 1`",
         OK,
@@ -183,7 +167,7 @@ NEIGHBORS = [
     ),
     bad(
         "queries in a text",
-        "neighbors ok.hdf5 0:1 --from a.txt",
+        "neighbors ok.hdf5 0:1 --query-file a.txt",
         "a.txt: a text file, not an HDF5 file",
         "`elmo embed` makes embeddings of a text file",
         OK,

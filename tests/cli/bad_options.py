@@ -26,13 +26,6 @@ WORDS = [
         code=2,
     ),
     bad(
-        "debug behind the command",
-        "models pull small --debug",
-        "no such option '--debug'",
-        "it stands before the command: `elmo --debug models pull …`",
-        code=2,
-    ),
-    bad(
         "option without value",
         "embed a.txt -o",
         "option '-o' requires an argument",
@@ -78,9 +71,9 @@ VALUES = [
         code=2,
     ),
     bad(
-        "--max-tokens 0",
-        "EMBED a.txt --max-tokens 0",
-        "--max-tokens: 0, less than 1",
+        "--max-sentence-length 0",
+        "EMBED a.txt --max-sentence-length 0",
+        "--max-sentence-length: 0, less than 1",
         "give 1 or more",
         code=2,
     ),

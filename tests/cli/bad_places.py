@@ -13,7 +13,7 @@ FAR = [
     bad(
         f"a URL for {words.partition(' ')[0]}",
         f"{words} -o s3://name:key@bucket/x",
-        "s3://***@bucket/x: only `elmo embed --engine ray` writes to a URL",
+        "s3://***@bucket/x: only `elmo embed --ray` writes to a URL",
         "`-o` with a path, and copy it there",
         code=2,
     )

@@ -7,7 +7,7 @@ from situations import bad, file, in_a_dry_run, objects, options, stocked, weigh
 DOCUMENT = {"doc_key": "nw/a_0", "sentences": [["The", "cat"]]}
 # Both cells of the forward direction, whose output is what the layers hold.
 PROJECTIONS = [f"RNN_0/RNN/MultiRNNCell/Cell{k}/LSTMCell/W_P_0" for k in (0, 1)]
-BY_NUMBER = "leave out `--keys sentence`; then keys are line numbers"
+BY_NUMBER = "leave out `--use-sentence-keys`; then keys are line numbers"
 TO_A_FILE = "`-o FILE` writes a file"
 
 CONTRADICTIONS = [
@@ -54,16 +54,16 @@ CONTRADICTIONS = [
         code=2,
     ),
     bad(
-        "--format for a file",
-        "EMBED a.txt --format npy",
-        "--format npy: out.hdf5 is a file, and files are HDF5",
+        "--output-format for a file",
+        "EMBED a.txt --output-format npy",
+        "--output-format npy: out.hdf5 is a file, and files are HDF5",
         "`-o -` writes to standard output; `--input-format` says how files are read",
         code=2,
     ),
     bad(
-        "--format of an input",
-        "embed a.txt -q -o - --format conll",
-        "--format conll: standard output is written as jsonl, npy, text",
+        "--output-format of an input",
+        "embed a.txt -q -o - --output-format conll",
+        "--output-format conll: standard output is written as jsonl, npy, text",
         "`--input-format` says how files are read",
         code=2,
     ),
@@ -76,17 +76,17 @@ CONTRADICTIONS = [
     ),
     bad(
         "--keys with another layout",
-        "EMBED a.txt --keys sentence --layout bilm",
-        "`--keys sentence` and `--layout bilm` contradict each other",
-        "leave out `--keys sentence`, or use `--layout allennlp`",
+        "EMBED a.txt --use-sentence-keys --layout bilm",
+        "`--use-sentence-keys` and `--layout bilm` contradict each other",
+        "leave out `--use-sentence-keys`, or use `--layout allennlp`",
         code=2,
     ),
     # With a text that would be refused as soon as somebody looked at it.
     bad(
         "--keys with another layout, before the text is read",
-        "EMBED a.txt --keys sentence --layout bilm",
-        "`--keys sentence` and `--layout bilm` contradict each other",
-        "leave out `--keys sentence`, or use `--layout allennlp`",
+        "EMBED a.txt --use-sentence-keys --layout bilm",
+        "`--use-sentence-keys` and `--layout bilm` contradict each other",
+        "leave out `--use-sentence-keys`, or use `--layout allennlp`",
         file("a.txt", b"\xff\n"),
         code=2,
     ),
@@ -114,16 +114,16 @@ CONTRADICTIONS = [
     ),
     bad(
         "a model and a pair",
-        "EMBED a.txt -m small --options o.json --weights w.hdf5",
+        "EMBED a.txt -m small --options-file o.json --weight-file w.hdf5",
         "`small` and a pair of files: two models are named",
         "give either the model or its options and weights",
         code=2,
     ),
     bad(
         "half a pair",
-        "EMBED a.txt --weights w.hdf5",
+        "EMBED a.txt --weight-file w.hdf5",
         "w.hdf5: given without its options",
-        "give both: `--options FILE --weights FILE`",
+        "give both: `--options-file FILE --weight-file FILE`",
         code=2,
     ),
 ]
@@ -140,7 +140,7 @@ LAYOUTS = [
         "manylangs of a blank line",
         "EMBED a.txt --layout manylangs --layers top",
         "a.txt, line 2: the key '' is empty",
-        "`elmo embed --blank skip` leaves out sentences without tokens; "
+        "`elmo embed --blank-lines skip` leaves out sentences without tokens; "
         "`--layout allennlp` takes any",
         file("a.txt", "The\n\n"),
     ),
@@ -181,21 +181,21 @@ LAYOUTS = [
     ),
     bad(
         "same sentence twice",
-        "EMBED a.txt --keys sentence",
+        "EMBED a.txt --use-sentence-keys",
         "a.txt, line 3: the key 'It slept' is there already, from a sentence before",
         BY_NUMBER,
         file("a.txt", "It slept\nThe cat\nIt slept\n"),
     ),
     bad(
         "sentence within another's key",
-        "EMBED a.txt --keys sentence",
+        "EMBED a.txt --use-sentence-keys",
         "a.txt, line 2: the key 'and/or' goes on from the whole key of a sentence before",
         BY_NUMBER,
         file("a.txt", "and\nand/or\n"),
     ),
     bad(
         "sentence of 70 kB as a key",
-        "EMBED a.txt --keys sentence",
+        "EMBED a.txt --use-sentence-keys",
         "a.txt, line 1: the key 'catcat…' has 69900 bytes, HDF5 takes 60000",
         BY_NUMBER,
         file("a.txt", "cat" * 23_300),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from situations import bad, file, stocked
 
-PRETRAIN = "pretrain -q a.txt -o m --cell 8 --projection 4 --rows 2 --max-steps 300"
+PRETRAIN = "pretrain -q a.txt -o m --lstm-dim 8 --projection-dim 4 --batch-size 2 --max-steps 300"
 TEXT = file("a.txt", "The cat sat .\n" * 40)
 RUN = file("m/checkpoint.pt", b"\x80\x02")
 # What a run has written before its first step.
@@ -74,7 +74,7 @@ TRAINING = [
     ),
     bad(
         "a model without a softmax to begin with",
-        "pretrain -q a.txt -o m --from tiny --max-steps 1",
+        "pretrain -q a.txt -o m --init-from tiny --max-steps 1",
         "tiny: has no softmax with its vocabulary, so it can't go on training",
         "`elmo finetune` fits one to a text and trains both",
         TEXT,
@@ -99,17 +99,17 @@ TRAINING = [
         for seed in (-1, 2**63)
     ),
     bad(
-        "--rate below zero",
-        f"{PRETRAIN} --rate -1",
-        "invalid value for '--rate': -1.0 is not in the range x>0",
+        "--learning-rate below zero",
+        f"{PRETRAIN} --learning-rate -1",
+        "invalid value for '--learning-rate': -1.0 is not in the range x>0",
         "`elmo pretrain --help` shows all options and examples",
         code=2,
     ),
     bad(
-        "--rate too high",
-        f"{PRETRAIN} --rate 1e30",
-        "step 2: the loss… at a rate of 1e+30",
-        "`--resume --rate 2.5e+29` goes on from the last checkpoint",
+        "--learning-rate too high",
+        f"{PRETRAIN} --learning-rate 1e30",
+        "step 2: the loss… at a learning rate of 1e+30",
+        "`--resume --learning-rate 2.5e+29` goes on from the last checkpoint",
         TEXT,
         leaves=("m", *(f"m/{name}" for name in BEGUN)),
     ),
@@ -146,7 +146,7 @@ TRAINING = [
     ),
     bad(
         "checkpoint damaged",
-        "pretrain -q a.txt -o m --rows 2 --max-steps 300 --resume",
+        "pretrain -q a.txt -o m --batch-size 2 --max-steps 300 --resume",
         "m/checkpoint.pt: not a …checkpoint…",
         "…`--overwrite`…",
         TEXT,

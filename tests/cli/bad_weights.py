@@ -28,7 +28,7 @@ DAMAGED = [
         "no options",
         "EMBED a.txt -m m",
         "m/weights.hdf5: no options.json beside it",
-        "give the two files of one model: `--options FILE --weights FILE`",
+        "give the two files of one model: `--options-file FILE --weight-file FILE`",
         stocked("tiny/weights.hdf5", name="m/weights.hdf5"),
     ),
     bad(
@@ -40,14 +40,14 @@ DAMAGED = [
     ),
     bad(
         "missing weights",
-        "EMBED a.txt --options tiny/options.json --weights w.hdf5",
+        "EMBED a.txt --options-file tiny/options.json --weight-file w.hdf5",
         "w.hdf5: no such weight file",
         "a model is an options.json and a weights.hdf5",
         TINY,
     ),
     bad(
         "missing options",
-        "EMBED a.txt --options o.json --weights tiny/weights.hdf5",
+        "EMBED a.txt --options-file o.json --weight-file tiny/weights.hdf5",
         "o.json: no such options file",
         "a model is an options.json and a weights.hdf5",
         TINY,
