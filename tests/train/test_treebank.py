@@ -49,7 +49,7 @@ def test_too_few_documents_for_a_share_are_told(tmp_path: Path) -> None:
         assert (OPENING in types, '"' in types) == (n_spelled > 0, n_spelled < n_documents)
         [said] = notes.warnings
         assert said.startswith(
-            f"--treebank-fraction {share:g}: {path}: too few documents for this share"
+            f"--treebank-fraction {share:g}: {path}: too few documents for this fraction"
         )
         assert f"spelled so: {n_spelled} of {n_documents};" in said
     for n_documents, share in ((8, 0.125), (2, 0.5), (1, 0.0), (1, 1.0)):
