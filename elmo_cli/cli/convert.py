@@ -65,10 +65,10 @@ def convert(
     --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
     warnings.
     """
-    from elmo_cli.child import in_child
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted
     from elmo_cli.errors import EmbeddingsFileError
+    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.convert import convert as convert_file
     from elmo_cli.store.discard import cleared_on_crash
 
@@ -78,7 +78,7 @@ def convert(
         )
 
     with cleared_on_crash(output):
-        done = in_child(work, [file], EmbeddingsFileError)
+        done = run_isolated(work, [file], EmbeddingsFileError)
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

@@ -15,9 +15,10 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
-from elmo_cli.hdf5 import cut_off, open_hdf5_file
-from elmo_cli.store.damage import DAMAGED
+from elmo_cli.regular_files import is_regular
+from elmo_cli.store.damage import DAMAGED, cut_off
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
 
 _SAMPLE = 48
@@ -42,7 +43,7 @@ def open_hdf5(path: Path) -> h5py.File:
         EmbeddingsFileError: it is missing, a folder, empty, cut off, or no HDF5 file; says which.
     """
     try:
-        return open_hdf5_file(path)
+        return hdf5.open_hdf5(path)
     except FileNotFoundError:
         raise _missing(path) from None
     except IsADirectoryError:
@@ -67,6 +68,8 @@ def _missing(path: Path) -> EmbeddingsFileError:
 
 
 def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
+    if not is_regular(path):
+        return EmbeddingsFileError(f"{path}: not a regular file", "copy it into a file first")
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

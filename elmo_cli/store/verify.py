@@ -10,8 +10,7 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import is_from_hdf5
-from elmo_cli.store.damage import check_bytes, damage_as_error
+from elmo_cli.store.damage import check_bytes, damage_as_error, is_from_hdf5
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.describe import describe, is_part
 from elmo_cli.store.findings import Findings
