@@ -24,29 +24,16 @@ from elmo_cli.isolate import CORRUPT_HINT, MEMORY_PER_BYTE, MIN_MEMORY
 from elmo_cli.regular_files import is_regular
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
-# What HDF5 says where this process has the file open already, without a lock.
-_OPEN_WITHOUT_LOCK = "file locking flag"
 _MAX_SOFT_LINKS = 16  # HDF5's own limit
-_LOSSLESS = {
-    h5py.h5z.FILTER_DEFLATE,
-    h5py.h5z.FILTER_SHUFFLE,
-    h5py.h5z.FILTER_FLETCHER32,
-    h5py.h5z.FILTER_SZIP,
-    h5py.h5z.FILTER_LZF,
-}
-_H5PY_ERRORS = (
-    *(OSError, RuntimeError, KeyError, ValueError, TypeError),
-    *(ArithmeticError, IndexError, AttributeError),
-)
+_LOSSLESS = {1, 2, 3, 4, 32000}  # deflate, shuffle, fletcher32, szip, lzf
+# h5py has as many kinds of error for a corrupt file as Python has.
+_H5PY_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError)
 
 Id = TypeVar("Id")
 
 
 class NoSuchNameError(KeyError):
     """A name that does not exist in a file; `reading` lets it pass."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def open_hdf5(
@@ -66,7 +53,8 @@ def open_hdf5(
     try:
         return h5py.File(path, mode)
     except OSError as error:
-        if error.errno not in _NO_LOCKS and _OPEN_WITHOUT_LOCK not in str(error):
+        # The second is what HDF5 says where this process has the file open without a lock.
+        if error.errno not in _NO_LOCKS and "file locking flag" not in str(error):
             raise
     return h5py.File(path, mode, locking=False)
 
@@ -112,7 +100,7 @@ def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
         OSError: an external or dangling link, external or virtual storage, storage that was never
             or only partly written, a filter that is not known to be lossless, or corrupt.
     """
-    dataset = _open(group, name, h5py.h5o.TYPE_DATASET, h5py.h5d.open)
+    dataset = _open(group, name, h5py.h5d.DatasetID)
     _check_storage(dataset, name)
     return h5py.Dataset(dataset, readonly=True)
 
@@ -124,7 +112,7 @@ def open_group(group: h5py.Group, name: str) -> h5py.Group:
         NoSuchNameError: there is no such name, or it is not a group.
         OSError: an external or dangling link, or corrupt.
     """
-    return h5py.Group(_open(group, name, h5py.h5o.TYPE_GROUP, h5py.h5g.open))
+    return h5py.Group(_open(group, name, h5py.h5g.GroupID))
 
 
 def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]:
@@ -174,11 +162,10 @@ def sample_datasets(group: h5py.Group, n: int) -> list[tuple[str, h5py.Dataset]]
     Raises:
         OSError: as `open_dataset` and `dataset_names`.
     """
-    limit = n
     found: list[tuple[str, h5py.Dataset]] = []
 
     def some_names(group: h5py.Group, depth: int) -> list[str]:
-        return _native_names(group, max(2, limit // 8**depth))
+        return _names(group, limit=max(2, n // 8**depth))
 
     for name, parent in _walk(group, some_names):
         found.append((name, open_dataset(parent, name.rpartition("/")[2])))
@@ -204,93 +191,72 @@ def natural_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=parts)
 
 
-def _open(group: h5py.Group, name: str, kind: int, opener: Callable[[Any, bytes], Id]) -> Id:
-    try:
-        path = name.encode("utf-8")
-    except UnicodeEncodeError:
-        raise NoSuchNameError(f"no {name!r} in it") from None
+def _open(group: h5py.Group, name: str, kind: type[Id]) -> Id:
+    path = name.encode("utf-8", "surrogatepass")
     if b"\0" in path:
-        raise NoSuchNameError(f"no {name!r} in it")
-    parent, last = _resolve(group.id, path, name, _MAX_SOFT_LINKS)
-    return _open_member(parent, last, name, kind, opener)
+        raise NoSuchNameError(name)
+    parent, last = _resolve(group.id, path, name, iter(range(_MAX_SOFT_LINKS)))
+    return _open_member(parent, last, name, kind)
 
 
-def _open_member(
-    parent: Any, part: bytes, name: str, kind: int, opener: Callable[[Any, bytes], Id]
-) -> Id:
+def _open_member(parent: Any, part: bytes, name: str, kind: type[Id]) -> Id:
     """Open a member of a group whose link has been checked."""
     try:
-        return opener(parent, part)
+        member = h5py.h5o.open(parent, part)
     except _H5PY_ERRORS as error:
-        if _kind(parent, part) not in (kind, None):
-            raise NoSuchNameError(f"no {name!r} of this kind") from None
         raise OSError(f"{name!r} can't be read: {reason_of(error)}") from None
+    if not isinstance(member, kind):
+        raise NoSuchNameError(name)
+    return member
 
 
-def _resolve(parent: Any, path: bytes, name: str, n_soft: int) -> tuple[Any, bytes]:
+def _resolve(parent: Any, path: bytes, name: str, soft: Iterator[int]) -> tuple[Any, bytes]:
     """The group of the last component of a path, and that component; all links are checked."""
     if path.startswith(b"/"):
         parent = h5py.h5g.open(parent, b"/")
     *above, last = [part for part in path.split(b"/") if part not in (b"", b".")] or [b"."]
     for part in above:
-        _check_link(parent, part, name, n_soft)
-        parent = _open_member(parent, part, name, h5py.h5o.TYPE_GROUP, h5py.h5g.open)
+        _check_link(parent, part, name, soft)
+        parent = _open_member(parent, part, name, h5py.h5g.GroupID)
     if last != b".":
-        _check_link(parent, last, name, n_soft)
+        _check_link(parent, last, name, soft)
     return parent, last
 
 
-def _check_link(parent: Any, part: bytes, name: str, n_soft: int) -> None:
+def _check_link(parent: Any, part: bytes, name: str, soft: Iterator[int]) -> None:
     links = parent.links
     try:
         kind = links.get_info(part).type
     except _H5PY_ERRORS as error:
         if not links.exists(part):
-            raise NoSuchNameError(f"no {name!r} in it") from None
+            raise NoSuchNameError(name) from None
         raise OSError(f"{name!r} can't be read: {reason_of(error)}") from None
     if kind == h5py.h5l.TYPE_HARD:
         return
     if kind != h5py.h5l.TYPE_SOFT:
         raise OSError(f"{name!r} is an external link: its data would come from another file")
-    if not n_soft:
+    if next(soft, None) is None:
         raise OSError(f"{name!r} is a soft link that leads through too many others")
     try:
-        _resolve(parent, links.get_val(part), name, n_soft - 1)
+        _resolve(parent, links.get_val(part), name, soft)
     except NoSuchNameError:
         raise OSError(f"{name!r} is a soft link to a name that does not exist") from None
 
 
-def _kind(parent: Any, name: bytes) -> int | None:
-    """What a name is; None where HDF5 can't tell."""
-    try:
-        kind: int = h5py.h5o.get_info(parent, name).type
-    except _H5PY_ERRORS:
-        return None
-    return kind
-
-
 def _check_storage(dataset: Any, name: str) -> None:
     n_bytes = _n_bytes(dataset)
-    if not n_bytes:
-        return
     # Most data sets are contiguous; HDF5 knows no offset for any other, nor for external storage.
-    if dataset.get_offset() is not None:
-        if dataset.get_storage_size() < n_bytes:
-            raise OSError(f"{name!r} was not written in full")
+    if not n_bytes or (dataset.get_offset() is not None and dataset.get_storage_size() >= n_bytes):
         return
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
     if layout == h5py.h5d.CHUNKED:
         _check_chunks(dataset, properties, name)
-    elif layout != h5py.h5d.COMPACT and (layout != h5py.h5d.CONTIGUOUS or _is_external(properties)):
-        kind = "external" if layout == h5py.h5d.CONTIGUOUS else "virtual"
+    elif layout == h5py.h5d.VIRTUAL or properties.get_external_count():
+        kind = "virtual" if layout == h5py.h5d.VIRTUAL else "external"
         raise OSError(f"{name!r} has {kind} storage: its values would come from another file")
     elif dataset.get_storage_size() < n_bytes:
-        raise OSError(f"{name!r} was never written")
-
-
-def _is_external(properties: Any) -> bool:
-    return bool(properties.get_external_count())
+        raise OSError(f"{name!r} was never written, or not in full")
 
 
 def _check_chunks(dataset: Any, properties: Any, name: str) -> None:
@@ -321,7 +287,8 @@ def _walk(
     group: h5py.Group, names_of: Callable[[h5py.Group, int], list[str]]
 ) -> Iterator[tuple[str, h5py.Group]]:
     """The paths of data sets and the groups they are in; `names_of` takes a group and its depth."""
-    entered = {_address(group)}
+    root = h5py.h5o.get_info(group.id)
+    entered = {(root.fileno, root.addr)}
     # Not by recursion: a line with a thousand `/` as its name makes as many groups.
     stack = [("", group, iter(names_of(group, 0)))]
     while stack:
@@ -331,7 +298,7 @@ def _walk(
             stack.pop()
             continue
         path, part = f"{above}{name}", name.encode("utf-8")
-        _check_link(group.id, part, path, _MAX_SOFT_LINKS)
+        _check_link(group.id, part, path, iter(range(_MAX_SOFT_LINKS)))
         info = h5py.h5o.get_info(group.id, part)
         if info.type == h5py.h5o.TYPE_DATASET:
             yield path, group
@@ -341,27 +308,24 @@ def _walk(
             stack.append((f"{path}/", member, iter(names_of(member, len(stack)))))
 
 
-def _address(group: h5py.Group) -> tuple[int, int]:
-    info = h5py.h5o.get_info(group.id)
-    return info.fileno, info.addr
-
-
 def _ordered_names(group: h5py.Group, depth: int) -> list[str]:
-    if not tracks_creation_order(group):
-        return natural_order(_native_names(group))
-    return _native_names(group, index=h5py.h5.INDEX_CRT_ORDER)
+    if tracks_creation_order(group):
+        return _names(group, h5py.h5.INDEX_CRT_ORDER, h5py.h5.ITER_INC)
+    return natural_order(_names(group))
 
 
-def _native_names(
-    group: h5py.Group, limit: int | None = None, index: int = h5py.h5.INDEX_NAME
+def _names(
+    group: h5py.Group,
+    index: int = h5py.h5.INDEX_NAME,
+    order: int = h5py.h5.ITER_NATIVE,
+    limit: int | None = None,
 ) -> list[str]:
-    """Names of the members of a group, in the order that costs least or that of creation."""
+    """Names of the members of a group; by default in the order that costs least."""
     names: list[bytes] = []
 
     def take(name: bytes) -> bool | None:
         names.append(name)
         return len(names) == limit or None
 
-    order = h5py.h5.ITER_INC if index == h5py.h5.INDEX_CRT_ORDER else h5py.h5.ITER_NATIVE
     group.id.links.iterate(take, idx_type=index, order=order)
     return [name.decode("utf-8") for name in names]

@@ -7,7 +7,7 @@ from pathlib import Path
 from elmo_cli.embed.warm import TEXT, state_after
 from elmo_cli.pretrained.folder import STATE_FILE
 from elmo_cli.pretrained.load import load
-from elmo_cli.weightfile.state_file import write_state
+from elmo_cli.weightfile.write import write_state
 
 
 def write_warm_state(folder: Path) -> None:

@@ -188,7 +188,11 @@ def _members(path: Path, found: Iterable[_Member]) -> list[_Member]:
         is_clutter = member.path.name == ".DS_Store" or "__MACOSX" in member.path.parts
         if not member.is_folder and not is_clutter:
             members.append(member)
-    paths = {member.path for member in members}
+    paths: set[PurePosixPath] = set()
+    for member in members:
+        if member.path in paths:
+            raise _unsafe(path, f"the member {member.name!r} occurs twice")
+        paths.add(member.path)
     for member in members:
         if clash := paths.intersection(member.path.parents):
             raise _unsafe(path, f"the member {str(clash.pop())!r} is a file and a folder")

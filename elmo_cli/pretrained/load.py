@@ -64,8 +64,7 @@ def load_files(files: ModelFiles) -> BiLM:
     Raises:
         ModelError, OptionsError, WeightFileError: as `load`.
     """
-    from elmo_cli.weightfile.read import read_bilm
-    from elmo_cli.weightfile.state_file import read_state
+    from elmo_cli.weightfile.read import read_bilm, read_state
 
     with files.named():
         bilm = read_bilm(files.options, files.weights)

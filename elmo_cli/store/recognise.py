@@ -20,6 +20,7 @@ from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
 from elmo_cli.regular_files import is_regular
 from elmo_cli.store.damage import DAMAGED, cut_off
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
+from elmo_cli.weightfile.describe import kind_of_weights
 
 _SAMPLE = 48
 _MAGIC = {
@@ -143,15 +144,6 @@ def _own(file: h5py.File, layout: object) -> str:
     if not isinstance(layout, str) or layout not in LAYOUTS:
         raise EmbeddingsFileError(f"{file.filename}: unknown layout {layout!r}", DAMAGED)
     return layout
-
-
-def kind_of_weights(file: h5py.File) -> str:
-    """What weights a file holds: "biLM", "softmax" or, with none, an empty string."""
-    if "RNN_0" in file or ("char_embed" in file and "CNN" in file):
-        return "biLM"
-    if isinstance(file.get("softmax"), h5py.Group) and {"W", "b"} <= set(file["softmax"]):
-        return "softmax"
-    return ""
 
 
 def is_complete(file: h5py.File) -> bool:

@@ -13,8 +13,7 @@ from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE
 from elmo_cli.text.new_text import write_text
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.model_folder import new_folder
-from elmo_cli.weightfile.softmax_file import write_softmax
-from elmo_cli.weightfile.write import write_bilm
+from elmo_cli.weightfile.write import write_bilm, write_softmax
 
 
 def export_model(

@@ -26,7 +26,8 @@ from elmo_cli.train.source_model import SourceModel, load_source
 from elmo_cli.train.team import Team
 from elmo_cli.train.tuning_folder import FITTED_NAME, TuningFolder
 from elmo_cli.train.tuning_job import Figures, FineTuned, FinetuneJob, suited
-from elmo_cli.weightfile.softmax_file import read_softmax, write_softmax
+from elmo_cli.weightfile.read import read_softmax
+from elmo_cli.weightfile.write import write_softmax
 
 _LOOK_TOKENS = 20_000  # of the held-out text, measured at each look; all of it before and after
 _SHARE_TO_FIT = 1 / 3  # of the time limit

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import h5py
-
 from elmo_cli.errors import ModelError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
@@ -14,8 +12,7 @@ from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.load import Place, load_files, locate
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.describe import probe_hdf5
-from elmo_cli.weightfile.read import open_weights
-from elmo_cli.weightfile.softmax_file import read_softmax
+from elmo_cli.weightfile.read import open_weights, read_softmax
 
 
 @dataclass(frozen=True)
@@ -111,4 +108,4 @@ def softmax_of(files: ModelFiles) -> Path | None:
     if files.softmax is not None:
         return files.softmax
     with files.named(), open_weights(files.weights) as file:
-        return files.weights if isinstance(file.get("softmax/W"), h5py.Dataset) else None
+        return files.weights if file.get("softmax/W") is not None else None

@@ -34,9 +34,7 @@ from elmo_cli.train.recipe import read_recipe
 from elmo_cli.train.torch_file import read as read_checkpoint
 from elmo_cli.train.training_text import FILE_NAME, TrainingText
 from elmo_cli.weightfile.describe import probe_hdf5
-from elmo_cli.weightfile.read import read_bilm
-from elmo_cli.weightfile.softmax_file import read_softmax
-from elmo_cli.weightfile.state_file import read_state
+from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 
 @dataclass(frozen=True)
