@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import ElmoError, OptionsError, UsageError
+from elmo_cli.model.options import Options
+from elmo_cli.pretrained.bundled import bundled_path
 from elmo_cli.pretrained.cache import sha256_of
+from elmo_cli.pretrained.load import locate
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.log import read_log
 from elmo_cli.train.recipe import read_recipe
+
+BUNDLED = bundled_path() or Path()
 
 
 @pytest.mark.parametrize(
@@ -48,6 +55,11 @@ READERS = {
     "JSON": lambda path: read_json(path, UsageError, "fix it"),
     "recipe": lambda path: read_recipe(path, ["rows"]),
     "sha256": sha256_of,
+    "options": Options.from_file,
+    "model": locate,
+    "weights": lambda path: locate(options=BUNDLED / "options.json", weights=path).weights_sha256,
+    "vocabulary": Vocabulary.read,
+    "training log": read_log,
     "check": lambda path: check_regular(path, UsageError),
 }
 

@@ -26,7 +26,9 @@ from elmo_cli.pretrained.folder import (
     refuse_foreign,
     with_what_lies_beside,
 )
+from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.pretrained.pull import files_of_model, where_is
+from elmo_cli.regular_files import check_regular
 
 if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLM
@@ -72,6 +74,10 @@ def load_files(files: ModelFiles) -> BiLM:
         bilm.files = tuple(map(str, files.paths))
         if files.warm_state is not None:
             bilm.warm = read_state(files.warm_state, bilm.options)
+            try:
+                bilm.warm_warning = check_parts(files, {"state": files.warm_state})
+            except ModelError as error:
+                bilm.warm_error = error
     return bilm
 
 
@@ -161,6 +167,7 @@ def _at_path(path: Path) -> ModelFiles:
                 f"{path}: no such file or folder",
                 "check the path; `elmo models list` shows the models that have a name",
             )
+        check_regular(path, ModelError)
         if path.is_dir():
             return files_in_folder(path, path.resolve().name)
         refuse_foreign(path)

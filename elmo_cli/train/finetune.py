@@ -65,6 +65,8 @@ def finetune(
         files = domain_files(job.domain, job.heldout)
         check_texts([*files.train, *files.heldout], job.reading)
         source = load_source(job.source, fit_head=job.fit_head)
+        if source.warning:
+            say(f"warning: {source.warning}")
         if not job.resume:  # what an earlier version let pass is not to end its run
             job.check(source)
         if files.left_out:

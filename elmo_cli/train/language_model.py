@@ -10,6 +10,7 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.load import Place, load_files, locate
+from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.describe import probe_hdf5
 from elmo_cli.weightfile.read import open_weights, read_softmax
@@ -23,11 +24,13 @@ class LanguageModel:
         bilm: as `load` gives it, with its name, its files, its sha256 and its warm state.
         head: the softmax, shared by both directions.
         vocabulary: of `head`; the id of a type is its row there.
+        warning: softmax or vocabulary may be of another model, see `check_parts`; "" if not.
     """
 
     bilm: BiLM
     head: NextToken
     vocabulary: Vocabulary
+    warning: str = ""
 
 
 def load_language_model(
@@ -90,12 +93,14 @@ def _read(files: ModelFiles, softmax: Place | None, vocabulary: Place | None) ->
             f"{files.weights.parent}: no {VOCABULARY_FILE} beside {files.weights.name}",
             "`--vocabulary FILE` names the types that the softmax predicts, one a line",
         )
+    used = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
+    warning = check_parts(files, used)
     bilm = load_files(files)
     types = Vocabulary.read(Path(vocabulary))
     head = read_softmax(
         Path(softmax), n_types=len(types), projection=bilm.options.projection
     ).requires_grad_(False)
-    return LanguageModel(bilm, head, types)
+    return LanguageModel(bilm, head, types, warning)
 
 
 def softmax_of(files: ModelFiles) -> Path | None:
