@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-ray bench bench-cluster bench-train fuzz check format pretrain card dist clean
+.PHONY: help install demo test test-all test-ray bench bench-cluster bench-train bench-paired fuzz check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,31 +37,36 @@ bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weigh
 		$(if $(DEVICE),--device $(DEVICE)) $(TEXT)
 	$(BIN)/python tests/bench/write_speed.py
 
-bench-cluster: install  ## time `--engine ray` beside one process on TEXT=…, and as a text grows; installs Ray
+bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…, and as a text grows; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
 	$(BIN)/python tests/bench/cluster_speed.py $(TEXT)
 
 bench-train: install  ## time `elmo pretrain` on TEXT=a tokenised text: tokens/s, the share of each part
 	$(BIN)/python tests/bench/train_speed.py $(TEXT)
 
+OLD ?= HEAD
+NEW ?= .
+bench-paired: install  ## time `elmo embed` of two checkouts in turns: OLD=HEAD NEW=. TEXT=… [ARGS="--layout flat"]
+	$(BIN)/python benchmarks/speed/paired.py $(OLD) $(NEW) --text $(TEXT) $(ARGS)
+
 fuzz: SECONDS = 300
 fuzz: install  ## read damaged files for SECONDS=300, led by coverage [TARGETS="options merge …"]
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(TARGETS)
 
 check: install  ## format, lint, types
-	$(BIN)/ruff format --check elmo_cli tests
-	$(BIN)/ruff check elmo_cli tests
+	$(BIN)/ruff format --check elmo_cli tests benchmarks
+	$(BIN)/ruff check elmo_cli tests benchmarks
 	$(BIN)/mypy
 
 format: install  ## put every file into the house's format
-	$(BIN)/ruff format elmo_cli tests
-	$(BIN)/ruff check --fix elmo_cli tests
+	$(BIN)/ruff format elmo_cli tests benchmarks
+	$(BIN)/ruff check --fix elmo_cli tests benchmarks
 
 OUT ?= elmo-en-next
 SECONDS ?= 3600
 SEED ?= 19
 pretrain: install  ## go on training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=19]
-	$(BIN)/elmo pretrain -o $(OUT) --data $(DATA) --max-seconds $(SECONDS) \
+	$(BIN)/elmo pretrain -o $(OUT) --data-dir $(DATA) --max-seconds $(SECONDS) \
 		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
 
 card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=…] [TRAIN="texts"]

@@ -49,6 +49,13 @@ def made(*words: object, stdin: bytes = b"") -> Done:
     return done
 
 
+def documented(command: str) -> str:
+    """The section of docs/json.md about a command."""
+    page = Path(__file__).resolve().parents[1] / "docs" / "json.md"
+    sections = page.read_text(encoding="utf-8").split("\n## ")
+    return next(one for one in sections if command in one.partition("\n")[0].split(", "))
+
+
 def only_tiny(monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
     """An environment in which nothing is set but a small model, and the processor as the device."""
     for name in [name for name in os.environ if name.startswith("ELMO_")]:

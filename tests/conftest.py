@@ -28,6 +28,12 @@ settings.load_profile("suite")
 torch.set_num_threads(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/cli/messages.txt anew"
+    )
+
+
 @pytest.fixture(scope="session")
 def golden() -> Path:
     """The folder of frozen outputs."""

@@ -1,4 +1,4 @@
-"""What `elmo embed --engine ray` does between its options and the library."""
+"""What `elmo embed --ray` does between its options and the library."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_options(given: Mapping[str, object]) -> None:
     for option, value in given.items():
         if value:
             raise UsageError(
-                f"{option}: has no meaning for --engine ray",
+                f"{option}: has no meaning for --ray",
                 "shards that are finished are kept, and the same command makes those that are not",
             )
 
@@ -51,7 +51,7 @@ def embed_on_cluster(
     job: EmbedJob,
     threads: int | None,
     *,
-    address: str | None,
+    ray_address: str | None,
     workers: int | None,
     gpus_per_worker: float | None,
     quiet: bool,
@@ -66,9 +66,9 @@ def embed_on_cluster(
         if error.name not in ("ray", "pyarrow", "pandas"):
             raise
         raise ModelError(
-            f"--engine ray: {error.name} is not installed", "`pip install 'elmo-cli[ray]'`"
+            f"--ray: {error.name} is not installed", "`pip install 'elmo-cli[ray]'`"
         ) from None
-    cluster = Cluster(address, workers or 1, threads or 1, gpus_per_worker or 0.0)
+    cluster = Cluster(ray_address, workers or 1, threads or 1, gpus_per_worker or 0.0)
     begun = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # Ray tells there of workers that died
@@ -98,15 +98,15 @@ def embed_on_cluster(
 def _check(job: EmbedJob) -> None:
     if not is_folder(job.output):
         raise UsageError(
-            f"--engine ray: {shown(job.output)} is to be a folder of shards",
+            f"--ray: {shown(job.output)} is to be a folder of shards",
             f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one",
         )
     if job.state == "carry":
         raise UsageError(
-            "--engine ray with --state carry: each vector depends on all the text before it",
+            "--ray with --state carry: each vector depends on all the text before it",
             "`--state zero` or `--state document` can be cut into shards",
         )
-    refuse_stream("--engine ray", job.inputs)
+    refuse_stream("--ray", job.inputs)
     check_texts(job.inputs, job.text)
     _check_model(job)
     folder_of(job, os.getcwd())  # a URL needs a driver

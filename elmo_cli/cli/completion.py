@@ -1,4 +1,4 @@
-"""What a shell offers where TAB is pressed."""
+"""Shell completion of files, folders and models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _MODELS = ("MODEL", "NAME|PATH")
 
 
 def completions(metavar: str | None, incomplete: str) -> list[CompletionItem]:
-    """What the shell offers for a parameter that the help calls `metavar`: files, folders, models.
+    """Completions of a parameter, according to its metavar: files, folders, models.
 
-    Once a shell has a completion of ours, it has none of its own.
+    A shell that has a completion function of ours uses none of its own.
     """
     words = set(re.findall(r"[A-Z]+", metavar or ""))
     found: list[CompletionItem] = []

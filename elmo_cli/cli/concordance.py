@@ -19,12 +19,12 @@ class Line(NamedTuple):
 
     Attributes:
         cosine: or what the line is.
-        place: in the file.
+        position: in the file.
         before, token, after: the text.
     """
 
     cosine: str
-    place: str
+    position: str
     before: str
     token: str
     after: str

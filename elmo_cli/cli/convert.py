@@ -8,35 +8,36 @@ from typing import Any
 import click
 
 from elmo_cli.cli.options import (
+    LAYER_SPEC,
     GroupedCommand,
     argument,
+    dtype_option,
     hdf5_output,
     json_option,
     named,
-    option,
+    overwrite_option,
     quiet_option,
+    value,
 )
 from elmo_cli.store.schema import LAYOUTS
 
 
 @click.command(
     cls=GroupedCommand,
-    short_help="Turn an embeddings file into another layout or dtype.",
+    short_help="Convert an embeddings file to another layout, dtype or choice of layers.",
     no_args_is_help=True,
 )
 @argument("file", metavar="FILE", callback=named)
 @hdf5_output
-@option("Output", "--layout", type=click.Choice(LAYOUTS), help="As in `elmo embed`.")
-@option(
+@value(
     "Output",
-    "--dtype",
-    type=click.Choice(["float32", "float16", "int8"]),
-    help="Of the values; int8 with --layout flat.",
+    "--layout NAME",
+    "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]",
+    type=click.Choice(LAYOUTS),
 )
-@option(
-    "Output", "--layers", metavar="CHOICE", help="As in `elmo embed`, of those that FILE holds."
-)
-@option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
+@dtype_option()
+@value("Output", "--layers SPEC", f"Layers to keep: {LAYER_SPEC}.  [default: all]")
+@overwrite_option
 @quiet_option
 @json_option
 def convert(
@@ -49,11 +50,11 @@ def convert(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Turn an embeddings file into another layout, dtype or choice of layers.
+    """Convert an embeddings file to another layout, dtype or choice of layers.
 
-    FILE may be of any layout that `elmo embed` writes, made by elmo or by the original programs.
-    What a layout needs and the file does not hold (document keys, the order of its sentences) is
-    named.
+    FILE may have any layout that `elmo embed` writes, and may come from elmo or from the original
+    programs. If the new layout needs information that the file lacks (document keys, the order of
+    the sentences), the error names it.
 
     \b
     Examples:
@@ -61,9 +62,6 @@ def convert(
       elmo convert corpus.hdf5 -o small.hdf5 --dtype float16
       elmo convert corpus.hdf5 -o corpus.ly2.hdf5 --layout manylangs --layers 2
       elmo convert corpus.hdf5 -o mixed.hdf5 --layers mix:0.2,0.3,0.5,1.1
-
-    --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
-    warnings.
     """
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted

@@ -12,8 +12,9 @@ from elmo_cli.cli.options import (
     argument,
     named,
     on_disk,
-    option,
+    overwrite_option,
     quiet_option,
+    value,
 )
 from elmo_cli.errors import UsageError
 
@@ -25,25 +26,22 @@ def _picture(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 @click.command(
-    cls=GroupedCommand, short_help="Draw the curves of training runs.", no_args_is_help=True
+    cls=GroupedCommand, short_help="Plot the training curves of runs.", no_args_is_help=True
 )
 @argument("logs", nargs=-1, required=True, metavar="LOG…", callback=named)
-@option(
+@value(
     "Output",
-    "-o",
-    "--output",
+    "-o, --output FILE",
+    "Picture to write: .png, .svg or .pdf.",
     required=True,
-    metavar="FILE",
     callback=_picture,
-    help="The picture: .png, .svg or .pdf.",
 )
-@option("Output", "-f", "--overwrite", is_flag=True, help="Replace FILE if it is there.")
+@overwrite_option
 @quiet_option
 def curves(**given: Any) -> None:
-    """Draw the curves of training runs: loss and held-out perplexity over the tokens read.
+    """Plot the training curves of runs: loss and held-out perplexity over the tokens read.
 
-    LOG is the log.jsonl of a run, or the folder that it stands in. Several runs come into one
-    picture.
+    LOG is the log.jsonl of a run, or the folder that contains it. Several runs share one picture.
 
     \b
     Examples:

@@ -7,19 +7,24 @@ from typing import Any
 import click
 
 from elmo_cli.cli.options import (
+    LAYER_SPEC,
     FiniteRange,
     GroupedCommand,
     argument,
-    device_options,
+    blank_lines_option,
+    dtype_option,
+    flag,
     input_options,
     json_option,
     model_options,
     named,
     named_texts,
-    option,
+    overwrite_option,
     precision_option,
     printed,
+    processor_options,
     quiet_option,
+    value,
 )
 from elmo_cli.store.schema import LAYOUTS
 
@@ -30,127 +35,137 @@ from elmo_cli.store.schema import LAYOUTS
     no_args_is_help=True,
 )
 @argument("files", nargs=-1, metavar="FILE…", callback=named_texts)
-@option(
+@value(
     "Output",
-    "-o",
-    "--output",
-    metavar="FILE|DIR/|URL/|-",
+    "-o, --output PATH",
+    "Output: an HDF5 file for all inputs, a folder (trailing /) with one file per input, or - for "
+    "standard output; with --ray a folder or URL for shards.",
     callback=named,
-    help="The HDF5 file, which all inputs go into, one after the other; with a / at the end, a "
-    "folder for one file per input; with --engine ray a folder of shards, also in an object store; "
-    "- for standard output.",
 )
-@option(
+@value(
     "Output",
-    "--layers",
+    "--layers SPEC",
+    f"Layers to store: {LAYER_SPEC} for a weighted sum.",
     default="all",
-    show_default=True,
-    metavar="CHOICE",
-    help="all, top, average, numbers such as 0,2, or mix:w0,w1,w2[,gamma], gamma times the sum of "
-    "each weight, as it stands, times its layer. Arrays of all and of numbers are (layer, token, "
-    "dim), also of a single number; of the others (token, dim).",
 )
-@option(
+@dtype_option("float32")
+@value(
     "Output",
-    "--dtype",
-    type=click.Choice(["float32", "float16", "int8"]),
-    default="float32",
-    show_default=True,
-    help="Type of the stored values; int8, with a scale a vector, goes with --layout flat.",
-)
-@option(
-    "Output",
-    "--layout",
+    "--layout NAME",
+    "Layout of the file, chosen by the program that reads it: allennlp, bilm, bilm-types, "
+    "e2e-coref, lsgn, dygie, manylangs or flat.",
     type=click.Choice(LAYOUTS),
     default="allennlp",
-    show_default=True,
-    help="How the file is keyed and shaped: as the program that will read it expects.",
 )
-@option(
+@flag(
     "Output",
-    "--keys",
-    type=click.Choice(["number", "sentence"]),
-    default="number",
-    show_default=True,
-    help="Keys of the allennlp layout.",
+    "--use-sentence-keys",
+    "Use the sentences as keys instead of line numbers (layout allennlp), as in AllenNLP.",
 )
-@option("Output", "--forget-sentences", is_flag=True, help="Leave out the map of the sentences.")
-@option("Output", "--pool", type=click.Choice(["mean", "max"]), help="One vector a sentence.")
-@option(
+@flag(
     "Output",
-    "--format",
+    "--forget-sentences",
+    "Do not store the mapping from sentences to keys, as in AllenNLP.",
+)
+@value(
+    "Output",
+    "--pool METHOD",
+    "Store one vector per sentence: the mean or max over its tokens.",
+    type=click.Choice(["mean", "max"]),
+)
+@value(
+    "Output",
+    "--output-format FORMAT",
+    "Format of standard output (-o -): jsonl, npy or text.  [default: jsonl]",
     "stream",
-    metavar="jsonl|npy|text",
     callback=named,
-    help="Form of standard output (`-o -`).  [default: jsonl]",
 )
-@option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
-@option("Output", "--resume", is_flag=True, help="Go on with an unfinished output, or start it.")
-@option(
+@overwrite_option
+@flag("Output", "--resume", "Continue an interrupted run, or start it.")
+@value(
     "Output",
-    "--shard",
-    metavar="I/N",
+    "--shard I/N",
+    "Compute only part I of N; `elmo merge` joins the parts.",
     callback=named,
-    help="Only the I-th of N parts, each of whole blocks of about 1,000 sentences; `elmo merge` "
-    "joins them.",
 )
-@option(
+@flag(
     "Output",
-    "-n",
-    "--dry-run",
-    is_flag=True,
+    "-n, --dry-run",
+    "Print the expected sizes and write nothing.",
     callback=printed,
-    help="Say what would be done, with sizes.",
 )
 @model_options
-@option(
+@value(
     "Model",
-    "--state",
+    "--state NAME",
+    "Initial LSTM state of a sentence: zero, warm (stored with the model), carry (from the "
+    "previous batch) or document (from the previous sentence).",
     type=click.Choice(["zero", "warm", "carry", "document"]),
     default="zero",
-    show_default=True,
-    help="What a sentence starts from: zeros; the model's warm state; what the batch before left, "
-    "as the originals did; what the sentence before it in its document left.",
 )
-@option(
+@value(
     "Model",
-    "--batch-size",
+    "--batch-size N",
+    "Sentences computed together; with --state carry it affects the vectors.  [default: 512, or "
+    "64 with carry]",
     type=click.IntRange(min=1),
-    help="Sentences computed together; with --state carry it decides about the vectors.  "
-    "[default: 512, on a processor fewer for more than 2,048 cells; 64 with --state carry]",
 )
-@device_options("fast", "plain", "ray")
+@value(
+    "Compute",
+    "--engine NAME",
+    "Implementation: fast, or plain for the readable reference.",
+    type=click.Choice(["fast", "plain"]),
+    default="fast",
+)
 @precision_option(
     "float32",
     "bf16",
     "int8",
-    what="Of the products: int8 is quicker on a processor, bf16 on a GPU and on processors that "
-    "have it; both cost some accuracy.",
+    description="Precision of matrix products: float32, bf16 or int8; the latter two are faster "
+    "and less accurate.",
 )
+@processor_options
 @input_options
-@option(
+@blank_lines_option
+@value(
+    "Input",
+    "--max-sentence-length N",
+    "Refuse sentences of more than N tokens.",
+    "max_tokens",
+    type=int,
+    default=100_000,
+)
+@flag(
     "Cluster",
-    "--address",
-    metavar="ADDRESS",
+    "--ray",
+    "Distribute the run over a Ray cluster; -o names a folder of shards.",
+)
+@value(
+    "Cluster",
+    "--ray-address ADDRESS",
+    "Address of the Ray cluster.  [default: $RAY_ADDRESS, or a local cluster]",
     callback=named,
-    help="Of a Ray cluster.  [default: $RAY_ADDRESS, or one on this machine]",
 )
-@option(
-    "Cluster", "--workers", type=click.IntRange(min=1), help="Each holds a model.  [default: 1]"
-)
-@option(
+@value(
     "Cluster",
-    "--gpus-per-worker",
+    "--workers N",
+    "Number of worker processes.  [default: 1]",
+    type=click.IntRange(min=1),
+)
+@value(
+    "Cluster",
+    "--gpus-per-worker FLOAT",
+    "GPUs per worker; 0.5 lets two workers share one.  [default: 0]",
     type=FiniteRange(min=0),
-    help="Graphics processors of each; 0.5 lets two share one.  [default: 0]",
 )
 @quiet_option
 @json_option
 def embed(**settings: Any) -> None:
-    """Compute embeddings of the sentences in text files, into one HDF5 file.
+    """Compute embeddings of the sentences in text files and write them to an HDF5 file.
 
-    FILE is a text file, plain or .gz or .xz; - is standard input. A run that was stopped goes on
-    with --resume, and ends in the very file that an undisturbed run gives.
+    FILE is a text file, plain or compressed (.gz, .xz); - is standard input. Keys are zero-based
+    line numbers; blank lines count. An interrupted run continues with --resume and ends with the
+    same file as an uninterrupted one.
 
     \b
     Examples:
@@ -159,15 +174,8 @@ def embed(**settings: Any) -> None:
       elmo embed train.conllu dev.conllu -o embeddings/
       elmo embed coref.jsonlines --layout e2e-coref -o elmo_cache.hdf5
       elmo embed corpus.txt -o corpus.hdf5 --resume
-      elmo embed corpus/*.txt.xz -o shards/ --engine ray --workers 8 --threads 2
-      head -3 corpus.txt | elmo embed - -o - --format text --layers top
-
-    --json prints one object, with DIR/ and several inputs a list of them: output, sentences,
-    tokens, duplicates (equal sentences, where manylangs holds one), computed_tokens, bytes,
-    blank_lines, truncated_tokens, skipped, warnings; with --dry-run output, sentences, tokens,
-    computed_tokens (still to be done), exact (whether these counts are, or from a sample), bytes
-    (always about); with --engine ray output, shards, missing, sentences, tokens, computed_tokens,
-    seconds, workers, skipped, warnings.
+      elmo embed corpus/*.txt.xz -o shards/ --ray --workers 8 --threads 2
+      head -3 corpus.txt | elmo embed - -o - --output-format text --layers top
     """
     from elmo_cli.cli.embedding import embed_command
 

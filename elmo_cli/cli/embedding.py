@@ -39,7 +39,7 @@ from elmo_cli.text.opening import refuse_stream
 
 # What another program would take the file for by its name.
 _OF_OTHER_FORMATS = (".npz", ".npy", ".txt", ".json", ".jsonl", ".csv", ".tsv", ".pt")
-_CLUSTER = ("address", "workers", "gpus_per_worker")
+_CLUSTER = ("ray_address", "workers", "gpus_per_worker")
 
 
 def embed_command(settings: dict[str, Any]) -> None:
@@ -48,11 +48,10 @@ def embed_command(settings: dict[str, Any]) -> None:
     threads = settings.pop("threads")
     stream, dry_run = settings.pop("stream"), settings.pop("dry_run")
     cluster = {name: settings.pop(name) for name in _CLUSTER}
-    if settings["engine"] == "ray":
-        settings["engine"] = "fast"
+    if settings.pop("ray"):
         from elmo_cli.cli.clustering import check_options, embed_on_cluster
 
-        apart = {"--format": stream, "--dry-run": dry_run, "--shard": settings["shard"]}
+        apart = {"--output-format": stream, "--dry-run": dry_run, "--shard": settings["shard"]}
         for option in ("overwrite", "resume"):
             apart[f"--{option}"] = settings[option]
         check_options(apart)
@@ -62,7 +61,7 @@ def embed_command(settings: dict[str, Any]) -> None:
         if value is not None:
             option = name.replace("_", "-")
             raise UsageError(
-                f"--{option}: has no meaning without a cluster", "`--engine ray` runs on one"
+                f"--{option}: has no meaning without --ray", "`--ray` distributes the run"
             )
     set_threads(threads)
     keep_freed_memory()
@@ -73,7 +72,7 @@ def embed_command(settings: dict[str, Any]) -> None:
         return _to_stdout(job, stream or "jsonl", said)
     if stream is not None:
         raise UsageError(
-            f"--format {stream}: {shown(job.output)} is a file, and files are HDF5",
+            f"--output-format {stream}: {shown(job.output)} is a file, and files are HDF5",
             "`-o -` writes to standard output; `--input-format` says how files are read",
         )
     jobs = jobs_of(job)
@@ -96,6 +95,7 @@ def embed_command(settings: dict[str, Any]) -> None:
 
 def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
     files, output, shard = settings.pop("files"), settings.pop("output"), settings.pop("shard")
+    keys = "sentence" if settings.pop("use_sentence_keys") else "number"
     text = reading_of(settings)
     if not files:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
@@ -105,6 +105,7 @@ def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
         inputs=tuple(files),
         output=output or "-",
         text=text,
+        keys=keys,
         shard=None if shard is None else parse_shard(shard),
         **{name: value for name, value in settings.items() if name not in READING},
     )
@@ -240,7 +241,7 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
         ("--shard", job.shard is not None),
         ("--json", said.as_json),
         (f"--layout {job.layout}", job.layout != "allennlp"),
-        (f"--keys {job.keys}", job.keys != "number"),
+        ("--use-sentence-keys", job.keys != "number"),
         ("--forget-sentences", job.forget_sentences),
     ):
         if given:

@@ -7,210 +7,131 @@ from typing import Any
 import click
 
 from elmo_cli.cli.options import (
-    FiniteRange,
     GroupedCommand,
-    argument,
-    figures_json_option,
+    flag,
     input_options,
+    json_option,
+    language_model_options,
     model_options,
-    named,
     named_texts,
-    on_disk,
-    option,
     quiet_option,
     together,
+    value,
 )
 from elmo_cli.cli.training_options import (
-    accumulate_option,
+    AT_LEAST_1,
+    POSITIVE,
+    batch_options,
     dropout_option,
-    rate_option,
+    heldout_option,
+    learning_rate_option,
+    max_steps_option,
+    negative_samples_option,
+    optimizer_option,
+    output_folder,
+    overwrite_run_option,
+    patience_option,
     seed_option,
-    training_speed_options,
+    training_compute_options,
+    vocabulary_size_options,
+    weights_dtype_option,
 )
 
 _text_options = together(
-    option(
-        "Text",
-        "--domain",
+    value(
+        "Domain",
+        "--domain DIR|FILE",
+        "Text of the domain: files, or folders whose .txt, .conll, .conllu and .jsonl files are "
+        "read; may be repeated.",
         multiple=True,
-        metavar="DIR|FILE",
+        required=True,
         callback=named_texts,
-        help="Text to train on; may be given several times. A folder stands for its .txt, .conllu "
-        "and .jsonl files, .gz and .xz too, in order of name.",
     ),
-    option(
-        "Text",
-        "--heldout",
-        multiple=True,
-        metavar="FILE",
-        callback=named_texts,
-        help="Text that is only measured.  [default: what is called heldout, dev, valid, test or "
-        "the like in DIR, else a twentieth of the domain, which is set apart]",
+    heldout_option(
+        "Held-out text, never trained on; may be repeated.  [default: files named dev, valid, test "
+        "or heldout in a folder, else 5 % of the text]"
     ),
+    patience_option(3),
 )
 
-_more_model_options = together(
-    option(
+_softmax_options = together(
+    flag(
         "Model",
-        "--softmax",
-        metavar="FILE",
-        callback=named,
-        help="The softmax weights.  [default: those beside the weights, or inside them]",
+        "--fit-softmax",
+        "Fit a new softmax to the frozen biLM first, even if the model has one.",
     ),
-    option(
+    value(
         "Model",
-        "--vocabulary",
-        metavar="FILE",
-        callback=named,
-        help="The types to predict, one a line.  [default: those beside the weights, else counted "
-        "in the domain]",
-    ),
-    option(
-        "Model",
-        "--fit-head",
-        is_flag=True,
-        help="Fit a new softmax to the frozen biLM before anything else, as is done for a model "
-        "without one.",
-    ),
-    option(
-        "Model",
-        "--head-tokens",
-        type=click.IntRange(min=1),
+        "--softmax-tokens N",
+        "Maximum number of tokens that the softmax is fitted on.",
+        type=AT_LEAST_1,
         default=300_000,
-        show_default=True,
-        help="Tokens of the domain that a softmax is fitted on, at most.",
     ),
-    option(
-        "Model",
-        "--vocabulary-size",
-        "max_types",
-        type=click.IntRange(min=4),
-        default=25_000,
-        show_default=True,
-        help="Types of a vocabulary that is counted, the commonest ones.",
-    ),
-    option(
-        "Model",
-        "--min-count",
-        type=click.IntRange(min=1),
-        default=2,
-        show_default=True,
-        help="Leave out of it what is seen less often.",
-    ),
+    vocabulary_size_options("Model", 25_000, 2),
 )
 
 _run_options = together(
-    option(
-        "Output",
-        "-o",
-        "--output",
-        required=True,
-        metavar="DIR",
-        callback=on_disk,
-        help="Folder of the fine-tuned model: weights, options, softmax, vocabulary, card, log.",
-    ),
-    option("Output", "--resume", is_flag=True, help="Go on with the run in DIR."),
-    option("Output", "-f", "--overwrite", is_flag=True, help="Begin anew where DIR holds a run."),
-    option(
-        "Output",
-        "--dtype",
-        type=click.Choice(["float32", "float16"]),
-        default="float32",
-        show_default=True,
-        help="Of the weights that are written; float16 halves the files.",
-    ),
+    output_folder("model, model card, log and checkpoint"),
+    flag("Output", "--resume", "Continue the run in DIR."),
+    overwrite_run_option,
+    weights_dtype_option,
 )
 
 _limit_options = together(
-    option(
+    value(
         "Length",
-        "--max-epochs",
-        type=FiniteRange(min=0, min_open=True),
+        "--max-epochs FLOAT",
+        "Stop after reading the text this many times.",
+        type=POSITIVE,
         default=3.0,
-        show_default=True,
-        help="Times to read the text; 0.5 is half of it.",
     ),
-    option(
+    value(
         "Length",
-        "--max-seconds",
-        type=FiniteRange(min=0, min_open=True),
-        help="Time to fit, train and measure; reading texts and models is not counted.",
+        "--max-seconds SECONDS",
+        "Stop after this many seconds, fitting and measuring included.",
+        type=POSITIVE,
     ),
-    option("Length", "--max-steps", type=click.IntRange(min=1), help="Changes of the weights."),
-    option(
-        "Length",
-        "--patience",
-        type=click.IntRange(min=1),
-        default=3,
-        show_default=True,
-        help="Stop after so many looks without a better held-out perplexity. An epoch has ten of "
-        "them; one of fewer than 250 steps has fewer, and at least one.",
-    ),
+    max_steps_option,
 )
 
 _training_options = together(
-    option(
-        "Training",
-        "--optimizer",
-        type=click.Choice(["adamw", "adagrad"]),
-        default="adamw",
-        show_default=True,
-        help="adamw warms up and decays; adagrad is what the originals were trained with, here at "
-        "a lower rate, since weight files do not hold its sums.",
-    ),
-    rate_option,
-    option(
-        "Training",
-        "--rows",
-        type=click.IntRange(min=1),
-        default=32,
-        show_default=True,
-        help="Rows of text read side by side, 20 tokens at a time.",
-    ),
-    accumulate_option,
+    optimizer_option,
+    learning_rate_option(adamw=0.001, adagrad=0.05),
+    batch_options,
     dropout_option,
-    option(
-        "Training",
-        "--negatives",
-        type=click.IntRange(min=1),
-        default=2048,
-        show_default=True,
-        help="Types drawn for the sampled softmax; up to 8192 types the softmax is full.",
-    ),
+    negative_samples_option,
     seed_option,
 )
 
 
 @click.command(
     cls=GroupedCommand,
-    short_help="Go on training a biLM on your own text.",
+    short_help="Continue training a biLM on your own text.",
     no_args_is_help=True,
 )
-@argument("more", nargs=-1, metavar="[FILE…]", callback=named_texts)
 @_text_options
 @model_options
-@_more_model_options
+@language_model_options(or_counted=True)
+@_softmax_options
 @_run_options
 @_limit_options
 @_training_options
-@training_speed_options
+@training_compute_options
 @input_options
 @quiet_option
-@figures_json_option
+@json_option
 def finetune(**given: Any) -> None:
-    """Go on training a biLM on your own text, and write it as a new model folder.
+    """Continue training a biLM on your own text and write the result as a new model folder.
 
-    The model itself stays as it is. A model without a softmax gets one first, fitted to the frozen
-    biLM. Then all of it is trained at a low rate until the held-out perplexity stops falling, and
-    the best weights are kept. The table at the end compares the frozen biLM with the fine-tuned
-    one, with the same vocabulary on the same text.
-
-    FILEs are more of the domain, so that `--domain *.txt` means what it looks like.
+    The source model stays unchanged. A model without a softmax first gets one, fitted to the frozen
+    biLM. Then the whole model is trained at a low learning rate until the held-out perplexity stops
+    falling, and the best weights are kept. The table at the end compares the frozen and the
+    fine-tuned biLM, with the same vocabulary on the same text.
 
     \b
     Examples:
       elmo finetune --domain data/ -o tuned/
-      elmo finetune --domain raw/*.txt --tokenize -m original -o tuned/ --max-seconds 3600
+      elmo finetune --domain raw/ --tokenize -m original -o tuned/ --max-seconds 3600
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """

@@ -16,7 +16,6 @@ from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.engine.memory import keep_freed_memory
-from elmo_cli.errors import UsageError
 from elmo_cli.text.notes import Notes
 from elmo_cli.train.card import table
 from elmo_cli.train.finetune import finetune
@@ -26,7 +25,11 @@ from elmo_cli.train.source_model import SourceNames
 from elmo_cli.train.tuning_job import RATES, FineTuned, FinetuneJob
 
 _CELL = 15
-_BOUNDS = ("max_types", "min_count", "head_tokens")
+_BOUNDS = {
+    "vocabulary_size": "max_types",
+    "min_count": "min_count",
+    "softmax_tokens": "head_tokens",
+}
 
 
 def finetune_command(given: dict[str, Any]) -> None:
@@ -50,14 +53,14 @@ def finetune_command(given: dict[str, Any]) -> None:
         report = reporter("a part of the held-out text", quiet=quiet)
         done = finetune(job, report=report, say=say, noticed=notice, lock=lock)
         write_warm_state(job.output)
-    say_much_unknown(done.unknown, "the held-out tokens", quiet=quiet)
+    say_much_unknown(done.unknown_fraction, "the held-out tokens", quiet=quiet)
     if given["as_json"]:
         click.echo(json_line(done.as_object()))
     else:
         _print(done)
-    if not done.is_better:
-        rate = job.settings.rate or RATES[job.settings.optimizer]
-        hint = f"try `--overwrite --rate {rate / 4:g}`, or more text"
+    if not done.improved:
+        rate = job.settings.learning_rate or RATES[job.settings.optimizer]
+        hint = f"try `--overwrite --learning-rate {rate / 4:g}`, or more text"
         if not done.tokens:
             hint = "no step of training was made in --max-seconds: raise it, with `--resume`"
         say(
@@ -69,13 +72,8 @@ def finetune_command(given: dict[str, Any]) -> None:
 
 
 def _job(given: dict[str, Any]) -> FinetuneJob:
-    domain = (*given["domain"], *given["more"])
-    if not given["domain"]:
-        raise UsageError(
-            "no --domain is given", "`elmo finetune --domain DIR -o OUT` takes the texts in DIR"
-        )
     return FinetuneJob(
-        domain=domain,
+        domain=given["domain"],
         output=Path(given["output"]),
         settings=TrainSettings.of(given),
         heldout=given["heldout"],
@@ -83,15 +81,17 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
             **{name: given[name] for name in ("model", "options", "weights", "softmax")},
             vocabulary=given["vocabulary"],
         ),
-        fit_head=given["fit_head"],
-        head_tokens=given["head_tokens"],
-        max_types=given["max_types"],
+        fit_head=given["fit_softmax"],
+        head_tokens=given["softmax_tokens"],
+        max_types=given["vocabulary_size"],
         min_count=given["min_count"],
         reading=reading_of(given),
         device=choose_device(given["device"]),
         resume=given["resume"],
         overwrite=given["overwrite"],
-        named=frozenset(name for name in _BOUNDS if is_given(click.get_current_context(), name)),
+        named=frozenset(
+            field for name, field in _BOUNDS.items() if is_given(click.get_current_context(), name)
+        ),
     )
 
 
@@ -103,8 +103,8 @@ def _print(done: FineTuned) -> None:
     click.echo(
         f"held-out perplexity {done.ratio:.3f} times what it was; "
         f"{counted(heldout['tokens'], 'token')} in {counted(heldout['sentences'], 'sentence')}, "
-        f"{done.unknown:.2%} not among the {done.vocabulary['types']:,} types of the "
-        f"vocabulary ({done.vocabulary['from']})"
+        f"{done.unknown_fraction:.2%} not among the {done.vocabulary['types']:,} types of the "
+        f"vocabulary ({done.vocabulary['source']})"
     )
     click.echo(
         f"{done.output}: trained on {done.tokens:,} tokens, {done.epochs:.2f} epochs, in "

@@ -9,73 +9,61 @@ import click
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
-    device_options,
+    blank_lines_option,
+    flag,
     input_options,
     json_option,
     model_options,
     named,
     named_texts,
-    option,
+    processor_options,
     quiet_option,
+    value,
 )
 
 
 @click.command(
     cls=GroupedCommand,
-    short_help="Tell what an embeddings or weight file holds, and check it.",
+    short_help="Describe an embeddings or weight file and verify it.",
     no_args_is_help=True,
 )
 @argument("file", metavar="FILE", callback=named)
-@option(
+@value(
     "Checks",
-    "--sample",
+    "--recompute N",
+    "Recompute N sentences with the model and compare the vectors.",
     type=click.IntRange(min=1),
-    metavar="N",
-    help="Recompute N sentences with the model, and compare.",
 )
-@option(
+@value(
     "Checks",
-    "--text",
+    "--text FILE",
+    "Compare the tokens, or their counts where the file has none, with this text; with --recompute "
+    "also take the sentences from it. May be repeated.",
     multiple=True,
-    metavar="FILE",
     callback=named_texts,
-    help="The text it was made from, for --sample with layouts that do not hold it; given several "
-    "times for several.",
 )
-@option(
-    "Checks",
-    "--against",
-    multiple=True,
-    metavar="FILE",
-    callback=named_texts,
-    help="Compare numbers of tokens, sentence by sentence, with a text (.conllu, …); given several "
-    "times for several.",
-)
-@option("Checks", "--no-check", is_flag=True, help="Tell the facts alone, without reading all.")
+@flag("Checks", "--no-verify", "Print the metadata only, without reading all values.")
 @model_options
-@device_options("fast", "plain")
+@processor_options
 @input_options
+@blank_lines_option
 @quiet_option
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, /, **settings: Any) -> None:
-    """Tell what an embeddings or weight file holds, and check it.
+    """Describe an embeddings or weight file and verify it.
 
-    FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a file of biLM
-    weights. The whole file is read: ends, counts, keys, shapes, and whether all values are finite.
-    The lines of Python that read it come last. Exit code 1 if something is wrong with it,
-    or it is unfinished.
+    FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a biLM weight file.
+    The whole file is read to verify its structure, counts, keys and shapes, and that all values are
+    finite. Python code that reads the file is printed last. Exit code 1 if the file is corrupt or
+    unfinished. The model and device options need --recompute, the input options --text.
 
     \b
     Examples:
       elmo inspect corpus.hdf5
-      elmo inspect corpus.hdf5 --sample 20
-      elmo inspect train.hdf5 --against train.conllu
+      elmo inspect corpus.hdf5 --recompute 20
+      elmo inspect train.hdf5 --text train.conllu
       elmo inspect weights.hdf5
-
-    --json prints one object: kind (embeddings, unfinished, weights), path, bytes, what such a file
-    holds, sample (with --sample), problems, which is empty for a sound file, and n_problems, their
-    number: each check lists its first 50.
     """
     from elmo_cli.cli.inspecting import inspect_command
 

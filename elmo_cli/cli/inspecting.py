@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from elmo_cli.embed.recompute import Recomputed
     from elmo_cli.store.sample import Sample
 
-_FOR_SAMPLE = (
-    *("text", "model", "options", "weights"),
-    *("device", "threads", "engine"),
-)
+_FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
 _SHOWN = 5  # problems that are printed; --json has more of them
 
 
@@ -49,18 +46,17 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     path = settings["file"]
     text = reading_of(settings)
     # The file may come from anywhere, and HDF5 may crash on it.
-    texts = [*settings["against"], *settings["text"]]
-    if texts:
-        check_paths(texts)
-    files = [path, *texts]
+    if settings["text"]:
+        check_paths(settings["text"])
+    files = [path, *settings["text"]]
     facts = run_isolated(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
     problems = facts["problems"]
-    if settings["sample"]:
-        found = _recomputed(facts["sample"], settings)
+    if settings["recompute"]:
+        found = _recomputed(facts["recomputed"], settings)
         unlike = [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
         problems += unlike
         facts["n_problems"] += len(unlike)
-        facts["sample"] = [
+        facts["recomputed"] = [
             {
                 "key": one.key,
                 "tokens": one.tokens,
@@ -73,7 +69,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     if settings["as_json"]:
         click.echo(json.dumps(facts, default=str))
     elif not settings["quiet"]:
-        _print(path, facts, lines, checked=not settings["no_check"])
+        _print(path, facts, lines, checked=not settings["no_verify"])
     if problems:
         n_more = facts["n_problems"] - 1
         more = f", and {n_more:,} more" if n_more else ""
@@ -83,39 +79,39 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
 
 def _check_options(ctx: click.Context, settings: dict[str, Any]) -> None:
     """Refuse options that would be passed over; of the environment they are for all commands."""
-    is_read = bool(settings["text"] or settings["against"])
     for parameter in ctx.command.params:
         name, option = str(parameter.name), max(parameter.opts, key=len)
         if ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        if name in _FOR_SAMPLE and not settings["sample"]:
+        if name in _FOR_RECOMPUTE and not settings["recompute"]:
             raise UsageError(
-                f"{option}: has no meaning without --sample",
-                "`--sample N` recomputes sentences; `--against FILE` compares numbers of tokens",
+                f"{option}: has no meaning without --recompute",
+                "`--recompute N` recomputes sentences with the model",
             )
-        if name in READING and not is_read:
+        if name in READING and not settings["text"]:
             raise UsageError(
-                f"{option}: has no meaning without --text or --against",
-                "it says how a text is read, and none is",
+                f"{option}: has no meaning without --text",
+                "`--text FILE` names the text to compare with",
             )
 
 
 def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict[str, Any]:
     """Facts, problems, and the lines that read the file."""
     facts = describe(path)
-    if facts["kind"] != "embeddings" and (settings["sample"] or settings["against"]):
+    if facts["kind"] != "embeddings" and (settings["recompute"] or settings["text"]):
         raise UsageError(
-            f"{path}: holds no finished embeddings", "--sample and --against compare embeddings"
+            f"{path}: contains no finished embeddings",
+            "`--recompute` and `--text` compare embeddings",
         )
-    found = [] if settings["no_check"] else [verify(path)]
-    if settings["against"]:
-        found.append(against(path, _read(settings["against"], text)))
+    found = [] if settings["no_verify"] else [verify(path)]
+    if settings["text"] and not settings["recompute"]:
+        found.append(against(path, _read(settings["text"], text)))
     facts["problems"] = [problem for one in found for problem in one.problems]
     facts["n_problems"] = sum(one.n_problems for one in found)
     if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
         facts["tokens"] = found[0].tokens  # which no attribute of another program's file tells
-    if settings["sample"]:
-        facts["sample"] = _sample(settings, text)
+    if settings["recompute"]:
+        facts["recomputed"] = _sample(settings, text)
     silent = settings["quiet"] or settings["as_json"] or facts["kind"] == "unfinished"
     facts["lines"] = "" if silent else reading_lines(path)
     return facts
@@ -145,7 +141,7 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> Sample:
     from elmo_cli.store.sample import take_sample
 
     given = list(_read(settings["text"], text)) if settings["text"] else None
-    return take_sample(settings["file"], settings["sample"], given)
+    return take_sample(settings["file"], settings["recompute"], given)
 
 
 def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[Recomputed]:
@@ -155,7 +151,7 @@ def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[Recomputed]:
 
     set_threads(settings["threads"])
     bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
-    return recompute(sample, bilm, device=settings["device"], engine=settings["engine"])
+    return recompute(sample, bilm, device=settings["device"])
 
 
 def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> None:
@@ -165,9 +161,9 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
         "weights": _weights_rows,
     }
     rows = rows_of[facts["kind"]](facts)
-    if "sample" in facts:
-        rows["recomputed"] = counted(len(facts["sample"]), "sentence")
-        found = [one["difference"] for one in facts["sample"]]
+    if "recomputed" in facts:
+        rows["recomputed"] = counted(len(facts["recomputed"]), "sentence")
+        found = [one["difference"] for one in facts["recomputed"]]
         if None not in found:
             rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
     if checked:

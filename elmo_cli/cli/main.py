@@ -23,28 +23,30 @@ from elmo_cli.version import __version__
 # alone takes seconds; tests/house holds these lines to the commands' own.
 COMMANDS = {
     "embed": ("embed:embed", "Compute embeddings of the sentences in text files."),
-    "inspect": ("inspect:inspect", "Tell what an embeddings or weight file holds, and check it."),
+    "inspect": ("inspect:inspect", "Describe an embeddings or weight file and verify it."),
     "merge": ("merge:merge", "Join the shards of a run into one file."),
-    "convert": ("convert:convert", "Turn an embeddings file into another layout or dtype."),
-    "models": ("models:models", "List, show and fetch pretrained models."),
+    "convert": (
+        "convert:convert",
+        "Convert an embeddings file to another layout, dtype or choice of layers.",
+    ),
+    "models": ("models:models", "List, show and download pretrained models."),
     "tokenize": ("tokenize:tokenize", "Split raw English into sentences and tokens."),
     "vocab": ("vocab:vocab", "Count the types of a text and write a vocabulary file."),
-    "pretrain": ("pretrain:pretrain", "Train a biLM from the beginning."),
-    "finetune": ("finetune:finetune", "Go on training a biLM on your own text."),
+    "pretrain": ("pretrain:pretrain", "Train a biLM from scratch."),
+    "finetune": ("finetune:finetune", "Continue training a biLM on your own text."),
     "perplexity": (
         "perplexity:perplexity",
-        "Measure how well a biLM predicts a text, in each direction.",
+        "Measure the perplexity of a text, forward and backward.",
     ),
-    "neighbors": (
-        "neighbors:neighbors",
-        "Find the tokens nearest to a token in an embeddings file.",
-    ),
-    "probe": ("probe:probe", "Ask what each layer knows, with a linear probe."),
-    "curves": ("curves:curves", "Draw the curves of training runs."),
+    "neighbors": ("neighbors:neighbors", "Find the nearest neighbours of a token."),
+    "kwic": ("kwic:kwic", "List the occurrences of a word in context."),
+    "probe": ("probe:probe", "Train a linear probe on each layer and report its accuracy."),
+    "curves": ("curves:curves", "Plot the training curves of runs."),
 }
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _INTERRUPTED = 130
+_ONLY_EMBED = re.compile(r", or `--max-sentence-length \d+` if memory allows it")
 _LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
@@ -82,9 +84,9 @@ class LazyGroup(click.Group):
     "ELMO_OFFLINE, NO_COLOR.",
 )
 @click.version_option(__version__, "--version", prog_name="elmo")
-@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+@click.option("--debug", is_flag=True, help="Show a traceback on errors.")
 def cli(debug: bool) -> None:
-    """Contextual word vectors (ELMo) from the command line.
+    """Contextual word embeddings (ELMo) from the command line.
 
     \b
     Examples:
@@ -135,8 +137,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong command line, 3 done but for
     skipped input, 130 interrupted."""
-    args = sys.argv[1:] if args is None else args
-    debug = "--debug" in args[:1] or bool(os.environ.get("ELMO_DEBUG"))
+    args, debug = _without_debug(sys.argv[1:] if args is None else args)
+    if args[:1] == ["help"]:
+        args = [*args[1:], "--help"]
     try:
         with named_stdout():
             cli.main(args, prog_name="elmo", standalone_mode=False)
@@ -151,6 +154,15 @@ def main(args: list[str] | None = None) -> None:
     sys.exit(0)
 
 
+def _without_debug(args: list[str]) -> tuple[list[str], bool]:
+    """The words of a command line without `--debug`, which may be anywhere before `--`, and whether
+    a traceback is wanted."""
+    n_words = args.index("--") if "--" in args else len(args)
+    words = [word for word in args[:n_words] if word != "--debug"]
+    is_wanted = len(words) < n_words or bool(os.environ.get("ELMO_DEBUG"))
+    return words + args[n_words:], is_wanted
+
+
 def _report(error: BaseException, args: list[str]) -> int:
     """Print what went wrong and what to do next; the exit code."""
     if isinstance(error, SystemExit):
@@ -159,7 +171,7 @@ def _report(error: BaseException, args: list[str]) -> int:
         _drop_stdout()
     if isinstance(error, ElmoError):
         hint = "; ".join(filter(None, (error.hint, _variable_named(error.message, args))))
-        return _say(error.message, hint, error.exit_code)
+        return _say(_reword(error.message, args), _reword(hint, args), error.exit_code)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 2
@@ -176,7 +188,7 @@ def _report(error: BaseException, args: list[str]) -> int:
     if _is_out_of_memory(error):
         return _say(
             "out of memory",
-            "less at a time: a smaller `--batch-size` or `--rows`; or a smaller model",
+            "a smaller `--batch-size`, or a smaller model",
             1,
         )
     if isinstance(error, OSError) and error.filename is not None:
@@ -188,6 +200,18 @@ def _report(error: BaseException, args: list[str]) -> int:
         "this is a fault of elmo: please report it with what `elmo --debug …` prints",
         1,
     )
+
+
+def _reword(text: str, args: list[str]) -> str:
+    """What the readers of text say of their options, with the options of the present command."""
+    command = args[0] if args else ""
+    if command == "probe":
+        text = text.replace("--column", "--label-column").replace(
+            "--input-format", "--label-format"
+        )
+    elif command != "embed":
+        text = _ONLY_EMBED.sub("", text)
+    return text
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -230,8 +254,6 @@ def _usage(error: click.ClickException, args: list[str]) -> tuple[str, str]:
     of = "commands" if name in ("elmo", "elmo models") else "options and examples"
     message = in_plain_words(error.format_message()).replace("\n", " ").replace(". (", " (")
     hint = f"`{name} --help` shows all {of}"
-    if isinstance(error, click.NoSuchOption) and error.option_name == "--debug":
-        hint = f"it stands before the command: `elmo --debug{name.removeprefix('elmo')} …`"
     return message[:1].lower() + message[1:], hint
 
 

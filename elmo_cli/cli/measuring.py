@@ -41,7 +41,7 @@ _COLUMNS = (
 
 def perplexity_command(given: dict[str, Any]) -> None:
     """Run `elmo perplexity` with the values of its options."""
-    table, quiet, notes = given["sentences"], given["quiet"], Notes()
+    table, quiet, notes = given["output"], given["quiet"], Notes()
     _check(given)
     set_threads(given["threads"])
     device = choose_device(given["device"])
@@ -63,7 +63,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
             table,
             _table(scores, lines),
             overwrite=given["overwrite"],
-            option="--sentences FILE",
+            option="-o FILE",
             errors="surrogateescape",  # names of files need not be UTF-8
         )
     if model.warning:
@@ -71,7 +71,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
     if given["state"] == "warm" and model.bilm.warm_warning:
         console.note(f"warning: {model.bilm.warm_warning}", quiet=quiet)
     say_noticed(notes, quiet=quiet)
-    say_much_unknown(measured.unknown, "the tokens", quiet=quiet)
+    say_much_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
     if given["as_json"]:
         facts = _as_object(measured, model.bilm.name, given["state"], notes)
         click.echo(json_line(facts))
@@ -106,8 +106,7 @@ def _scores(
             corpus,
             start=warm_state(bilm) if given["state"] == "warm" else None,
             carry=given["state"] == "carry",
-            n_rows=given["rows"] or 1,
-            warm_up=given["warm_up"] or 0,
+            n_rows=given["batch_size"] or 1,
             advance=bar.advance,
         )
 
@@ -115,21 +114,19 @@ def _scores(
 def _check(given: dict[str, Any]) -> None:
     """Refuse options that contradict each other, and a place where nothing can be written."""
     console.check_stdout()
-    if given["state"] != "carry":
-        for name, option in (("rows", "--rows"), ("warm_up", "--warm-up")):
-            if given[name] is not None:
-                raise UsageError(
-                    f"{option} {given[name]}: has no meaning for --state {given['state']}",
-                    "`--state carry` reads a text in rows",
-                )
-    table = given["sentences"]
+    if given["state"] != "carry" and given["batch_size"] is not None:
+        raise UsageError(
+            f"--batch-size {given['batch_size']}: has no meaning for --state {given['state']}",
+            "`--state carry` reads a text in streams",
+        )
+    table = given["output"]
     if table is None:
         if given["overwrite"]:
-            raise UsageError("--overwrite: no file is written", "`--sentences FILE` names one")
+            raise UsageError("--overwrite: no file is written", "`-o FILE` names one")
         return
     if table == "-" and given["as_json"]:
         raise UsageError(
-            "--json: standard output takes the table of sentences", "`--sentences FILE` writes it"
+            "--json: standard output takes the table of sentences", "`-o FILE` writes it"
         )
     if table != "-":
         check_new(table, overwrite=given["overwrite"])
@@ -137,10 +134,7 @@ def _check(given: dict[str, Any]) -> None:
 
 def _check_apart(table: str, given: dict[str, Any], files: tuple[str, ...]) -> None:
     read = (given["model"], *files, given["softmax"], given["vocabulary"])
-    try:
-        check_apart(table, given["texts"], read)
-    except UsageError as error:
-        raise UsageError(error.message, "`--sentences` names another file") from None
+    check_apart(table, given["texts"], read)
 
 
 def _table(scores: Scores, lines: SourceLines) -> Iterator[str]:
@@ -161,12 +155,13 @@ def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
     yield (
         f"{counted(measured.predictions, 'prediction')} in each direction; "
         f"{counted(measured.tokens, 'token')} in {counted(measured.sentences, 'sentence')}; "
-        f"{measured.unknown:.2%} unknown, whose spelling takes {bits.spelling:.4f} bits per byte"
+        f"{measured.unknown_fraction:.2%} unknown, whose spelling takes {bits.spelling:.4f} bits "
+        "per byte"
     )
-    if measured.left_out:
+    if measured.not_scored:
         yield (
-            f"{measured.left_out:,} more predictions were not counted: sentences of the warm-up, "
-            "and what the rows held when one had run dry"
+            f"{measured.not_scored:,} more predictions were not scored: the rest of the streams "
+            "after the first one had ended"
         )
     yield f"model {model}, state {state}"
 
@@ -177,9 +172,9 @@ def _as_object(measured: Perplexity, model: str, state: str, notes: Notes) -> di
         "state": state,
         "tokens": measured.tokens,
         "predictions": measured.predictions,
-        "left_out": measured.left_out,
+        "not_scored": measured.not_scored,
         "sentences": measured.sentences,
-        "unknown": measured.unknown,
+        "unknown_fraction": measured.unknown_fraction,
         "perplexity": {
             "forward": measured.forward,
             "backward": measured.backward,

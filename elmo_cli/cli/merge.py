@@ -12,7 +12,7 @@ from elmo_cli.cli.options import (
     hdf5_output,
     json_option,
     named,
-    option,
+    overwrite_option,
     quiet_option,
 )
 
@@ -22,7 +22,7 @@ from elmo_cli.cli.options import (
 )
 @argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=named)
 @hdf5_output
-@option("Output", "-f", "--overwrite", is_flag=True, help="Replace an output that is there.")
+@overwrite_option
 @quiet_option
 @json_option
 def merge(
@@ -30,16 +30,14 @@ def merge(
 ) -> None:
     """Join the shards of a run into one file.
 
-    The arrays and attributes are those of the run without --shard. Shards may be named in any
-    order; one that is missing, there twice or of another run is refused.
+    The arrays and attributes equal those of a run without --shard. Shards may be named in any
+    order; missing or repeated shards and shards of another run are refused.
 
     \b
     Examples:
       elmo embed corpus.txt --shard 1/2 -o part-1.hdf5
       elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
       elmo merge part-*.hdf5 -o corpus.hdf5
-
-    --json prints one object: output, layout, shards, sentences, tokens, bytes, warnings.
     """
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli.options import argument
+from elmo_cli.cli.options import argument, quiet_option
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.catalogue import Model
     from elmo_cli.pretrained.folder import ModelFiles
 
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output.")
-_NAME = argument("name", metavar="MODEL")
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def models() -> None:
-    """List, show and fetch pretrained models.
+    """List, show and download pretrained models.
 
     \b
     Examples:
@@ -30,15 +29,15 @@ def models() -> None:
       elmo models pull original
       elmo embed sentences.txt -o out.hdf5 --model original
 
-    Models are kept in $ELMO_HOME (else ~/.cache/elmo). Only `pull` fetches one, and with
-    ELMO_OFFLINE set not even that; HTTPS_PROXY is honoured.
+    Models are stored in $ELMO_HOME (default: ~/.cache/elmo). Only `pull` uses the network, unless
+    ELMO_OFFLINE is set; HTTPS_PROXY is honoured.
     """
 
 
 @models.command("list")
 @_AS_JSON
 def list_models(as_json: bool) -> None:
-    """Show all models that have a name.
+    """List all models that have a name.
 
     \b
     Examples:
@@ -52,19 +51,18 @@ def list_models(as_json: bool) -> None:
     check_stdout()
     rows = [summary(model) for model in CATALOGUE]
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(json.dumps(rows))
     else:
         _print_table(rows)
 
 
 @models.command("show")
-@argument("name", metavar="MODEL|FOLDER|ZIP|WEIGHTS")
+@argument("name", metavar="NAME|PATH")
 @_AS_JSON
 def show_model(name: str, as_json: bool) -> None:
-    """Show one model in full: sizes, terms, files, hashes.
+    """Show the sizes, license, files and hashes of a model.
 
-    Of a folder, a zip or tar file, or a weight file what its files tell: clips, and what lies
-    beside the weights.
+    NAME is a name from `elmo models list`; PATH is a folder, an archive or a weight file.
 
     \b
     Examples:
@@ -81,26 +79,22 @@ def show_model(name: str, as_json: bool) -> None:
     model = look_up(name)
     facts = describe(model) if model is not None else describe_files(locate(name))
     if as_json:
-        click.echo(json.dumps(facts, indent=1))
+        click.echo(json.dumps(facts))
     else:
         _print_facts(facts)
 
 
 @models.command("pull")
-@_NAME
+@argument("name", metavar="NAME")
 @click.option(
-    "-f",
-    "--overwrite",
-    "--force",
-    "overwrite",
-    is_flag=True,
-    help="Fetch it again even if it is here.",
+    "-f", "--overwrite", is_flag=True, help="Download again even if the model is present."
 )
-def pull_model(name: str, overwrite: bool) -> None:
-    """Download a model and check it.
+@quiet_option
+def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
+    """Download a model and verify it.
 
-    A download that was cut off goes on where it stopped. A file gets its name only when its size
-    and its sha256, where one is published, are right.
+    An interrupted download continues where it stopped. A file gets its final name only after its
+    size and its sha256, where one is published, have been verified.
 
     \b
     Examples:
@@ -110,11 +104,11 @@ def pull_model(name: str, overwrite: bool) -> None:
     from elmo_cli.cli import console
     from elmo_cli.pretrained.catalogue import find
 
-    files = _pulled(find(name), overwrite)
-    console.note(f"{files.name}: {files.origin}, {files.weights.parent}")
+    files = _pulled(find(name), overwrite, quiet)
+    console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
 
 
-def _pulled(model: Model, overwrite: bool) -> ModelFiles:
+def _pulled(model: Model, overwrite: bool, quiet: bool) -> ModelFiles:
     from elmo_cli.cli import console
     from elmo_cli.pretrained.pull import pull
 
@@ -128,7 +122,9 @@ def _pulled(model: Model, overwrite: bool) -> ModelFiles:
             # is told.
             if bar is None or total != of:
                 stack.close()
-                bar = stack.enter_context(console.bar(total or None, "bytes", done=done))
+                bar = stack.enter_context(
+                    console.bar(total or None, "bytes", done=done, quiet=quiet)
+                )
                 so_far, of = done, total
             bar.advance(done - so_far)
             so_far = done
@@ -137,7 +133,7 @@ def _pulled(model: Model, overwrite: bool) -> ModelFiles:
             model,
             force=overwrite,
             on_bytes=on_bytes,
-            on_wait=lambda: console.note(f"waiting for another pull of {model.name}"),
+            on_wait=lambda: console.note(f"waiting for another pull of {model.name}", quiet=quiet),
         )
 
 

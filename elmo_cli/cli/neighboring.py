@@ -1,8 +1,9 @@
-"""What `elmo neighbors` does between its options and the library."""
+"""What `elmo neighbors` and `elmo kwic` do between their options and the library."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -18,79 +19,79 @@ from elmo_cli.probe.queries_layer import queries_layer
 from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.reader import open_embeddings
 
-_COUNT = 5
 _CONTEXT = 6  # tokens shown on either side
+
+
+_Found = tuple[dict[str, Any], list[list[Line]], list[str]]
 
 
 def neighbors_command(given: dict[str, Any]) -> None:
     """Run `elmo neighbors` with the values of its options.
 
     Raises:
-        UsageError: a query that names nothing, or options that contradict each other.
+        UsageError: no query, or a query that names nothing.
         EmbeddingsFileError: a file that can't be read, or of another model.
     """
     console.check_stdout()
-    _check(given)
+    if not given["queries"]:
+        raise UsageError(
+            "no QUERY is given",
+            f"`12:3` is token 3 of sentence 12; `elmo kwic {given['file']} WORD` lists the "
+            "occurrences of a word",
+        )
+    files = [given["file"], *filter(None, [given["query_file"]])]
+    _print(given, files, _neighbors, with_cosine=True)
+
+
+def kwic_command(given: dict[str, Any]) -> None:
+    """Run `elmo kwic` with the values of its options.
+
+    Raises:
+        EmbeddingsFileError: a file that can't be read.
+    """
+    console.check_stdout()
+    _print(given, [given["file"]], _occurrences, with_cosine=False)
+
+
+def _print(
+    given: dict[str, Any],
+    files: list[str],
+    find: Callable[[dict[str, Any]], _Found],
+    *,
+    with_cosine: bool,
+) -> None:
     # A file may come from anywhere, and HDF5 may crash on it.
-    files = [given["file"], *filter(None, [given["source"]])]
-    look = _places if given["word"] is not None else _neighbors
-    facts, lines, notes = run_isolated(lambda: look(given), files, EmbeddingsFileError)
+    facts, lines, notes = run_isolated(lambda: find(given), files, EmbeddingsFileError)
     for warning in facts.get("warnings", ()):
         console.note(f"warning: {warning}", quiet=given["quiet"])
     if given["as_json"]:
         click.echo(json.dumps(facts))
     else:
-        print_concordance(lines, with_cosine=given["word"] is None)
+        print_concordance(lines, with_cosine=with_cosine)
     for note in notes:
         console.note(f"{given['file']}: {note}", quiet=given["quiet"])
 
 
-def _check(given: dict[str, Any]) -> None:
-    if given["word"] is None:
-        if not given["queries"]:
-            raise UsageError(
-                "no QUERY: which token's neighbours?",
-                f"`12:3` is token 3 of sentence 12; `elmo neighbors {given['file']} --word WORD` "
-                "lists the places of a word",
-            )
-        return
-    others = {
-        "a QUERY": given["queries"],
-        "--from": given["source"],
-        "--layer": given["layer"] is not None,
-        "--same-word": given["same_word"],
-    }
-    for name, is_given in others.items():
-        if is_given:
-            raise UsageError(
-                f"--word and {name}: one lists places of a word, the other is for neighbours",
-                "list places first, and choose a QUERY from them",
-            )
-
-
-_Found = tuple[dict[str, Any], list[list[Line]], list[str]]
-
-
-def _places(given: dict[str, Any]) -> _Found:
-    """What `--word` finds: facts for --json, lines to print, and what is to be said of them."""
+def _occurrences(given: dict[str, Any]) -> _Found:
+    """The occurrences of a word: facts for --json, lines to print, notes."""
     word = given["word"]
     with open_embeddings(given["file"]) as embeddings:
         found = list(islice(places_of(StoredLayer(embeddings), word), given["count"]))
-    facts = {"file": given["file"], "word": word, "places": [_facts(place) for place in found]}
+    facts = {"file": given["file"], "word": word, "occurrences": [_facts(one) for one in found]}
     notes = [] if found else [f"no token is spelled {word}"]
     return facts, [[_line(place, "") for place in found]], notes
 
 
 def _neighbors(given: dict[str, Any]) -> _Found:
-    """What a search finds, in the same form."""
-    file, n, same_word = given["file"], given["count"] or _COUNT, given["same_word"]
+    """The neighbours of the queries, in the same form."""
+    file, n, same_word = given["file"], given["count"], given["same_word"]
     with open_embeddings(file) as embeddings:
         layer = StoredLayer(embeddings, given["layer"])
-        if given["source"] is None:
+        if given["query_file"] is None:
             warnings: list[str] = []
             queries = [read_query(layer, query) for query in given["queries"]]
         else:
-            with open_embeddings(given["source"]) as other:
+            with open_embeddings(given["query_file"]) as other:
                 theirs, warnings = queries_layer(layer, other)
                 queries = [read_query(theirs, query) for query in given["queries"]]
         found = nearest(layer, queries, n, same_word=same_word)
@@ -100,11 +101,11 @@ def _neighbors(given: dict[str, Any]) -> _Found:
     both = list(zip(queries, found.neighbors, strict=True))
     facts = {
         "file": file,
-        "from": given["source"],
+        "query_file": given["query_file"],
         "layer": layer.name if layer.number is None else layer.number,
         "same_word": same_word,
-        "compared": found.tokens,
-        "untold": found.untold,
+        "n_compared": found.tokens,
+        "sentences_without_tokens": found.untold,
         "queries": [
             {
                 "query": query.name,
@@ -132,7 +133,7 @@ def _neighbors(given: dict[str, Any]) -> _Found:
 
 
 def _facts(place: Place) -> dict[str, Any]:
-    return {"key": place.key, "place": place.at, "token": place.token, "tokens": place.tokens}
+    return {"key": place.key, "position": place.at, "token": place.token, "tokens": place.tokens}
 
 
 def _line(place: Place, what: str) -> Line:

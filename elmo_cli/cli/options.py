@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -17,30 +16,41 @@ from elmo_cli.cli.console import check_stdout, is_terminal
 from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.errors import UsageError
 
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
 _MOST_THREADS = 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class GroupedOption(click.Option):
-    """An option that stands under a heading in the help."""
+    """An option that the help lists under a heading."""
 
     def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group = group
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        if isinstance(self.default, float):
+            extra["default"] = f"{self.default:g}"
+        return extra
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return completions(self.metavar, incomplete) or super().shell_complete(ctx, incomplete)
 
 
 class NamedArgument(click.Argument):
-    """An argument that the shell completes as what its name in the help says."""
+    """An argument that the shell completes according to its name in the help."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        return completions(self.metavar, incomplete) or super().shell_complete(ctx, incomplete)
+        metavar = "MODEL" if self.metavar == "NAME" else self.metavar
+        return completions(metavar, incomplete) or super().shell_complete(ctx, incomplete)
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists its options under headings, in the order they were declared."""
+    """A command whose help lists its options under headings, in order of declaration."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -49,9 +59,9 @@ class GroupedCommand(click.Command):
                 continue
             record = parameter.get_help_record(ctx)
             if record is not None:
-                groups.setdefault(getattr(parameter, "group", "Other"), []).append(record)
-        last = groups.pop("Other", [])
-        for group, records in {**groups, "Other": last}.items():
+                groups.setdefault(getattr(parameter, "group", "General"), []).append(record)
+        last = groups.pop("General", [])
+        for group, records in {**groups, "General": last}.items():
             with formatter.section(group):
                 formatter.write_dl(records)
 
@@ -73,9 +83,46 @@ def argument(name: str, **kwargs: Any) -> Callable[[F], F]:
     return click.argument(name, cls=NamedArgument, **kwargs)
 
 
-def option(group: str, *names: str, **kwargs: Any) -> Callable[[F], F]:
-    """A click option under the heading `group`."""
-    return click.option(*names, cls=GroupedOption, group=group, **kwargs)
+def value(
+    group: str, declaration: str, description: str, dest: str | None = None, **kwargs: Any
+) -> Callable[[F], F]:
+    """An option that takes a value.
+
+    Args:
+        group: heading in the help.
+        declaration: names and metavar, such as `-o, --output FILE`.
+        description: help; a default is appended to it.
+        dest: name of the Python parameter; that of the option by default.
+        kwargs: as in `click.option`.
+    """
+    words = declaration.replace(",", "").split(" ")
+    names = [word for word in words if word.startswith("-")]
+    kwargs.setdefault("show_default", kwargs.get("default") is not None)
+    return click.option(
+        *names,
+        *filter(None, [dest]),
+        cls=GroupedOption,
+        group=group,
+        metavar=" ".join(words[len(names) :]),
+        help=description,
+        **kwargs,
+    )
+
+
+def flag(
+    group: str, declaration: str, description: str, dest: str | None = None, **kwargs: Any
+) -> Callable[[F], F]:
+    """An option without a value; arguments as in `value`."""
+    names = declaration.split(", ")
+    return click.option(
+        *names,
+        *filter(None, [dest]),
+        cls=GroupedOption,
+        group=group,
+        is_flag=True,
+        help=description,
+        **kwargs,
+    )
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -128,7 +175,7 @@ def on_disk(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     found: str = named(ctx, parameter, value)
     if is_url(found):
         raise UsageError(
-            f"{shown(found)}: only `elmo embed --engine ray` writes to a URL",
+            f"{shown(found)}: only `elmo embed --ray` writes to a URL",
             "`-o` with a path, and copy it there",
         )
     return found
@@ -149,144 +196,6 @@ def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     return on_disk(ctx, parameter, value)
 
 
-hdf5_output: Callable[[Any], Any] = option(
-    "Output",
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    callback=_hdf5,
-    help="The file to make.",
-)
-
-encoding_option: Callable[[Any], Any] = option(
-    "Input", "--encoding", default="utf-8", show_default=True, help="Encoding of the text."
-)
-_max_tokens: Callable[[Any], Any] = option(
-    "Input",
-    "--max-tokens",
-    type=int,
-    default=100_000,
-    show_default=True,
-    help="Refuse a longer sentence.",
-)
-_on_error: Callable[[Any], Any] = option(
-    "Input",
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
-    show_default=True,
-    help="Stop at a line that can't be read, or leave it out, tell of it and exit with 3.",
-)
-
-input_options: Callable[[Any], Any] = together(
-    option(
-        "Input",
-        "--input-format",
-        "format",
-        type=click.Choice(["auto", "plain", "conll", "conllu", "jsonl"]),
-        default="auto",
-        show_default=True,
-        help="How files are read; auto goes by the suffix, and plain is a sentence a line, "
-        "tokens split at white space.",
-    ),
-    option(
-        "Input",
-        "--tokenize",
-        is_flag=True,
-        help="The text is raw English: split paragraphs (lines) into sentences and tokens.",
-    ),
-    encoding_option,
-    option(
-        "Input", "--column", type=int, help="Column of the tokens, from 1, for conll and conllu."
-    ),
-    option(
-        "Input",
-        "--blank",
-        type=click.Choice(["keep", "skip", "error"]),
-        default="keep",
-        show_default=True,
-        help="A blank line is kept as a sentence without tokens, left out (its number too), or "
-        "refused. Line i of a plain text is key i always, but for --tokenize.",
-    ),
-    _max_tokens,
-    _on_error,
-)
-
-raw_input_options: Callable[[Any], Any] = together(encoding_option, _max_tokens, _on_error)
-
-model_options: Callable[[Any], Any] = together(
-    option(
-        "Model",
-        "-m",
-        "--model",
-        envvar="ELMO_MODEL",
-        callback=_model,
-        metavar="NAME|PATH",
-        help="A name of `elmo models list`, a folder or a zip; the bundled model by default.",
-    ),
-    option(
-        "Model",
-        "--options",
-        metavar="FILE",
-        callback=named,
-        help="An options.json, with --weights.",
-    ),
-    option(
-        "Model",
-        "--weights",
-        metavar="FILE",
-        callback=named,
-        help="An HDF5 weight file, with --options.",
-    ),
-)
-
-
-threads_option: Callable[[Any], Any] = option(
-    "Speed", "--threads", type=click.IntRange(1, _MOST_THREADS), help="Threads on the CPU."
-)
-processor_options: Callable[[Any], Any] = together(
-    option(
-        "Speed",
-        "--device",
-        envvar="ELMO_DEVICE",
-        default="auto",
-        show_default=True,
-        metavar="NAME",
-        help="auto, cpu, cuda, cuda:N or mps.",
-    ),
-    threads_option,
-)
-
-
-def precision_option(*precisions: str, what: str) -> Callable[[F], F]:
-    """In which of `precisions` products are computed, and `what` that brings."""
-    return option(
-        "Speed",
-        "--precision",
-        type=click.Choice(precisions),
-        default="float32",
-        show_default=True,
-        help=what,
-    )
-
-
-def device_options(*engines: str) -> Callable[[F], F]:
-    """Where numbers are computed, and by which of `engines`."""
-    on_cluster = "; ray is fast on the workers of a Ray cluster" if "ray" in engines else ""
-    return together(
-        processor_options,
-        option(
-            "Speed",
-            "--engine",
-            type=click.Choice(engines),
-            default="fast",
-            show_default=True,
-            help=f"plain computes each step as the paper has it{on_cluster}.",
-        ),
-    )
-
-
 def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
     """Refuse to print a result to a standard output that is closed; a callback of click.
 
@@ -298,11 +207,144 @@ def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool
     return value
 
 
-quiet_option: Callable[[Any], Any] = option(
-    "Messages", "-q", "--quiet", is_flag=True, help="Say nothing but errors."
+LAYER_SPEC = "all, top, average, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
+DTYPES = ("float32", "float16", "int8")
+_DTYPE = "Type of the stored values: float32, float16, or int8 (layout flat only)."
+_ON_ERROR = "On an unreadable line: stop, or skip it and exit with code 3."
+
+Option = Callable[[Any], Any]
+
+hdf5_output: Option = value(
+    "Output", "-o, --output FILE", "HDF5 file to write.", required=True, callback=_hdf5
 )
-_json = partial(option, "Messages", "--json", "as_json", is_flag=True, callback=printed)
-json_option: Callable[[Any], Any] = _json(help="Print the result as one JSON object.")
-figures_json_option: Callable[[Any], Any] = _json(
-    help="Print the result as one JSON object; a figure that is infinite is null."
+overwrite_option: Option = flag("Output", "-f, --overwrite", "Replace existing output.")
+
+
+def dtype_option(default: str | None = None) -> Option:
+    """The type of stored values; that of FILE without a `default`."""
+    more = "" if default else "  [default: that of FILE]"
+    choices = click.Choice(DTYPES)
+    return value("Output", "--dtype TYPE", _DTYPE + more, type=choices, default=default)
+
+
+encoding_option: Option = value("Input", "--encoding NAME", "Text encoding.", default="utf-8")
+_on_error: Option = value(
+    "Input",
+    "--on-error ACTION",
+    _ON_ERROR,
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+)
+input_options: Option = together(
+    value(
+        "Input",
+        "--input-format FORMAT",
+        "Input format: auto (by suffix), plain (one sentence per line), conll, conllu or jsonl.",
+        "format",
+        type=click.Choice(["auto", "plain", "conll", "conllu", "jsonl"]),
+        default="auto",
+    ),
+    flag(
+        "Input",
+        "--tokenize",
+        "Split raw English, one paragraph per line, into sentences and tokens.",
+    ),
+    encoding_option,
+    value(
+        "Input",
+        "--column N",
+        "Token column of conll and conllu input, from 1; -1 is the last.  [default: FORM in "
+        "conllu, recognized in conll]",
+        type=int,
+    ),
+    _on_error,
+)
+raw_input_options: Option = together(encoding_option, _on_error)
+blank_lines_option: Option = value(
+    "Input",
+    "--blank-lines ACTION",
+    "What a blank line of plain text becomes: keep (an empty sentence), skip, or error.",
+    "blank",
+    type=click.Choice(["keep", "skip", "error"]),
+    default="keep",
+)
+
+model_options: Option = together(
+    value(
+        "Model",
+        "-m, --model NAME|PATH",
+        "Model: a name from `elmo models list`, a folder, an archive or a weight file.  "
+        "[default: elmo-en]",
+        envvar="ELMO_MODEL",
+        callback=_model,
+    ),
+    value(
+        "Model",
+        "--options-file FILE",
+        "options.json of the model; needs --weight-file.",
+        "options",
+        callback=named,
+    ),
+    value(
+        "Model",
+        "--weight-file FILE",
+        "HDF5 weight file of the model; needs --options-file.",
+        "weights",
+        callback=named,
+    ),
+)
+_VOCABULARY = "Types that the softmax predicts, one per line.  [default: vocab.txt next to the "
+
+
+def language_model_options(*, or_counted: bool = False) -> Option:
+    """Softmax and vocabulary of a model, which may be `or_counted` in the text."""
+    default = "weights, else counted in the text]" if or_counted else "weights]"
+    return together(
+        value(
+            "Model",
+            "--softmax FILE",
+            "Softmax weights in HDF5.  [default: softmax.hdf5 next to the weights, or inside the "
+            "weight file]",
+            callback=named,
+        ),
+        value("Model", "--vocabulary FILE", _VOCABULARY + default, callback=named),
+    )
+
+
+threads_option: Option = value(
+    "Compute",
+    "--threads N",
+    "Number of CPU threads.  [default: chosen by PyTorch]",
+    type=click.IntRange(1, _MOST_THREADS),
+)
+processor_options: Option = together(
+    value(
+        "Compute",
+        "--device NAME",
+        "Device: auto, cpu, cuda, cuda:N or mps.",
+        envvar="ELMO_DEVICE",
+        default="auto",
+    ),
+    threads_option,
+)
+
+
+def precision_option(*precisions: str, description: str) -> Option:
+    """The precision of matrix products, one of `precisions`."""
+    return value(
+        "Compute",
+        "--precision NAME",
+        description,
+        type=click.Choice(precisions),
+        default="float32",
+    )
+
+
+quiet_option: Option = flag("General", "-q, --quiet", "Print errors only.")
+json_option: Option = flag(
+    "General",
+    "--json",
+    "Print the result as one JSON object; its fields are listed in docs/json.md.",
+    "as_json",
+    callback=printed,
 )

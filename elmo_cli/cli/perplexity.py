@@ -9,91 +9,71 @@ import click
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
-    figures_json_option,
     input_options,
+    json_option,
+    language_model_options,
     model_options,
     named,
     named_texts,
-    option,
+    overwrite_option,
     processor_options,
     quiet_option,
+    value,
 )
 
 
 @click.command(
     cls=GroupedCommand,
-    short_help="Measure how well a biLM predicts a text, in each direction.",
+    short_help="Measure the perplexity of a text, forward and backward.",
     no_args_is_help=True,
 )
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
 @model_options
-@option(
-    "Model",
-    "--softmax",
-    metavar="FILE",
-    callback=named,
-    help="The softmax weights.  [default: those beside the weights, or inside them]",
-)
-@option(
-    "Model",
-    "--vocabulary",
-    metavar="FILE",
-    callback=named,
-    help="The types that the softmax predicts, one a line.  [default: those beside the weights]",
-)
-@option(
+@language_model_options()
+@value(
     "State",
-    "--state",
+    "--state NAME",
+    "Initial LSTM state of a sentence: zero, warm (stored with the model) or carry (from the "
+    "previous sentence).",
     type=click.Choice(["zero", "warm", "carry"]),
     default="zero",
-    show_default=True,
-    help="Each sentence starts from zeros, from the one warm state of the model, or from where the "
-    "sentence before has stopped.",
 )
-@option(
+@value(
     "State",
-    "--rows",
+    "--batch-size N",
+    "With --state carry: number of streams that the text is read in, as in bilm-tf.  [default: 1]",
     type=click.IntRange(min=1),
-    help="With carry: rows that the text is read in, each getting the next sentence when it runs "
-    "dry. What they hold when there is none left for one of them is not counted.  [default: 1]",
 )
-@option(
-    "State",
-    "--warm-up",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="With carry: the first N sentences are read and not counted.  [default: 0]",
-)
-@option(
+@value(
     "Output",
-    "--sentences",
-    metavar="FILE",
+    "-o, --output FILE",
+    "Also write a tab-separated table with one row per sentence; - for standard output.",
     callback=named,
-    help="A table of all sentences, tab-separated; - for standard output.",
 )
-@option("Output", "-f", "--overwrite", is_flag=True, help="Replace that FILE if it is there.")
+@overwrite_option
 @processor_options
 @input_options
 @quiet_option
-@figures_json_option
+@json_option
 def perplexity(**given: Any) -> None:
-    """Measure how well a biLM predicts a text, in each direction.
+    """Measure the perplexity of a text, forward and backward.
 
-    TEXT is a text file, plain or .gz or .xz, - for standard input. The end of a sentence is
-    predicted too (its begin, backward), always from the whole vocabulary; <UNK> stands for what it
-    lacks.
+    TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The end of a sentence
+    (backward: its start) is predicted too. The full softmax is computed; <UNK> stands for tokens
+    that are not in the vocabulary.
 
-    Perplexities of two vocabularies can't be compared: a small one has little to choose from. Bits
-    per byte can: they are the bits of all predictions, and for each <UNK> those of the token's
-    spelling, by a model of bytes that is counted in the vocabulary alone (each byte from the three
-    before it, Witten-Bell), over the bytes of the tokens with one more for each.
+    Perplexities with different vocabularies can't be compared. Bits per byte can: they are the bits
+    of all predictions, plus for each <UNK> those of its spelling, divided by the bytes of all
+    tokens, each with one byte for the following space. The spelling is predicted by a byte model
+    that is estimated from the vocabulary alone (each byte from the three before it, Witten-Bell
+    smoothing).
 
     \b
     Examples:
       elmo perplexity heldout.txt
       elmo perplexity raw.txt.xz --tokenize -m model/ --json
-      elmo perplexity heldout.txt -m model/ --state carry --rows 256
-      elmo perplexity heldout.txt -m model/ --sentences sentences.tsv
+      elmo perplexity heldout.txt -m model/ --state carry --batch-size 256
+      elmo perplexity heldout.txt -m model/ -o sentences.tsv
     """
     from elmo_cli.cli.measuring import perplexity_command
 

@@ -32,8 +32,8 @@ def jobs_of(job: EmbedJob) -> list[EmbedJob]:
     """
     if is_url(job.output):
         raise UsageError(
-            f"{shown(job.output)}: only --engine ray writes to a URL",
-            "`-o FILE`, and copy it there; or `-o URL/ --engine ray`, which puts shards there",
+            f"{shown(job.output)}: only --ray writes to a URL",
+            "`-o FILE`, and copy it there; or `-o URL/ --ray`, which puts shards there",
         )
     check_texts(job.inputs, job.text)
     if not is_folder(job.output):

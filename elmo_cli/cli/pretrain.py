@@ -7,33 +7,29 @@ import click
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
-    figures_json_option,
     input_options,
+    json_option,
     named_texts,
     quiet_option,
 )
 from elmo_cli.cli.pretrain_options import pretrain_options, text_options
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Train a biLM from the beginning.",
-    no_args_is_help=True,
-)
+@click.command(cls=GroupedCommand, short_help="Train a biLM from scratch.", no_args_is_help=True)
 @argument("texts", nargs=-1, metavar="TEXT…", callback=named_texts)
 @pretrain_options
 @input_options
 @text_options
 @quiet_option
-@figures_json_option
+@json_option
 @click.pass_context
 def pretrain(ctx: click.Context, /, **given: object) -> None:
-    """Train a biLM from the beginning, and write it as a model folder.
+    """Train a biLM from scratch and write it as a model folder.
 
-    TEXT is a text file, plain or .gz or .xz. Training stops at the first limit of those given; the
-    folder holds the model from the first look on. Ctrl-C saves all. Several processes train one
-    model where torchrun starts them: each reads --rows rows of its own. --resume needs no TEXT: the
-    folder keeps it, as numbers.
+    TEXT is a text file, plain or compressed (.gz, .xz). Training stops at the first limit that is
+    reached; the folder contains the model from the first evaluation on. Ctrl-C saves everything.
+    Several processes train one model when torchrun starts them: each reads --batch-size streams of
+    its own. --resume needs no TEXT: the folder keeps it as numbers.
 
     \b
     Examples:

@@ -1,297 +1,210 @@
-"""The options of `elmo pretrain`, but for those that all commands share."""
+"""The options of `elmo pretrain` that no other command has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
-from elmo_cli.cli.options import FiniteRange, named, named_texts, on_disk, option, together
+from elmo_cli.cli.options import FiniteRange, Option, flag, named, together, value
 from elmo_cli.cli.training_options import (
-    accumulate_option,
+    AT_LEAST_1,
+    POSITIVE,
+    batch_options,
     dropout_option,
-    rate_option,
+    heldout_option,
+    learning_rate_option,
+    max_steps_option,
+    negative_samples_option,
+    optimizer_option,
+    output_folder,
+    overwrite_run_option,
+    patience_option,
     seed_option,
-    training_speed_options,
+    training_compute_options,
+    vocabulary_size_options,
+    weights_dtype_option,
 )
 
 _run_options = together(
-    option(
-        "Output",
-        "-o",
-        "--output",
-        required=True,
-        metavar="DIR",
-        callback=on_disk,
-        help="Folder of the model: weights, options, softmax, vocabulary, recipe, log, checkpoint.",
-    ),
-    option(
+    output_folder("model, vocabulary, recipe, log and checkpoint"),
+    flag(
         "Output",
         "--resume",
-        is_flag=True,
-        help="Go on with the run in DIR; what is not given is taken from its recipe.",
+        "Continue the run in DIR; options that are not given come from its recipe.",
     ),
-    option(
+    flag(
         "Output",
         "--prepare",
-        is_flag=True,
-        help="Stop before the first step; `--resume` trains, here or where DIR is copied to.",
+        "Stop before the first step; `--resume` then trains, also in a copy of DIR.",
     ),
-    option("Output", "-f", "--overwrite", is_flag=True, help="Begin anew where DIR holds a run."),
-    option(
+    overwrite_run_option,
+    weights_dtype_option,
+    value(
         "Output",
-        "--dtype",
-        type=click.Choice(["float32", "float16"]),
-        default="float32",
-        show_default=True,
-        help="Of the weights that are written; float16 halves the files.",
-    ),
-    option(
-        "Output",
-        "--recipe",
-        metavar="FILE",
+        "--recipe FILE",
+        "JSON file with options by their long names, and `texts`; the command line takes "
+        "precedence.",
         callback=named,
-        help="JSON with the options that are not given here, by their long names, and `texts`.",
     ),
-    option(
+    value(
         "Output",
-        "--data",
-        metavar="DIR",
+        "--data-dir DIR",
+        "Folder that the recipe's file names are relative to.  [default: the recipe's folder]",
         callback=named,
-        help="Folder of the texts that the recipe names.  [default: the recipe's own]",
     ),
 )
 
 _limit_options = together(
-    option(
+    value(
         "Length",
-        "--max-seconds",
-        type=FiniteRange(min=0, min_open=True),
-        help="Time to train, of all parts of a run together, with the last look at held-out text "
-        "and the export in it.",
+        "--max-seconds SECONDS",
+        "Stop after this many seconds of training, over all parts of the run.",
+        type=POSITIVE,
     ),
-    option("Length", "--max-steps", type=click.IntRange(min=1), help="Changes of the weights."),
-    option(
+    max_steps_option,
+    value(
         "Length",
-        "--max-epochs",
-        type=FiniteRange(min=0, min_open=True),
-        help="Times to read the text; 0.5 is half of it.",
+        "--max-epochs FLOAT",
+        "Stop after reading the text this many times; 0.5 is half of it.",
+        type=POSITIVE,
     ),
-    option(
-        "Length",
-        "--patience",
-        type=click.IntRange(min=1),
-        help="Stop after so many looks without a better held-out perplexity.",
-    ),
+    patience_option(),
 )
 
-_look_options = together(
-    option(
-        "Looks",
-        "--heldout",
-        multiple=True,
-        metavar="FILE",
-        callback=named_texts,
-        help="Text to measure the perplexity on; may be given several times. Where it is among the "
-        "TEXTs it is left out of them: it is never trained on.",
+_evaluation_options = together(
+    heldout_option("Held-out text to evaluate on, never trained on; may be repeated."),
+    value(
+        "Evaluation",
+        "--heldout-tokens-per-file N",
+        "Read at most N tokens from each held-out file.",
+        type=AT_LEAST_1,
     ),
-    option(
-        "Looks",
-        "--heldout-tokens",
-        type=click.IntRange(min=1),
-        help="Read so many tokens of each held-out file at most: a look takes less time.",
-    ),
-    option(
-        "Looks",
-        "--look-seconds",
-        "checkpoint_s",
-        type=FiniteRange(min=0, min_open=True),
+    value(
+        "Evaluation",
+        "--eval-seconds SECONDS",
+        "Time between two evaluations, each with a checkpoint and an export.",
+        type=POSITIVE,
         default=600.0,
-        show_default=True,
-        help="Time between two looks: held-out perplexity, checkpoint, export.",
     ),
-    option(
-        "Looks",
-        "--look-steps",
-        type=click.IntRange(min=1),
-        help="Look every so many steps instead, whatever time they take; --look-seconds is then "
-        "the time between two checkpoints.",
+    value(
+        "Evaluation",
+        "--eval-steps N",
+        "Evaluate every N steps instead; checkpoints are still saved every --eval-seconds.",
+        type=AT_LEAST_1,
     ),
-    option("Looks", "--keep-best", is_flag=True, help="Export the weights of the best look."),
-    option(
-        "Looks",
-        "--log-steps",
-        type=click.IntRange(min=1),
+    flag(
+        "Evaluation",
+        "--keep-best",
+        "Export the weights with the best held-out perplexity instead of the last.",
+    ),
+    value(
+        "Evaluation",
+        "--log-steps N",
+        "Steps between two lines of the log.",
+        type=AT_LEAST_1,
         default=100,
-        show_default=True,
-        help="Steps between two lines of the log.",
     ),
 )
 
 _training_options = together(
-    option(
+    optimizer_option,
+    learning_rate_option(adamw=0.0025, adagrad=0.2),
+    value(
         "Training",
-        "--optimizer",
-        type=click.Choice(["adamw", "adagrad"]),
-        default="adamw",
-        show_default=True,
-        help="adagrad is what the originals were trained with.",
-    ),
-    rate_option,
-    option(
-        "Training",
-        "--warm-up-steps",
+        "--warmup-steps N",
+        "Steps of linear learning-rate warmup for adamw; cosine decay follows.",
         type=click.IntRange(min=0),
         default=200,
-        show_default=True,
-        help="Steps in which the rate of adamw rises; then it falls to the end of the run.",
     ),
-    option(
+    batch_options,
+    value(
         "Training",
-        "--rows",
-        type=click.IntRange(min=1),
-        default=32,
-        show_default=True,
-        help="Rows of text read side by side, by each process.",
-    ),
-    accumulate_option,
-    option(
-        "Training",
-        "--steps",
-        type=click.IntRange(min=1),
+        "--bptt N",
+        "Length of truncated backpropagation through time, in tokens.",
+        type=AT_LEAST_1,
         default=20,
-        show_default=True,
-        help="Tokens of a row that gradients flow back through.",
     ),
-    option(
+    value(
         "Training",
-        "--shuffle",
+        "--shuffle UNIT",
+        "What is shuffled in each epoch: sentences or documents (separated by blank lines).",
         type=click.Choice(["sentences", "documents"]),
         default="sentences",
-        show_default=True,
-        help="What is read in a new order in each epoch; a document ends at a blank line.",
     ),
     dropout_option,
-    option(
+    value(
         "Training",
-        "--clip",
-        type=FiniteRange(min=0, min_open=True),
+        "--max-grad-norm FLOAT",
+        "Maximum gradient norm, for the loss summed over 20 tokens as in bilm-tf.",
+        type=POSITIVE,
         default=10.0,
-        show_default=True,
-        help="Bound of the gradient's norm, as the originals count it (20 times the mean loss).",
     ),
-    option(
-        "Training",
-        "--negatives",
-        type=click.IntRange(min=1),
-        default=2048,
-        show_default=True,
-        help="Types drawn for the sampled softmax.",
-    ),
-    option(
-        "Training",
-        "--full-softmax",
-        type=click.IntRange(min=0),
-        default=8192,
-        show_default=True,
-        help="Up to so many types in the vocabulary none are drawn: the softmax is full.",
-    ),
+    negative_samples_option,
     seed_option,
 )
 
 _model_options = together(
-    option(
+    value(
         "Model",
-        "--from",
-        "source",
-        metavar="NAME|PATH",
+        "--init-from NAME|PATH",
+        "Start from the weights, softmax and vocabulary of this model.",
         callback=named,
-        help="Begin with the weights, the softmax and the vocabulary of this model.",
     ),
-    option(
+    value(
         "Model",
-        "--options",
-        metavar="FILE",
+        "--options-file FILE",
+        "options.json with all sizes, instead of the next three options.",
         callback=named,
-        help="An options.json with all sizes, in place of the next three.",
     ),
-    option(
+    value("Model", "--lstm-dim N", "LSTM cell size.", type=AT_LEAST_1, default=512),
+    value(
         "Model",
-        "--cell",
-        type=click.IntRange(min=1),
-        default=512,
-        show_default=True,
-        help="Inner size of an LSTM layer (lstm.dim of an options.json).",
-    ),
-    option(
-        "Model",
-        "--projection",
-        type=click.IntRange(min=1),
+        "--projection-dim N",
+        "LSTM output size; stored vectors have twice as many values.",
+        type=AT_LEAST_1,
         default=128,
-        show_default=True,
-        help="Output size of an LSTM layer; stored vectors have twice as much.",
     ),
-    option(
+    value(
         "Model",
-        "--filters",
-        type=click.Choice(["lean", "small"]),
-        default="lean",
-        show_default=True,
-        help="Of the character CNN: 512, or the 2048 of the published models.",
+        "--char-filters N",
+        "Filters of the character CNN: 512, or 2048 as in the published models.",
+        type=click.Choice([512, 2048]),
+        default=512,
     ),
 )
 
 _vocabulary_options = together(
-    option(
+    vocabulary_size_options("Vocabulary", 25_000, 2),
+    value(
         "Vocabulary",
-        "--vocabulary-size",
-        type=click.IntRange(min=4),
-        default=25_000,
-        show_default=True,
-        help="Types that can be predicted, the commonest ones.",
-    ),
-    option(
-        "Vocabulary",
-        "--min-count",
-        type=click.IntRange(min=1),
-        default=2,
-        show_default=True,
-        help="Leave out types that are seen less often.",
-    ),
-    option(
-        "Vocabulary",
-        "--vocabulary",
-        metavar="FILE",
+        "--vocabulary FILE",
+        "Types to predict, one per line, instead of counting them.",
         callback=named,
-        help="Take this vocabulary instead.",
     ),
 )
 
-text_options: Callable[[Any], Any] = together(
-    option(
+text_options: Option = together(
+    value(
         "Input",
-        "--text-tokens",
-        type=click.IntRange(min=1),
-        help="Read so many tokens of each TEXT at most, so that a large one does not rule.",
+        "--train-tokens-per-file N",
+        "Read at most N tokens from each TEXT, so that large files do not dominate.",
+        type=AT_LEAST_1,
     ),
-    option(
+    value(
         "Input",
-        "--treebank",
+        "--treebank-fraction P",
+        "Fraction of documents whose quotes and brackets are written as in treebanks "
+        "(`` '' -LRB- -RRB-).",
         type=FiniteRange(min=0, max=1),
         default=0.0,
-        show_default=True,
-        metavar="SHARE",
-        help="Spell quotes and brackets of so many documents as treebanks do: `` '' -LRB- -RRB-.",
     ),
 )
 
-pretrain_options: Callable[[Any], Any] = together(
+pretrain_options: Option = together(
     _run_options,
     _limit_options,
-    _look_options,
+    _evaluation_options,
     _training_options,
     _model_options,
     _vocabulary_options,
-    training_speed_options,
+    training_compute_options,
 )

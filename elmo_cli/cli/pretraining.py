@@ -31,13 +31,13 @@ from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
 from elmo_cli.train.log import read_log
 from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe
-from elmo_cli.train.run import FILTERS, Start, pretrain
+from elmo_cli.train.run import CHAR_FILTERS, Start, pretrain
 from elmo_cli.train.run_folder import keeps_text, refuse_no_run
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team, joined_team
 from elmo_cli.train.training_text import TextFiles
 
-_TEXT = (*LISTS, *READING, "text_tokens", "heldout_tokens", "treebank")
+_TEXT = (*LISTS, *READING, "train_tokens_per_file", "heldout_tokens_per_file", "treebank_fraction")
 
 
 def pretrain_command(ctx: click.Context) -> None:
@@ -141,9 +141,9 @@ def _files(ctx: click.Context) -> TextFiles:
         given["texts"],
         given["heldout"],
         reading_of(given),
-        given["text_tokens"],
-        given["heldout_tokens"],
-        given["treebank"],
+        given["train_tokens_per_file"],
+        given["heldout_tokens_per_file"],
+        given["treebank_fraction"],
     )
 
 
@@ -159,7 +159,7 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
     """Fill up the options from a recipe; the names of all that are given somewhere."""
     given = ctx.params
     named = {name for name in given if is_given(ctx, name)}
-    data = Path(given["data"]) if given["data"] else None
+    data = Path(given["data_dir"]) if given["data_dir"] else None
     own = Path(given["output"]) / FILE_NAME
     if given["recipe"]:
         named |= take_recipe(ctx, Path(given["recipe"]), data, texts_needed=texts_needed)
@@ -169,7 +169,7 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
         if "device" in taken:
             given["device"] = _device_here(given["device"])
     elif data is not None:
-        raise UsageError("--data: there is no recipe", "`--recipe FILE` names one")
+        raise UsageError("--data-dir: there is no recipe", "`--recipe FILE` names one")
     if given["resume"]:
         as_begun(ctx, named)
     return named
@@ -196,36 +196,39 @@ def _no_text(ctx: click.Context) -> UsageError:
 
 def _recipe(ctx: click.Context) -> Recipe:
     given, without = ctx.params, set()
-    if given["source"]:
+    if given["init_from"]:
         without = {*SIZES, *TYPES}
-    elif given["options"]:
-        without = {*SIZES} - {"options"}
+    elif given["options_file"]:
+        without = {*SIZES} - {"options_file"}
     if given["vocabulary"]:
         without |= {*TYPES} - {"vocabulary"}
-    data = Path(given["data"]) if given["data"] else None
+    data = Path(given["data_dir"]) if given["data_dir"] else None
     return Recipe(effective_settings(ctx, without=without), data)
 
 
 def _start(ctx: click.Context, named: set[str]) -> Start:
     given = ctx.params
     if given["resume"]:
-        return Start(model=given["source"])  # its sizes and types stand in its folder
-    if given["source"]:
-        # A recipe's are set aside by `--from`, as any setting is by one of the command line.
-        refused = named if not is_given(ctx, "source") else {n for n in named if is_given(ctx, n)}
+        return Start(model=given["init_from"])  # its sizes and types stand in its folder
+    if given["init_from"]:
+        # A recipe's are set aside by `--init-from`, as any setting is by one of the command line.
+        refused = (
+            named if not is_given(ctx, "init_from") else {n for n in named if is_given(ctx, n)}
+        )
         for parameter in ctx.command.params:
             if parameter.name in refused & (SIZES | TYPES):
                 where = where_given(ctx, str(parameter.name), long_name(parameter))
                 raise UsageError(
-                    f"{where}: has no meaning with `--from {given['source']}`",
+                    f"{where}: has no meaning with `--init-from {given['init_from']}`",
                     "sizes and vocabulary are those of that model",
                 )
-        return Start(model=given["source"])
-    for name, others in (("options", SIZES), ("vocabulary", TYPES)):
+        return Start(model=given["init_from"])
+    for name, others in (("options_file", SIZES), ("vocabulary", TYPES)):
         for parameter in ctx.command.params if given[name] else ():
             if parameter.name in others - {name} and is_given(ctx, parameter.name):
+                option = name.replace("_", "-")
                 raise UsageError(
-                    f"--{long_name(parameter)}: has no meaning with `--{name} {given[name]}`",
+                    f"--{long_name(parameter)}: has no meaning with `--{option} {given[name]}`",
                     "leave out one of them",
                 )
     return Start(
@@ -238,15 +241,15 @@ def _start(ctx: click.Context, named: set[str]) -> Start:
 
 def _options(given: dict[str, Any]) -> Options:
     """The sizes of a new model."""
-    if given["options"]:
-        return Options.from_file(given["options"])
-    filters, projection = FILTERS[given["filters"]], given["projection"]
+    if given["options_file"]:
+        return Options.from_file(given["options_file"])
+    filters, projection = CHAR_FILTERS[given["char_filters"]], given["projection_dim"]
     return Options(
         filters=filters,
         projection=projection,
-        cell=given["cell"],
+        cell=given["lstm_dim"],
         cnn_projection=sum(count for _, count in filters) != projection,
-        lstm_projection=given["cell"] != projection,
+        lstm_projection=given["lstm_dim"] != projection,
     )
 
 

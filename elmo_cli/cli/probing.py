@@ -32,7 +32,7 @@ def probe_command(given: dict[str, Any]) -> None:
     """
     console.check_stdout()
     files = [given[name] for name in PARTS if given[name] is not None]
-    settings = LabelSettings(given["format"], given["encoding"], given["column"])
+    settings = LabelSettings(given["label_format"], given["encoding"], given["label_column"])
     check_paths([labels for _, labels in files])
 
     def read() -> Examples:
@@ -116,13 +116,13 @@ def _rows(examples: Examples, found: dict[str, Probed]) -> Iterator[list[str]]:
         yield _row("most frequent label of the form", of_form, "", examples)
     for name, one in found.items():
         label = f"layer {name}" if name.isdecimal() else name
-        yield _row(label, one, f"{one.decay:.0e}", examples)
+        yield _row(label, one, f"{one.weight_decay:.0e}", examples)
 
 
 def _row(name: str, shown: Accuracy, decay: str, examples: Examples) -> list[str]:
     row = [name, f"{shown.test:.2f}", f"{shown.dev:.2f}"]
     if examples.is_unseen is not None:
-        row.append("" if shown.unseen is None else f"{shown.unseen:.2f}")
+        row.append("" if shown.unseen_words is None else f"{shown.unseen_words:.2f}")
     return [*row, decay]
 
 
@@ -136,7 +136,7 @@ def _as_object(
     return {
         "model": train.form.model,
         "state": train.form.settings.get("state"),
-        "by": "sentence" if examples.by_sentence else "token",
+        "unit": "sentence" if examples.by_sentence else "token",
         "column": train.column,
         "n_labels": len(examples.labels),
         **{
@@ -144,15 +144,15 @@ def _as_object(
                 "files": [part.vectors_file, part.labels_file],
                 "sentences": len(part.keys),
                 "labels": len(part.labels),
-                "unknown": unknown[name],
+                "unknown_labels": unknown[name],
             }
             for name, part in examples.parts.items()
         },
-        "n_unseen": None if unseen is None else int(unseen.sum()),
-        "held_back": not examples.has_own_dev,
+        "n_unseen_words": None if unseen is None else int(unseen.sum()),
+        "dev_from_train": not examples.has_own_dev,
         "seed": seed,
-        "most_frequent": asdict(most_frequent(examples)),
-        "most_frequent_of_form": None if of_form is None else asdict(of_form),
+        "majority_label": asdict(most_frequent(examples)),
+        "majority_label_per_word": None if of_form is None else asdict(of_form),
         "layers": [{"name": name, **asdict(one)} for name, one in found.items()],
         "warnings": warnings,
     }

@@ -22,7 +22,7 @@ _APART = frozenset(
         "resume",
         "overwrite",
         "recipe",
-        "data",
+        "data_dir",
         "quiet",
         "as_json",
         "help",

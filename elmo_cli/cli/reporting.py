@@ -44,7 +44,11 @@ def reporter(
     def report(line: dict[str, Any]) -> None:
         nonlocal said
         at = f"{line['tokens']:,} tokens, {line['seconds']:,.0f}{limit} s"
-        at = f"fit, pass {line['pass']}, {at}" if "pass" in line else f"step {line['step']:,}, {at}"
+        at = (
+            f"fit, pass {line['fit_pass']}, {at}"
+            if "fit_pass" in line
+            else f"step {line['step']:,}, {at}"
+        )
         measured = line.get("heldout")
         if measured:
             console.note(

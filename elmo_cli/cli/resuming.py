@@ -15,11 +15,11 @@ from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.recipe import FILE_NAME, FILES, read_recipe
-from elmo_cli.train.run import FILTERS
+from elmo_cli.train.run import CHAR_FILTERS
 
-SIZES = frozenset(("options", "cell", "projection", "filters"))
+SIZES = frozenset(("options_file", "lstm_dim", "projection_dim", "char_filters"))
 TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))
-_BEGINNING = frozenset(("source", *SIZES, *TYPES))
+_BEGINNING = frozenset(("init_from", *SIZES, *TYPES))
 
 
 def as_begun(ctx: click.Context, named: set[str]) -> None:
@@ -38,7 +38,7 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
     }
     for key in sorted(named & _BEGINNING):
         now, (name, _) = ctx.params[key], parameters[key]
-        if key in FILES and not (is_given(ctx, key) or ctx.params["recipe"]):
+        if name in FILES and not (is_given(ctx, key) or ctx.params["recipe"]):
             continue  # a file of the beginning, which may be gone: its copy is in the folder
         began_with = None if now is None else _otherwise(key, name, now, folder, begun)
         if began_with is not None:
@@ -49,10 +49,10 @@ def as_begun(ctx: click.Context, named: set[str]) -> None:
     for key in _BEGINNING:
         if begun:
             ctx.params[key] = _there([recipe.get(parameters[key][0]) for recipe in begun])
-        elif key != "source":
+        elif key != "init_from":
             ctx.params[key] = None
-    if not (begun or ctx.params["source"]):
-        ctx.params["options"] = str(folder / OPTIONS_FILE)
+    if not (begun or ctx.params["init_from"]):
+        ctx.params["options_file"] = str(folder / OPTIONS_FILE)
         ctx.params["vocabulary"] = str(folder / VOCABULARY_FILE)
 
 
@@ -76,9 +76,9 @@ def _mended(ctx: click.Context, key: str, name: str) -> str:
 
 
 def _own_recipe(ctx: click.Context, folder: Path) -> list[dict[str, Any]]:
-    """The run's recipe, with names relative to `--data` first and to its folder next, as it may
+    """The run's recipe, with names relative to `--data-dir` first and to its folder next, as it may
     have been written either way; empty if it has none."""
-    path, data = folder / FILE_NAME, ctx.params["data"]
+    path, data = folder / FILE_NAME, ctx.params["data_dir"]
     if not path.exists():
         return []
     known = list(recipe_parameters(ctx))
@@ -107,13 +107,13 @@ def _otherwise(
         return None
     then = [recipe.get(name) for recipe in begun]
     if now in then or (
-        key == "source"
+        key == "init_from"
         and any(one and os.path.realpath(one) == os.path.realpath(now) for one in then)
     ):
         return None
     if then[0] is not None:
         return str(then[0])
-    made_of = next((other for other in ("from", "vocabulary") if other in begun[0]), None)
+    made_of = next((other for other in ("init-from", "vocabulary") if other in begun[0]), None)
     return f"`--{made_of} {begun[0][made_of]}`" if made_of else "weights of its own"
 
 
@@ -123,9 +123,9 @@ def _there(values: list[Any]) -> Any:
 
 
 def _other_size(key: str, now: Any, own: Options) -> str | None:
-    if key == "options":
+    if key == "options_file":
         return None if Options.from_file(now) == own else "other sizes"
-    if key == "filters":
-        return None if FILTERS[now] == own.filters else "other filters"
-    then = own.cell if key == "cell" else own.projection
+    if key == "char_filters":
+        return None if CHAR_FILTERS[now] == own.filters else "other filters"
+    then = own.cell if key == "lstm_dim" else own.projection
     return None if now == then else str(then)

@@ -21,7 +21,7 @@ def reading_of(given: dict[str, Any], *, max_characters: int = 50) -> InputSetti
     Raises:
         UsageError: options that contradict each other.
     """
-    fields = {name: given[name] for name in READING}
+    fields = {name: given[name] for name in READING if name in given}
     return InputSettings(**fields, max_characters=max_characters)
 
 

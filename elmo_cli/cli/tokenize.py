@@ -12,12 +12,13 @@ from elmo_cli.cli.options import (
     argument,
     named_texts,
     on_disk,
-    option,
+    overwrite_option,
     quiet_option,
     raw_input_options,
+    value,
 )
 
-_RAW = {"format": "plain", "tokenize": True, "column": None, "blank": "keep"}
+_RAW = {"format": "plain", "tokenize": True, "column": None}
 
 
 @click.command(
@@ -26,25 +27,22 @@ _RAW = {"format": "plain", "tokenize": True, "column": None, "blank": "keep"}
     no_args_is_help=True,
 )
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
-@option(
+@value(
     "Output",
-    "-o",
-    "--output",
+    "-o, --output FILE",
+    "Output text file, one sentence per line; - for standard output.",
     default="-",
-    show_default=True,
     callback=on_disk,
-    metavar="FILE",
-    help="One sentence a line, - for standard output.",
 )
-@option("Output", "-f", "--overwrite", is_flag=True, help="Replace FILE if it is there.")
+@overwrite_option
 @raw_input_options
 @quiet_option
 def tokenize(**given: Any) -> None:
     """Split raw English into sentences and tokens, as `elmo embed --tokenize` does.
 
-    TEXT is a text file, a paragraph a line, plain or .gz or .xz, - for standard input. Written is a
-    sentence a line, tokens with a space between them, and a blank line between two documents: text
-    that `elmo embed` reads as it is, and that a long training need not split again at each start.
+    TEXT is a text file with one paragraph per line, plain or compressed (.gz, .xz); - is standard
+    input. The output has one sentence per line, its tokens separated by spaces, and a blank line
+    between documents. `elmo embed` and `elmo pretrain` read it without --tokenize.
 
     \b
     Examples:

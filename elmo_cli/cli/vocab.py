@@ -13,9 +13,11 @@ from elmo_cli.cli.options import (
     json_option,
     named_texts,
     on_disk,
-    option,
+    overwrite_option,
     quiet_option,
+    value,
 )
+from elmo_cli.cli.training_options import vocabulary_size_options
 
 
 @click.command(
@@ -24,39 +26,24 @@ from elmo_cli.cli.options import (
     no_args_is_help=True,
 )
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
-@option(
+@value(
     "Output",
-    "-o",
-    "--output",
+    "-o, --output FILE",
+    "Vocabulary file to write, one type per line; - for standard output.",
     required=True,
     callback=on_disk,
-    metavar="FILE",
-    help="The vocabulary, one type a line; - for standard output.",
 )
-@option("Output", "-f", "--overwrite", is_flag=True, help="Replace FILE if it is there.")
-@option(
-    "Vocabulary",
-    "--min-count",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Leave out types that are seen less often; pretrain and finetune count with 2.",
-)
-@option(
-    "Vocabulary",
-    "--vocabulary-size",
-    type=click.IntRange(min=4),
-    help="Types at most, the commonest ones, <S>, </S> and <UNK> counted.  [default: all]",
-)
+@overwrite_option
+@vocabulary_size_options("Vocabulary", None, 1)
 @input_options
 @quiet_option
 @json_option
 def vocab(**given: Any) -> None:
     """Count the types of a text and write a vocabulary file.
 
-    TEXT is a text file, plain or .gz or .xz, - for standard input. The file begins with <S>, </S>
-    and <UNK>; then come the types, the commonest first, those that are seen equally often in the
-    order of the alphabet. Memory grows with the types alone.
+    TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The vocabulary starts
+    with <S>, </S> and <UNK>, followed by the types, most frequent first and equally frequent ones
+    in alphabetical order. Memory grows with the number of types only.
 
     \b
     Examples:

@@ -179,7 +179,7 @@ def _connected(cluster: Cluster) -> Iterator[None]:
     except (ConnectionError, RuntimeError, ValueError) as error:  # Ray raises all of them
         if not address:
             raise
-        by = "--address" if cluster.address else "$RAY_ADDRESS"
+        by = "--ray-address" if cluster.address else "$RAY_ADDRESS"
         raise UsageError(
             f"{by} {address}: no Ray cluster is reached there ({error})",
             "`ray status` on one of its machines shows whether it runs; without an address one of "

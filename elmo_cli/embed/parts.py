@@ -76,6 +76,6 @@ def out_of_memory(error: RuntimeError, sentence: Sentence, device: torch.device)
     return DeviceError(
         f"{sentence.where}: out of memory on {device} with a sentence of "
         f"{len(sentence.tokens)} tokens",
-        "`--max-tokens` refuses such sentences, `--on-error skip` leaves them out; "
+        "`--max-sentence-length` refuses such sentences, `--on-error skip` leaves them out; "
         "`--resume` goes on after the last block that was written",
     )

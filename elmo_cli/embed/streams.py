@@ -36,7 +36,7 @@ def stream_writer(name: str, out: BinaryIO, *, pooled: bool) -> Write:
     }
     if name not in writers:
         raise UsageError(
-            f"--format {name}: standard output is written as {', '.join(STREAMS)}",
+            f"--output-format {name}: standard output is written as {', '.join(STREAMS)}",
             "`--input-format` says how files are read",
         )
     return writers[name]

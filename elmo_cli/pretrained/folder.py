@@ -27,7 +27,7 @@ SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.
 CARD_FILE = "README.md"
 OTHER_WEIGHTS_FILE = "model.hdf5"  # as NLPL calls it
 HDF5_SUFFIXES = (".hdf5", ".h5")
-_GIVE_BOTH = "give the two files of one model: `--options FILE --weights FILE`"
+_GIVE_BOTH = "give the two files of one model: `--options-file FILE --weight-file FILE`"
 
 
 @dataclass(frozen=True)

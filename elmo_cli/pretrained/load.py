@@ -125,7 +125,8 @@ def _located(
     if options is None or weights is None:
         missing, given = ("options", weights) if options is None else ("weights", options)
         raise UsageError(
-            f"{given}: given without its {missing}", "give both: `--options FILE --weights FILE`"
+            f"{given}: given without its {missing}",
+            "give both: `--options-file FILE --weight-file FILE`",
         )
     return _pair(Path(options), Path(weights))
 

@@ -18,13 +18,13 @@ class Accuracy:
 
     Attributes:
         dev, test: of all labels of the part.
-        unseen: of the tokens of test whose form train lacks; None where there are none, or forms
-            are not known.
+        unseen_words: of the tokens of test whose word form is not in train; None where there are
+            none, or word forms are not known.
     """
 
     dev: float
     test: float
-    unseen: float | None
+    unseen_words: float | None
 
 
 def percent(is_right: npt.NDArray[np.bool_]) -> float:

@@ -227,12 +227,12 @@ def _check_labels(part: Part) -> None:
     if without_label(part.labels) == len(part.labels):
         raise InputError(
             f"{part.labels_file}: column {part.column} holds `_` alone, which is no label",
-            "`--column` chooses another",
+            "`--label-column` chooses another",
         )
     if part.labels == part.words:
         raise InputError(
             f"{part.labels_file}: column {part.column} holds the tokens themselves",
-            "`--column` chooses that of the labels",
+            "`--label-column` chooses that of the labels",
         )
 
 

@@ -70,8 +70,8 @@ class LabelSettings:
             )
         if found == "plain" and self.column is not None:
             raise UsageError(
-                f"--column {self.column}: {path} is plain text, which has no columns",
-                "add `--input-format conll` or `--input-format conllu`, or leave out `--column`",
+                f"--label-column {self.column}: {path} is plain text, which has no columns",
+                "add `--label-format conll` or `conllu`, or leave out `--label-column`",
             )
         return found
 
@@ -104,8 +104,8 @@ class LabelSettings:
         except ValueError:
             names = f", or one of {', '.join(CONLLU_COLUMNS)}" if text_format == "conllu" else ""
             raise UsageError(
-                f"--column {column}: no column of {path}, which is {text_format}",
-                f"`--column` takes a number from 1, -1 for the last{names}",
+                f"--label-column {column}: no column of {path}, which is {text_format}",
+                f"`--label-column` takes a number from 1, -1 for the last{names}",
             ) from None
 
 

@@ -32,10 +32,10 @@ class Probed(Accuracy):
     """What a probe on some vectors has shown, in percent.
 
     Attributes:
-        decay: the one that was best on dev; the greatest of equally good ones.
+        weight_decay: the one that was best on dev; the greatest of equally good ones.
     """
 
-    decay: float
+    weight_decay: float
 
 
 def n_steps(examples: Examples) -> int:
@@ -90,7 +90,7 @@ def probe(
             scaled["train"], targets, len(examples.labels), decay, seed=seed, advance=advance
         )
         told = {part: predicted(scaled[part], weights).numpy() for part in ("dev", "test")}
-        results.append(Probed(**vars(accuracy(examples, **told)), decay=decay))
+        results.append(Probed(**vars(accuracy(examples, **told)), weight_decay=decay))
     return max(results, key=lambda result: result.dev)
 
 

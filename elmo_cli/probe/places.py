@@ -108,7 +108,7 @@ def _in_sentence(layer: StoredLayer, key: Key, name: str, what: str) -> Place:
         raise UsageError(
             f"{layer.path}: sentence {name} has no token {word!r}; it has "
             f"{_opening(tokens, _SHOWN)}",
-            f"`elmo neighbors {layer.path} --word {word}` lists where it stands, if anywhere",
+            f"`elmo kwic {layer.path} {word}` lists its occurrences, if any",
         )
     return Place(key, tokens.index(word), tokens)
 

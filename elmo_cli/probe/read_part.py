@@ -166,10 +166,10 @@ class _Joined:
             )
         return InputError(
             f"{where}, {path} has {tokens} of it",
-            f"`elmo inspect {path} --against {self._labels_file}` lists the differences"
+            f"`elmo inspect {path} --text {self._labels_file}` lists the differences"
             if given.has_tokens
             else "a line has a label for each token, parted by white space; a file with a token "
-            "a line is read with `--input-format conll`",
+            "a line is read with `--label-format conll`",
         )
 
     def _add_words(self, given: LabelledSentence, key: Key, shape: tuple[int, ...]) -> None:

@@ -78,7 +78,7 @@ def _check_comparable(embeddings: Embeddings) -> None:
         what = "one vector a type" if embeddings.layout == "bilm-types" else "pooled"
         raise UsageError(
             f"{embeddings.path}: {what}, so it has no number of tokens",
-            "`--against` compares files with a vector a token",
+            "`--text` compares files with a vector a token",
         )
 
 

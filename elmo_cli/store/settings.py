@@ -45,7 +45,7 @@ class FileForm:
         _check_name("--keys", self.keys, KEYS)
         _check_name("--dtype", self.dtype, DTYPES)
         if self.layout != "allennlp" and (self.keys == "sentence" or self.forget_sentences):
-            option = "--keys sentence" if self.keys == "sentence" else "--forget-sentences"
+            option = "--use-sentence-keys" if self.keys == "sentence" else "--forget-sentences"
             raise UsageError(
                 f"`{option}` and `--layout {self.layout}` contradict each other",
                 f"leave out `{option}`, or use `--layout allennlp`",

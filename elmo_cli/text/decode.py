@@ -89,8 +89,8 @@ class Source:
             limit = self.settings.max_tokens
             self.refuse(
                 line,
-                f"{n_tokens} tokens, more than --max-tokens {limit}",
-                f"split the sentence, or `--max-tokens {n_tokens}` if memory allows it",
+                f"{n_tokens} tokens, more than the limit of {limit}",
+                f"split the line, or `--max-sentence-length {n_tokens}` if memory allows it",
             )
             return False
         return True
@@ -107,7 +107,7 @@ class Source:
             self.refuse(
                 line,
                 "blank, a sentence without tokens",
-                "`--blank keep` gives it an empty array, `--blank skip` leaves it out",
+                "`--blank-lines keep` gives it an empty array, `--blank-lines skip` leaves it out",
             )
         return self.settings.blank == "keep"
 

@@ -48,9 +48,9 @@ class InputSettings:
 
     def __post_init__(self) -> None:
         _check_choice("--input-format", self.format, FORMATS)
-        _check_choice("--blank", self.blank, BLANK)
+        _check_choice("--blank-lines", self.blank, BLANK)
         _check_choice("--on-error", self.on_error, ON_ERROR)
-        _check_between("--max-tokens", self.max_tokens, 1, MOST_TOKENS)
+        _check_between("--max-sentence-length", self.max_tokens, 1, MOST_TOKENS)
         _check_between("max_characters", self.max_characters, 3, MOST_TOKENS)
         if self.column == 0:
             raise UsageError("--column: 0, columns are counted from 1", "`--column 1` or -1 (last)")
@@ -73,8 +73,8 @@ class InputSettings:
             )
         if self.tokenize and self.blank == "error" and text_format == "plain":
             raise UsageError(
-                "--blank error: with `--tokenize` a blank line parts documents, and is no sentence",
-                "leave out `--blank`",
+                "--blank-lines error: with `--tokenize` a blank line separates documents",
+                "leave out `--blank-lines`",
             )
         if self.column is not None and not columns:
             raise UsageError(

@@ -30,11 +30,11 @@ def card(done: FineTuned, weights_sha256: str, texts: Sequence[str]) -> str:
         f"| fine-tuned from | {done.model}, weights with sha256 `{weights_sha256}` |",
         f"| on | {names}{more} |",
         f"| trained | {done.tokens:,} tokens in each direction, {done.epochs:.2f} epochs |",
-        f"| softmax | {_HEADS[done.head]} |",
-        f"| vocabulary | {vocabulary['types']:,} types, {vocabulary['from']} |",
-        f"| held-out text | {heldout['from']}: {heldout['tokens']:,} tokens, "
-        f"{done.unknown:.2%} of them not in the vocabulary; {heldout['shared']:.1%} of its "
-        "sentences stand in the training text too |",
+        f"| softmax | {_SOFTMAX[done.softmax]} |",
+        f"| vocabulary | {vocabulary['types']:,} types, {vocabulary['source']} |",
+        f"| held-out text | {heldout['source']}: {heldout['tokens']:,} tokens, "
+        f"{done.unknown_fraction:.2%} of them not in the vocabulary; {heldout['overlap']:.1%} of "
+        "its sentences are in the training text too |",
         "",
         "Perplexity on the held-out text: full softmax, each sentence from a state of zeros, the "
         "same vocabulary throughout. Which weights were kept was decided on a part of this text.",
@@ -43,7 +43,7 @@ def card(done: FineTuned, weights_sha256: str, texts: Sequence[str]) -> str:
         "|---|---|---|---|---|",
     ]
     lines += [f"| {' | '.join(row)} |" for row in table(done)]
-    if not done.is_better:
+    if not done.improved:
         lines += ["", "Fine-tuning did not help: the weights are those of the source model."]
     return "\n".join(lines) + "\n"
 
@@ -51,11 +51,14 @@ def card(done: FineTuned, weights_sha256: str, texts: Sequence[str]) -> str:
 def table(done: FineTuned) -> list[tuple[str, str, str, str, str]]:
     """Before and after: name, perplexity forward, backward and average, bits per byte."""
     rows = [
-        (f"frozen biLM, {'fitted' if done.head == 'fitted' else 'its own'} softmax", done.before),
-        ("fine-tuned" if done.is_better else "kept: the same", done.after),
+        (
+            f"frozen biLM, {'fitted' if done.softmax == 'fitted' else 'its own'} softmax",
+            done.before,
+        ),
+        ("fine-tuned" if done.improved else "kept: the same", done.after),
     ]
-    if done.true_head is not None:
-        rows.insert(0, ("frozen biLM, its own softmax", done.true_head))
+    if done.before_model_softmax is not None:
+        rows.insert(0, ("frozen biLM, its own softmax", done.before_model_softmax))
     return [
         (
             name,
@@ -68,7 +71,7 @@ def table(done: FineTuned) -> list[tuple[str, str, str, str, str]]:
     ]
 
 
-_HEADS = {
-    "true": "the model's own, trained on",
+_SOFTMAX = {
+    "model": "the model's own, trained on",
     "fitted": "fitted to the frozen biLM first, then trained on",
 }

@@ -20,7 +20,7 @@ from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.settings import FREE, TrainSettings
 
 FILE_NAME = "checkpoint.pt"
-_FORM = 3  # of the file; raised when an older program's checkpoints can't be read any more
+_VERSION = 4  # of the file; raised when an older program's checkpoints can't be read any more
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Progress:
         losses: of the steps since the last line of the log.
         best_loss: the lowest loss of a line of the log.
         log_size: bytes of the log when the checkpoint was made.
-        looked_at: step of the last look; -1 for none.
+        evaluated_at: step of the last look; -1 for none.
         heldout: what the held-out text of the looks is known by; "" where there is none.
         best: the best held-out perplexity of all looks.
         best_step: when that was; -1 for never.
@@ -54,7 +54,7 @@ class Progress:
     losses: list[float] = field(default_factory=list)
     best_loss: float = math.inf
     log_size: int = 0
-    looked_at: int = -1
+    evaluated_at: int = -1
     heldout: str = ""
     best: float = math.inf
     best_step: int = -1
@@ -62,7 +62,7 @@ class Progress:
 
     def forget_looks(self) -> None:
         """As if no look had been taken yet."""
-        self.best, self.best_step, self.looks_since_best, self.looked_at = math.inf, -1, 0, -1
+        self.best, self.best_step, self.looks_since_best, self.evaluated_at = math.inf, -1, 0, -1
 
     def as_logged(self) -> dict[str, Any]:
         """What each line of the log begins with."""
@@ -103,10 +103,10 @@ def facts_of_run(
         n_rows: of all processes and windows of a step; how they are dealt does not matter.
     """
     same = {name: value for name, value in asdict(settings).items() if name not in FREE}
-    del same["accumulate"]
+    del same["gradient_accumulation_steps"]
     return {
         **same,
-        "rows": n_rows,
+        "batch_size": n_rows,
         "options": json.dumps(options.to_dict()),
         "vocabulary": vocabulary.known_by,
         "text": text.known_by,
@@ -128,12 +128,12 @@ def save(
         OutputError: the file can't be written.
     """
     content = {
-        "form": _FORM,
+        "version": _VERSION,
         "run": run,
         "model": parts.model.state_dict(),
         "optimizer": parts.optimizer.state_dict(),
-        "negatives": parts.negatives.get_state(),
-        "dropped": dropped,
+        "sampler_rng": parts.negatives.get_state(),
+        "dropout_rng": dropped,
         "device": _device(parts.model),
         "progress": {**vars(progress), "state": (progress.state.h, progress.state.c)},
     }
@@ -148,9 +148,9 @@ def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[
         ResumeError: no checkpoint, a damaged one, or one of another run.
     """
     content = torch_file.read(path)
-    if content.get("form") != _FORM:
+    if content.get("version") != _VERSION:
         raise ResumeError(
-            f"{path}: a checkpoint of form {content.get('form', 1)}, not {_FORM}",
+            f"{path}: a checkpoint of version {content.get('version', 'unknown')}, not {_VERSION}",
             "go on with the version of elmo that made it, or start anew with `--overwrite`",
         )
     with torch_file.told(path):
@@ -164,10 +164,10 @@ def load(path: Path, parts: Parts, run: dict[str, Any]) -> tuple[Progress, list[
         progress = _progress(content["progress"], run)
         # Random numbers of one kind of device mean nothing to another.
         is_same = content["device"] == _device(parts.model)
-        dropped = list(content["dropped"]) if is_same else []
+        dropped = list(content["dropout_rng"]) if is_same else []
         parts.model.load_state_dict(content["model"])
         parts.optimizer.load_state_dict(content["optimizer"])
-    take_up(path, parts.negatives, content.get("negatives"))
+    take_up(path, parts.negatives, content.get("sampler_rng"))
     return progress, dropped
 
 
@@ -190,7 +190,7 @@ def _progress(facts: dict[str, Any], run: dict[str, Any]) -> Progress:
     progress = Progress(**{**facts, "state": State(*facts["state"])})
     sizes = json.loads(run["options"])["lstm"]
     for values, size in ((progress.state.h, "projection_dim"), (progress.state.c, "dim")):
-        if values.shape != (sizes["n_layers"], 2, run["rows"], sizes[size]):
+        if values.shape != (sizes["n_layers"], 2, run["batch_size"], sizes[size]):
             raise ValueError(f"states of the shape {tuple(values.shape)}")
         if values.dtype != torch.float32:
             raise ValueError(f"states of {values.dtype}")

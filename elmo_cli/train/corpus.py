@@ -225,7 +225,7 @@ def refuse_too_short(corpus: Corpus, *, n_rows: int, n_steps: int) -> None:
         raise TrainingError(
             f"the text: {corpus.n_tokens} tokens are less than one window of {n_rows} rows "
             f"and {n_steps} steps",
-            "give more text" + (f", or fewer rows with `--rows`: {most} fit" if most else ""),
+            "give more text" + (f", or a smaller `--batch-size`: {most} fits" if most else ""),
         )
 
 

@@ -85,7 +85,7 @@ def _named_log(place: Path) -> tuple[str, list[dict[str, Any]]]:
 def _draw_losses(axes: Axes, name: str, lines: list[dict[str, Any]], colour: str) -> None:
     points = [(line["tokens"], line["loss"]) for line in lines if "loss" in line]
     if points:
-        is_sampled = any(line.get("sampled") for line in lines)
+        is_sampled = any(line.get("sampled_softmax") for line in lines)
         label = _label(f"{name} (sampled softmax)" if is_sampled else name)
         axes.plot(*zip(*points, strict=True), color=colour, linewidth=1, label=label)
 

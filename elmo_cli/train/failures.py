@@ -10,11 +10,14 @@ from elmo_cli.train.settings import TrainSettings
 
 def no_memory(step: int, settings: TrainSettings, device: torch.device) -> DeviceError:
     """The error of a step for which the device has no memory."""
-    rows, parts = settings.rows, settings.accumulate
-    hint = f"with `--resume --rows {rows // 2} --accumulate {2 * parts}` the steps are the same"
-    fewer = "a smaller model, or begin anew with fewer `--rows`"
+    rows, parts = settings.batch_size, settings.gradient_accumulation_steps
+    hint = (
+        f"`--resume --batch-size {rows // 2} --gradient-accumulation-steps {2 * parts}` makes the "
+        "same steps"
+    )
+    fewer = "a smaller model, or begin anew with a smaller `--batch-size`"
     return DeviceError(
-        f"step {step}: out of memory on {device} with {rows} rows of {settings.steps} tokens",
+        f"step {step}: out of memory on {device} with {rows} streams of {settings.bptt} tokens",
         hint if rows % 2 == 0 else fewer,
     )
 
@@ -23,6 +26,6 @@ def diverged(step: int, what: str, settings: TrainSettings) -> TrainingError:
     """The error of a model that does not come back from where it has got to."""
     rate = settings.peak_rate
     return TrainingError(
-        f"step {step}: {what}, at a rate of {rate:g}",
-        f"`--resume --rate {rate / 4:g}` goes on from the last checkpoint",
+        f"step {step}: {what}, at a learning rate of {rate:g}",
+        f"`--resume --learning-rate {rate / 4:g}` goes on from the last checkpoint",
     )

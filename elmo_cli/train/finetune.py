@@ -110,8 +110,8 @@ class _Run:
         )
         settings = self._settings
         if not self._job.resume:  # or it may be that the run began with fewer rows, which is told
-            a_step = settings.rows * settings.accumulate
-            refuse_too_short(domain.corpus, n_rows=a_step, n_steps=settings.steps)
+            a_step = settings.batch_size * settings.gradient_accumulation_steps
+            refuse_too_short(domain.corpus, n_rows=a_step, n_steps=settings.bptt)
         # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
         run = {
             "model": f"sha256 {self._source.files.sha256}",
@@ -130,14 +130,14 @@ class _Run:
         else:
             if own is not None and not is_measured:
                 measured = self._measure("the model's own softmax", own.to(self._job.device))
-                folder.note(true_head=asdict(Figures.of(measured)))
+                folder.note(before_model_softmax=asdict(Figures.of(measured)))
             head = self._fitted_head() if is_measured else self._fit()
         if not is_measured:
             begun = time.monotonic()
             measured = self._measure("before", head)
             folder.note(
                 before=asdict(Figures.of(measured)),
-                unknown=measured.unknown,
+                unknown_fraction=measured.unknown_fraction,
                 measuring_s=round(time.monotonic() - begun, 3),
             )
         return head
@@ -186,26 +186,26 @@ class _Run:
             # The same weights have the same figures, but for the rounding of float16.
             after = before if self._settings.dtype == "float32" else self._measure_folder()
         seconds = self._spent_s + progress.seconds + time.monotonic() - begun
-        true_head = record.get("true_head")
+        true_head = record.get("before_model_softmax")
         done = FineTuned(
             model=self._source.files.name,
             output=str(folder.path),
-            head=self._which_head,
+            softmax=self._which_head,
             before=before,
-            true_head=Figures(**true_head) if true_head else None,
+            before_model_softmax=Figures(**true_head) if true_head else None,
             after=after,
-            unknown=record["unknown"],
-            vocabulary={"types": len(self._vocabulary), "from": self._where_from},
+            unknown_fraction=record["unknown_fraction"],
+            vocabulary={"types": len(self._vocabulary), "source": self._where_from},
             heldout={
-                "from": self._domain.how,
+                "source": self._domain.how,
                 "tokens": heldout.n_tokens,
                 "sentences": heldout.n_sentences,
-                "shared": self._domain.shared,
+                "overlap": self._domain.shared,
             },
             tokens=progress.tokens,
             epochs=progress.epochs,
             seconds=round(seconds, 1),
-            is_better=is_better,
+            improved=is_better,
         )
         folder.note(result=done.as_object())
         folder.write_card(card(done, self._source.files.weights_sha256, record["domain"]["train"]))
@@ -238,7 +238,7 @@ class _Run:
         measured = perplexity(self._bilm, head, self._vocabulary, self._domain.heldout)
         self._say(
             f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
-            f"backward {measured.backward:.2f}), {measured.unknown:.2%} unknown"
+            f"backward {measured.backward:.2f}), {measured.unknown_fraction:.2%} unknown"
         )
         return measured
 
@@ -268,7 +268,7 @@ class _Run:
 
     def _put_source_back(self) -> None:
         source = load_source(self._job.source, fit_head=self._job.fit_head)
-        head = source.head if self._which_head == "true" else None
+        head = source.head if self._which_head == "model" else None
         export_model(
             self._folder.path,
             source.bilm,
@@ -285,13 +285,13 @@ class _Run:
     @property
     def _spent_s(self) -> float:
         """On fitting, and on measuring with one softmax or two, before training."""
-        n_heads = 2 if "true_head" in self._folder.record else 1
+        n_heads = 2 if "before_model_softmax" in self._folder.record else 1
         measuring_s: float = self._folder.record["measuring_s"]
         return self._fit_s + n_heads * measuring_s
 
     @property
     def _which_head(self) -> str:
-        return "fitted" if self._job.fit_head or self._source.head is None else "true"
+        return "fitted" if self._job.fit_head or self._source.head is None else "model"
 
     @property
     def _where_from(self) -> str:

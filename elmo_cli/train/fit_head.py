@@ -83,10 +83,10 @@ def fit_head(
         vocabulary: what the softmax is to predict.
         corpus: to fit on; of a longer text, `max_tokens` are read, whole sentences in random order.
         heldout: to measure after each pass.
-        settings: rows, steps, negatives, the largest vocabulary without them, dropout and seed.
+        settings: negative samples, dropout and seed.
         max_tokens: fewer where the outputs would take more than 512 MiB.
         max_seconds: no pass begins after so much time, and reading takes at most a third of it.
-        report: called with the facts of each pass: `pass`, `tokens`, `seconds`, `heldout`.
+        report: called with the facts of each pass: `fit_pass`, `tokens`, `seconds`, `heldout`.
     """
     begun = time.monotonic()
     most = min(max_tokens, _BYTES // (4 * bilm.options.projection))
@@ -107,7 +107,7 @@ def fit_head(
         seconds = time.monotonic() - begun
         report(
             {
-                "pass": n_passes,
+                "fit_pass": n_passes,
                 "tokens": n_tokens,
                 "seconds": round(seconds, 1),
                 "heldout": asdict(measured),
@@ -172,8 +172,8 @@ class _HeadTrainer:
         dropped = torch.Generator(self._device).manual_seed(settings.seed)
         self._dropout = Dropout(settings.dropout, dropped)
         self._sampler = None
-        if settings.samples(len(head.bias)):
-            self._sampler = LogUniformSampler(len(head.bias), settings.negatives)
+        if n_negatives := settings.n_negatives(len(head.bias)):
+            self._sampler = LogUniformSampler(len(head.bias), n_negatives)
         self.rate = _RATE if self._sampler is None else _RATE_SAMPLED
         self._optimizer = torch.optim.Adam(head.parameters(), lr=self.rate, betas=(0.9, 0.98))
 

@@ -121,7 +121,7 @@ class Trainer:
         stream = windows(
             self.corpus,
             n_rows=self._n_rows,
-            n_steps=settings.steps,
+            n_steps=settings.bptt,
             seed=settings.seed,
             by_document=settings.shuffle == "documents",
             epoch=progress.epoch,
@@ -141,7 +141,7 @@ class Trainer:
                 stop = self._agree(budget, signals.received)
                 if progress.step % settings.log_steps == 0:
                     self._log_steps()
-                is_late = progress.seconds - saved_s >= settings.checkpoint_s
+                is_late = progress.seconds - saved_s >= settings.eval_seconds
                 if self._is_look_due(is_late):
                     self._look(budget)
                 elif is_late:
@@ -185,15 +185,15 @@ class Trainer:
         return stop
 
     def _is_look_due(self, is_late: bool) -> bool:
-        every = self.settings.look_steps
+        every = self.settings.eval_steps
         return is_late if every is None else self.progress.step % every == 0
 
     def _look(self, budget: Budget) -> None:
         """Measure, save, export; nothing where this step was looked at before."""
         progress, begun = self.progress, budget.seconds
-        if progress.looked_at == progress.step:
+        if progress.evaluated_at == progress.step:
             return
-        progress.looked_at = progress.step
+        progress.evaluated_at = progress.step
         everything = self._everything()
 
         def alone() -> None:
@@ -289,7 +289,7 @@ class Trainer:
         losses = self.progress.losses
         loss = sum(losses) / len(losses)
         rate = self._learner.optimizer.param_groups[0]["lr"]
-        facts = {"loss": loss, "rate": rate, "sampled": self._learner.is_sampled}
+        facts = {"loss": loss, "learning_rate": rate, "sampled_softmax": self._learner.is_sampled}
         self._team.first_does(lambda: self._log(facts))
         return loss
 

@@ -44,10 +44,10 @@ class Perplexity:
         forward, backward: exp of the mean negative log-likelihood in a direction.
         average: exp of the mean over both directions.
         predictions: in each direction; the end of a sentence (its begin, backward) is one.
-        unknown: share of the predicted tokens that the vocabulary lacks, `<UNK>` in their place.
+        unknown_fraction: of the predicted tokens, those that the vocabulary lacks.
         tokens, sentences: of the text, whether counted or not.
-        left_out: predictions in each direction that were not counted: sentences that only warm the
-            state up, and what a carried text's rows leave at the end.
+        not_scored: predictions in each direction that were not scored: what the rows of a carried
+            text leave at the end.
         bits_per_byte: with the unknown tokens spelled out.
     """
 
@@ -55,10 +55,10 @@ class Perplexity:
     backward: float
     average: float
     predictions: int
-    unknown: float
+    unknown_fraction: float
     tokens: int
     sentences: int
-    left_out: int
+    not_scored: int
     bits_per_byte: BitsPerByte
 
 
@@ -100,10 +100,10 @@ def perplexity_of(scores: Scores) -> Perplexity:
         backward=perplexity_from(mean[BACKWARD]),
         average=perplexity_from((mean[FORWARD] + mean[BACKWARD]) / 2),
         predictions=n_predictions,
-        unknown=float(counts[:, unknown].sum() / counts.sum()),
+        unknown_fraction=float(counts[:, unknown].sum() / counts.sum()),
         tokens=corpus.n_tokens,
         sentences=corpus.n_sentences,
-        left_out=len(is_counted) - n_predictions,
+        not_scored=len(is_counted) - n_predictions,
         bits_per_byte=BitsPerByte(
             forward=float(bits[FORWARD] / n_bytes[FORWARD]),
             backward=float(bits[BACKWARD] / n_bytes[BACKWARD]),

@@ -55,7 +55,7 @@ def read_corpus(
         n_spelled = sum(is_in_treebank_spelling(k, treebank) for k in range(len(begins)))
         notes.warn(
             "treebank",
-            f"--treebank {treebank:g}: {name}: too few documents for this share, which are "
+            f"--treebank-fraction {treebank:g}: {name}: too few documents for this fraction, "
             f"spelled so: {n_spelled} of {len(begins)}; a blank line ends a document",
         )
     return corpus

@@ -18,8 +18,8 @@ from elmo_cli.text.new_text import write_text
 
 FILE_NAME = "recipe.json"
 LISTS = ("texts", "heldout")  # names of files or patterns, such as "train/*.txt.xz"
-FILES = ("options", "vocabulary")
-MODEL = "from"  # a name of the catalogue, or a path
+FILES = ("options-file", "vocabulary")
+MODEL = "init-from"  # a name of the catalogue, or a path
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ def read_recipe(
             something else than names, a pattern that nothing fits.
     """
     try:
-        content = read_json(path, UsageError, 'a recipe is {"rows": 32, …}')
+        content = read_json(path, UsageError, 'a recipe is {"batch-size": 32, …}')
     except FileNotFoundError as error:
         raise UsageError(
             f"{path}: can't be read ({error.strerror})", "`--recipe FILE` names a recipe"
         ) from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path}: not a JSON object", 'a recipe is {"rows": 32, …}')
+        raise UsageError(f"{path}: not a JSON object", 'a recipe is {"batch-size": 32, …}')
     home = data or path.parent
     found: dict[str, Any] = {}
     for name, value in content.items():
@@ -112,7 +112,7 @@ def _names(path: Path, name: str, value: Any, home: Path, *, needed: bool) -> li
         if not fitting and needed:
             raise UsageError(
                 f"{path}: `{name}`: no file is called {home / one}",
-                "names are relative to the recipe, or to the folder of `--data`",
+                "names are relative to the recipe, or to the folder of `--data-dir`",
             )
         found += fitting or [str(home / one)]
     return found

@@ -36,9 +36,9 @@ from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import Team
 from elmo_cli.train.training_text import TextFiles, TrainingText
 
-FILTERS = {
-    "lean": ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)),
-    "small": ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+CHAR_FILTERS = {
+    512: ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)),
+    2048: ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
 }
 
 
@@ -117,8 +117,8 @@ def pretrain(
         text = _read(files, options, notes, say, folder)
         noticed(notes)
         if not resume:  # another text is told as such, which may be too short as well
-            n_rows = settings.rows * settings.accumulate * team.size
-            refuse_too_short(text.corpus, n_rows=n_rows, n_steps=settings.steps)
+            n_rows = settings.batch_size * settings.gradient_accumulation_steps * team.size
+            refuse_too_short(text.corpus, n_rows=n_rows, n_steps=settings.bptt)
         bilm, head, types = _first_weights(
             folder, start, options, text, settings, say, resume=resume
         )

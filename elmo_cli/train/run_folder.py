@@ -121,7 +121,7 @@ def _with_its_weights(folder: Path) -> str:
     needed = (OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
     if not all((folder / name).exists() for name in needed):
         return ""
-    return f"`--from {folder} -o DIR` begins a run with its weights, `--overwrite` begins anew here"
+    return f"`--init-from {folder} -o DIR` starts from its weights, `--overwrite` starts over here"
 
 
 def refuse_own_source(folder: Path, model: str) -> None:

@@ -44,6 +44,6 @@ def _factor(settings: TrainSettings, step: int, share_done: float) -> float:
     """Adagrad's rate stays; AdamW's goes up in a line, then down half a cosine."""
     if settings.optimizer == "adagrad":
         return 1.0
-    rise = min(1.0, (step + 1) / max(1, settings.warm_up_steps))
+    rise = min(1.0, (step + 1) / max(1, settings.warmup_steps))
     fall = 0.5 * (1 + math.cos(math.pi * min(share_done, 1.0)))
     return rise * (_LAST_FACTOR + (1 - _LAST_FACTOR) * fall)

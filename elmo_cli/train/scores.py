@@ -125,7 +125,6 @@ def score(
     start: State | None = None,
     carry: bool = False,
     n_rows: int = 1,
-    warm_up: int = 0,
     advance: Callable[[int], None] = lambda n: None,
 ) -> Scores:
     """Predict a text with the full softmax.
@@ -141,7 +140,6 @@ def score(
             `n_rows` rows that are dealt its sentences as bilm-tf's test does (see `rows.dealt`),
             which drops the end of the text where a row has run dry.
         n_rows: rows of a carried text.
-        warm_up: sentences at the beginning of a carried text that are read and not counted.
         advance: called with the number of predictions that were made, now and then.
     Raises:
         UsageError: nothing is left to count.
@@ -151,7 +149,6 @@ def score(
     device = head.weight.device
     borders = borders_of(corpus)
     values = np.full((2, int(borders[-1])), np.nan, np.float32)
-    first = int(borders[min(warm_up, corpus.n_sentences)]) if carry else 0
     try:
         table = type_vectors(bilm.char_cnn, corpus.characters)
         ids = torch.from_numpy(corpus.ids(vocabulary)).to(device)
@@ -159,12 +156,12 @@ def score(
         all_rows = [dealt(corpus, n_rows)] if carry else one_by_one(corpus, _ROWS_AT_ONCE)
         for rows in all_rows:
             for places, predicted, top in _read(bilm, table, corpus, rows, state.to(device)):
-                counted = places >= first
+                counted = places >= 0
                 wanted = torch.from_numpy(counted).to(device)
                 for direction in (FORWARD, BACKWARD):
                     h, targets = top[:, direction][wanted], ids[predicted[:, direction][wanted]]
                     values[direction, places[counted]] = _log_likelihoods(head, h, targets)
-                advance(int((places >= 0).sum()))
+                advance(int(counted.sum()))
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -174,7 +171,7 @@ def score(
             "`--device cpu`, or less text at a time",
         ) from None
     if np.isnan(values).all():
-        raise _nothing_counted(corpus, n_rows, warm_up)
+        raise _nothing_counted(corpus, n_rows)
     return Scores(values, borders, corpus, vocabulary)
 
 
@@ -216,14 +213,9 @@ def _in_parts(head: NextToken, h: Tensor, targets: Tensor) -> Tensor:
     return (own - torch.stack(of_parts).logsumexp(0)).clamp_max_(0)
 
 
-def _nothing_counted(corpus: Corpus, n_rows: int, warm_up: int) -> UsageError:
-    there = f"the text has {corpus.n_sentences} sentences"
-    if warm_up >= corpus.n_sentences:
-        return UsageError(
-            f"--warm-up {warm_up}: {there}, none is left to count",
-            "give a smaller number, or a longer text",
-        )
+def _nothing_counted(corpus: Corpus, n_rows: int) -> UsageError:
     return UsageError(
-        f"--rows {n_rows}: {there}, and nothing is left to count when the first row has run dry",
-        "give fewer rows; `--rows 1` counts the whole text",
+        f"--batch-size {n_rows}: the text has {corpus.n_sentences} sentences, and nothing is left "
+        "to score when the first stream has ended",
+        "give a smaller number; `--batch-size 1` scores the whole text",
     )

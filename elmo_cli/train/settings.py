@@ -10,6 +10,8 @@ from typing import Any
 from elmo_cli.errors import UsageError
 
 RATES = {"adagrad": 0.2, "adamw": 2.5e-3}  # of the original; from short runs
+_FULL_SOFTMAX = 8192  # types up to which the full softmax is the default
+_NEGATIVES = 2048
 
 # What may change when a run is resumed, and leaves what was trained so far as it is.
 FREE = frozenset(
@@ -17,10 +19,10 @@ FREE = frozenset(
         "max_seconds",
         "max_steps",
         "max_epochs",
-        "rate",
+        "learning_rate",
         "log_steps",
-        "checkpoint_s",
-        "look_steps",
+        "eval_seconds",
+        "eval_steps",
         "patience",
         "keep_best",
         "precision",
@@ -30,7 +32,6 @@ FREE = frozenset(
 PRECISIONS = ("float32", "bf16")
 DTYPES = ("float32", "float16")
 SHUFFLED = ("sentences", "documents")
-_OPTIONS = {"checkpoint_s": "look_seconds"}  # where the command has another name for it
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
 
 
@@ -38,51 +39,51 @@ LIMITS = ("max_seconds", "max_steps", "max_epochs")
 class TrainSettings:
     """How to train; checked when it is made.
 
-    A *step* is one change of the weights; a run ends at the first of its limits. A *look* is a
-    checkpoint with a measurement on the held-out text.
+    A *step* is one weight update; a run ends at the first of its limits. An *evaluation* measures
+    the perplexity of the held-out text and saves a checkpoint.
 
     Attributes:
-        rows: rows of the stream that are read side by side, in each direction and by each process.
-        accumulate: windows in a step. Each has `rows` rows of its own, so that a step is that of
-            `accumulate` times as many rows, computed in parts: it takes the memory of one.
-        steps: tokens of a row in one window.
+        batch_size: streams of text that each process reads in parallel, in each direction.
+        gradient_accumulation_steps: batches per weight update. Each has `batch_size` streams of its
+            own, so that a step is that of as many times the streams, computed in parts: it takes
+            the memory of one batch.
+        bptt: length of truncated backpropagation through time, in tokens.
         shuffle: "sentences", as bilm-tf does, or "documents", whose sentences stay together.
-        optimizer: "adamw", with warm-up and decay, or "adagrad", as bilm-tf has it.
-        rate: learning rate; None for the usual one of the optimizer.
-        warm_up_steps: steps in which AdamW's rate rises from zero.
-        dropout: share of values dropped, where the originals do.
-        clip: bound of the gradient's norm, counted for the loss times 20 as in the originals.
-        negatives: types drawn for the sampled softmax.
-        full_softmax: vocabularies of at most so many types are not sampled, nor are those of no
-            more types than would be drawn.
-        max_seconds: time for training, the last look and the export among it.
+        optimizer: "adamw", with warmup and decay, or "adagrad", as in bilm-tf.
+        learning_rate: peak learning rate; None for the default of the optimizer.
+        warmup_steps: steps in which AdamW's learning rate rises from zero.
+        dropout: dropout probability, where the originals have it.
+        max_grad_norm: maximum norm of the gradient, for the loss times 20 as in the originals.
+        negative_samples: types sampled for the softmax; 0 for the full softmax; None for the full
+            softmax of at most 8,192 types and 2,048 samples of more. The softmax of a vocabulary
+            of no more types than would be sampled is full.
+        max_seconds: time for training, the last evaluation and the export among it.
         max_steps: steps.
-        max_epochs: times that the text is read, 1.5 being one and a half.
-        patience: stop after so many looks in a row without a better held-out perplexity.
-        keep_best: what is exported are the weights of the look with the best held-out perplexity,
-            the one before the first window among them.
+        max_epochs: how often the text is read, 1.5 being one and a half times.
+        patience: stop after so many evaluations in a row without a better held-out perplexity.
+        keep_best: export the weights of the evaluation with the best held-out perplexity, the one
+            before the first batch included.
         precision: "float32", or "bf16": products in bfloat16; weights, cells and sums in float32.
         dtype: of the exported weights; float16 halves their files.
-        seed: of all random numbers.
+        seed: random seed.
         log_steps: steps between two lines of the log.
-        checkpoint_s: seconds between two looks, or where they go by steps two checkpoints.
-        look_steps: steps between two looks, so that they do not depend on the machine; None where
-            time decides.
+        eval_seconds: seconds between two evaluations, or with `eval_steps` two checkpoints.
+        eval_steps: steps between two evaluations, so that they do not depend on the machine; None
+            where time decides.
     Raises:
         UsageError: a value that makes no sense, or no limit.
     """
 
-    rows: int = 32
-    accumulate: int = 1
-    steps: int = 20
+    batch_size: int = 32
+    gradient_accumulation_steps: int = 1
+    bptt: int = 20
     shuffle: str = "sentences"
     optimizer: str = "adamw"
-    rate: float | None = None
-    warm_up_steps: int = 200
+    learning_rate: float | None = None
+    warmup_steps: int = 200
     dropout: float = 0.1
-    clip: float = 10.0
-    negatives: int = 2048
-    full_softmax: int = 8192
+    max_grad_norm: float = 10.0
+    negative_samples: int | None = None
     max_seconds: float | None = None
     max_steps: int | None = None
     max_epochs: float | None = None
@@ -92,8 +93,8 @@ class TrainSettings:
     dtype: str = "float32"
     seed: int = 0
     log_steps: int = 100
-    checkpoint_s: float = 600.0
-    look_steps: int | None = None
+    eval_seconds: float = 600.0
+    eval_steps: int | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> TrainSettings:
@@ -115,28 +116,31 @@ class TrainSettings:
             ("dtype", DTYPES),
         ):
             _check_choice(name, getattr(self, name), choices)
-        for name in ("rate", "clip", "checkpoint_s", *LIMITS):
+        for name in ("learning_rate", "max_grad_norm", "eval_seconds", *LIMITS):
             _check_positive(name, getattr(self, name))
         for name in (
-            "rows",
-            "accumulate",
-            "steps",
-            "negatives",
+            "batch_size",
+            "gradient_accumulation_steps",
+            "bptt",
             "log_steps",
-            "look_steps",
+            "eval_steps",
             "patience",
         ):
             _check_at_least(name, getattr(self, name), 1)
-        _check_at_least("warm_up_steps", self.warm_up_steps, 0)
+        for name in ("warmup_steps", "negative_samples"):
+            _check_at_least(name, getattr(self, name), 0)
         if not 0 <= self.dropout < 1:
             raise UsageError(
-                f"--dropout: {self.dropout:g}, not a share from 0 to less than 1",
+                f"--dropout: {self.dropout:g}, not a probability from 0 to less than 1",
                 "the originals have 0.1",
             )
 
-    def samples(self, n_types: int) -> bool:
-        """Whether the softmax of a vocabulary is sampled."""
-        return n_types > max(self.full_softmax, self.negatives)
+    def n_negatives(self, n_types: int) -> int:
+        """Number of types sampled for the softmax of a vocabulary; 0 for the full softmax."""
+        n_sampled = self.negative_samples
+        if n_sampled is None:
+            n_sampled = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVES
+        return n_sampled if n_types > n_sampled else 0
 
     def check_heldout(self, *, is_there: bool) -> None:
         """Refuse settings that need a held-out text where there is none.
@@ -151,7 +155,7 @@ class TrainSettings:
     @property
     def peak_rate(self) -> float:
         """The learning rate before any schedule."""
-        return RATES[self.optimizer] if self.rate is None else self.rate
+        return RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -172,4 +176,4 @@ def _check_at_least(name: str, value: int | None, least: int) -> None:
 
 
 def _option(name: str) -> str:
-    return "--" + _OPTIONS.get(name, name).replace("_", "-")
+    return "--" + name.replace("_", "-")

@@ -60,16 +60,17 @@ class Learner:
         self.seed_dropout(0)
         self._dropout = Dropout(settings.dropout, self.dropped)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
-        self.is_sampled = settings.samples(len(vocabulary))
+        n_negatives = settings.n_negatives(len(vocabulary))
+        self.is_sampled = n_negatives > 0
         # On other devices rows come with a gradient of the softmax's size all the same.
         adds_rows = self.is_sampled and head.weight.device.type == "cpu"
         self._kept = torch.zeros_like(head.weight) if adds_rows else None
-        self._sampler = LogUniformSampler(len(vocabulary), settings.negatives)
+        self._sampler = LogUniformSampler(len(vocabulary), n_negatives)
 
     @property
     def n_rows(self) -> int:
         """Rows of this process, over all windows of a step."""
-        return self._settings.rows * self._settings.accumulate
+        return self._settings.batch_size * self._settings.gradient_accumulation_steps
 
     @property
     def own_rows(self) -> slice:
@@ -103,10 +104,10 @@ class Learner:
         window = window.rows(self.own_rows)
         negatives = self.draw()
         self.forget_gradients()
-        share = 1 / self._settings.accumulate
+        share = 1 / self._settings.gradient_accumulation_steps
         value, states = 0.0, []
-        for k in range(self._settings.accumulate):
-            rows = slice(k * self._settings.rows, (k + 1) * self._settings.rows)
+        for k in range(self._settings.gradient_accumulation_steps):
+            rows = slice(k * self._settings.batch_size, (k + 1) * self._settings.batch_size)
             loss, left = self.loss(window.rows(rows), state.rows(rows), negatives)
             (loss * (_SCALE_OF_CLIP * share)).backward()  # type: ignore[no-untyped-call]
             value += loss.item() * share
@@ -168,7 +169,7 @@ class Learner:
         """Change the weights by the mean gradient of all processes; returns the gradient's norm,
         and changes nothing where that is no number."""
         self._team.average([p.grad for p in self._learned if p.grad is not None])
-        norm = nn.utils.clip_grad_norm_(self._learned, self._settings.clip).item()
+        norm = nn.utils.clip_grad_norm_(self._learned, self._settings.max_grad_norm).item()
         if math.isfinite(norm):
             self.optimizer.step()
         return norm

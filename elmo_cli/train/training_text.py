@@ -77,7 +77,7 @@ class TextFiles:
         """
         if self.heldout_tokens is not None and not self.heldout:
             raise UsageError(
-                f"--heldout-tokens {self.heldout_tokens}: there is no held-out text",
+                f"--heldout-tokens-per-file {self.heldout_tokens}: there is no held-out text",
                 "`--heldout FILE` gives one",
             )
         learned = self.learned

@@ -212,11 +212,12 @@ def _check_record(record: dict[str, Any], *, is_measured: bool) -> None:
     sound = {
         "domain": isinstance(texts, list) and all(isinstance(text, str) for text in texts),
         "fit": isinstance(fit, dict) and _is_finite(fit.get("seconds")),
-        "true_head": "true_head" not in record or _are_figures(record["true_head"]),
+        "before_model_softmax": "before_model_softmax" not in record
+        or _are_figures(record["before_model_softmax"]),
     }
     if is_measured:
         sound["before"] = _are_figures(record.get("before"))
-        sound["unknown"] = _is_finite(record.get("unknown"))
+        sound["unknown_fraction"] = _is_finite(record.get("unknown_fraction"))
         sound["measuring_s"] = _is_finite(record.get("measuring_s"))
     for name, is_sound in sound.items():
         if not is_sound:

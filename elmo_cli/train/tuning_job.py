@@ -74,8 +74,8 @@ class FinetuneJob:
                 )
         if "head_tokens" in self.named and source.head is not None and not self.fit_head:
             raise UsageError(
-                "--head-tokens: has no meaning with the softmax of the model",
-                "leave it out, or `--fit-head` fits a new one",
+                "--softmax-tokens: has no meaning with the softmax of the model",
+                "leave it out, or `--fit-softmax` fits a new one",
             )
 
 
@@ -86,15 +86,17 @@ def suited(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     They go by steps, so that a run that was stopped looks where an undisturbed one does. The rate
     rises in a twentieth of an epoch at most.
     """
-    a_step = settings.rows * settings.steps * settings.accumulate
+    a_step = settings.batch_size * settings.bptt * settings.gradient_accumulation_steps
     n_steps = (corpus.n_tokens + corpus.n_sentences) // a_step
     between_looks = max(n_steps // _LOOKS_AN_EPOCH, min(_FEWEST_STEPS, n_steps), 1)
     return replace(
         settings,
-        rate=RATES[settings.optimizer] if settings.rate is None else settings.rate,
-        warm_up_steps=min(_MOST_WARM_UP, n_steps // 20 + 1),
+        learning_rate=(
+            RATES[settings.optimizer] if settings.learning_rate is None else settings.learning_rate
+        ),
+        warmup_steps=min(_MOST_WARM_UP, n_steps // 20 + 1),
         keep_best=True,
-        look_steps=settings.look_steps or between_looks,
+        eval_steps=settings.eval_steps or between_looks,
     )
 
 
@@ -125,34 +127,34 @@ class FineTuned:
     Attributes:
         model: name of the source model.
         output: folder of the fine-tuned one.
-        head: "true", the model's own softmax, or "fitted".
+        softmax: "model", the model's own softmax, or "fitted".
         before: the frozen biLM with that softmax, on the whole held-out text.
-        true_head: the frozen biLM with its own softmax, where another one was fitted.
+        before_model_softmax: the frozen biLM with its own softmax, where another one was fitted.
         after: the model in `output`, on the same text with the same vocabulary.
-        unknown: share of the held-out tokens that the vocabulary lacks.
-        vocabulary: `types`, their number, and `from`, where it was taken from.
-        heldout: `from`, `tokens`, `sentences`, and `shared`, the share of its sentences that stand
-            in the training text too.
+        unknown_fraction: fraction of the held-out tokens that the vocabulary lacks.
+        vocabulary: `types`, their number, and `source`, where it was taken from.
+        heldout: `source`, `tokens`, `sentences`, and `overlap`, the fraction of its sentences that
+            are in the training text too.
         tokens: trained on in each direction; those of a fit are not among them.
         epochs: times that the training text was read.
         seconds: of fitting, training and measuring, which the time limit is of; an earlier part of
             the run counts up to its last checkpoint.
-        is_better: False where nothing was gained, and `output` holds the source model as it was.
+        improved: False where nothing was gained, and `output` holds the source model as it was.
     """
 
     model: str
     output: str
-    head: str
+    softmax: str
     before: Figures
-    true_head: Figures | None
+    before_model_softmax: Figures | None
     after: Figures
-    unknown: float
+    unknown_fraction: float
     vocabulary: dict[str, Any]
     heldout: dict[str, Any]
     tokens: int
     epochs: float
     seconds: float
-    is_better: bool
+    improved: bool
 
     @property
     def ratio(self) -> float:

@@ -66,7 +66,7 @@ def together(parts: list[Figures]) -> Figures:
         "tokens": sum(tokens),
         "sentences": sum(of["sentences"] for of in parts),
         "predictions": sum(predictions),
-        "unknown": weighted([of["unknown"] for of in parts], tokens),
+        "unknown": weighted([of["unknown_fraction"] for of in parts], tokens),
         "perplexity": {
             name: math.exp(
                 weighted([math.log(of["perplexity"][name]) for of in parts], predictions)

@@ -1,4 +1,4 @@
-"""What `elmo embed --engine ray` costs: beside one process, for each piece, and as a text grows.
+"""What `elmo embed --ray` costs: beside one process, for each piece, and as a text grows.
 
     python tests/bench/cluster_speed.py TEXT… [-m MODEL | --size small] [--json]
 
@@ -194,7 +194,7 @@ def one_process(corpus: str, out: str, model: str | None) -> Steady:
 
 
 def on_cluster(corpus: str, out: str, model: str | None) -> ClusterRun:
-    """`elmo embed --engine ray --workers 2 --threads 1`."""
+    """`elmo embed --ray --workers 2 --threads 1`."""
     logging.disable(logging.WARNING)  # of Ray, about its own
     rows: list[tuple[float, dict[str, Any]]] = []  # by the worker's clock: rows arrive in heaps
     job = EmbedJob((corpus,), out, model=model)

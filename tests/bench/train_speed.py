@@ -33,16 +33,16 @@ from elmo_cli.model.options import Options
 from elmo_cli.text.formats import read_sentences
 from elmo_cli.train.corpus import Corpus, Window, windows
 from elmo_cli.train.initial import new_model
-from elmo_cli.train.run import FILTERS
+from elmo_cli.train.run import CHAR_FILTERS
 from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.step import Learner
 from elmo_cli.train.team import Team
 
 _BUNDLED = Path(__file__).parents[2] / "weights" / "elmo-en" / "options.json"
 SIZES = {
-    "small": Options(filters=FILTERS["small"], cell=1024, projection=128),
-    "medium": Options(filters=FILTERS["small"], cell=2048, projection=256),
-    "original": Options(filters=FILTERS["small"], cell=4096, projection=512, n_highway=2),
+    "small": Options(filters=CHAR_FILTERS[2048], cell=1024, projection=128),
+    "medium": Options(filters=CHAR_FILTERS[2048], cell=2048, projection=256),
+    "original": Options(filters=CHAR_FILTERS[2048], cell=4096, projection=512, n_highway=2),
     "bundled": Options.from_file(_BUNDLED),
 }
 PARTS = ("CNN", "LSTM", "softmax", "LSTM back", "CNN back", "optimizer")
@@ -139,8 +139,8 @@ def main() -> None:
         f"{given.size}, {given.rows} rows, {team.device}, {torch.get_num_threads()} threads; "
         f"{corpus.n_tokens:,} tokens, {len(corpus.types):,} types"
     )
-    settings = TrainSettings(rows=given.rows, max_steps=1)
-    bf16 = TrainSettings(rows=given.rows, max_steps=1, precision="bf16")
+    settings = TrainSettings(batch_size=given.rows, max_steps=1)
+    bf16 = TrainSettings(batch_size=given.rows, max_steps=1, precision="bf16")
     variants = {
         "once a type": Variant(corpus, options, settings, team),
         "once a token": Variant(corpus, options, settings, team, EachToken),
@@ -148,7 +148,7 @@ def main() -> None:
     if given.bf16 or team.device.type == "cuda":
         variants["once a type, bf16"] = Variant(corpus, options, bf16, team)
     take_turns(variants, corpus, given)
-    n_tokens = given.rows * settings.steps
+    n_tokens = given.rows * settings.bptt
     first = variants["once a type"].step_s
     print(f"\n{'':<20}{'tokens/s':>10}{'of first':>10}" + "".join(f"{p:>11}" for p in PARTS))
     for name, variant in variants.items():

@@ -1,7 +1,6 @@
-"""Situations in which a command meets bad input: how each is made, and what has to be said.
+"""Situations in which a command meets bad input: how each is made.
 
-A `Bad` is one row of a table; its makers put files into a folder in which the command then runs. In
-expected messages `…` stands for anything.
+A `Bad` is one row of a table; its makers put files into a folder in which the command then runs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -47,10 +46,7 @@ class Bad:
         name: of the test.
         line: the command line, split at spaces; `''` stands for an empty word, and `EMBED` for
             what most commands share: they would replace a former output.
-        says: the message after `error: `.
-        hint: the message after `hint: `.
         makes: what lies in the folder besides a former output and a sound text, `a.txt`.
-        code: the exit code.
         stdin: bytes of standard input.
         env: variables of the environment.
         leaves: names of files that the command may leave or change.
@@ -58,10 +54,7 @@ class Bad:
 
     name: str
     line: str
-    says: str
-    hint: str
     makes: tuple[Maker, ...]
-    code: int
     stdin: bytes
     env: dict[str, str]
     leaves: tuple[str, ...]
@@ -76,21 +69,13 @@ class Bad:
 def bad(
     name: str,
     line: str,
-    says: str,
-    hint: str,
     *makes: Maker,
-    code: int = 1,
     stdin: bytes = b"",
     env: dict[str, str] | None = None,
     leaves: tuple[str, ...] = (),
 ) -> Bad:
     """A `Bad`, written with little around it."""
-    return Bad(name, line, says, hint, makes, code, stdin, env or {}, leaves)
-
-
-def in_a_dry_run(one: Bad) -> Bad:
-    """The same of `--dry-run`, which refuses what is known before the model computes."""
-    return replace(one, name=f"{one.name}, in a dry run", line=f"{one.line} --dry-run")
+    return Bad(name, line, makes, stdin, env or {}, leaves)
 
 
 def file(name: str, content: str | bytes = "The cat sat .\nIt slept .\n") -> Maker:

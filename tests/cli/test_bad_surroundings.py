@@ -87,7 +87,7 @@ def test_answers_on_a_full_disk(line: str, flags: tuple[str, ...], scene: Scene)
         "pretrain a.txt --heldout - -o m --max-steps 1",
         "pretrain --recipe recipe.json -o m",
         "finetune --domain - -o m",
-        "inspect ok.hdf5 --against -",
+        "inspect ok.hdf5 --text -",
     ],
 )
 def test_a_terminal_as_standard_input(line: str, scene: Scene) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, elmo, made, only_tiny
+from command_line import Done, documented, elmo, made, only_tiny
 from tolerance import ATOL_ORDER
 
 from elmo_cli.cli import console
@@ -159,7 +159,7 @@ def to_stdout(*options: str) -> bytes:
 
 
 def test_jsonl_is_the_default_form(tiny_bilm: BiLM) -> None:
-    assert to_stdout() == to_stdout("--format", "jsonl")
+    assert to_stdout() == to_stdout("--output-format", "jsonl")
     records = [json.loads(line) for line in to_stdout().splitlines()]
     assert [record["key"] for record in records] == list(range(len(LINES)))
     assert [record["tokens"] for record in records] == [line.split() for line in LINES]
@@ -170,7 +170,7 @@ def test_jsonl_is_the_default_form(tiny_bilm: BiLM) -> None:
 
 
 def test_npy_is_one_record_a_sentence(tiny_bilm: BiLM) -> None:
-    stream = io.BytesIO(to_stdout("--format", "npy"))
+    stream = io.BytesIO(to_stdout("--output-format", "npy"))
     for line in LINES:
         found = np.load(stream)
         np.testing.assert_allclose(found, alone(tiny_bilm, line), rtol=0, atol=ATOL_ORDER)
@@ -178,12 +178,12 @@ def test_npy_is_one_record_a_sentence(tiny_bilm: BiLM) -> None:
 
 
 def test_text_is_a_line_a_token(tiny_bilm: BiLM) -> None:
-    sentences = to_stdout("--format", "text", "--layers", "top").decode().split("\n\n")
+    sentences = to_stdout("--output-format", "text", "--layers", "top").decode().split("\n\n")
     rows = sentences[0].splitlines()
     assert [row.split(" ")[0] for row in rows] == LINES[0].split()
     found = np.array([row.split(" ")[1:] for row in rows], float)
     np.testing.assert_allclose(found, alone(tiny_bilm, LINES[0])[2], rtol=0, atol=ATOL_ORDER)
-    pooled = to_stdout("--format", "text", "--pool", "mean").decode().splitlines()
+    pooled = to_stdout("--output-format", "text", "--pool", "mean").decode().splitlines()
     assert [row.split(" ")[0] for row in pooled] == [str(number) for number in range(len(LINES))]
     found = np.array(pooled[1].split(" ")[1:], float)
     expected = alone(tiny_bilm, LINES[1]).mean(1).reshape(-1)
@@ -191,15 +191,20 @@ def test_text_is_a_line_a_token(tiny_bilm: BiLM) -> None:
 
 
 def test_format_alone_means_standard_output() -> None:
-    assert made("embed", "corpus.txt", "--format", "npy").out == to_stdout("--format", "npy")
+    assert made("embed", "corpus.txt", "--output-format", "npy").out == to_stdout(
+        "--output-format", "npy"
+    )
 
 
 def test_a_form_for_a_file_or_none_that_is_known() -> None:
-    done = elmo("embed", "corpus.txt", "-o", "out.hdf5", "--format", "npy")
-    refused(done, 2, "--format npy: out.hdf5 is a file, and files are HDF5", "`-o -`")
-    done = elmo("embed", "corpus.txt", "-o", "-", "--format", "csv")
+    done = elmo("embed", "corpus.txt", "-o", "out.hdf5", "--output-format", "npy")
+    refused(done, 2, "--output-format npy: out.hdf5 is a file, and files are HDF5", "`-o -`")
+    done = elmo("embed", "corpus.txt", "-o", "-", "--output-format", "csv")
     refused(
-        done, 2, "--format csv: standard output is written as jsonl, npy, text", "--input-format"
+        done,
+        2,
+        "--output-format csv: standard output is written as jsonl, npy, text",
+        "--input-format",
     )
 
 
@@ -259,7 +264,7 @@ def test_layout(layout: str) -> None:
 
 def test_keys_and_forget_sentences() -> None:
     Path("two.txt").write_text("A dog\nIt slept .\n")
-    assert first("--keys", "sentence", corpus="two.txt")[1]["keys"] == "sentence"
+    assert first("--use-sentence-keys", corpus="two.txt")[1]["keys"] == "sentence"
     with h5py.File("out.hdf5") as file:
         assert list(file) == ["A dog", "It slept ."]
     assert first("--forget-sentences", corpus="two.txt")[1]["forget_sentences"] is True
@@ -325,7 +330,7 @@ def test_json() -> None:
     several = json.loads(made("embed", "corpus.txt", "long.txt", "-o", "v/", "--json").out)
     assert [one["output"] for one in several] == ["v/corpus.hdf5", "v/long.hdf5"]
     for name in KEYS:
-        assert name in made("embed", "--help").out.decode()
+        assert f"`{name}`" in documented("embed")
 
 
 def test_quiet_says_nothing() -> None:
@@ -563,7 +568,7 @@ def test_dry_run_of_resume_says_what_is_left(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_dry_run_counts_what_the_layout_keeps() -> None:
     command = ("embed", "corpus.txt", "-o", "out.hdf5", "--layout", "manylangs", "--json")
-    command += ("--layers", "top", "--blank", "skip")
+    command += ("--layers", "top", "--blank-lines", "skip")
     told = json.loads(made(*command, "--dry-run").out)
     assert sorted(os.listdir()) == ["corpus.txt"]
     done = json.loads(made(*command).out)
@@ -699,7 +704,16 @@ def test_a_list_is_not_written_over_an_input() -> None:
 
 
 def test_equal_sentences_that_manylangs_holds_once_are_counted() -> None:
-    command = ("embed", "corpus.txt", "--layout", "manylangs", "--layers", "top", "--blank", "skip")
+    command = (
+        "embed",
+        "corpus.txt",
+        "--layout",
+        "manylangs",
+        "--layers",
+        "top",
+        "--blank-lines",
+        "skip",
+    )
     done = made(*command, "-o", "out.hdf5", "--json")
     counts = json.loads(done.out)
     assert (counts["sentences"], counts["duplicates"], counts["tokens"]) == (4, 1, N_TOKENS - 2)

@@ -27,7 +27,9 @@ def number_options() -> Iterator[tuple[click.Command, click.Parameter]]:
 def test_no_option_takes_what_is_no_number(value: str) -> None:
     """NaN passes every comparison with a bound, and is no JSON in the recipe of a run."""
     options = list(number_options())
-    assert {"--treebank", "--rate", "--gpus-per-worker"} <= {p.opts[0] for _, p in options}
+    assert {"--treebank-fraction", "--learning-rate", "--gpus-per-worker"} <= {
+        p.opts[0] for _, p in options
+    }
     for command, parameter in options:
         with pytest.raises(click.BadParameter, match=r"finite|in the range"):
             parameter.type_cast_value(click.Context(command), value)
@@ -35,5 +37,5 @@ def test_no_option_takes_what_is_no_number(value: str) -> None:
 
 def test_settings_name_the_option_of_the_command() -> None:
     """Without it a person would be sent to `--checkpoint-s`, which there is not."""
-    with pytest.raises(UsageError, match="--look-seconds: nan, not a positive number"):
-        TrainSettings(max_steps=1, checkpoint_s=math.nan)
+    with pytest.raises(UsageError, match="--eval-seconds: nan, not a positive number"):
+        TrainSettings(max_steps=1, eval_seconds=math.nan)

@@ -34,7 +34,7 @@ N_TOKENS = sum(map(len, SENTENCES))
 ONE_LAYER = ("--layers", "top")
 EVERY: dict[str, tuple[str, tuple[str, ...]]] = {
     "allennlp": ("d.jsonl", ()),
-    "sentence": ("d.jsonl", ("--keys", "sentence")),
+    "sentence": ("d.jsonl", ("--use-sentence-keys",)),
     "bilm": ("d.jsonl", ("--layout", "bilm")),
     "bilm-types": ("types.txt", ("--layout", "bilm-types")),
     "e2e-coref": ("d.jsonl", ("--layout", "e2e-coref")),
@@ -101,18 +101,18 @@ def test_facts_of_every_layout(name: str) -> None:
 
 
 def test_facts_as_json() -> None:
-    done = made("inspect", embedded("allennlp"), "--json", "--sample", "2")
+    done = made("inspect", embedded("allennlp"), "--json", "--recompute", "2")
     facts = json.loads(done.out)
     assert done.out.count(b"\n") == 1
     assert {"kind", "path", "bytes", "layout", "complete", "sentences", "tokens", "n_layers", "dim",
-            "dtype", "sentence_map", "sources", "attributes", "samples", "sample", "problems",
+            "dtype", "sentence_map", "sources", "attributes", "samples", "recomputed", "problems",
             "n_problems"} == set(facts)  # fmt: skip
     assert (facts["kind"], facts["problems"], facts["sentence_map"]) == ("embeddings", [], True)
     assert (facts["sentences"], facts["n_layers"], facts["dim"]) == (7, 3, 16)
     assert facts["bytes"] == os.path.getsize("a.hdf5")
     assert facts["samples"][0] == {"key": 0, "shape": [3, 4, 16]}
-    assert [one["key"] for one in facts["sample"]] == [0, 6]
-    assert all(one["agrees"] for one in facts["sample"])
+    assert [one["key"] for one in facts["recomputed"]] == [0, 6]
+    assert all(one["agrees"] for one in facts["recomputed"])
 
 
 @pytest.mark.parametrize("before", ["float16", "int8"])
@@ -125,14 +125,14 @@ def test_the_sum_of_rounded_layers_is_what_the_model_computes(
     Path("text.txt").write_text("".join(f"w{k} x{k % 7} y{k % 11}\n" for k in range(300)))
     made("embed", "text.txt", "-o", "a.hdf5", "-q", "--layout", "flat", "--dtype", before)
     made("convert", "a.hdf5", "-o", "b.hdf5", "--layers", layers, "--dtype", after)
-    facts = json.loads(made("inspect", "b.hdf5", "--json", "--sample", "300").out)
-    assert len(facts["sample"]) == 300
-    assert all(one["agrees"] for one in facts["sample"])
+    facts = json.loads(made("inspect", "b.hdf5", "--json", "--recompute", "300").out)
+    assert len(facts["recomputed"]) == 300
+    assert all(one["agrees"] for one in facts["recomputed"])
     with h5py.File("b.hdf5", "r+") as file:  # one value off by more than rounding
         values = file["scales" if after == "int8" else "vectors"]
         values[0] = np.float32(1.1) * values[0]
-    wrong = json.loads(elmo("inspect", "b.hdf5", "--json", "--sample", "2").out)
-    assert [one["agrees"] for one in wrong["sample"]] == [False, True]
+    wrong = json.loads(elmo("inspect", "b.hdf5", "--json", "--recompute", "2").out)
+    assert [one["agrees"] for one in wrong["recomputed"]] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_values_rounded_several_times_are_what_the_model_computes(
     made("embed", "text.txt", "-o", "0.hdf5", "-q", "--layout", "flat", "--dtype", dtypes[0])
     for step, dtype in enumerate(dtypes[1:]):
         made("convert", f"{step}.hdf5", "-o", f"{step + 1}.hdf5", "--dtype", dtype)
-    done = made("inspect", f"{len(dtypes) - 1}.hdf5", "--json", "--sample", "300")
+    done = made("inspect", f"{len(dtypes) - 1}.hdf5", "--json", "--recompute", "300")
     facts = json.loads(done.out)
     assert facts["attributes"].get("rounded_to") == rounded_to
-    assert len(facts["sample"]) == 300
-    assert all(one["agrees"] for one in facts["sample"])
+    assert len(facts["recomputed"]) == 300
+    assert all(one["agrees"] for one in facts["recomputed"])
 
 
 def test_a_mix_of_a_file_is_the_mix_of_its_text() -> None:
@@ -276,7 +276,7 @@ def test_what_is_wrong_is_told() -> None:
     assert json.loads(done.out)["problems"] == ["sentence 1: 1 of 96 values are not finite"]
     assert done.code == 1
     assert elmo("inspect", "a.hdf5", "-q").out == b""
-    assert "checked" not in rows_of(made("inspect", "a.hdf5", "--no-check"))
+    assert "checked" not in rows_of(made("inspect", "a.hdf5", "--no-verify"))
 
 
 def test_problems_are_counted_where_they_are_not_listed() -> None:
@@ -284,13 +284,13 @@ def test_problems_are_counted_where_they_are_not_listed() -> None:
     Path("a.txt").write_text("a b\n")
     Path("b.txt").write_text("a b\n" + "c\n" * 60)
     made("embed", "a.txt", "-o", "a.hdf5", "-q")
-    done = elmo("inspect", "a.hdf5", "--against", "b.txt")
+    done = elmo("inspect", "a.hdf5", "--text", "b.txt")
     first = "sentence 1: not in the file, 1 tokens in the text"
     refused(done, 1, f"a.hdf5: {first}, and 60 more", "`elmo inspect --json` lists 50 of them; ")
     assert rows_of(done)["checked"].startswith(f"{first}; sentence 2: ")
     assert rows_of(done)["checked"].endswith("sentence 5: not in the file, 1 tokens in the text; "
                                              "and 56 more")  # fmt: skip
-    facts = json.loads(elmo("inspect", "a.hdf5", "--against", "b.txt", "--json").out)
+    facts = json.loads(elmo("inspect", "a.hdf5", "--text", "b.txt", "--json").out)
     assert (len(facts["problems"]), facts["n_problems"]) == (50, 61)
     assert all(problem.startswith("sentence ") for problem in facts["problems"])
 
@@ -312,10 +312,10 @@ def test_tokens_of_the_original_programs_are_counted(
         for name, shape in shapes.items():
             file[name] = np.ones(shape, np.float32)
     assert rows_of(made("inspect", "a.hdf5"))["tokens"] == tokens
-    assert rows_of(made("inspect", "a.hdf5", "--no-check"))["tokens"] == "not counted"
+    assert rows_of(made("inspect", "a.hdf5", "--no-verify"))["tokens"] == "not counted"
     counted = None if tokens == "not told" else int(tokens)
     assert json.loads(made("inspect", "a.hdf5", "--json").out)["tokens"] == counted
-    assert json.loads(made("inspect", "a.hdf5", "--json", "--no-check").out)["tokens"] is None
+    assert json.loads(made("inspect", "a.hdf5", "--json", "--no-verify").out)["tokens"] is None
 
 
 def test_quiet_says_nothing_of_a_sound_file() -> None:
@@ -331,19 +331,21 @@ def test_weights(tiny: Path) -> None:
     read: dict[str, Any] = {}
     exec(printed_python(done)[0], read)
     assert read["array"].shape == (261, 4)
-    done = elmo("inspect", tiny / "weights.hdf5", "--sample", "2")
-    message = f"{tiny}/weights.hdf5: holds no finished embeddings"
-    refused(done, 2, message, "--sample and --against")
+    done = elmo("inspect", tiny / "weights.hdf5", "--recompute", "2")
+    message = f"{tiny}/weights.hdf5: contains no finished embeddings"
+    refused(done, 2, message, "`--recompute` and `--text`")
 
 
 def test_a_sample_of_int8_may_be_off_by_half_a_step() -> None:
     """Else each sound file would be called wrong, or each damaged one right."""
     path = embedded("flat", "--dtype", "int8")
-    done = made("inspect", path, "--json", "--sample", "3")
-    assert all(one["agrees"] and one["difference"] > 0 for one in json.loads(done.out)["sample"])
+    done = made("inspect", path, "--json", "--recompute", "3")
+    assert all(
+        one["agrees"] and one["difference"] > 0 for one in json.loads(done.out)["recomputed"]
+    )
     with h5py.File(path, "r+") as file:
         file["vectors"][0, 2, :2] += np.array([3, -3], np.int8)
-    assert elmo("inspect", path, "--sample", "3").code == 1
+    assert elmo("inspect", path, "--recompute", "3").code == 1
 
 
 def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,13 +369,13 @@ TELLS_TOKENS = ("allennlp", "sentence", "manylangs", "flat")
 def test_a_sample_is_computed_again(name: str) -> None:
     path = embedded(name)
     text = () if name in TELLS_TOKENS else ("--text", "d.jsonl")
-    done = made("inspect", path, "--sample", "4", *text)
+    done = made("inspect", path, "--recompute", "4", *text)
     found = re.fullmatch(r"4 sentences, differences up to (\S+)", rows_of(done)["recomputed"])
     assert found is not None
     assert float(found[1]) < ATOL_ORDER
     if text:
         what = f"a.hdf5: the layout {EVERY[name][1][1]} does not hold the sentences"
-        refused(elmo("inspect", path, "--sample", "4"), 2, what, "`--text FILE`")
+        refused(elmo("inspect", path, "--recompute", "4"), 2, what, "`--text FILE`")
 
 
 @pytest.mark.parametrize(
@@ -381,14 +383,14 @@ def test_a_sample_is_computed_again(name: str) -> None:
     [("--dtype", "float16"), ("--pool", "max"), ("--state", "warm"), ("--layers", "mix:1,2,3")],
 )
 def test_a_sample_knows_the_settings_of_its_file(options: tuple[str, ...]) -> None:
-    made("inspect", embedded("flat", *options), "--sample", "7")
+    made("inspect", embedded("flat", *options), "--recompute", "7")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_a_wider_type_does_not_hide_the_rounding(dtype: str) -> None:
     """A file would pass for one of float32, go on as its run, and be called wrong in a sample."""
     made("convert", embedded("flat", "--dtype", dtype), "-o", "b.hdf5", "--dtype", "float32", "-q")
-    made("inspect", "b.hdf5", "--sample", "7")
+    made("inspect", "b.hdf5", "--recompute", "7")
     done = elmo("embed", "d.jsonl", "-o", "b.hdf5", "--layout", "flat", "--resume")
     refused(done, 1, f"b.hdf5: finished, made with other rounded to ({dtype}, now none)", "anew")
 
@@ -398,8 +400,8 @@ def test_a_wider_type_does_not_hide_the_rounding(dtype: str) -> None:
 def test_a_sample_of_one_numbered_layer(layout: str, pool: tuple[str, ...]) -> None:
     """Some layouts drop its axis, and sound files of theirs were called wrong."""
     made("embed", "d.jsonl", "-o", "a.hdf5", "-q", "--layout", layout, "--layers", "2", *pool)
-    done = made("inspect", "a.hdf5", "--sample", "7", "--text", "d.jsonl", "--json")
-    n_tokens = [one["tokens"] for one in json.loads(done.out)["sample"]]
+    done = made("inspect", "a.hdf5", "--recompute", "7", "--text", "d.jsonl", "--json")
+    n_tokens = [one["tokens"] for one in json.loads(done.out)["recomputed"]]
     assert n_tokens == [len(tokens) for tokens in SENTENCES]
 
 
@@ -410,11 +412,11 @@ def test_a_sample_that_has_no_difference_is_json_all_the_same() -> None:
         raise AssertionError(name)
 
     def sample(path: str) -> dict[str, object]:
-        done = elmo("inspect", path, "--sample", "1", "--json", "--no-check")
+        done = elmo("inspect", path, "--recompute", "1", "--json", "--no-verify")
         assert done.code == 1
         facts = json.loads(done.out, parse_constant=no_number)
-        assert [one["difference"] for one in facts["sample"]] == [None]
-        assert [one["agrees"] for one in facts["sample"]] == [False]
+        assert [one["difference"] for one in facts["recomputed"]] == [None]
+        assert [one["agrees"] for one in facts["recomputed"]] == [False]
         found: dict[str, object] = facts
         return found
 
@@ -425,7 +427,7 @@ def test_a_sample_that_has_no_difference_is_json_all_the_same() -> None:
             del file.attrs[name]
     shapes = "has the shape (4, 16), the model computes (3, 4, 16)"
     assert sample("a.hdf5")["problems"] == [f"sentence 0: {shapes}"]
-    assert rows_of(elmo("inspect", "a.hdf5", "--sample", "1"))["recomputed"] == "1 sentence"
+    assert rows_of(elmo("inspect", "a.hdf5", "--recompute", "1"))["recomputed"] == "1 sentence"
     made("embed", "t.txt", "-o", "b.hdf5", "-q")
     with h5py.File("b.hdf5", "r+") as file:
         file["0"][0, 1, 2] = np.inf
@@ -436,36 +438,36 @@ def test_a_sample_of_a_text_whose_equal_sentences_are_left_out() -> None:
     """manylangs keeps the first of them, and the text that it was made from has all."""
     Path("r.txt").write_text("Yes .\nYes .\nNo .\n")
     made("embed", "r.txt", "-o", "r.hdf5", "-q", "--layout", "manylangs", *ONE_LAYER)
-    made("inspect", "r.hdf5", "--sample", "3", "--text", "r.txt")
+    made("inspect", "r.hdf5", "--recompute", "3", "--text", "r.txt")
     Path("other.txt").write_text("Yes .\nNo .\n")
-    done = elmo("inspect", "r.hdf5", "--sample", "3", "--text", "other.txt")
+    done = elmo("inspect", "r.hdf5", "--recompute", "3", "--text", "other.txt")
     refused(done, 1, "r.hdf5: has 3 sentences, the text 2", "`--text`")
 
 
 def test_a_sample_of_a_changed_file() -> None:
     with h5py.File(embedded("bilm"), "r+") as file:
         file["3"][2, 0, 5] += 1
-    done = elmo("inspect", "a.hdf5", "--sample", "7", "--text", "d.jsonl")
+    done = elmo("inspect", "a.hdf5", "--recompute", "7", "--text", "d.jsonl")
     message = "a.hdf5: sentence 3: differs from what the model computes, by up to 1"
     refused(done, 1, message, "embed the text anew")
 
 
 def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --no-check nothing has looked at its arrays before; it would take the command along."""
+    """With --no-verify nothing has looked at its arrays before; it would take the command along."""
     monkeypatch.setattr(sample, "open_embeddings", lambda _: os.kill(os.getpid(), signal.SIGSEGV))
     embedded("allennlp")
     what = "a.hdf5: its reader crashed (SIGSEGV)"
-    refused(elmo("inspect", "a.hdf5", "--no-check", "--sample", "2"), 1, what, "get it anew")
+    refused(elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "2"), 1, what, "get it anew")
 
 
 def test_a_sample_with_another_model_or_text(odd: Path) -> None:
-    done = elmo("inspect", embedded("allennlp"), "--sample", "2", "--model", odd)
+    done = elmo("inspect", embedded("allennlp"), "--recompute", "2", "--model", odd)
     assert done.code == 1
     assert re.search(r"made with tiny \(sha256 \w+…\), not with odd \(sha256 \w+…\)", done.err)
     Path("b.txt").write_text("Yes\n")
-    done = elmo("inspect", "a.hdf5", "--sample", "2", "--text", "b.txt")
+    done = elmo("inspect", "a.hdf5", "--recompute", "2", "--text", "b.txt")
     refused(done, 1, "a.hdf5: has 7 sentences, the text 1", "`--text`")
-    done = elmo("inspect", embedded("flat", "--state", "carry", out="c.hdf5"), "--sample", "1")
+    done = elmo("inspect", embedded("flat", "--state", "carry", out="c.hdf5"), "--recompute", "1")
     what = "c.hdf5: made with --state carry, where a vector depends on the text before it"
     refused(done, 2, what, "anew")
 
@@ -474,8 +476,8 @@ def test_a_sample_of_a_text_with_repeated_lines() -> None:
     """The map of the sentences tells of equal lines only the last: others stand in for the rest."""
     Path("r.txt").write_text("Yes .\n" * 5 + "No .\n\nYes .\n")
     made("embed", "r.txt", "-o", "r.hdf5", "-q")
-    facts = json.loads(made("inspect", "r.hdf5", "--sample", "8", "--json").out)
-    assert [one["key"] for one in facts["sample"]] == [5, 6, 7]
+    facts = json.loads(made("inspect", "r.hdf5", "--recompute", "8", "--json").out)
+    assert [one["key"] for one in facts["recomputed"]] == [5, 6, 7]
 
 
 NESTED = (
@@ -489,9 +491,9 @@ def test_names_that_nest_are_checked_by_name() -> None:
     """A slash makes groups, which lose the order: sentence 2 of the text is last in the file."""
     Path("n.jsonl").write_text(NESTED)
     made("embed", "n.jsonl", "-o", "n.hdf5", "-q", "--layout", "dygie")
-    options = ("--sample", "5", "--text", "n.jsonl", "--against", "n.jsonl")
+    options = ("--recompute", "5", "--text", "n.jsonl")
     facts = json.loads(made("inspect", "n.hdf5", *options, "--json").out)
-    assert len(facts["sample"]) == 5
+    assert len(facts["recomputed"]) == 5
 
 
 CONLLU = "1\tThe\t_\n2\tcat\t_\n\n1\tIt\t_\n2\tslept\t_\n3\t.\t_\n\n"
@@ -501,13 +503,13 @@ CONLLU = "1\tThe\t_\n2\tcat\t_\n\n1\tIt\t_\n2\tslept\t_\n3\t.\t_\n\n"
 def test_against_conllu(name: str) -> None:
     Path("t.conllu").write_text(CONLLU)
     made("embed", "t.conllu", "-o", "t.hdf5", "-q", *EVERY[name][1])
-    assert made("inspect", "t.hdf5", "--against", "t.conllu").err == ""
+    assert made("inspect", "t.hdf5", "--text", "t.conllu").err == ""
     Path("u.conllu").write_text(CONLLU + "1\tmore\t_\n\n")
-    done = elmo("inspect", "t.hdf5", "--against", "u.conllu")
+    done = elmo("inspect", "t.hdf5", "--text", "u.conllu")
     what = "t.hdf5: sentence 2: not in the file, 1 tokens in the text, and 1 more"
     refused(done, 1, what, "--json")
     Path("t.txt").write_text("The cat\nIt slept.\n")  # before it was tokenised
-    done = elmo("inspect", "t.hdf5", "--against", "t.txt", "--json")
+    done = elmo("inspect", "t.hdf5", "--text", "t.txt", "--json")
     by_name = name in ("sentence", "manylangs")
     what = (
         "not in the file, 2 tokens in the text"
@@ -521,10 +523,10 @@ def test_against_conllu(name: str) -> None:
 @pytest.mark.parametrize("name", ["e2e-coref", "lsgn", "dygie"])
 def test_against_documents(name: str) -> None:
     path = embedded(name)
-    assert made("inspect", path, "--against", "d.jsonl").err == ""
+    assert made("inspect", path, "--text", "d.jsonl").err == ""
     text = Path("d.jsonl").read_text().replace('"No", ', "")
     Path("other.jsonl").write_text(text)
-    done = elmo("inspect", path, "--against", "other.jsonl")
+    done = elmo("inspect", path, "--text", "other.jsonl")
     what = "a.hdf5: sentence 4: 5 tokens in the file, 4 in the text"
     refused(done, 1, what, "--json")
 
@@ -532,33 +534,34 @@ def test_against_documents(name: str) -> None:
 def test_against_several_texts() -> None:
     for name, lines in (("a.txt", "a b\nc\n"), ("b.txt", "d\n")):
         Path(name).write_text(lines)
-    both = ("--against", "a.txt", "--against", "b.txt")
+    both = ("--text", "a.txt", "--text", "b.txt")
     made("embed", "a.txt", "b.txt", "-o", "ab.hdf5", "-q", "--layout", "bilm")
-    texts = ("--sample", 3, "--text", "a.txt", "--text", "b.txt")
-    assert made("inspect", "ab.hdf5", *both, *texts).err == ""
-    done = elmo("inspect", "ab.hdf5", "--against", "a.txt")
+    texts = ("--recompute", 3, "--text", "a.txt", "--text", "b.txt")
+    assert made("inspect", "ab.hdf5", *both).err == ""
+    assert made("inspect", "ab.hdf5", *texts).err == ""
+    done = elmo("inspect", "ab.hdf5", "--text", "a.txt")
     refused(done, 1, "ab.hdf5: the file has 3 sentences, the text 2", "every problem")
 
 
 def test_against_where_blank_lines_were_skipped() -> None:
     """Keys of lines go on counting over what was left out; names do not count at all."""
     Path("b.txt").write_text("a b\n\nc\nc\n\nd e f\n")
-    skip = ("--blank", "skip")
+    skip = ("--blank-lines", "skip")
     for options in ((), ("--layout", "manylangs", "--layers", "0")):
         made("embed", "b.txt", "-o", "b.hdf5", "-f", "-q", *skip, *options)
-        assert made("inspect", "b.hdf5", "--against", "b.txt", *skip).err == ""
+        assert made("inspect", "b.hdf5", "--text", "b.txt", *skip).err == ""
 
 
 def test_a_shard_against_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "SENTENCES", 2)
     Path("t.txt").write_text("a b\n\nc\nc\n\nd e f\ng\nh i\n")
-    skip = ("--blank", "skip")
+    skip = ("--blank-lines", "skip")
     manylangs = ("--layout", "manylangs", "--layers", "0")
     for blank, options in (((), ()), (skip, ()), (skip, manylangs)):
         for i in (1, 2, 3):
             out = ("-o", "s.hdf5", "-f", "-q", "--shard", f"{i}/3")
             made("embed", "t.txt", *out, *blank, *options)
-            done = made("inspect", "s.hdf5", "--against", "t.txt", *blank)
+            done = made("inspect", "s.hdf5", "--text", "t.txt", *blank)
             assert rows_of(done)["shard"] == f"{i}/3"
 
 
@@ -567,20 +570,20 @@ def test_a_sample_of_a_shard_by_the_whole_text(monkeypatch: pytest.MonkeyPatch) 
     Path("t.txt").write_text("a b\nc\nd e f\ng\nh i\n")
     for i in (1, 2):
         made("embed", "t.txt", "-o", "s.hdf5", "-f", "-q", "--layout", "bilm", "--shard", f"{i}/2")
-        made("inspect", "s.hdf5", "--sample", 9, "--text", "t.txt")
+        made("inspect", "s.hdf5", "--recompute", 9, "--text", "t.txt")
     Path("t.txt").write_text("a b\nc\nd e f\n")
-    done = elmo("inspect", "s.hdf5", "--sample", 9, "--text", "t.txt")
+    done = elmo("inspect", "s.hdf5", "--recompute", 9, "--text", "t.txt")
     refused(done, 1, "s.hdf5: has 3 sentences, the text 1", "read with the same options")
 
 
 def test_options_that_would_be_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     path = embedded("flat")
-    for option in (("--model", "nosuchmodel"), ("--threads", "1"), ("--engine", "plain")):
-        done = elmo("inspect", path, *option, "--against", "d.jsonl")
-        refused(done, 2, f"{option[0]}: has no meaning without --sample", "--against")
+    for option in (("--model", "nosuchmodel"), ("--threads", "1"), ("--device", "cpu")):
+        done = elmo("inspect", path, *option, "--text", "d.jsonl")
+        refused(done, 2, f"{option[0]}: has no meaning without --recompute", "`--recompute N`")
     done = elmo("inspect", path, "--tokenize")
-    refused(done, 2, "--tokenize: has no meaning without --text or --against", "how a text is read")
-    done = elmo("inspect", path, "--sample", 1, "--text", "-", "--against", "-")
+    refused(done, 2, "--tokenize: has no meaning without --text", "`--text FILE`")
+    done = elmo("inspect", path, "--recompute", 1, "--text", "-", "--text", "-")
     refused(done, 2, "-: standard input is named twice and can be read once only", "name `-` once")
     monkeypatch.setenv("ELMO_DEVICE", "cpu")
     made("inspect", path)

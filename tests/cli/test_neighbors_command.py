@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, elmo, made, only_tiny
+from command_line import Done, documented, elmo, made, only_tiny
 
 from elmo_cli.cli import concordance
 from elmo_cli.store.reader import open_embeddings
@@ -55,9 +55,9 @@ def nearest(key: int, at: int, layer: int, n: int) -> list[tuple[float, str]]:
 
 
 def test_a_table_of_the_nearest() -> None:
-    done = made("neighbors", "a.hdf5", "0:play", "2:0", "-n", "3")
+    done = made("neighbors", "a.hdf5", "0:play", "2:0", "-k", "3")
     first, *rows = lines(done)
-    assert first == ["cosine", "place", "before", "token", "after"]
+    assert first == ["cosine", "position", "before", "token", "after"]
     assert [row[0] for row in rows].count("query") == 2
     assert rows[0] == ["query", "0:1", "the", "play", "began at eight in the old …"]
     for begin, key, at in ((0, 0, 1), (4, 2, 0)):
@@ -68,7 +68,7 @@ def test_a_table_of_the_nearest() -> None:
         assert LINES[key].split()[at] == token
         assert f"{before} {token} {after}".strip(" …") in LINES[key]
     assert done.err == "a.hdf5: layer 2, 36 tokens\n"
-    assert made("neighbors", "a.hdf5", "0:play", "2:0", "-n", "3", "-q").err == ""
+    assert made("neighbors", "a.hdf5", "0:play", "2:0", "-k", "3", "-q").err == ""
 
 
 def test_one_object_of_json() -> None:
@@ -79,24 +79,24 @@ def test_one_object_of_json() -> None:
     [query] = facts.pop("queries")
     assert facts == {
         "file": "a.hdf5",
-        "from": None,
+        "query_file": None,
         "layer": 1,
         "same_word": False,
-        "compared": 36,
-        "untold": 0,
+        "n_compared": 36,
+        "sentences_without_tokens": 0,
         "warnings": [],
     }
     near = query.pop("neighbors")
     tokens = [line.split() for line in LINES]
-    place = {"key": 0, "place": 1, "token": "play", "tokens": tokens[0]}
+    place = {"key": 0, "position": 1, "token": "play", "tokens": tokens[0]}
     assert query == {"query": "0:play", **place}
-    assert [f"{one['key']}:{one['place']}" for one in near] == [
+    assert [f"{one['key']}:{one['position']}" for one in near] == [
         place for _, place in nearest(0, 1, 1, 5)
     ]
     for one in near:
-        assert set(one) == {"cosine", "key", "place", "token", "tokens"}
+        assert set(one) == {"cosine", "key", "position", "token", "tokens"}
         assert one["tokens"] == tokens[one["key"]]
-        assert one["token"] == one["tokens"][one["place"]]
+        assert one["token"] == one["tokens"][one["position"]]
 
 
 def test_the_same_bytes_again() -> None:
@@ -105,7 +105,7 @@ def test_the_same_bytes_again() -> None:
 
 
 def test_the_same_word() -> None:
-    rows = lines(made("neighbors", "a.hdf5", "0:play", "--same-word", "-n", "9"))
+    rows = lines(made("neighbors", "a.hdf5", "0:play", "--same-word", "-k", "9"))
     assert [row[3] for row in rows[1:]].count("play") == 3
     assert {row[1] for row in rows[2:]} == {"1:1", "3:1", "5:3"}
     done = made("neighbors", "a.hdf5", "0:eight", "--same-word")
@@ -114,46 +114,48 @@ def test_the_same_word() -> None:
 
 
 def test_places_of_a_word() -> None:
-    done = made("neighbors", "a.hdf5", "--word", "PLAY")
+    done = made("kwic", "a.hdf5", "PLAY")
     assert lines(done) == [
-        ["place", "before", "token", "after"],
+        ["position", "before", "token", "after"],
         ["0:1", "the", "play", "began at eight in the old …"],
         ["1:1", "They", "play", "[b] ball in the park"],
         ["3:1", "a", "Play", "in 3 acts"],
         ["5:3", "he began to", "play", "at once"],
     ]
     assert done.err == ""
-    facts = json.loads(made("neighbors", "a.hdf5", "--word", "play", "-n", "2", "--json").out)
+    facts = json.loads(made("kwic", "a.hdf5", "play", "-k", "2", "--json").out)
     assert (facts["file"], facts["word"]) == ("a.hdf5", "play")
-    assert [(one["key"], one["place"], one["token"]) for one in facts["places"]] == [
+    assert [(one["key"], one["position"], one["token"]) for one in facts["occurrences"]] == [
         (0, 1, "play"),
         (1, 1, "play"),
     ]
-    none = made("neighbors", "a.hdf5", "--word", "foo")
+    none = made("kwic", "a.hdf5", "foo")
     assert (len(lines(none)), none.err) == (1, "a.hdf5: no token is spelled foo\n")
 
 
 def test_queries_from_another_file() -> None:
     """A text that was embedded for the purpose, and a sentence that the corpus has too."""
     made("embed", "-", "-o", "q.hdf5", "-q", "--layout", "flat", stdin=b"a play\nYes .\n")
-    done = made("neighbors", "a.hdf5", "0:play", "1:Yes", "--from", "q.hdf5", "--json", "-n", "36")
+    done = made(
+        "neighbors", "a.hdf5", "0:play", "1:Yes", "--query-file", "q.hdf5", "--json", "-k", "36"
+    )
     facts = json.loads(done.out)
-    assert (facts["from"], facts["warnings"]) == ("q.hdf5", [])
+    assert (facts["query_file"], facts["warnings"]) == ("q.hdf5", [])
     first, second = facts["queries"]
     assert first["tokens"] == ["a", "play"]
     assert len(first["neighbors"]) == 36
     assert not {2, 4} & {one["key"] for one in second["neighbors"]}
-    again = made("neighbors", "a.hdf5", "0:play", "--from", "a.hdf5", "-q").out
+    again = made("neighbors", "a.hdf5", "0:play", "--query-file", "a.hdf5", "-q").out
     assert again == made("neighbors", "a.hdf5", "0:play", "-q").out
 
 
 def test_settings_that_differ_are_warned_of() -> None:
     made("embed", "a.txt", "-o", "q.hdf5", "-q", "--state", "carry", "--batch-size", "2")
-    done = made("neighbors", "a.hdf5", "0:play", "--from", "q.hdf5")
+    done = made("neighbors", "a.hdf5", "0:play", "--query-file", "q.hdf5")
     assert done.err.splitlines()[0] == (
         "warning: q.hdf5: state is carry, that of a.hdf5 zero: their vectors are not quite alike"
     )
-    assert made("neighbors", "a.hdf5", "0:play", "--from", "q.hdf5", "-q").err == ""
+    assert made("neighbors", "a.hdf5", "0:play", "--query-file", "q.hdf5", "-q").err == ""
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_settings_that_differ_are_warned_of() -> None:
     [
         (("--layout", "flat", "--dtype", "int8"), "0:1"),
         (("--layout", "manylangs", "--layers", "top"), f"{chr(9).join(LINES[0].split())}:1"),
-        (("--keys", "sentence", "--dtype", "float16"), f"{LINES[0]}:1"),
+        (("--use-sentence-keys", "--dtype", "float16"), f"{LINES[0]}:1"),
         (("--layout", "bilm"), "0:1"),
     ],
     ids=["int8", "manylangs", "sentence", "bilm"],
@@ -183,7 +185,7 @@ def test_other_layouts_find_the_same(layout: tuple[str, ...], query: str) -> Non
 
 def test_places_alone_of_a_layout_without_tokens() -> None:
     made("embed", "a.txt", "-o", "b.hdf5", "-q", "--layout", "bilm")
-    done = made("neighbors", "b.hdf5", "0:1", "-n", "1")
+    done = made("neighbors", "b.hdf5", "0:1", "-k", "1")
     cosine, place = nearest(0, 1, 2, 1)[0]
     assert lines(done)[1:] == [["query", "0:1", "", "", ""], [f"{cosine:.3f}", place, "", "", ""]]
     assert done.err.splitlines()[1] == "b.hdf5: does not tell the tokens of all these sentences"
@@ -191,7 +193,7 @@ def test_places_alone_of_a_layout_without_tokens() -> None:
 
 def test_pooled_sentences() -> None:
     made("embed", "a.txt", "-o", "p.hdf5", "-q", "--pool", "mean")
-    done = made("neighbors", "p.hdf5", "0", "-n", "2")
+    done = made("neighbors", "p.hdf5", "0", "-k", "2")
     rows = lines(done)
     assert rows[1] == ["query", "0", "", "", " ".join(LINES[0].split()[:13]) + " …"]
     assert len(rows) == 4
@@ -202,13 +204,13 @@ def test_what_a_terminal_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rich would take a token such as [b] for markup, and a control character for what it does."""
     monkeypatch.setattr(concordance, "is_terminal", lambda stream: True)
     monkeypatch.setenv("COLUMNS", "120")
-    shown = made("neighbors", "a.hdf5", "--word", "[b]").out.decode()
+    shown = made("kwic", "a.hdf5", "[b]").out.decode()
     assert "They play" in shown
     assert "[b]" in shown
     assert "\t" not in shown
     Path("c.jsonl").write_text('{"tokens": ["a\\u001b[31m", "b\\tc", "d\\u00a0e", "f"]}\n')
     made("embed", "c.jsonl", "-o", "c.hdf5", "-q", "--layout", "flat")
-    shown = made("neighbors", "c.hdf5", "--word", "f").out.decode()
+    shown = made("kwic", "c.hdf5", "f").out.decode()
     assert "a�[31m b�c d\N{NO-BREAK SPACE}e" in shown
 
 
@@ -235,10 +237,8 @@ def test_torch_stays_out() -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
-def test_the_help_names_every_key_of_the_json() -> None:
-    said = made("neighbors", "--help").out.decode()
+def test_the_documentation_names_every_field_of_the_json() -> None:
     facts = json.loads(made("neighbors", "a.hdf5", "0:1", "--json", "-q").out)
-    places = json.loads(made("neighbors", "a.hdf5", "--word", "a", "--json", "-q").out)
+    places = json.loads(made("kwic", "a.hdf5", "a", "--json", "-q").out)
     names = {*facts, *facts["queries"][0], *facts["queries"][0]["neighbors"][0], *places}
-    explained = said.split("--json prints")[1].split("Query:")[0]
-    assert all(name in explained for name in names), names
+    assert all(f"`{name}`" in documented("neighbors") for name in names), names

@@ -14,14 +14,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import click
 import h5py
 import numpy as np
 import pytest
 import torch
-from command_line import Done, elmo, made, only_tiny
-
-from elmo_cli.cli.main import cli
+from command_line import Done, documented, elmo, made, only_tiny
 
 TAGS = {
     **dict.fromkeys(("the", "a"), "DT"),
@@ -139,10 +136,12 @@ def test_what_it_prints() -> None:
         "layer 2",
     ]
     found = figures()
-    for row, one in zip(rows[1:], [found["most_frequent_of_form"], *found["layers"]], strict=True):
-        shown = [f"{one[name]:.2f}" for name in ("test", "dev", "unseen")]
+    for row, one in zip(
+        rows[1:], [found["majority_label_per_word"], *found["layers"]], strict=True
+    ):
+        shown = [f"{one[name]:.2f}" for name in ("test", "dev", "unseen_words")]
         assert row[1:4] == shown
-        assert row[4] == (f"{one['decay']:.0e}" if "decay" in one else "")
+        assert row[4] == (f"{one['weight_decay']:.0e}" if "weight_decay" in one else "")
     assert "warning: test.conllu: 1 label is not in train (RB) and counted as wrong\n" in done.err
     assert f"warning: train has {n['train']} labels, from which a probe learns in 10 " in done.err
 
@@ -150,26 +149,27 @@ def test_what_it_prints() -> None:
 def test_figures_as_json() -> None:
     found = figures()
     keys = [
-        *("model", "state", "by", "column", "n_labels", "train", "dev", "test"),
-        *("n_unseen", "held_back", "seed", "most_frequent", "most_frequent_of_form"),
+        *("model", "state", "unit", "column", "n_labels", "train", "dev", "test"),
+        *("n_unseen_words", "dev_from_train", "seed", "majority_label", "majority_label_per_word"),
         *("layers", "warnings"),
     ]
     assert list(found) == keys
-    said = cli.get_command(click.Context(cli), "probe").callback.__doc__.split("--json prints")[1]
     for key in [*keys, *found["test"], *found["layers"][0]]:
-        assert re.search(rf"\b{key}\b", said), key
-    assert (found["model"], found["state"], found["by"]) == ("tiny", "zero", "token")
-    assert (found["column"], found["n_labels"], found["seed"]) == ("xpos", 5, 1)
+        assert f"`{key}`" in documented("probe"), key
+    assert (found["model"], found["state"], found["unit"]) == ("tiny", "zero", "token")
+    assert (found["column"], found["n_labels"], found["seed"]) == ("xpos", 5, 0)
     assert found["test"] == {
         "files": ["test.hdf5", "test.conllu"],
         "sentences": 9,
         "labels": sum(map(len, sentences("test"))),
-        "unknown": 1,
+        "unknown_labels": 1,
     }
-    assert found["held_back"] is False
+    assert found["dev_from_train"] is False
     # The last word of each sentence is in that sentence alone, and three of NEW are new.
-    assert found["n_unseen"] == SIZES["test"] + 3
-    assert [set(one) for one in found["layers"]] == [{"name", "dev", "test", "unseen", "decay"}] * 3
+    assert found["n_unseen_words"] == SIZES["test"] + 3
+    assert [set(one) for one in found["layers"]] == [
+        {"name", "dev", "test", "unseen_words", "weight_decay"}
+    ] * 3
 
 
 def test_baseline_by_hand() -> None:
@@ -179,16 +179,16 @@ def test_baseline_by_hand() -> None:
     usual = max(sorted(set(of_train)), key=of_train.count)
     pairs = [pair for one in sentences("test") for pair in one]
     right = [tag == (TAGS[word] if word in seen else usual) for word, tag in pairs]
-    found = figures()["most_frequent_of_form"]
+    found = figures()["majority_label_per_word"]
     assert found["test"] == pytest.approx(100 * sum(right) / len(right))
     new = [tag == usual for word, tag in pairs if word not in seen]
-    assert found["unseen"] == pytest.approx(100 * sum(new) / len(new))
+    assert found["unseen_words"] == pytest.approx(100 * sum(new) / len(new))
 
 
 def test_lines_of_labels_tell_the_same_as_columns() -> None:
     columns, lines = figures(), figures(labels="tags")
     assert lines["column"] is None
-    assert lines["most_frequent_of_form"] == columns["most_frequent_of_form"]
+    assert lines["majority_label_per_word"] == columns["majority_label_per_word"]
     assert lines["layers"] == columns["layers"]
 
 
@@ -222,14 +222,14 @@ def test_an_option_in_the_place_of_labels_is_none() -> None:
 
 
 def test_another_column(every: Layers) -> None:
-    upos, number = figures("--column", "UPOS"), figures("--column", "4")
+    upos, number = figures("--label-column", "UPOS"), figures("--label-column", "4")
     assert upos["layers"] == number["layers"]
     assert upos["n_labels"] == 5
     for part in SIZES:  # token, tag, and something else
         rows = [[f"{word} {tag} x\n" for word, tag in one] for one in sentences(part)]
         Path(f"{part}.conll").write_text("\n".join("".join(one) for one in rows), encoding="utf-8")
     embed_all(end="conll")
-    found = figures("--column", "-2", vectors="other", labels="conll")
+    found = figures("--label-column", "-2", vectors="other", labels="conll")
     assert found["layers"] == every
     assert elmo(*line("other", "conll")).err.startswith("error: train.conll: has one label alone")
 
@@ -248,7 +248,7 @@ def test_columns_of_which_another_than_usual_holds_the_tokens(every: Layers) -> 
     [
         ("--layout", "flat"),
         ("--forget-sentences",),
-        ("--keys", "sentence"),
+        ("--use-sentence-keys",),
         ("--layout", "bilm"),
         ("--layout", "e2e-coref"),
         ("--layout", "lsgn"),
@@ -261,9 +261,9 @@ def test_every_layout_tells_the_same(options: tuple[str, ...], every: Layers) ->
     assert figures(vectors="other")["layers"] == every
     lines = figures(vectors="other", labels="tags")
     knows_words = options[-1] in ("flat", "sentence")
-    assert (lines["most_frequent_of_form"] is not None) == knows_words
+    assert (lines["majority_label_per_word"] is not None) == knows_words
     for one, other in zip(lines["layers"], every, strict=True):
-        assert one == {**other, "unseen": other["unseen"] if knows_words else None}
+        assert one == {**other, "unseen_words": other["unseen_words"] if knows_words else None}
 
 
 def test_manylangs(every: Layers) -> None:
@@ -280,7 +280,7 @@ def test_lines_that_occur_again() -> None:
         Path(f"train.{end}").write_text(content + content)
     embed_all(end="txt")
     found = figures(vectors="other", labels="tags")
-    assert found["most_frequent_of_form"]["test"] > 0
+    assert found["majority_label_per_word"]["test"] > 0
     embed_all("--layout", "manylangs", "--layers", "2", out="many")
     assert figures(vectors="many")["layers"][0] == found["layers"][2]
     refused(
@@ -367,7 +367,7 @@ def test_without_dev_every_tenth_sentence_of_train_is_held_back() -> None:
     done = made(*line(parts=("train", "test")))
     assert "dev is every tenth sentence of train, held back" in done.err
     found = figures(parts=("train", "test"))
-    assert found["held_back"] is True
+    assert found["dev_from_train"] is True
     tagged = sentences("train")
     held = tagged[9::10]
     assert (found["train"]["sentences"], found["dev"]["sentences"]) == (27, len(held))
@@ -386,7 +386,7 @@ def test_one_label_a_sentence() -> None:
         Path(f"{part}.tags").write_text("\n" + "\n".join(labels) + "\n")
     embed_all("--pool", "mean", end="txt")
     found = figures(vectors="other", labels="tags")
-    assert (found["by"], found["most_frequent_of_form"], found["n_unseen"]) == (
+    assert (found["unit"], found["majority_label_per_word"], found["n_unseen_words"]) == (
         "sentence",
         None,
         None,
@@ -410,7 +410,7 @@ def test_blank_lines(blank: str, layout: str, every: Layers) -> None:
         for end, place in (("txt", 0), ("tags", 1)):
             lines = text(sentences(part), place).splitlines()
             Path(f"{part}.{end}").write_text("\n".join(["", *lines[:3], "", "", *lines[3:], ""]))
-    embed_all("--blank", blank, "--layout", layout, end="txt")
+    embed_all("--blank-lines", blank, "--layout", layout, end="txt")
     assert figures(vectors="other", labels="tags")["layers"] == every
 
 
@@ -506,14 +506,14 @@ def test_other_numbers_of_tokens() -> None:
     refused(
         elmo(*line(labels="tags")),
         f"dev.tags, line 1: {n + 1} labels for sentence 0, dev.hdf5 has {n} tokens of it",
-        "`--input-format conll`",
+        "`--label-format conll`",
     )
     change("dev.txt", "\n", " more\n")
     made("embed", "dev.txt", "-o", "dev.hdf5", "-q", "-f")
     refused(
         elmo(*line()),
         "dev.conllu, line 2: … labels for sentence 0, dev.hdf5 has … tokens of it",
-        "`elmo inspect dev.hdf5 --against dev.conllu`",
+        "`elmo inspect dev.hdf5 --text dev.conllu`",
     )
 
 
@@ -542,14 +542,14 @@ def test_labels_of_no_use() -> None:
         elmo(*line(labels="tags")), "train.tags: has one label alone, `NN`", "two labels or more"
     )
     refused(
-        elmo(*line(), "--column", "deprel"),
+        elmo(*line(), "--label-column", "deprel"),
         "train.conllu: column deprel holds `_` alone, which is no label",
-        "`--column`",
+        "`--label-column`",
     )
     refused(
-        elmo(*line(), "--column", "lemma"),
+        elmo(*line(), "--label-column", "lemma"),
         "train.conllu: column lemma holds the tokens themselves",
-        "`--column`",
+        "`--label-column`",
     )
 
 
@@ -647,11 +647,19 @@ def test_files_that_are_no_embeddings_of_a_text() -> None:
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (("--column", "ner"), "--column ner: no column of train.conllu, which is conllu", "upos"),
-        (("--column", "0"), "--column: 0, columns are counted from 1", "`--column 1`"),
         (
-            ("--input-format", "conll", "--column", "upos"),
-            "--column upos: no column of train.conllu, which is conll",
+            ("--label-column", "ner"),
+            "--label-column ner: no column of train.conllu, which is conllu",
+            "upos",
+        ),
+        (
+            ("--label-column", "0"),
+            "--label-column: 0, columns are counted from 1",
+            "`--label-column 1`",
+        ),
+        (
+            ("--label-format", "conll", "--label-column", "upos"),
+            "--label-column upos: no column of train.conllu, which is conll",
             "a number",
         ),
         (("--encoding", "klingon"), "--encoding: 'klingon' is not a text encoding", "utf-8"),
@@ -664,7 +672,7 @@ def test_files_that_are_no_embeddings_of_a_text() -> None:
     ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
 )
 def test_wrong_command_lines(words: tuple[str, ...], message: str, hint: str) -> None:
-    more = ("--input-format", "conllu") if "-" in words else ()
+    more = ("--label-format", "conllu") if "-" in words else ()
     refused(elmo(*line(), *words, *more), message, hint, code=2)
 
 
@@ -675,9 +683,9 @@ def test_parts_that_are_not_given() -> None:
 
 def test_labels_that_are_none_of_the_kind_asked_for() -> None:
     refused(
-        elmo(*line(labels="tags"), "--column", "upos"),
-        "--column upos: train.tags is plain text, which has no columns",
-        "`--input-format conll`",
+        elmo(*line(labels="tags"), "--label-column", "upos"),
+        "--label-column upos: train.tags is plain text, which has no columns",
+        "`--label-format conll`",
         code=2,
     )
     words = line()
@@ -685,9 +693,9 @@ def test_labels_that_are_none_of_the_kind_asked_for() -> None:
     write("d.jsonl", "{}\n")
     refused(elmo(*words), "d.jsonl: labels are not read from JSON lines", "CoNLL-U", code=2)
     refused(
-        elmo(*line(), "--column", "12"),
+        elmo(*line(), "--label-column", "12"),
         "train.conllu, line 2: 10 columns, column 12 is asked for",
-        "`--column` chooses another",
+        "`--label-column` chooses another",
     )
     words = line()
     words[words.index("dev.conllu")] = "no.conllu"

@@ -46,9 +46,9 @@ def test_vectors_are_those_of_embed_tokenize(raw: Path, tmp_path: Path) -> None:
     """Else text that was split once would have other vectors than text that is split each time."""
     tokens = tmp_path / "tokens.txt"
     made("tokenize", raw, "-o", tokens, "-q")
-    to_stdout = ("-o", "-", "--format", "jsonl", "-q")
+    to_stdout = ("-o", "-", "--output-format", "jsonl", "-q")
     one = made("embed", raw, "--tokenize", *to_stdout).out
-    two = made("embed", tokens, "--blank", "skip", *to_stdout).out
+    two = made("embed", tokens, "--blank-lines", "skip", *to_stdout).out
     layers = [[json.loads(line)["layers"] for line in out.splitlines()] for out in (one, two)]
     assert layers[0] == layers[1]
     assert len(layers[0]) == 4

@@ -1,4 +1,4 @@
-"""`elmo embed --engine ray` in a process of its own: begun, watched, ended, and what it left."""
+"""`elmo embed --ray` in a process of its own: begun, watched, ended, and what it left."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def begun(
 ) -> subprocess.Popen[str]:
     """The command at its beginning, as the first process of a session."""
     words = [*(inputs if isinstance(inputs, list) else [inputs]), "-o", f"{out}/", "-m", model]
-    words += ["--engine", "ray", "--workers", n_workers, "--json", *options]
+    words += ["--ray", "--workers", n_workers, "--json", *options]
     command = [sys.executable, "-m", "elmo_cli", "embed", *map(str, words)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, start_new_session=True, **pipes)

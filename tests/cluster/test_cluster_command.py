@@ -1,4 +1,4 @@
-"""What `elmo embed --engine ray` does around Ray, for which a stand-in in this process works."""
+"""What `elmo embed --ray` does around Ray, for which a stand-in in this process works."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def with_ray(monkeypatch: pytest.MonkeyPatch, init: object = lambda **_: None) -
 
 
 def embedded(model: Path, *words: object) -> Done:
-    return elmo("embed", "text.txt", "-o", "shards/", "-m", model, "--engine", "ray", *words)
+    return elmo("embed", "text.txt", "-o", "shards/", "-m", model, "--ray", *words)
 
 
 def test_shards_of_another_run_are_told(tiny: Path) -> None:
@@ -75,7 +75,10 @@ def test_a_cluster_that_is_not_there(tiny: Path, monkeypatch: pytest.MonkeyPatch
     with_ray(monkeypatch, init)
     Path("text.txt").write_bytes(b"\xff\xfe\xff")  # which nobody is to look at
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    for words, named in ((("--address", "auto"), "--address auto"), ((), "$RAY_ADDRESS 10.0.0.1")):
+    for words, named in (
+        (("--ray-address", "auto"), "--ray-address auto"),
+        ((), "$RAY_ADDRESS 10.0.0.1"),
+    ):
         done = embedded(tiny, *words)
         assert done.code == 2
         assert done.err.startswith(f"error: {named}")
@@ -85,7 +88,11 @@ def test_a_cluster_that_is_not_there(tiny: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--layout", "flat", "--keys", "sentence"), 2, "`--keys sentence` and `--layout flat`"),
+        (
+            ("--layout", "flat", "--use-sentence-keys"),
+            2,
+            "`--use-sentence-keys` and `--layout flat`",
+        ),
         (("--layers", "0,7"), 2, "--layers 0,7: the model has layers 0 to 2"),
         (("-m", "nosuch/"), 1, "nosuch: no such file or folder"),
     ],

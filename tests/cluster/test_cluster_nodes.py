@@ -1,4 +1,4 @@
-"""`elmo embed --engine ray` on a cluster of several nodes, which come and go.
+"""`elmo embed --ray` on a cluster of several nodes, which come and go.
 
 The nodes are Ray's own for tests: each has its raylet, its store and its workers, all of them on
 this machine. Behind `make test-ray`, which installs Ray.
@@ -83,7 +83,7 @@ def test_two_nodes_give_the_file_of_one_process(
     """A worker on each of them."""
     nodes.bring_to(2)
     out = tmp_path / "shards"
-    process = begun(text, out, tiny, "--address", nodes.address)
+    process = begun(text, out, tiny, "--ray-address", nodes.address)
     wait_until(lambda: nodes.workers() == [1, 1], process)
     facts, _ = ended(process)
     assert len(facts["workers"]) == 2
@@ -99,7 +99,7 @@ def test_a_node_is_lost(
     chance, layout = random.Random(200 + seed), LAYOUTS[seed]
     nodes.bring_to(2)
     out = tmp_path / "shards"
-    process = begun(text, out, tiny, "--layout", layout, "--address", nodes.address)
+    process = begun(text, out, tiny, "--layout", layout, "--ray-address", nodes.address)
     n_done = chance.randrange(N_SHARDS - 1)
     wait_until(lambda: nodes.workers() == [1, 1] and len(shards(out)) >= n_done, process)
     time.sleep(chance.uniform(0, 0.3 if n_done else 3))
@@ -120,12 +120,12 @@ def test_the_command_is_killed_and_the_cluster_stays(
     chance = random.Random(300 + seed)
     nodes.bring_to(2)
     out = tmp_path / "shards"
-    first = begun(text, out, tiny, "--address", nodes.address)
+    first = begun(text, out, tiny, "--ray-address", nodes.address)
     n_done = chance.randrange(N_SHARDS - 1)
     wait_until(lambda: nodes.workers() == [1, 1] and len(shards(out)) >= n_done, first)
     time.sleep(chance.uniform(0, 0.3))
     killed(first)
-    facts, _ = ended(begun(text, out, tiny, "--address", nodes.address))
+    facts, _ = ended(begun(text, out, tiny, "--ray-address", nodes.address))
     check_whole(out, whole("allennlp"), facts)
 
 

@@ -1,4 +1,4 @@
-"""`elmo embed --engine ray` on a cluster of this machine: who works, and who dies, is no matter.
+"""`elmo embed --ray` on a cluster of this machine: who works, and who dies, is no matter.
 
 Behind `make test-ray`, which installs Ray. A seed chooses the moment of a kill, so that one that
 did harm can be tried again.
@@ -67,7 +67,7 @@ def test_bad_lines_cost_their_shards_alone(
     binary, long = (missing["error"] for missing in facts["missing"])
     assert binary.startswith(f"{text}, line 5001: 0x80 is not UTF-8")
     assert long.startswith(f"{text}, line 13001: 2000")
-    assert long.endswith("tokens, more than --max-tokens 100000")
+    assert long.endswith("tokens, more than --max-sentence-length 100000")
     assert said.splitlines() == [
         f"error: {out}/: 2 of 6 shards are missing, the first 2: {binary}",
         "hint: mend the line; then the same command makes those alone",

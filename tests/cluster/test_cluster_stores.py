@@ -258,7 +258,7 @@ def test_no_folder_of_this_machine_needs_fsspec(
         ("gone://k:s/e@b/", "gone://***@b/: the driver of gone:// is not installed (get it)",
          "install it beside elmo, on every machine of the cluster", 1),
         ("s3://k:s/e@b/", "s3://***@b/: s3:// takes no keys", "its driver finds them", 2),
-        ("memory://b", "--engine ray: memory://b is to be a folder", "`-o s3://BUCKET/shards/`", 2),
+        ("memory://b", "--ray: memory://b is to be a folder", "`-o s3://BUCKET/shards/`", 2),
         ("memory://b*/", "memory://b*/: `*`, `?` and `[` stand for", "name a folder without", 2),
         ("zip::memory://b/", "zip::memory://b/: `::` leads through", "name the store alone", 2),
     ],
@@ -268,20 +268,20 @@ def test_urls_that_are_refused(
 ) -> None:
     """In two lines, before a cluster is made, and without a folder of that name."""
     monkeypatch.setitem(known_implementations, "gone", {"class": "gone_fs.Gone", "err": "get it"})
-    check_refused(["text.txt", "-o", output, "--engine", "ray"], says, hint, code)
+    check_refused(["text.txt", "-o", output, "--ray"], says, hint, code)
 
 
 def test_fsspec_is_not_installed(job: EmbedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the extra."""
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    words = ["text.txt", "-o", "sftp://k:s@b/", "--engine", "ray"]
+    words = ["text.txt", "-o", "sftp://k:s@b/", "--ray"]
     check_refused(words, "sftp://***@b/: fsspec is not", "`pip install 'elmo-cli[stores]'`", 1)
 
 
 @pytest.mark.parametrize("output", ["s3://b/", "s3://b/x.hdf5"])
 def test_one_process_makes_no_folder_called_s3(job: EmbedJob, output: str) -> None:
     """`s3:` in the working folder is nobody's bucket."""
-    check_refused(["text.txt", "-o", output], f"{output}: only --engine ray", "`-o FILE`", 2)
+    check_refused(["text.txt", "-o", output], f"{output}: only --ray", "`-o FILE`", 2)
 
 
 def check_refused(words: list[str], says: str, hint: str, code: int) -> None:

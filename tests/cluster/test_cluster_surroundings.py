@@ -1,4 +1,4 @@
-"""What goes bad while `elmo embed --engine ray` runs: full disk, closed folder, text that vanishes.
+"""What goes bad while `elmo embed --ray` runs: full disk, closed folder, text that vanishes.
 
 Each time it is said what is missing and why, and the same command makes that and nothing else.
 Behind `make test-ray`, which installs Ray.

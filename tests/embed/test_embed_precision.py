@@ -37,7 +37,7 @@ def test_a_file_tells_its_precision(precision: str) -> None:
             lengths = np.linalg.norm(exact[key], axis=-1)
             assert (distance.max(1) > 0).all()
             assert (distance.max(1) < 0.05 * lengths.max(1)).all()
-    shown = made("inspect", "a.hdf5", "--sample", "5").out.decode()
+    shown = made("inspect", "a.hdf5", "--recompute", "5").out.decode()
     assert re.search(rf"precision +{precision}\n", shown)
     assert "nothing wrong" in shown
 
@@ -47,7 +47,7 @@ def test_a_damaged_file_of_few_bits_is_found_out() -> None:
     made("embed", "a.txt", "-o", "a.hdf5", "--precision", "int8")
     with h5py.File("a.hdf5", "r+") as file:
         file["3"][1, 2] += 0.1 * np.abs(file["3"][1, 2]).max()
-    done = elmo("inspect", "a.hdf5", "--sample", "30", "--no-check")
+    done = elmo("inspect", "a.hdf5", "--recompute", "30", "--no-verify")
     assert done.code == 1
     assert "sentence 3: differs from what the model computes" in done.err
 

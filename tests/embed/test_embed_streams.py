@@ -138,5 +138,7 @@ def test_text_of_pooled_vectors_is_a_line_a_sentence(rank: int) -> None:
 def test_no_such_form() -> None:
     """Without it a wrong name would be a KeyError."""
     assert STREAMS == ("jsonl", "npy", "text")
-    with pytest.raises(UsageError, match="--format csv: standard output is written as jsonl, npy"):
+    with pytest.raises(
+        UsageError, match="--output-format csv: standard output is written as jsonl, npy"
+    ):
         stream_writer("csv", io.BytesIO(), pooled=False)

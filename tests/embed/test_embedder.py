@@ -349,7 +349,7 @@ def test_a_single_sentence_that_does_not_fit_is_named(tiny_bilm: BiLM) -> None:
     assert caught.value.message == (
         "corpus.txt, line 2: out of memory on cpu with a sentence of 3 tokens"
     )
-    assert "--max-tokens" in caught.value.hint
+    assert "--max-sentence-length" in caught.value.hint
 
 
 def test_other_errors_of_torch_are_not_hidden(tiny_bilm: BiLM) -> None:

@@ -219,7 +219,7 @@ def options() -> bytes:
 
 
 def recipe() -> bytes:
-    content = {"texts": ["*.txt", "b"], "rows": 32, "options": "o.json", "from": "x", "rate": None}
+    content = {"texts": ["*.txt", "b"], "batch-size": 32, "init-from": "x", "seed": None}
     return json.dumps(content).encode()
 
 

@@ -207,7 +207,7 @@ def _resumed(ending: str, layout: str) -> Callable[[Path, bytes], None]:
 
 def _recipe(folder: Path, content: bytes) -> None:
     _file(folder, "a.txt", b"")
-    known = ["texts", "heldout", "rows", "rate", "options", "vocabulary", "from"]
+    known = ["texts", "heldout", "batch-size", "options-file", "vocabulary", "init-from"]
     read_recipe(_file(folder, "recipe.json", content), known)
 
 
@@ -222,7 +222,7 @@ def _checkpoint_seeds() -> list[bytes]:
 
     buffer = io.BytesIO()
     model = torch.nn.Linear(2, 3)
-    torch.save({"form": 2, "run": {"rows": 4}, "model": model.state_dict()}, buffer)
+    torch.save({"version": 4, "run": {"batch_size": 4}, "model": model.state_dict()}, buffer)
     return [buffer.getvalue()]
 
 

@@ -207,7 +207,7 @@ def test_file_that_is_no_options(tmp_path: Path, content: bytes, said: str) -> N
 
 
 def test_folder_in_the_place_of_a_file(tmp_path: Path) -> None:
-    """Without it `--options FOLDER` would be a traceback."""
+    """Without it `--options-file FOLDER` would be a traceback."""
     with pytest.raises(OptionsError, match="can't be read"):
         Options.from_file(tmp_path)
 

@@ -133,7 +133,7 @@ def test_pull_says_where_it_is(
         said = capsys.readouterr()
         assert (said.out, said.err) == ("", f"tiny: cached, {home}/models/tiny\n")
     assert len(server.seen) == 2
-    for n_seen, option in ((4, "-f"), (6, "--overwrite"), (8, "--force")):  # its name at first
+    for n_seen, option in ((4, "-f"), (6, "--overwrite")):
         assert run("pull", "tiny", option) == 0
         assert len(server.seen) == n_seen
 
@@ -148,7 +148,9 @@ def test_the_bar_counts_to_what_is_known_of_the_size(
     bars: list[tuple[float | None, float]] = []
 
     @contextmanager
-    def bar(total: float | None, unit: str, *, done: float = 0) -> Iterator[console.Bar]:
+    def bar(
+        total: float | None, unit: str, *, done: float = 0, quiet: bool = False
+    ) -> Iterator[console.Bar]:
         bars.append((total, done))
         with console_bar(total, unit, done=done, quiet=True) as moving:
             yield moving

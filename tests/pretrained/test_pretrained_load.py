@@ -138,7 +138,7 @@ def test_missing_halves_are_named(tmp_path: Path) -> None:
 
 
 def test_a_pair_of_files(tmp_path: Path) -> None:
-    """`--options` and `--weights`, as the AllenNLP command had them."""
+    """`--options-file` and `--weight-file`, as the AllenNLP command had them."""
     folder = write_tiny_model(tmp_path / "pair", options="o.json")
     bilm = load(options=folder / "o.json", weights=folder / "weights.hdf5")
     assert bilm.name == "pair"

@@ -49,7 +49,7 @@ def test_a_layer_that_knows_and_one_that_does_not(examples: Examples) -> None:
     assert found["1"].dev > 99
     usual = most_frequent(examples)
     assert abs(found["0"].test - usual.test) < 12  # no better than chance
-    assert found["0"].unseen is None  # no form of test is new
+    assert found["0"].unseen_words is None  # no form of test is new
 
 
 def reference(vectors: np.ndarray, targets: np.ndarray, n_labels: int, decay: float) -> np.ndarray:
@@ -106,7 +106,7 @@ def test_the_decay_is_the_best_on_dev_and_not_on_test(examples: Examples) -> Non
         ]
     best = max(right, key=lambda decay: right[decay][0])  # the first one, which is the greatest
     found = probe(examples.vectors("0"), examples)
-    assert (found.decay, [found.dev, found.test]) == (best, right[best])
+    assert (found.weight_decay, [found.dev, found.test]) == (best, right[best])
 
 
 def test_standardised_by_train_alone_and_in_place() -> None:
@@ -183,9 +183,9 @@ def test_baselines_by_hand(tmp_path: Path) -> None:
     assert examples.labels == ("N", "V")
     of_form = most_frequent_of_form(examples)
     assert of_form is not None
-    assert (of_form.dev, of_form.test, of_form.unseen) == (50.0, 80.0, 100.0)
+    assert (of_form.dev, of_form.test, of_form.unseen_words) == (50.0, 80.0, 100.0)
     usual = most_frequent(examples)
-    assert (usual.dev, usual.test, usual.unseen) == (0.0, 60.0, 100.0)
+    assert (usual.dev, usual.test, usual.unseen_words) == (0.0, 60.0, 100.0)
     assert examples.is_unseen is not None
     assert examples.is_unseen.tolist() == [False, False, True, False, True]
     assert examples.unknown == {"dev": 0, "test": 1}

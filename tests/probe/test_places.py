@@ -71,8 +71,8 @@ def test_keys_of_every_layout(tmp_path, layout, options, query, key, at):
         ("0:", "0: names a sentence, and no token of it", "`0:WORD` the first"),
         ("3:0", "sentence 3 has no tokens", "name another sentence"),
         ("0:5", "sentence 0 has 5 tokens, and no token 5", "`0:4` is its last one, `0:=5` one"),
-        ("0:foo", "sentence 0 has no token 'foo'; it has the play began at eight", "--word foo`"),
-        ("0:=5", "sentence 0 has no token '5'; it has the play", "--word 5` lists where"),
+        ("0:foo", "sentence 0 has no token 'foo'; it has the play began at eight", "`elmo kwic"),
+        ("0:=5", "sentence 0 has no token '5'; it has the play", " 5` lists its occ"),
     ],
 )
 def test_a_query_that_names_nothing(tmp_path, query, message, hint):

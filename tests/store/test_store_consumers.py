@@ -141,7 +141,7 @@ def test_a2_allennlp_top_and_average_are_known_by_rank_two(
 
 def test_a3_allennlp_by_the_line_itself(embed: Embed, alone: Alone) -> None:
     """The reader takes the stripped line for the key, a slash in it as well."""
-    with h5py.File(embed(DISTINCT, "--keys", "sentence"), "r") as file:
+    with h5py.File(embed(DISTINCT, "--use-sentence-keys"), "r") as file:
         assert "sentence_to_index" not in file
         check_form(file, split(DISTINCT), layout="allennlp", keys="sentence")
         for line in DISTINCT:
@@ -311,7 +311,7 @@ def test_d1_manylangs_by_tab_joined_tokens(
     embed: Embed, alone: Alone, layers: str, layer: str | int
 ) -> None:
     """One layer a file, -1 for the mean of all; `.` and `/` are spelled out in its keys."""
-    options = ("--layout", "manylangs", "--layers", layers, "--blank", "skip")
+    options = ("--layout", "manylangs", "--layers", layers, "--blank-lines", "skip")
     with h5py.File(embed(LINES, *options, name=f"out.ly{layer}.hdf5"), "r") as file:
         check_form(file, split(DISTINCT), layout="manylangs", layers=layers, duplicates=3)
         assert len(file) == len(DISTINCT)
@@ -389,7 +389,7 @@ def test_e3_span_based_srl_by_index_tokens_first(embed: Embed, alone: Alone) -> 
             near(found, alone(line).transpose(1, 0, 2))
 
 
-@pytest.mark.parametrize("options", [("--keys", "sentence"), ("--forget-sentences",)])
+@pytest.mark.parametrize("options", [("--use-sentence-keys",), ("--forget-sentences",)])
 def test_e4_sent_bias_takes_every_name_for_a_sentence_of_rank_three(
     embed: Embed, alone: Alone, options: tuple[str, ...]
 ) -> None:
@@ -411,13 +411,13 @@ def test_e4_sent_bias_takes_every_name_for_a_sentence_of_rank_three(
 
 EVERY: dict[str, tuple[Iterable[str | dict[str, Any]], tuple[str, ...]]] = {
     "allennlp": (LINES, ()),
-    "allennlp, sentences": (DISTINCT, ("--keys", "sentence")),
+    "allennlp, sentences": (DISTINCT, ("--use-sentence-keys",)),
     "bilm": (LINES, ("--layout", "bilm")),
     "bilm-types": ([f"type{i}" for i in range(10)], ("--layout", "bilm-types")),
     "e2e-coref": (CONLL_2012, ("--layout", "e2e-coref")),
     "lsgn": (CONLL_2012, ("--layout", "lsgn")),
     "dygie": (ABSTRACTS, ("--layout", "dygie")),
-    "manylangs": (LINES, ("--layout", "manylangs", "--layers", "top", "--blank", "skip")),
+    "manylangs": (LINES, ("--layout", "manylangs", "--layers", "top", "--blank-lines", "skip")),
     "flat": (CONLL_2012, ("--layout", "flat", "--dtype", "float16")),
 }
 

@@ -302,7 +302,7 @@ def test_sentence_keys_that_hdf5_cannot_have(tmp_path: Path, lines: list[str], w
         writer.append(after, array(after))
         writer.finish({})
     assert str(caught.value) == f"in.txt, line 2: {what}"
-    assert caught.value.hint == "leave out `--keys sentence`; then keys are line numbers"
+    assert caught.value.hint == "leave out `--use-sentence-keys`; then keys are line numbers"
     assert list(datasets(out)) == [lines[0], "after"]
     with h5py.File(out, "r") as file:
         assert file.attrs["sentences"] == 2
@@ -317,7 +317,7 @@ def test_a_blank_line_among_sentence_keys(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             writer.append(sentence(1, ""), np.zeros((3, 0, 4), np.float32))
     assert str(caught.value) == "in.txt, line 2: a blank line can't be a key"
-    assert "`--blank skip`" in caught.value.hint
+    assert "`--blank-lines skip`" in caught.value.hint
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "bilm"])
@@ -627,8 +627,8 @@ def test_float16(tmp_path: Path) -> None:
         ),
         (
             {"layout": "bilm", "keys": "sentence"},
-            "`--keys sentence` and `--layout bilm` contradict each other",
-            "leave out `--keys sentence`, or use `--layout allennlp`",
+            "`--use-sentence-keys` and `--layout bilm` contradict each other",
+            "leave out `--use-sentence-keys`, or use `--layout allennlp`",
         ),
         (
             {"layout": "flat", "forget_sentences": True},

@@ -108,7 +108,7 @@ def test_a_refused_row_takes_its_sentence_and_its_key(conllu: Path) -> None:
 
 def test_a_sentence_over_max_tokens_is_counted_to_its_end(conll: Path) -> None:
     conll.write_text("a\nb\n\n" + "c\n" * 5)
-    with pytest.raises(InputError, match=r"a\.conll, line 4: 5 tokens, more than --max-tokens 2"):
+    with pytest.raises(InputError, match=r"a\.conll, line 4: 5 tokens, more than the limit of 2"):
         read(conll, max_tokens=2)
 
 

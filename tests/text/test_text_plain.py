@@ -38,7 +38,7 @@ def test_line_i_is_key_i(text: Path) -> None:
 
 
 def test_skipped_blank_lines_leave_gaps_in_the_keys(text: Path) -> None:
-    """Without this, `--blank skip` shifts all later keys, as older tools did."""
+    """Without this, `--blank-lines skip` shifts all later keys, as older tools did."""
     text.write_bytes(b"a\n\nb\n")
     notes = Notes()
     assert [s.key for s in read(text, notes, blank="skip")] == [0, 2]
@@ -49,7 +49,7 @@ def test_blank_error_names_the_line(text: Path) -> None:
     text.write_bytes(b"a\n\nb\n")
     with pytest.raises(InputError, match=r"corpus\.txt, line 2: blank") as caught:
         read(text, blank="error")
-    assert "--blank keep" in caught.value.hint
+    assert "--blank-lines keep" in caught.value.hint
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
@@ -110,10 +110,10 @@ def test_a_refused_first_sentence_leaves_the_beginning_to_the_next(text: Path) -
 def test_a_sentence_over_max_tokens_is_refused_by_line(text: Path) -> None:
     text.write_bytes(b"a\nb c d e\n")
     with pytest.raises(
-        InputError, match=r"(?m)line 2: 4 tokens, more than --max-tokens 3$"
+        InputError, match=r"(?m)line 2: 4 tokens, more than the limit of 3$"
     ) as caught:
         read(text, max_tokens=3)
-    assert "--max-tokens 4" in caught.value.hint
+    assert "--max-sentence-length 4" in caught.value.hint
     assert len(read(text, max_tokens=4)) == 2
 
 
@@ -180,9 +180,9 @@ def test_the_suffix_names_the_format(name: str, text_format: str) -> None:
     ("settings", "message"),
     [
         ({"format": "xml"}, "--input-format: no 'xml'"),
-        ({"blank": "drop"}, "--blank: no 'drop'"),
+        ({"blank": "drop"}, "--blank-lines: no 'drop'"),
         ({"on_error": "ignore"}, "--on-error: no 'ignore'"),
-        ({"max_tokens": 0}, "--max-tokens: 0, less than 1"),
+        ({"max_tokens": 0}, "--max-sentence-length: 0, less than 1"),
         ({"max_characters": 2}, "max_characters: 2, less than 3"),
         ({"column": 0}, "--column: 0"),
         ({"column": 2, "format": "plain"}, "--column 2: plain has no columns"),
@@ -204,7 +204,9 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, object], mes
 def test_settings_are_checked_against_the_suffix_before_any_reading(tmp_path: Path) -> None:
     table = tmp_path / "a.conllu"
     table.touch()
-    with pytest.raises(UsageError, match="--blank error: with `--tokenize` a blank line parts"):
+    with pytest.raises(
+        UsageError, match="--blank-lines error: with `--tokenize` a blank line separates"
+    ):
         InputSettings(tokenize=True, blank="error").check_fits("plain")
     with pytest.raises(UsageError, match="--tokenize: the tokens of conllu are given"):
         read_sentences(table, InputSettings(tokenize=True))

@@ -34,7 +34,18 @@ from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.tuning_job import suited
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish", "cow"], ["sees", "hears", "likes", "fears"]
-SHORT = ["--rows", "4", "--max-steps", "40", "--rate", "0.02", "--threads", "1", "--device", "cpu"]
+SHORT = [
+    "--batch-size",
+    "4",
+    "--max-steps",
+    "40",
+    "--learning-rate",
+    "0.02",
+    "--threads",
+    "1",
+    "--device",
+    "cpu",
+]
 
 
 @pytest.fixture(scope="module")
@@ -121,13 +132,17 @@ def test_a_domain_makes_the_model_better(tuned: Tuned, source: Path) -> None:
     before = digests(source)
     found = tuned()
     assert digests(source) == before
-    assert (found["head"], found["is_better"], found["true_head"]) == ("true", True, None)
+    assert (found["softmax"], found["improved"], found["before_model_softmax"]) == (
+        "model",
+        True,
+        None,
+    )
     assert found["after"]["perplexity"]["average"] < 0.7 * found["before"]["perplexity"]["average"]
     for way in ("forward", "backward"):
         assert found["after"]["perplexity"][way] < found["before"]["perplexity"][way]
     assert found["tokens"] == 40 * 4 * 20
-    assert found["vocabulary"] == {"types": 14, "from": "that of the model"}
-    assert 0 < found["unknown"] < 0.2  # cows
+    assert found["vocabulary"] == {"types": 14, "source": "that of the model"}
+    assert 0 < found["unknown_fraction"] < 0.2  # cows
     assert found["model"] == "whole"
     assert found["seconds"] > 0
     card = (Path(found["output"]) / "README.md").read_text()
@@ -145,7 +160,7 @@ def test_figures_are_those_of_the_files(tuned: Tuned, domain: Path, source: Path
         measured = perplexity(model.bilm, model.head, model.vocabulary, Corpus.read(sentences))
         for way in ("forward", "backward", "average"):
             assert getattr(measured, way) == pytest.approx(found[key]["perplexity"][way], rel=1e-9)
-        assert measured.unknown == found["unknown"]
+        assert measured.unknown_fraction == found["unknown_fraction"]
     assert found["heldout"]["tokens"] == 6 * len(sentences)
 
 
@@ -174,11 +189,11 @@ def test_the_new_model_embeds(
 def test_weights_alone_get_a_softmax_first(tuned: Tuned, tiny: Path) -> None:
     """Published weights have none; without a fit, the first figure would be that of chance."""
     found = tuned(model=tiny)
-    assert found["head"] == "fitted"
-    assert found["vocabulary"] == {"types": 15, "from": "counted in the domain"}
-    assert found["unknown"] == 0
+    assert found["softmax"] == "fitted"
+    assert found["vocabulary"] == {"types": 15, "source": "counted in the domain"}
+    assert found["unknown_fraction"] == 0
     assert found["before"]["perplexity"]["average"] < 10.8  # unigrams: 11.1
-    assert found["is_better"]
+    assert found["improved"]
     fitted, out = tiny.with_name("fitted"), Path(found["output"])
     shutil.copytree(tiny, fitted)
     shutil.copy(out / "fitted_softmax.hdf5", fitted / "softmax.hdf5")
@@ -189,27 +204,27 @@ def test_weights_alone_get_a_softmax_first(tuned: Tuned, tiny: Path) -> None:
 
 def test_a_fit_beside_the_true_softmax(tuned: Tuned, usual: dict[str, Any]) -> None:
     """What of the gain is the softmax's alone shows only where the vocabulary is the same."""
-    fitted = tuned("--fit-head")
-    assert fitted["head"] == "fitted"
-    assert fitted["true_head"] == usual["before"]
+    fitted = tuned("--fit-softmax")
+    assert fitted["softmax"] == "fitted"
+    assert fitted["before_model_softmax"] == usual["before"]
     assert fitted["vocabulary"] == usual["vocabulary"]
-    assert fitted["unknown"] == usual["unknown"]
+    assert fitted["unknown_fraction"] == usual["unknown_fraction"]
     assert fitted["before"]["perplexity"]["average"] < usual["before"]["perplexity"]["average"]
 
 
 def test_a_vocabulary_for_weights_alone(tuned: Tuned, tiny: Path, source: Path) -> None:
     """Without it models could not be compared on one vocabulary."""
     found = tuned("--vocabulary", source / "vocab.txt", model=tiny)
-    assert found["vocabulary"] == {"types": 14, "from": str(source / "vocab.txt")}
-    assert found["head"] == "fitted"
-    assert found["unknown"] > 0
+    assert found["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
+    assert found["softmax"] == "fitted"
+    assert found["unknown_fraction"] > 0
 
 
 def test_the_better_model_is_kept(tuned: Tuned, usual: dict[str, Any]) -> None:
     """A run that makes a model worse must say so and not hand the worse one out."""
     source = Path(usual["output"])
-    found = tuned("--rate", "0.1", "--dropout", "0.95", model=source)
-    assert found["is_better"] is False
+    found = tuned("--learning-rate", "0.1", "--dropout", "0.95", model=source)
+    assert found["improved"] is False
     assert found["after"] == found["before"]
     kept, own = (load_language_model(place) for place in (found["output"], source))
     for one, other in zip(kept.bilm.parameters(), own.bilm.parameters(), strict=True):
@@ -244,7 +259,7 @@ def test_a_limit_that_measuring_uses_up_is_told(domain: Path, source: Path, tmp_
     assert "warning: measuring takes about" in said
     assert "of the 0.0 s of --max-seconds: no time is left to train; raise it" in said
     assert "no step of training was made in --max-seconds: raise it, with `--resume`" in said
-    assert (found["tokens"], found["is_better"]) == (0, False)
+    assert (found["tokens"], found["improved"]) == (0, False)
     assert found["after"] == found["before"]
     assert " MB are for `--resume` alone and may be deleted: checkpoint.pt\n" in said
     assert not (out / "log.jsonl").exists()  # no look before a step that does not come
@@ -255,7 +270,7 @@ def test_a_limit_that_measuring_uses_up_is_told(domain: Path, source: Path, tmp_
     assert "warning: measuring" not in said
     assert "before: perplexity" not in said  # which is known
     assert found["tokens"] == 40 * 4 * 20
-    assert found["is_better"]
+    assert found["improved"]
 
 
 def test_time_is_kept_for_measuring(domain: Path, source: Path, tmp_path: Path) -> None:
@@ -288,8 +303,8 @@ def test_every_epoch_is_looked_at(steps: int, between: int) -> None:
     """Or a text of few steps would be learned by heart before the first look."""
     lines = [["a"] * 79] * steps  # a window of 4 rows each, with what ends a sentence
     corpus = Corpus.read(lines, max_characters=50, name="text")
-    settings = TrainSettings(rows=4, steps=20, max_epochs=1)
-    assert suited(settings, corpus).look_steps == between
+    settings = TrainSettings(batch_size=4, bptt=20, max_epochs=1)
+    assert suited(settings, corpus).eval_steps == between
 
 
 @pytest.mark.slow

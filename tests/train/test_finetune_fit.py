@@ -22,7 +22,7 @@ from elmo_cli.train.unroll import type_vectors, unroll
 
 CORPUS = Corpus.read(SENTENCES * 4)
 VOCABULARY = CORPUS.vocabulary()
-SETTINGS = TrainSettings(rows=2, steps=10, max_epochs=1, dropout=0.0)
+SETTINGS = TrainSettings(batch_size=2, bptt=10, max_epochs=1, dropout=0.0)
 
 
 def fitted(bilm: BiLM, settings: TrainSettings = SETTINGS, **limits: Any) -> Fit:
@@ -76,7 +76,7 @@ def long_fitted(bilm: BiLM) -> NextToken:
 
 def test_a_sampled_fit_goes_the_same_way(tiny_bilm: BiLM, unigram: float) -> None:
     """Large vocabularies are fitted with negatives, and measured with all types."""
-    sampled = fitted(tiny_bilm, replace(SETTINGS, full_softmax=4, negatives=8))
+    sampled = fitted(tiny_bilm, replace(SETTINGS, negative_samples=8))
     assert average(tiny_bilm, sampled) < 0.65 * unigram
 
 
@@ -87,5 +87,5 @@ def test_limits_of_a_fit(tiny_bilm: BiLM, unigram: float) -> None:
     assert late.passes == 0
     assert late.tokens in (64 * 7, 32 * 7)  # one batch
     assert average(tiny_bilm, late) == pytest.approx(unigram, rel=0.05)
-    assert [line["pass"] for line in lines] == [0]
+    assert [line["fit_pass"] for line in lines] == [0]
     assert fitted(tiny_bilm, max_tokens=100).tokens == 98  # whole sentences

@@ -18,7 +18,7 @@ from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.tuning_folder import TuningFolder
 
 TEXT = [f"the cat number {k} sees the dog {'again ' * (k % 3)}." for k in range(60)]
-SHORT = ["--rows", "2", "--max-steps", "2", "--threads", "1", "--device", "cpu", "--quiet"]
+SHORT = ["--batch-size", "2", "--max-steps", "2", "--threads", "1", "--device", "cpu", "--quiet"]
 
 
 @pytest.fixture
@@ -63,16 +63,16 @@ def test_domains_that_are_none(
     text, empty = tmp_path / "text.txt", tmp_path / "empty"
     empty.mkdir()
     finetune = Command(capsys, "finetune", "-m", str(model), "-o", str(out), *SHORT)
-    refused(finetune(), "no --domain is given", "--domain DIR", 2)
+    refused(finetune(), "missing option '--domain'", "`elmo finetune --help`", 2)
     refused(finetune("--domain", empty), "empty: no text in it (the folder is empty)", ".txt")
     refused(finetune("--domain", tmp_path / "none"), "none: no such file", "check the name")
     for lines, says, hint in (
         (["One sentence only ."], "the domain: 1 sentence, too few", "`--heldout FILE`"),
         (["", ""], "text.txt: no sentence in it", "a text with tokens"),
-        ([f"{k} ." for k in range(20)], "38 tokens are less than one window", "`--rows`"),
+        ([f"{k} ." for k in range(20)], "38 tokens are less than one window", "`--batch-size`"),
     ):
         text.write_text("\n".join(lines) + "\n")
-        rows = ["--rows", "8"]
+        rows = ["--batch-size", "8"]
         refused(finetune("--domain", text, *rows), says, hint)
     refused(
         run("--heldout", tmp_path / "domain" / "a.txt"),
@@ -108,7 +108,9 @@ def test_models_that_do_not_fit(run: Command, model: Path, out: Path, tmp_path: 
     options = json.loads((model / "options.json").read_text())
     options["lstm"]["dim"] = 32
     (model / "options.json").write_text(json.dumps(options))
-    refused(run("--fit-head"), "weights.hdf5: RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell", "one model")
+    refused(
+        run("--fit-softmax"), "weights.hdf5: RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell", "one model"
+    )
     assert not out.exists()
 
 
@@ -117,13 +119,13 @@ def test_bounds_that_bound_nothing(run: Command, model: Path, out: Path, tmp_pat
     for name in ("--min-count", "--vocabulary-size"):
         says = f"{name}: has no meaning, as the types are those of"
         refused(run(name, "5"), f"{says} the model", "leave it out", 2)
-        refused(run(name, "5", "--fit-head"), f"{says} the model", "leave it out", 2)
+        refused(run(name, "5", "--fit-softmax"), f"{says} the model", "leave it out", 2)
         named = ("--vocabulary", model / "vocab.txt")
         refused(run(name, "5", *named), f"{says} {named[1]}", "leave it out", 2)
-    says = "--head-tokens: has no meaning with the softmax of the model"
-    refused(run("--head-tokens", "7"), says, "`--fit-head` fits a new one", 2)
+    says = "--softmax-tokens: has no meaning with the softmax of the model"
+    refused(run("--softmax-tokens", "7"), says, "`--fit-softmax` fits a new one", 2)
     assert not out.exists()
-    assert run("--head-tokens", "7", "--fit-head")[0] == 0
+    assert run("--softmax-tokens", "7", "--fit-softmax")[0] == 0
 
 
 def test_a_softmax_beyond_all_numbers_has_null_for_its_perplexity(
@@ -132,10 +134,10 @@ def test_a_softmax_beyond_all_numbers_has_null_for_its_perplexity(
     """`Infinity` is no JSON."""
     with h5py.File(model / "softmax.hdf5", "r+") as file:
         file["softmax/b"][5] = 1e5
-    code, said, _ = run("--fit-head", "--json")
+    code, said, _ = run("--fit-softmax", "--json")
     assert code == 0
     found = json.loads(said)
-    assert found["true_head"]["perplexity"]["average"] is None
+    assert found["before_model_softmax"]["perplexity"]["average"] is None
     assert found["before"]["perplexity"]["average"] > 1
 
 
@@ -172,9 +174,13 @@ def test_another_run_is_not_gone_on_with(
     with h5py.File(other / "weights.hdf5", "r+") as file:
         file["char_embed"][0, 0] += 1
     refused(run("-m", other, "--resume"), "finetune.json: made with model sha256", "model")
-    refused(run("--fit-head", "--resume"), "made with softmax true, of 6 types, crc", "run")
-    refused(run("--rows", "4000", "--resume"), "made with rows 2, now 4000", "settings")
-    refused(run("--rows", "3", "--resume"), "checkpoint.pt: made with rows 2, now 3", "settings")
+    refused(run("--fit-softmax", "--resume"), "made with softmax model, of 6 types, crc", "run")
+    refused(run("--batch-size", "4000", "--resume"), "made with batch_size 2, now 4000", "settings")
+    refused(
+        run("--batch-size", "3", "--resume"),
+        "checkpoint.pt: made with batch_size 2, now 3",
+        "settings",
+    )
     (domain / "a.txt").write_text("\n".join(TEXT[1:]) + "\n")
     refused(run("--resume"), "finetune.json: made with text", "the text")
     assert files(out) == before

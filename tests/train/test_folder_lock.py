@@ -18,7 +18,7 @@ from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.training_text import TrainingText
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
-SIZES = ("--cell", "24", "--projection", "12", "--rows", "4", "--threads", "1")
+SIZES = ("--lstm-dim", "24", "--projection-dim", "12", "--batch-size", "4", "--threads", "1")
 SHORT = ("--max-steps", "1", "--quiet")
 TAKEN = "out: another process is training there"
 ELSEWHERE = "wait for it, or name another folder with `-o`"
@@ -44,7 +44,7 @@ def pretrain(capsys: pytest.CaptureFixture[str], text: Path, out: Path) -> Comma
 @pytest.fixture
 def finetune(capsys: pytest.CaptureFixture[str], text: Path, out: Path, tmp_path: Path) -> Command:
     model = write_model(tmp_path / "model", MODELS["tiny"], "tiny")
-    words = ("--domain", text, "-m", model, "-o", out, "--rows", "2", "--threads", "1")
+    words = ("--domain", text, "-m", model, "-o", out, "--batch-size", "2", "--threads", "1")
     return Command(capsys, "finetune", *map(str, words), "--device", "cpu", *SHORT)
 
 

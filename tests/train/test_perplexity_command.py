@@ -81,19 +81,17 @@ def test_figures_are_those_of_bilm_tf(
     found = measured()
     assert (found["model"], found["state"]) == ("model", "zero")
     assert (found["tokens"], found["predictions"], found["sentences"]) == (264, 294, 30)
-    assert 0 < found["unknown"] < 0.2
+    assert 0 < found["unknown_fraction"] < 0.2
     for direction in ("forward", "backward"):
         wanted = expected["zero_state"][f"perplexity_{direction}"]
         assert found["perplexity"][direction] == pytest.approx(wanted, rel=1e-6)
     assert found["perplexity"]["average"] == pytest.approx(96.0623815, rel=1e-6)
     carried = measured("--state", "carry")
     assert carried["perplexity"]["average"] == pytest.approx(112.6548194, rel=1e-6)
-    assert carried["left_out"] == 0
-    rows = measured("--state", "carry", "--rows", "4")
+    assert carried["not_scored"] == 0
+    rows = measured("--state", "carry", "--batch-size", "4")
     assert rows["perplexity"]["average"] == pytest.approx(109.6402844, rel=1e-6)
-    assert (rows["predictions"], rows["left_out"]) == (272, 22)
-    left_out = sum(map(len, expected["carried"]["forward_ll"][:10]))
-    assert measured("--state", "carry", "--warm-up", "10")["left_out"] == left_out
+    assert (rows["predictions"], rows["not_scored"]) == (272, 22)
     warm = measured("--state", "warm")
     assert warm["state"] == "warm"
     assert abs(warm["perplexity"]["average"] / found["perplexity"]["average"] - 1) > 1e-3
@@ -102,7 +100,7 @@ def test_figures_are_those_of_bilm_tf(
 
 def test_the_summary_says_what_was_measured(run: Command, text: Path, model: Path) -> None:
     """A perplexity without the share of <UNK>, the state and the number of predictions is none."""
-    code, out, err = run(text, "-m", model, "--state", "carry", "--rows", "4")
+    code, out, err = run(text, "-m", model, "--state", "carry", "--batch-size", "4")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].split() == ["forward", "backward", "average"]
@@ -110,7 +108,7 @@ def test_the_summary_says_what_was_measured(run: Command, text: Path, model: Pat
     assert lines[2].startswith("bits per byte")
     assert "272 predictions in each direction; 264 tokens in 30 sentences; " in lines[3]
     assert "% unknown" in lines[3]
-    assert lines[4].startswith("22 more predictions were not counted")
+    assert lines[4].startswith("22 more predictions were not scored")
     assert lines[5] == "model model, state carry"
 
 
@@ -123,7 +121,7 @@ def test_the_table_of_sentences(
     second = tmp_path / "second.txt"
     second.write_text("\n".join(lines[3:]) + "\n")
     table = tmp_path / "table.tsv"
-    assert run(text, second, "-m", model, "--sentences", table)[0] == 0
+    assert run(text, second, "-m", model, "-o", table)[0] == 0
     header, *rows = [line.split("\t") for line in table.read_text().splitlines()]
     assert header == [
         *("source", "line", "tokens", "unknown", "predictions"),
@@ -140,11 +138,11 @@ def test_the_table_of_sentences(
         assert float(row[6]) == pytest.approx(backward, abs=1e-4)
         perplexity = math.exp(-(forward + backward) / 2 / (n + 1))
         assert float(row[7]) == pytest.approx(perplexity, rel=1e-4)
-    code, out, err = run(text, second, "-m", model, "--sentences", "-")
+    code, out, err = run(text, second, "-m", model, "-o", "-")
     assert code == 0
     assert out == table.read_text()
     assert "bits per byte" in err
-    assert run(text, second, "-m", model, "--sentences", "-", "-q") == (0, out, "")
+    assert run(text, second, "-m", model, "-o", "-", "-q") == (0, out, "")
 
 
 @pytest.mark.parametrize(
@@ -163,14 +161,12 @@ def test_a_name_of_a_file_is_one_cell_of_the_table(
     shutil.copy(text, os.fsencode(tmp_path) + b"/" + name)
     table = tmp_path / "table.tsv"
     named = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
-    assert run(named, "-m", model, "--sentences", table, "-q")[0] == 0
+    assert run(named, "-m", model, "-o", table, "-q")[0] == 0
     for place, row in enumerate(table.read_bytes().split(b"\n")[1:-1], 1):
         cells = row.split(b"\t")
         assert (len(cells), cells[1]) == (8, b"%d" % place)
         assert cells[0] == os.fsencode(tmp_path) + b"/" + cell
-    assert elmo("perplexity", named, "-m", model, "--sentences", "-", "-q").out == (
-        table.read_bytes()
-    )
+    assert elmo("perplexity", named, "-m", model, "-o", "-", "-q").out == (table.read_bytes())
 
 
 def test_a_table_is_not_overwritten_unasked(
@@ -179,17 +175,17 @@ def test_a_table_is_not_overwritten_unasked(
     """Nothing that is there may be lost, the text and the model least of all."""
     table = tmp_path / "table.tsv"
     table.write_text("mine")
-    refused(run(text, "-m", model, "--sentences", table), "table.tsv: exists", "overwrite")
+    refused(run(text, "-m", model, "-o", table), "table.tsv: exists", "overwrite")
     assert table.read_text() == "mine"
-    assert run(text, "-m", model, "--sentences", table, "-f")[0] == 0
+    assert run(text, "-m", model, "-o", table, "-f")[0] == 0
     assert table.read_text().startswith("source\t")
     before = text.read_bytes()
     for place in (text, model / "vocab.txt"):
-        found = run(text, "-m", model, "--sentences", place, "--overwrite")
-        refused(found, f"{place}: is ", "`--sentences` names another file", code=2)
+        found = run(text, "-m", model, "-o", place, "--overwrite")
+        refused(found, f"{place}: is ", "`-o` names another file", code=2)
     assert text.read_bytes() == before
-    refused(run(text, "-m", model, "--sentences", tmp_path), "a folder, not a file", "")
-    refused(run(text, "-m", model, "--sentences", tmp_path / "no" / "t"), "there is no folder", "")
+    refused(run(text, "-m", model, "-o", tmp_path), "a folder, not a file", "")
+    refused(run(text, "-m", model, "-o", tmp_path / "no" / "t"), "there is no folder", "")
     assert not list(tmp_path.glob("*.part"))
 
 
@@ -201,9 +197,9 @@ def test_a_table_spares_every_file_of_the_model(
     apart.mkdir()
     options = Path(shutil.move(model / "options.json", apart))
     before = options.read_bytes()
-    pair = ("--options", options, "--weights", model / "weights.hdf5")
+    pair = ("--options-file", options, "--weight-file", model / "weights.hdf5")
     for place in (options, model / "weights.hdf5", model / "softmax.hdf5"):
-        found = run(text, *pair, "--sentences", place, "--overwrite")
+        found = run(text, *pair, "-o", place, "--overwrite")
         refused(found, f"{place}: is a file of the model", "names another file", code=2)
     assert options.read_bytes() == before
 
@@ -222,15 +218,20 @@ def test_bad_input_is_told_in_two_lines(
         told, f"{empty}: no sentence in it could be read", f"is {empty}, line 1: 0xFF is not UTF-8"
     )
     refused(run(tmp_path / "gone.txt", "-m", model), "gone.txt: no such file", "")
-    refused(run(text, "-m", model, "--rows", 4), "--rows 4: has no meaning", "carry", code=2)
-    refused(run(text, "-m", model, "--warm-up", 1), "--warm-up 1: has no", "carry", code=2)
+    refused(
+        run(text, "-m", model, "--batch-size", 4), "--batch-size 4: has no meaning", "carry", code=2
+    )
     carry = ("-m", model, "--state", "carry")
-    refused(run(text, *carry, "--rows", 99), "--rows 99: the text has 30", "--rows 1", code=2)
-    refused(run(text, *carry, "--warm-up", 30), "--warm-up 30: the text has 30", "", code=2)
-    refused(run(text, "-m", model, "--json", "--sentences", "-"), "--json: standard", "", code=2)
+    refused(
+        run(text, *carry, "--batch-size", 99),
+        "--batch-size 99: the text has 30",
+        "--batch-size 1",
+        code=2,
+    )
+    refused(run(text, "-m", model, "--json", "-o", "-"), "--json: standard", "", code=2)
     refused(run(text, "-m", model, "-f"), "--overwrite: no file is written", "", code=2)
     refused(run("", "-m", model), "a name is empty", "variable", code=2)
-    for option in ("--sentences", "--softmax", "--vocabulary"):
+    for option in ("-o", "--softmax", "--vocabulary"):
         refused(run(text, "-m", model, option, ""), "a name is empty", "variable", code=2)
     types = (model / "vocab.txt").read_text()
     (model / "parts.json").unlink()

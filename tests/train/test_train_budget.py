@@ -66,7 +66,10 @@ def test_the_limit_that_ended_a_run_is_named(progress: Progress) -> None:
 def test_a_run_that_goes_on_for_no_step_says_so(tmp_path: Path) -> None:
     """It looks as if it had been trained, and the limit of a part is what one thinks of."""
     (tmp_path / "a.txt").write_text("the cat sees the dog .\n" * 40)
-    out, sizes = tmp_path / "m", ("--cell", 8, "--projection", 4, "--rows", 2, "--threads", 1)
+    out, sizes = (
+        tmp_path / "m",
+        ("--lstm-dim", 8, "--projection-dim", 4, "--batch-size", 2, "--threads", 1),
+    )
     made("pretrain", tmp_path / "a.txt", "-o", out, "--max-steps", 2, *sizes)
     go_on = ("pretrain", "-o", out, "--resume")
     assert "no step" not in made(*go_on, "--max-steps", 3).err

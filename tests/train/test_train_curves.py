@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     lines = []
     for step in range(1, 9):
         place = {"step": step, "epoch": 0, "tokens": step * 80, "seconds": step / 10}
-        lines.append({**place, "loss": 7 / step, "rate": 0.01, "sampled": True})
+        lines.append({**place, "loss": 7 / step, "learning_rate": 0.01, "sampled_softmax": True})
         if step % 4 == 0:
             look = {"forward": 90 / step, "backward": 80 / step, "average": 85 / step}
             lines.append({**place, "heldout": look})

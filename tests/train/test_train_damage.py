@@ -26,9 +26,9 @@ from elmo_cli.train.tuning_folder import FITTED_NAME, RECORD_NAME
         (("run",), []),
         (("model", "head.bias"), None),
         (("optimizer",), {}),
-        (("negatives",), torch.zeros(3, dtype=torch.uint8)),
-        (("dropped",), [torch.zeros(3, dtype=torch.uint8)]),
-        (("dropped",), None),
+        (("sampler_rng",), torch.zeros(3, dtype=torch.uint8)),
+        (("dropout_rng",), [torch.zeros(3, dtype=torch.uint8)]),
+        (("dropout_rng",), None),
         (("progress", "more"), 1),
         (("progress", "step"), "1"),
         (("progress", "epoch"), -1),
@@ -82,8 +82,8 @@ def tune(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     text = "\n".join(f"the cat number {k} sees the dog {'again ' * (k % 3)}." for k in range(60))
     (tmp_path / "a.txt").write_text(text)
     model = write_model(tmp_path / "model", MODELS["tiny"], "tiny")
-    words = ("--domain", tmp_path / "a.txt", "-m", model, "-o", tmp_path / "out", "--rows", 2)
-    more = ("--head-tokens", 80, "--threads", 1, "--device", "cpu", "-q")
+    words = ("--domain", tmp_path / "a.txt", "-m", model, "-o", tmp_path / "out", "--batch-size", 2)
+    more = ("--softmax-tokens", 80, "--threads", 1, "--device", "cpu", "-q")
     return Command(capsys, "finetune", *map(str, (*words, *more)))
 
 
@@ -95,11 +95,11 @@ def test_a_damaged_record_of_fine_tuning_is_told(tune: Command, tmp_path: Path) 
     figures = record["before"]
     strange: dict[str, tuple[Any, ...]] = {
         "measuring_s": (None, "1", 10**400, math.nan),
-        "unknown": (None, [0.1]),
+        "unknown_fraction": (None, [0.1]),
         "before": (None, 3, {"perplexity": figures["perplexity"]}, {**figures, "more": {}}),
         "domain": (None, {"train": [3]}),
         "fit": ({}, [1]),
-        "true_head": ({**figures, "perplexity": {}},),
+        "before_model_softmax": ({**figures, "perplexity": {}},),
     }
     for name, values in strange.items():
         for value in values:

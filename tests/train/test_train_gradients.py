@@ -49,7 +49,7 @@ class Point:
         with torch.no_grad():
             for parameter in (*bilm.parameters(), *head.parameters()):
                 parameter.add_(torch.randn_like(parameter) * 0.4)
-        settings = replace(SETTINGS, rows=2, steps=4, dropout=0.0)
+        settings = replace(SETTINGS, batch_size=2, bptt=4, dropout=0.0)
         self.learner = Learner(bilm, head, corpus, vocabulary, settings, Team())
         self.corpus = corpus
         self.window: Window = next(islice(windows(corpus, n_rows=2, n_steps=4, seed=0), 2, None))

@@ -13,7 +13,18 @@ from elmo_cli.text.notes import Notes
 from elmo_cli.train.recipe import FILE_NAME
 from elmo_cli.train.training_text import TextFiles, TrainingText
 
-SIZES = ("--cell", 8, "--projection", 4, "--rows", 2, "--threads", 1, "--max-steps", 1)
+SIZES = (
+    "--lstm-dim",
+    8,
+    "--projection-dim",
+    4,
+    "--batch-size",
+    2,
+    "--threads",
+    1,
+    "--max-steps",
+    1,
+)
 
 
 @pytest.fixture

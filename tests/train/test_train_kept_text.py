@@ -24,7 +24,19 @@ from elmo_cli.train.training_text import FILE_NAME, TextFiles, TrainingText
 LINES = [
     f"a cat no. {i % 7} ( it 's {i % 5} ) sees the dog {'again ' * (i % 3)}." for i in range(90)
 ]
-SIZES = ("--cell", 24, "--projection", 12, "--rows", 4, "--threads", 1, "--log-steps", 1, "-q")
+SIZES = (
+    "--lstm-dim",
+    24,
+    "--projection-dim",
+    12,
+    "--batch-size",
+    4,
+    "--threads",
+    1,
+    "--log-steps",
+    1,
+    "-q",
+)
 
 
 @pytest.fixture
@@ -138,7 +150,7 @@ def test_a_run_goes_on_without_its_texts(
 ) -> None:
     """Splitting and tokenising again would cost minutes at each start, and the text may be gone."""
     dev = text.with_name("dev.txt")
-    begin = ("--heldout", dev, "--shuffle", "documents", "--treebank", 0.3, *SIZES)
+    begin = ("--heldout", dev, "--shuffle", "documents", "--treebank-fraction", 0.3, *SIZES)
     other = tmp_path / "other"
     assert elmo_pretrain(text, "-o", other, "--max-steps", 3, "--dropout", 0.1, *begin)[0] == 0
     recipe = (other / "recipe.json").read_text()
@@ -149,7 +161,11 @@ def test_a_run_goes_on_without_its_texts(
     before = (other / "weights.hdf5").read_bytes()
     (other / "checkpoint.pt").unlink()  # its text alone is no run: nothing may begin over the model
     told = elmo_pretrain("-o", other, "--resume", "--max-steps", 9, "-q")
-    refused(told, "checkpoint.pt: no such checkpoint", f"`--from {other} -o DIR` begins a run with")
+    refused(
+        told,
+        "checkpoint.pt: no such checkpoint",
+        f"`--init-from {other} -o DIR` starts from its weights",
+    )
     assert (other / "weights.hdf5").read_bytes() == before
 
 
@@ -161,12 +177,12 @@ def test_what_is_advised_without_a_checkpoint_can_be_done(
     begin = (text, "--max-steps", 1, *SIZES)
     assert elmo_pretrain("-o", out, *begin)[0] == 0
     (out / "checkpoint.pt").unlink()
-    advised = f"`--from {out} -o DIR` begins a run with its weights, `--overwrite` begins anew"
+    advised = f"`--init-from {out} -o DIR` starts from its weights, `--overwrite` starts over"
     refused(elmo_pretrain("-o", out, "--resume"), "no such checkpoint", advised)
     refused(elmo_pretrain("-o", out, *begin), "holds log.jsonl of an earlier run", advised)
     more = (text, "--max-steps", 1, *SIZES[4:])
-    assert elmo_pretrain("-o", tmp_path / "more", "--from", out, *more)[0] == 0
-    (out / "softmax.hdf5").unlink()  # which `--from` needs
+    assert elmo_pretrain("-o", tmp_path / "more", "--init-from", out, *more)[0] == 0
+    (out / "softmax.hdf5").unlink()  # which `--init-from` needs
     refused(elmo_pretrain("-o", out, "--resume"), "no such checkpoint", "start without `--resume`")
     told = elmo_pretrain("-o", out, *begin)
     refused(told, "holds log.jsonl of an earlier run", "`-o DIR` names another folder; or")
@@ -181,7 +197,7 @@ def test_a_prepared_run_starts_anywhere(
     words: tuple[object, ...] = ("--max-steps", 4, *SIZES)
     if begin == "with a model":
         assert elmo_pretrain(text, "-o", tmp_path / "model", "--max-steps", 2, *SIZES)[0] == 0
-        words = ("--from", tmp_path / "model", "--max-steps", 4, *SIZES[4:])
+        words = ("--init-from", tmp_path / "model", "--max-steps", 4, *SIZES[4:])
     prepared, there = tmp_path / "prepared", tmp_path / "there"
     assert elmo_pretrain(text, "-o", tmp_path / "straight", *words)[0] == 0
     code, _, said = elmo_pretrain(text, "-o", prepared, "--prepare", *words)
@@ -235,8 +251,12 @@ def test_preparing_looks_at_everything_that_training_needs(
     out = tmp_path / "model"
     begin = (text, "-o", out, "--prepare", *SIZES)
     refused(elmo_pretrain(*begin), "neither --max-seconds", "trains for an hour", 2)
-    many = ("--max-steps", 1, "--rows", 4000)
-    refused(elmo_pretrain(*begin, *many), "less than one window of 4000 rows", "fewer rows")
+    many = ("--max-steps", 1, "--batch-size", 4000)
+    refused(
+        elmo_pretrain(*begin, *many),
+        "less than one window of 4000 rows",
+        "a smaller `--batch-size`",
+    )
     refused(elmo_pretrain(*begin, "--max-steps", 1, "--keep-best"), "no held-out", "--heldout", 2)
     assert not out.exists()
     code, said, _ = elmo_pretrain(*begin, "--max-steps", 1, "--json")
@@ -251,16 +271,26 @@ def test_a_text_that_is_given_is_read_anew(
     out = tmp_path / "model"
     assert elmo_pretrain(text, "-o", out, "--max-steps", 1, *SIZES)[0] == 0
     go_on = ("-o", out, "--resume", "--max-steps", 2, "-q")
-    refused(elmo_pretrain(*go_on, "--treebank", 0.9), "made with text", "the text of the first run")
-    refused(elmo_pretrain(*go_on, "--text-tokens", 50), "made with text", "the text of the first")
+    refused(
+        elmo_pretrain(*go_on, "--treebank-fraction", 0.9),
+        "made with text",
+        "the text of the first run",
+    )
+    refused(
+        elmo_pretrain(*go_on, "--train-tokens-per-file", 50),
+        "made with text",
+        "the text of the first",
+    )
     refused(
         elmo_pretrain(*go_on, "--recipe", out / "none.json"), "none.json: can't be", "recipe", 2
     )
     recipe = out.parent / "recipe.json"
     recipe.write_text(
-        (out / "recipe.json").read_text().replace('"treebank": 0.0', '"treebank": 0.5')
+        (out / "recipe.json")
+        .read_text()
+        .replace('"treebank-fraction": 0.0', '"treebank-fraction": 0.5')
     )
-    told = elmo_pretrain(*go_on, "--recipe", recipe, "--data", out)
+    told = elmo_pretrain(*go_on, "--recipe", recipe, "--data-dir", out)
     refused(told, "made with text", "the text of the first run")
     code, _, _ = elmo_pretrain(*go_on, "--heldout", text.with_name("dev.txt"))
     assert code == 0

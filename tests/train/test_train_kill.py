@@ -20,8 +20,18 @@ from elmo_cli.cli.main import cli
 LINES = [
     f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(400)
 ]
-COMMAND = ["pretrain", "--cell", "48", "--projection", "24", "--rows", "8", "--threads", "1"]
-LOOKS = ["--log-steps", "3", "--look-steps", "4", "--keep-best"]
+COMMAND = [
+    "pretrain",
+    "--lstm-dim",
+    "48",
+    "--projection-dim",
+    "24",
+    "--batch-size",
+    "8",
+    "--threads",
+    "1",
+]
+LOOKS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
 
 
 @pytest.fixture
@@ -79,18 +89,18 @@ def arrays(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("n_kills", "n_steps", "full_softmax"),
+    ("n_kills", "n_steps", "negative_samples"),
     [
-        (2, 30, "8"),
-        pytest.param(10, 120, "8", marks=pytest.mark.slow),
-        pytest.param(10, 120, "8192", marks=pytest.mark.slow),
+        (2, 30, "12"),
+        pytest.param(10, 120, "12", marks=pytest.mark.slow),
+        pytest.param(10, 120, "0", marks=pytest.mark.slow),
     ],
 )
 def test_kills_leave_no_trace(
-    n_kills: int, n_steps: int, full_softmax: str, text: Path, tmp_path: Path
+    n_kills: int, n_steps: int, negative_samples: str, text: Path, tmp_path: Path
 ) -> None:
     """Lost state, doubled lines, a half-written file: each would show in the curve."""
-    softmax = ("--full-softmax", full_softmax, "--negatives", "12")
+    softmax = ("--negative-samples", negative_samples)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     done = CliRunner().invoke(cli, arguments(text, whole, n_steps, *softmax))
     assert done.exit_code == 0, done.output
@@ -116,7 +126,7 @@ def test_kills_leave_no_trace(
 def test_a_signal_saves_all(number: int, text: Path, tmp_path: Path) -> None:
     """Ctrl-C is how a person ends a run: the step is finished and nothing of it is lost."""
     out = tmp_path / "model"
-    process = started(*arguments(text, out, 100_000, "--look-steps", "100000"))
+    process = started(*arguments(text, out, 100_000, "--eval-steps", "100000"))
     wait_for(out, 3, process)
     process.send_signal(number)
     _, said = process.communicate()

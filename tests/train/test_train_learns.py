@@ -35,7 +35,9 @@ def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> N
     bilm, head = new_model(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
     parameters = [*bilm.parameters(), *head.parameters()]
     assert sum(parameter.numel() for parameter in parameters) <= 1_000_000
-    settings = TrainSettings(rows=8, dropout=0.0, rate=0.01, warm_up_steps=20, max_steps=700)
+    settings = TrainSettings(
+        batch_size=8, dropout=0.0, learning_rate=0.01, warmup_steps=20, max_steps=700
+    )
     Trainer(bilm, head, vocabulary, corpus, None, settings, tmp_path).train()
     # From carried states, as it was trained: what it makes of a zero state it has never met differs
     # from seed to seed (1.7 to 2.5 forward).
@@ -76,7 +78,12 @@ def test_shuffled_words_teach_no_more_than_how_common_they_are(
     options = replace(OPTIONS, projection=32, cell=64)
     model = new_model(options, train.predicted_counts(vocabulary), seed=0)
     settings = TrainSettings(
-        rows=4, rate=0.01, warm_up_steps=10, max_steps=100, look_steps=20, keep_best=True
+        batch_size=4,
+        learning_rate=0.01,
+        warmup_steps=10,
+        max_steps=100,
+        eval_steps=20,
+        keep_best=True,
     )
     trainer = Trainer(*model, vocabulary, train, heldout, settings, tmp_path)
     trainer.train()

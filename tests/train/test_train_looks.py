@@ -37,12 +37,14 @@ def exported(folder: Path, trained: Trainer) -> list[torch.Tensor]:
 
 def test_looks_come_every_so_many_windows(tmp_path: Path) -> None:
     """Without it a short fine-tuning would never be measured on its way; none may come twice."""
-    trainer(tmp_path, replace(SETTINGS, look_steps=4)).train()
+    trainer(tmp_path, replace(SETTINGS, eval_steps=4)).train()
     assert [step for step, _ in looks(tmp_path)] == [4, 8, 12]
 
 
 # A rate so high that the perplexity rises after some steps.
-WILD = replace(SETTINGS, max_steps=24, look_steps=3, rate=0.2, warm_up_steps=12, dropout=0.0)
+WILD = replace(
+    SETTINGS, max_steps=24, eval_steps=3, learning_rate=0.2, warmup_steps=12, dropout=0.0
+)
 
 
 @pytest.mark.parametrize("keep_best", [True, False])
@@ -163,7 +165,7 @@ def test_a_perplexity_beyond_all_numbers_is_told(tmp_path: Path) -> None:
     trained = trainer(tmp_path)
     with torch.no_grad():
         trained.head.bias += torch.linspace(0, 1e5, len(trained.head.bias))
-    with pytest.raises(TrainingError, match="held-out perplexity inf, at a rate"):
+    with pytest.raises(TrainingError, match="held-out perplexity inf, at a learning rate"):
         trained._measure()
 
 
@@ -180,7 +182,7 @@ def test_patience_ends_a_run(tmp_path: Path) -> None:
 def test_the_start_is_looked_at_too(tmp_path: Path) -> None:
     """Fine-tuning may make a model worse: then the weights it began with are the best."""
     trained = trainer(
-        tmp_path, replace(WILD, rate=0.1, warm_up_steps=0, max_steps=1, keep_best=True)
+        tmp_path, replace(WILD, learning_rate=0.1, warmup_steps=0, max_steps=1, keep_best=True)
     )
     before = [weight.detach().clone() for weight in weights(trained)]
     trained.train()
@@ -215,7 +217,7 @@ def test_patience_and_best_need_a_heldout_text(tmp_path: Path) -> None:
 def test_time_alone_decides_about_no_look_where_they_go_by_steps(tmp_path: Path) -> None:
     """A slow machine would look more often, and be out of patience sooner."""
     saved: list[int] = []
-    settings = replace(SETTINGS, look_steps=5, checkpoint_s=1e-6, log_steps=1)
+    settings = replace(SETTINGS, eval_steps=5, eval_seconds=1e-6, log_steps=1)
     run = trainer(tmp_path, settings)
     report = run._report
 

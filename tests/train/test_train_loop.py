@@ -24,9 +24,9 @@ from elmo_cli.train.settings import TrainSettings
 @pytest.mark.parametrize(
     "settings",
     [
-        replace(SETTINGS, max_steps=100, rate=0.05),
-        replace(SETTINGS, max_steps=100, rate=0.2, optimizer="adagrad"),
-        replace(SETTINGS, max_steps=150, rate=0.05, full_softmax=0, negatives=8),
+        replace(SETTINGS, max_steps=100, learning_rate=0.05),
+        replace(SETTINGS, max_steps=100, learning_rate=0.2, optimizer="adagrad"),
+        replace(SETTINGS, max_steps=150, learning_rate=0.05, negative_samples=8),
     ],
     ids=["adamw", "adagrad", "sampled"],
 )
@@ -43,23 +43,23 @@ def test_it_learns_in_both_directions(settings: TrainSettings, tmp_path: Path) -
     assert 1.45 < after.backward < 3
 
 
-@pytest.mark.parametrize("full_softmax", [0, 8192], ids=["sampled", "full"])
+@pytest.mark.parametrize("negative_samples", [8, 0], ids=["sampled", "full"])
 def test_a_sampled_softmax_keeps_the_memory_of_its_gradient(
-    full_softmax: int, tmp_path: Path
+    negative_samples: int, tmp_path: Path
 ) -> None:
     """New memory of its size each step would cost a tenth of the step."""
-    settings = replace(SETTINGS, full_softmax=full_softmax, negatives=8)
+    settings = replace(SETTINGS, negative_samples=negative_samples)
     trained = trainer(tmp_path, settings)
     places, weight = [], trained.head.weight
     weight.register_hook(lambda new: places.append((weight.grad is not None, new.is_sparse)))
     trained.train()
-    assert places == [(full_softmax == 0, full_softmax == 0)] * 12
+    assert places == [(negative_samples > 0, negative_samples > 0)] * 12
 
 
-@pytest.mark.parametrize("full_softmax", [0, 8192], ids=["sampled", "full"])
-def test_a_resumed_run_ends_in_the_same_weights(full_softmax: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("negative_samples", [8, 0], ids=["sampled", "full"])
+def test_a_resumed_run_ends_in_the_same_weights(negative_samples: int, tmp_path: Path) -> None:
     """State, place in the text, random numbers, accumulators: whatever is lost changes a bit."""
-    settings = replace(SETTINGS, full_softmax=full_softmax, negatives=8, optimizer="adagrad")
+    settings = replace(SETTINGS, negative_samples=negative_samples, optimizer="adagrad")
     whole = trainer(tmp_path / "whole", settings)
     whole.train()
     trainer(tmp_path / "parts", replace(settings, max_steps=5)).train()
@@ -145,10 +145,10 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
         again.head.bias.fill_(float("nan"))
     with pytest.raises(
         TrainingError,
-        match=r"step 5: the loss or its gradient is no number, at a rate of 0\.01",
+        match=r"step 5: the loss or its gradient is no number, at a learning rate of 0\.01",
     ) as caught:
         again.train()
-    assert "--rate 0.0025" in caught.value.hint
+    assert "--learning-rate 0.0025" in caught.value.hint
     assert (tmp_path / FILE_NAME).read_bytes() == good
 
 
@@ -210,7 +210,7 @@ def test_a_run_goes_on_on_another_kind_of_device(tmp_path: Path) -> None:
     settings = replace(SETTINGS, dropout=0.1, max_steps=1)
     trainer(tmp_path, settings).train()
     content = torch.load(tmp_path / FILE_NAME, weights_only=True)
-    content |= {"device": "cuda", "dropped": [torch.zeros(16, dtype=torch.uint8)]}
+    content |= {"device": "cuda", "dropout_rng": [torch.zeros(16, dtype=torch.uint8)]}
     torch.save(content, tmp_path / FILE_NAME)
     again = trainer(tmp_path, replace(settings, max_steps=2))
     again.resume()
@@ -220,21 +220,21 @@ def test_a_run_goes_on_on_another_kind_of_device(tmp_path: Path) -> None:
 def test_a_checkpoint_of_an_older_form_is_told(tmp_path: Path) -> None:
     """What such a file holds would be taken for something else, or be missed."""
     torch.save({"run": {}, "model": {}}, tmp_path / FILE_NAME)
-    with pytest.raises(ResumeError, match="of form 1, not 3"):
+    with pytest.raises(ResumeError, match="of version unknown, not 4"):
         trainer(tmp_path).resume()
 
 
 def test_a_model_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
     """Hours at a wrong rate would overwrite the checkpoint that was good."""
-    wild = replace(SETTINGS, rate=3.0, warm_up_steps=0, max_steps=200, look_steps=2)
+    wild = replace(SETTINGS, learning_rate=3.0, warmup_steps=0, max_steps=200, eval_steps=2)
     with pytest.raises(TrainingError, match=r"held-out perplexity .* before") as caught:
         trainer(tmp_path, wild).train()
-    assert "--resume --rate 0.75" in caught.value.hint
+    assert "--resume --learning-rate 0.75" in caught.value.hint
     stopped = re.search(r"step (\d+): ", str(caught.value))
     assert stopped is not None
     kept = trainer(tmp_path, wild)
     kept.resume()
-    assert kept.progress.step == int(stopped[1]) - wild.look_steps  # of the look before
+    assert kept.progress.step == int(stopped[1]) - wild.eval_steps  # of the look before
     # The line of the bad look goes, too: a resumed run looks there again.
     assert max(line["step"] for line in log(tmp_path)) == kept.progress.step
     looks = [line for line in log(tmp_path) if "heldout" in line]
@@ -246,7 +246,7 @@ def test_a_model_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
 
 def test_a_loss_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
     """The same without a held-out text."""
-    wild = replace(SETTINGS, rate=3.0, warm_up_steps=0, max_steps=200, log_steps=1)
+    wild = replace(SETTINGS, learning_rate=3.0, warmup_steps=0, max_steps=200, log_steps=1)
     trained = trainer(tmp_path, wild)
     trained.heldout = None
     with pytest.raises(TrainingError, match=r"the loss is .*, which was .* before"):
@@ -261,10 +261,10 @@ def test_a_loss_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
     [
         ({"max_steps": None}, "neither --max-seconds nor --max-steps"),
         ({"optimizer": "sgd"}, "--optimizer: no 'sgd'"),
-        ({"rate": -1.0}, "--rate: -1.0"),
+        ({"learning_rate": -1.0}, "--learning-rate: -1.0"),
         ({"dropout": 1.0}, "--dropout: 1"),
-        ({"clip": 0.0}, "--clip: 0.0"),
-        ({"accumulate": 0}, "--accumulate: 0"),
+        ({"max_grad_norm": 0.0}, "--max-grad-norm: 0.0"),
+        ({"gradient_accumulation_steps": 0}, "--gradient-accumulation-steps: 0"),
         ({"max_epochs": -2.0}, "--max-epochs: -2.0"),
         ({"precision": "fp8"}, "--precision: no 'fp8'"),
         ({"dtype": "int8"}, "--dtype: no 'int8'"),

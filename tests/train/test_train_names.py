@@ -14,7 +14,19 @@ from elmo_cli.train.recipe import FILE_NAME, Recipe, read_recipe
 LINES = [
     f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(60)
 ]
-SIZES = ("--cell", 8, "--projection", 4, "--rows", 4, "--threads", 1, "--device", "cpu", "-q")
+SIZES = (
+    "--lstm-dim",
+    8,
+    "--projection-dim",
+    4,
+    "--batch-size",
+    4,
+    "--threads",
+    1,
+    "--device",
+    "cpu",
+    "-q",
+)
 
 
 @pytest.fixture
@@ -39,7 +51,7 @@ def test_a_run_goes_on_without_the_files_of_its_beginning(text: Path, tmp_path: 
     own = settings(out)
     (tmp_path / "o.json").write_bytes((out / "options.json").read_bytes())
     other = tmp_path / "other"
-    named = ("--vocabulary", vocabulary, "--options", tmp_path / "o.json")
+    named = ("--vocabulary", vocabulary, "--options-file", tmp_path / "o.json")
     made("pretrain", text, "-o", other, "--max-steps", 1, *named, *SIZES[4:])
     for name in ("v.txt", "o.json"):
         (tmp_path / name).unlink()
@@ -97,18 +109,18 @@ def test_a_model_is_recorded_as_it_was_looked_up(
         (tmp_path / name).mkdir()
     for home in (Path("out"), Path()):
         for model in ("elmo-en", "./elmo-en", "mine", str(tmp_path / "mine"), "gone/model"):
-            Recipe({"from": model}, home).write(Path("out"))
-            found = read_recipe(Path("out") / FILE_NAME, ["from"], data=home)["from"]
+            Recipe({"init-from": model}, home).write(Path("out"))
+            found = read_recipe(Path("out") / FILE_NAME, ["init-from"], data=home)["init-from"]
             if model == "elmo-en":
                 assert found == model
                 continue
             assert os.sep in found
             assert os.path.realpath(found) == os.path.realpath(model)
     monkeypatch.setenv("HOME", str(tmp_path))
-    Recipe({"from": "~/mine"}).write(tmp_path / "out")
-    assert settings(tmp_path / "out")["from"] == "../mine"
-    (tmp_path / FILE_NAME).write_text('{"from": "~/mine"}')
-    assert read_recipe(tmp_path / FILE_NAME, ["from"])["from"] == "~/mine"
+    Recipe({"init-from": "~/mine"}).write(tmp_path / "out")
+    assert settings(tmp_path / "out")["init-from"] == "../mine"
+    (tmp_path / FILE_NAME).write_text('{"init-from": "~/mine"}')
+    assert read_recipe(tmp_path / FILE_NAME, ["init-from"])["init-from"] == "~/mine"
 
 
 def test_a_name_that_is_no_utf_8_has_a_recipe_too(text: Path, tmp_path: Path) -> None:
@@ -127,12 +139,12 @@ def test_a_model_that_is_named_sets_the_sizes_of_a_recipe_aside(text: Path, tmp_
     made("pretrain", text, "-o", one, "--max-steps", 1, "--vocabulary", vocabulary, *SIZES)
     vocabulary.unlink()
     begin = ("pretrain", "-o", two, "--recipe", one / FILE_NAME)
-    told = elmo(*begin, "--from", one, "--cell", 8)
-    assert f"error: --cell: has no meaning with `--from {one}`" in told.err
-    made(*begin, "--from", one, "-q")
-    assert {"cell", "projection", "vocabulary", "min-count"}.isdisjoint(settings(two))
-    assert settings(two)["from"] == "../one"
+    told = elmo(*begin, "--init-from", one, "--lstm-dim", 8)
+    assert f"error: --lstm-dim: has no meaning with `--init-from {one}`" in told.err
+    made(*begin, "--init-from", one, "-q")
+    assert {"lstm-dim", "projection-dim", "vocabulary", "min-count"}.isdisjoint(settings(two))
+    assert settings(two)["init-from"] == "../one"
     both = tmp_path / "both.json"
-    both.write_text(json.dumps({**settings(two), "texts": ["texts/text.txt"], "cell": 8}))
+    both.write_text(json.dumps({**settings(two), "texts": ["texts/text.txt"], "lstm-dim": 8}))
     told = elmo("pretrain", "-o", tmp_path / "three", "--recipe", both)
-    assert f"error: {both}: `cell`: has no meaning with `--from" in told.err
+    assert f"error: {both}: `lstm-dim`: has no meaning with `--init-from" in told.err

@@ -95,7 +95,7 @@ def test_perplexities_are_those_of_bilm_tf(
     assert found.backward == pytest.approx(expected[key]["perplexity_backward"], rel=1e-6)
     assert found.average == pytest.approx(expected[key]["perplexity"], rel=1e-6)
     assert found.predictions == corpus.n_tokens + corpus.n_sentences == 294
-    assert found.left_out == 0
+    assert found.not_scored == 0
 
 
 def test_a_batch_of_four_rows_is_that_of_bilm_tf(
@@ -114,7 +114,7 @@ def test_a_batch_of_four_rows_is_that_of_bilm_tf(
     assert found.average == pytest.approx(
         expected["bilm_tf_float64"]["test_perplexity_batch4"], rel=1e-6
     )
-    assert (found.predictions, found.left_out) == (272, 22)
+    assert (found.predictions, found.not_scored) == (272, 22)
     uncounted = np.setdiff1d(np.arange(294), places)
     assert np.array_equal(np.flatnonzero(~scores.is_counted), uncounted)
 
@@ -152,19 +152,6 @@ def test_any_start_is_that_of_the_model_alone(lm: LM, corpus: Corpus, seed: int)
             np.testing.assert_allclose(found[BACKWARD], head(back, wanted[:-1]).flip(0), atol=1e-5)
 
 
-def test_warm_up_is_read_and_not_counted(lm: LM, corpus: Corpus) -> None:
-    """Without it the zeros at the start would count in the figure of a running stream."""
-    whole, rest = score(*lm, corpus, carry=True), score(*lm, corpus, carry=True, warm_up=10)
-    first = borders_of(corpus)[10]
-    assert np.isnan(rest.values[:, :first]).all()
-    np.testing.assert_array_equal(rest.values[:, first:], whole.values[:, first:])
-    found = perplexity_of(rest)
-    assert found.left_out == first
-    mean = -whole.values[:, first:].mean(1, dtype=np.float64)
-    assert found.forward == pytest.approx(np.exp(mean[FORWARD]), rel=1e-6)
-    assert found.average == pytest.approx(np.exp(mean.mean()), rel=1e-6)
-
-
 def test_sentences_sum_up_to_the_text(lm: LM, corpus: Corpus, expected: dict[str, Any]) -> None:
     """Without it a sentence could get the likelihood of its neighbour."""
     found = list(score(*lm, corpus, carry=True, n_rows=4).sentences())
@@ -195,23 +182,21 @@ def test_unknown_tokens_are_counted(lm: LM, corpus: Corpus, folder: Path) -> Non
     """A perplexity means little without the share of <UNK> in it."""
     tokens = (folder / "sentences.txt").read_text(encoding="utf-8").split()
     share = np.mean([token not in lm[2].types for token in tokens])
-    assert perplexity(*lm, corpus).unknown == pytest.approx(share)
+    assert perplexity(*lm, corpus).unknown_fraction == pytest.approx(share)
 
 
 def test_a_text_of_unknown_tokens_is_measured(lm: LM) -> None:
     """It has a perplexity, of <UNK>, and no share may come out as 0 / 0."""
     found = perplexity(*lm, Corpus.read([["qqq", "zzzz"], ["xyzzy"]]))
-    assert found.unknown == 1
+    assert found.unknown_fraction == 1
     assert found.bits_per_byte.spelling > 1
     assert np.isfinite(found.average)
 
 
 def test_nothing_to_count_is_refused(lm: LM, corpus: Corpus) -> None:
     """bilm-tf's test gives nan for fewer sentences than rows."""
-    with pytest.raises(UsageError, match=r"--rows 31: the text has 30 sentences"):
+    with pytest.raises(UsageError, match=r"--batch-size 31: the text has 30 sentences"):
         score(*lm, corpus, carry=True, n_rows=31)
-    with pytest.raises(UsageError, match=r"--warm-up 30: the text has 30 sentences, none is left"):
-        score(*lm, corpus, carry=True, warm_up=30)
     with pytest.raises(TrainingError, match="no sentence"):
         Corpus.read([[], []])
 

@@ -44,9 +44,11 @@ def test_a_draw_has_distinct_types() -> None:
 
 def test_no_more_types_are_drawn_than_there_are() -> None:
     """Without it a draw would go on for ever."""
-    settings = TrainSettings(max_steps=1, full_softmax=0, negatives=300)
-    assert [settings.samples(n_types) for n_types in (299, 300, 301)] == [False, False, True]
-    assert not TrainSettings(max_steps=1, full_softmax=8192).samples(8192)
+    settings = TrainSettings(max_steps=1, negative_samples=300)
+    assert [settings.n_negatives(n_types) for n_types in (299, 300, 301)] == [0, 0, 300]
+    usual = TrainSettings(max_steps=1)
+    assert [usual.n_negatives(n_types) for n_types in (3000, 8192, 8193)] == [0, 0, 2048]
+    assert TrainSettings(max_steps=1, negative_samples=0).n_negatives(10**6) == 0
 
 
 def test_expected_counts_are_the_shares_of_many_draws() -> None:

@@ -25,7 +25,7 @@ from elmo_cli.train.language_model import load_language_model
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
-SIZES = ["--cell", "24", "--projection", "12", "--rows", "4", "--threads", "1"]
+SIZES = ["--lstm-dim", "24", "--projection-dim", "12", "--batch-size", "4", "--threads", "1"]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_model_folder_comes_out(text: Path, dev: Path, tmp_path: Path) -> None
     assert torch.equal(left.c, warm_state(bilm).c)
     assert left.c.any()
     with pytest.raises(TrainingError):  # of other weights than those that are trained next
-        run(text, "-o", out, "--resume", "--max-steps", "5", "--rate", "1e30", *SIZES)
+        run(text, "-o", out, "--resume", "--max-steps", "5", "--learning-rate", "1e30", *SIZES)
     assert not (out / "state.hdf5").exists()
 
 
@@ -200,8 +200,10 @@ def test_a_run_that_goes_on_looks_at_all_names_first(text: Path, tmp_path: Path)
 
 def test_no_limit_and_no_text_are_told(text: Path, tmp_path: Path) -> None:
     """Without it training would never end, or fail with an error about shapes."""
-    with pytest.raises(UsageError, match="--heldout-tokens 5: there is no held-out text"):
-        run(text, "-o", tmp_path / "m", "--max-steps", "1", "--heldout-tokens", "5", *SIZES)
+    with pytest.raises(UsageError, match="--heldout-tokens-per-file 5: there is no held-out text"):
+        run(
+            text, "-o", tmp_path / "m", "--max-steps", "1", "--heldout-tokens-per-file", "5", *SIZES
+        )
     with pytest.raises(UsageError, match="neither --max-seconds nor --max-steps"):
         run(text, "-o", tmp_path / "model", *SIZES)
     text.write_text("\n\n")
@@ -214,16 +216,16 @@ def test_options_file_gives_the_sizes(text: Path, tmp_path: Path, tiny: Path) ->
     """Without it a published size could not be trained."""
     out = tmp_path / "model"
     options = tiny / "options.json"
-    run(text, "-o", out, "--max-steps", "1", "--rows", "4", "--options", options)
+    run(text, "-o", out, "--max-steps", "1", "--batch-size", "4", "--options-file", options)
     assert json.loads((out / "options.json").read_text()) == json.loads(options.read_text())
 
 
 def test_a_run_can_begin_with_a_model(text: Path, dev: Path, tmp_path: Path) -> None:
     """What was shipped can be carried on: its weights, its softmax, its vocabulary."""
     first, second = tmp_path / "first", tmp_path / "second"
-    run(text, "-o", first, "--max-steps", "30", "--rate", "0.02", "--heldout", dev, *SIZES)
+    run(text, "-o", first, "--max-steps", "30", "--learning-rate", "0.02", "--heldout", dev, *SIZES)
     before = {path.name: path.read_bytes() for path in first.iterdir()}
-    begin = ["--from", first, "--heldout", dev, "--rows", "4", "--keep-best"]
+    begin = ["--init-from", first, "--heldout", dev, "--batch-size", "4", "--keep-best"]
     run(text, "-o", second, "--max-steps", "1", *begin)
     looks = [
         [
@@ -239,8 +241,8 @@ def test_a_run_can_begin_with_a_model(text: Path, dev: Path, tmp_path: Path) -> 
     run("-o", second, "--resume", "--max-steps", "3")
     assert torch.load(second / "checkpoint.pt", weights_only=True)["progress"]["step"] == 3
     assert {path.name: path.read_bytes() for path in first.iterdir()} == before
-    with pytest.raises(UsageError, match="--cell: has no meaning with"):
-        run(text, "-o", tmp_path / "third", "--max-steps", "1", *begin, "--cell", "12")
+    with pytest.raises(UsageError, match="--lstm-dim: has no meaning with"):
+        run(text, "-o", tmp_path / "third", "--max-steps", "1", *begin, "--lstm-dim", "12")
     with pytest.raises(UsageError, match="holds the model that training is to begin with"):
         run(text, "-o", first, "--max-steps", "1", *begin, "--overwrite")
 
@@ -248,13 +250,13 @@ def test_a_run_can_begin_with_a_model(text: Path, dev: Path, tmp_path: Path) -> 
 def test_a_projection_that_options_do_not_tell_stays(text: Path, tmp_path: Path) -> None:
     """AllenNLP has one in any case, bilm-tf none where it would be as large as the cell."""
     first, second = tmp_path / "first", tmp_path / "second"
-    run(text, "-o", first, "--max-steps", "1", *SIZES, "--projection", "24")
+    run(text, "-o", first, "--max-steps", "1", *SIZES, "--projection-dim", "24")
     with h5py.File(first / "weights.hdf5", "r+") as file:
         for direction, layer in itertools.product((0, 1), (0, 1)):
             cell = file[f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"]
             assert "W_P_0" not in cell
             cell["W_P_0"] = np.eye(24, dtype=np.float32) / 2
-    run(text, "-o", second, "--from", first, "--max-steps", "1", "--rows", "4")
+    run(text, "-o", second, "--init-from", first, "--max-steps", "1", "--batch-size", "4")
     run("-o", second, "--resume", "--max-steps", "2")
     bilm = read_bilm(second / "options.json", second / "weights.hdf5")
     assert bilm.options.lstm_projection
@@ -340,8 +342,8 @@ def test_json_tells_of_the_look_whose_weights_are_there(
 ) -> None:
     """With --keep-best that of the last look would be told of other weights."""
     out = tmp_path / "model"
-    wild = ("--optimizer", "adagrad", "--rate", "0.7")
-    often = ("--look-steps", "1", "--keep-best", "--heldout", dev, *wild)
+    wild = ("--optimizer", "adagrad", "--learning-rate", "0.7")
+    often = ("--eval-steps", "1", "--keep-best", "--heldout", dev, *wild)
     result = run(text, "-o", out, "--max-steps", "6", "--json", *often, *SIZES)
     told = json.loads(result.stdout)["heldout"]["average"]
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]

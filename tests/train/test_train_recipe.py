@@ -21,11 +21,11 @@ RECIPE: dict[str, Any] = {
     "texts": ["train/*.txt"],
     "heldout": ["dev.txt"],
     "max-steps": 4,
-    "cell": 24,
-    "projection": 12,
-    "rows": 4,
+    "lstm-dim": 24,
+    "projection-dim": 12,
+    "batch-size": 4,
     "threads": 1,
-    "rate": 0.01,
+    "learning-rate": 0.01,
     "seed": 0,
     "dropout": 0,
     "min-count": 1,
@@ -33,7 +33,7 @@ RECIPE: dict[str, Any] = {
 }
 
 
-BEGINNING = ("cell", "projection", "min-count")  # what is settled when a run has begun
+BEGINNING = ("lstm-dim", "projection-dim", "min-count")  # what is settled when a run has begun
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_texts_stand_in_the_folder_of_data(home: Path) -> None:
     (home / "elsewhere").mkdir()
     recipe = home / "elsewhere/recipe.json"
     recipe.write_text(json.dumps(RECIPE))
-    run("--recipe", recipe, "--data", home, "-o", home / "one")
+    run("--recipe", recipe, "--data-dir", home, "-o", home / "one")
     left = json.loads((home / "one/recipe.json").read_text())
     assert (left["texts"], left["heldout"]) == (["train/a.txt", "train/b.txt"], ["dev.txt"])
     with pytest.raises(UsageError, match=r"`texts`: no file is called .*elsewhere/train/\*\.txt"):
@@ -82,12 +82,21 @@ def test_texts_stand_in_the_folder_of_data(home: Path) -> None:
 
 def test_flags_win(home: Path) -> None:
     """Without it nobody could try a recipe for a minute; a limit takes the place of all others."""
-    run("--recipe", home / "recipe.json", "-o", home / "one", "--rows", 3, "--max-epochs", "0.5")
+    run(
+        "--recipe",
+        home / "recipe.json",
+        "-o",
+        home / "one",
+        "--batch-size",
+        3,
+        "--max-epochs",
+        "0.5",
+    )
     left = json.loads((home / "one/recipe.json").read_text())
-    assert left["rows"] == 3
+    assert left["batch-size"] == 3
     assert left["max-epochs"] == 0.5
     assert "max-steps" not in left
-    assert left["rate"] == 0.01
+    assert left["learning-rate"] == 0.01
 
 
 def test_a_run_goes_on_by_its_own_recipe(home: Path) -> None:
@@ -102,17 +111,17 @@ def test_a_run_that_goes_on_has_begun_with_its_vocabulary(home: Path) -> None:
     for name in ("v", "w"):
         (home / f"{name}.txt").write_text(f"<S>\n</S>\n<UNK>\nthe\ncat\n{name}\n")
     own = ("--vocabulary", home / "v.txt")
-    texts = (home / "train/a.txt", *own, "--cell", 8, "--projection", 4, "--rows", 4)
+    texts = (home / "train/a.txt", *own, "--lstm-dim", 8, "--projection-dim", 4, "--batch-size", 4)
     run(*texts, "--threads", 1, "-o", home / "one", "--max-steps", 2)
     before = (home / "one/recipe.json").read_text()
     again = ("-o", home / "one", "--resume", "--max-steps", 4)
     others = (
         ("--vocabulary", home / "w.txt"),
         ("--min-count", 2),
-        ("--from", "elmo-en"),
-        ("--cell", 16),
-        ("--options", home / "other.json"),
-        ("--filters", "small"),
+        ("--init-from", "elmo-en"),
+        ("--lstm-dim", 16),
+        ("--options-file", home / "other.json"),
+        ("--char-filters", 2048),
     )
     options = json.loads((home / "one/options.json").read_text())
     options["lstm"]["projection_dim"] = 8
@@ -121,7 +130,7 @@ def test_a_run_that_goes_on_has_begun_with_its_vocabulary(home: Path) -> None:
         with pytest.raises(UsageError, match=f"{other[0]} .*: the run began with"):
             run(*again, *other)
     assert (home / "one/recipe.json").read_text() == before
-    same = (*own, "--options", home / "one/options.json", "--cell", 8)
+    same = (*own, "--options-file", home / "one/options.json", "--lstm-dim", 8)
     assert json.loads(run(*again, *same, "--json").stdout)["steps"] == 4
 
 
@@ -129,11 +138,11 @@ def test_a_recipe_of_other_sizes_is_not_taken_by_a_run_that_goes_on(home: Path) 
     """Without it that recipe would stand beside weights of the sizes before."""
     run("--recipe", home / "recipe.json", "-o", home / "one")
     before = (home / "one/recipe.json").read_text()
-    (home / "other.json").write_text(json.dumps({**RECIPE, "cell": 16, "max-steps": 8}))
+    (home / "other.json").write_text(json.dumps({**RECIPE, "lstm-dim": 16, "max-steps": 8}))
     (home / "same.json").write_text(json.dumps({**RECIPE, "log-steps": 3, "max-steps": 8}))
     again = ("-o", home / "one", "--resume", "--json", "--recipe")
     with pytest.raises(
-        UsageError, match=r"other\.json: `cell` 16: the run began with 24"
+        UsageError, match=r"other\.json: `lstm-dim` 16: the run began with 24"
     ) as caught:
         run(*again, home / "other.json")
     assert "leave out `--recipe`" in caught.value.hint
@@ -145,11 +154,11 @@ def test_a_recipe_of_a_run_that_was_changed_is_named(home: Path) -> None:
     """Without it the message begins with `None`, and advises to leave out what is not given."""
     run("--recipe", home / "recipe.json", "-o", home / "one")
     own = home / "one/recipe.json"
-    own.write_text(json.dumps({**json.loads(own.read_text()), "cell": 64}))
+    own.write_text(json.dumps({**json.loads(own.read_text()), "lstm-dim": 64}))
     with pytest.raises(UsageError) as caught:
         run("-o", home / "one", "--resume")
-    assert caught.value.message == f"{own}: `cell` 64: the run began with 24"
-    assert caught.value.hint.startswith("put `cell` back as it was, or begin another run")
+    assert caught.value.message == f"{own}: `lstm-dim` 64: the run began with 24"
+    assert caught.value.hint.startswith("put `lstm-dim` back as it was, or begin another run")
 
 
 def test_a_recipe_without_sizes_leaves_those_of_the_run_in_its_recipe(home: Path) -> None:
@@ -176,8 +185,8 @@ def test_a_run_without_its_recipe_is_told_so(home: Path) -> None:
     (home / "bare.json").write_text(json.dumps({**named, "max-steps": 6}))
     run("-o", home / "one", "--resume", "--recipe", home / "bare.json")
     left = json.loads(own.read_text())
-    assert (left["options"], left["vocabulary"]) == ("options.json", "vocab.txt")
-    assert not {"cell", "projection", "min-count"} & set(left)
+    assert (left["options-file"], left["vocabulary"]) == ("options.json", "vocab.txt")
+    assert not {"lstm-dim", "projection-dim", "min-count"} & set(left)
     result = run("-o", home / "one", "--resume", "--max-steps", 8, "--json")
     assert json.loads(result.stdout)["steps"] == 8
     assert json.loads(own.read_text()) == {**left, "max-steps": 8}
@@ -197,17 +206,17 @@ def test_a_recipe_that_is_damaged_can_be_replaced(home: Path) -> None:
 
 
 def test_the_same_vocabulary_may_be_named_from_another_folder(home: Path) -> None:
-    """A recipe travels: its names are relative to itself, or to the folder of `--data`."""
+    """A recipe travels: its names are relative to itself, or to the folder of `--data-dir`."""
     (home / "v.txt").write_text("<S>\n</S>\n<UNK>\nthe\ncat\n")
     recipe = {name: RECIPE[name] for name in RECIPE if name != "min-count"}
     (home / "v.json").write_text(json.dumps({**recipe, "vocabulary": "v.txt"}))
     (home / "below").mkdir()
     (home / "below/v.json").write_text(json.dumps({**recipe, "vocabulary": "v.txt"}))
     run("--recipe", home / "v.json", "-o", home / "one")
-    again = ("--recipe", home / "below/v.json", "--data", home, "--max-steps", 6, "--json")
+    again = ("--recipe", home / "below/v.json", "--data-dir", home, "--max-steps", 6, "--json")
     assert json.loads(run("-o", home / "one", "--resume", *again).stdout)["steps"] == 6
     assert json.loads((home / "one/recipe.json").read_text())["vocabulary"] == "v.txt"
-    again = ("--data", home, "--max-steps", 8, "--json")
+    again = ("--data-dir", home, "--max-steps", 8, "--json")
     assert json.loads(run("-o", home / "one", "--resume", *again).stdout)["steps"] == 8
 
 
@@ -216,8 +225,8 @@ def test_options_that_contradict_each_other(home: Path) -> None:
     (home / "v.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
     run("--recipe", home / "recipe.json", "-o", home / "one")
     begin = (home / "train/a.txt", "-o", home / "two", "--max-steps", 2)
-    with pytest.raises(UsageError, match="--cell: has no meaning with `--options"):
-        run(*begin, "--options", home / "one/options.json", "--cell", 8)
+    with pytest.raises(UsageError, match="--lstm-dim: has no meaning with `--options-file"):
+        run(*begin, "--options-file", home / "one/options.json", "--lstm-dim", 8)
     with pytest.raises(UsageError, match="--min-count: has no meaning with `--vocabulary"):
         run(*begin, "--vocabulary", home / "v.txt", "--min-count", 2)
 
@@ -226,14 +235,15 @@ def test_options_that_contradict_each_other(home: Path) -> None:
     ("content", "said"),
     [
         ({"row": 3}, "no setting `row`"),
-        ({"--rows": 3}, "no setting `--rows`"),
+        ({"rows": 32}, "no setting `rows`"),
+        ({"--batch-size": 3}, "no setting `--batch-size`"),
         ({"output": "model"}, "no setting `output`"),
-        ({"rows": 2.5}, "`rows`: '2.5' is not a whole number"),
-        ({"rows": 0}, "`rows`: 0 is not in the range x>=1"),
+        ({"batch-size": 2.5}, "`batch-size`: '2.5' is not a whole number"),
+        ({"batch-size": 0}, "`batch-size`: 0 is not in the range x>=1"),
         ({"seed": -1}, "`seed`: -1 is not in the range 0<=x<="),
-        ({"treebank": math.nan}, "`treebank`: nan is not a finite number"),
-        ({"look-seconds": "x"}, "`look-seconds`: 'x' is not a number"),
-        ({"rows": [3]}, r"`rows`: \[3\], not one value"),
+        ({"treebank-fraction": math.nan}, "`treebank-fraction`: nan is not a finite number"),
+        ({"eval-seconds": "x"}, "`eval-seconds`: 'x' is not a number"),
+        ({"batch-size": [3]}, r"`batch-size`: \[3\], not one value"),
         ({"keep-best": "yes"}, "`keep-best`: 'yes', not true or false"),
         ({"optimizer": "sgd"}, "`optimizer`: 'sgd' is not one of"),
         ({"texts": [3]}, "`texts` is not a list of names"),
@@ -261,7 +271,7 @@ def test_no_recipe_and_no_json_are_told(home: Path) -> None:
     (home / "deep.json").write_text("[" * 200_000)
     with pytest.raises(UsageError, match=r"deep\.json: not JSON \(maximum recursion"):
         run("--recipe", home / "deep.json", "-o", home / "one")
-    with pytest.raises(UsageError, match="--data: there is no recipe"):
-        run(home / "dev.txt", "--data", home, "-o", home / "one", "--max-steps", "1")
+    with pytest.raises(UsageError, match="--data-dir: there is no recipe"):
+        run(home / "dev.txt", "--data-dir", home, "-o", home / "one", "--max-steps", "1")
     with pytest.raises(UsageError, match="no TEXT is given"):
         run("-o", home / "one", "--max-steps", "1")

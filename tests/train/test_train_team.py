@@ -22,7 +22,7 @@ from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.team import joined_team
 
 STILL = replace(SETTINGS, dropout=0.0, log_steps=1, max_steps=8)
-SAMPLED = replace(STILL, full_softmax=0, negatives=6)
+SAMPLED = replace(STILL, negative_samples=6)
 
 
 def losses(folder: Path) -> list[float]:
@@ -34,8 +34,10 @@ def test_windows_of_a_step_are_the_rows_of_a_bigger_one(
     settings: TrainSettings, tmp_path: Path
 ) -> None:
     """Who lacks memory for 4 rows at once must get what 4 rows give."""
-    whole = trainer(tmp_path / "whole", replace(settings, rows=4))
-    parts = trainer(tmp_path / "parts", replace(settings, rows=2, accumulate=2))
+    whole = trainer(tmp_path / "whole", replace(settings, batch_size=4))
+    parts = trainer(
+        tmp_path / "parts", replace(settings, batch_size=2, gradient_accumulation_steps=2)
+    )
     for one in (whole, parts):
         one.train()
     assert parts.progress.tokens == whole.progress.tokens
@@ -46,8 +48,8 @@ def test_windows_of_a_step_are_the_rows_of_a_bigger_one(
 
 def test_a_run_may_go_on_in_parts(tmp_path: Path) -> None:
     """The rows are the run's; how many are computed at once is this machine's."""
-    trainer(tmp_path, replace(STILL, rows=4, max_steps=3)).train()
-    rest = trainer(tmp_path, replace(STILL, rows=1, accumulate=4))
+    trainer(tmp_path, replace(STILL, batch_size=4, max_steps=3)).train()
+    rest = trainer(tmp_path, replace(STILL, batch_size=1, gradient_accumulation_steps=4))
     rest.resume()
     rest.train()
     assert rest.progress.step == 8
@@ -56,7 +58,7 @@ def test_a_run_may_go_on_in_parts(tmp_path: Path) -> None:
 LINES = [
     f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(90)
 ]
-SIZES = ["--cell", "24", "--projection", "12", "--threads", "1", "--dropout", "0"]
+SIZES = ["--lstm-dim", "24", "--projection-dim", "12", "--threads", "1", "--dropout", "0"]
 
 
 def command(text: Path, out: Path, *more: str) -> list[str]:
@@ -84,14 +86,14 @@ def text(tmp_path: Path) -> Path:
 
 def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     """Gradients averaged, negatives shared, clipped once: or more processes are another model."""
-    sampled = ["--full-softmax", "0", "--negatives", "8"]
+    sampled = ["--negative-samples", "8"]
     (first, said), (second, others) = side_by_side(
-        command(text, tmp_path / "two", "--rows", "2", *sampled)
+        command(text, tmp_path / "two", "--batch-size", "2", *sampled)
     )
     assert (first, second) == (0, 0), said + others
     assert "trained on" in said
     assert "trained on" not in others
-    done = CliRunner().invoke(cli, command(text, tmp_path / "one", "--rows", "4", *sampled))
+    done = CliRunner().invoke(cli, command(text, tmp_path / "one", "--batch-size", "4", *sampled))
     assert done.exit_code == 0, done.output
     compare(tmp_path / "two", tmp_path / "one")
 
@@ -100,7 +102,7 @@ def test_where_the_first_process_can_t_save_all_of_them_fail(text: Path, tmp_pat
     """The others would wait for a process that is gone, and blame elmo for it."""
     with disk_of(20_000):
         (first, said), (second, others) = side_by_side(
-            command(text, tmp_path / "two", "--rows", "2", "-q")
+            command(text, tmp_path / "two", "--batch-size", "2", "-q")
         )
     assert (first, second) == (1, 1)
     assert "checkpoint.pt: can't be written (File too large)" in said
@@ -110,12 +112,12 @@ def test_where_the_first_process_can_t_save_all_of_them_fail(text: Path, tmp_pat
 def test_where_the_first_process_can_t_log_all_of_them_fail(text: Path, tmp_path: Path) -> None:
     """The same, at any time of the run."""
     one = tmp_path / "one"
-    done = CliRunner().invoke(cli, command(text, one, "--rows", "4", "--max-steps", "2"))
+    done = CliRunner().invoke(cli, command(text, one, "--batch-size", "4", "--max-steps", "2"))
     assert done.exit_code == 0, done.output
     (one / "log.jsonl").unlink()
     (one / "log.jsonl").mkdir()
     (first, said), (second, others) = side_by_side(
-        command(text, one, "--rows", "2", "-q", "--resume")
+        command(text, one, "--batch-size", "2", "-q", "--resume")
     )
     assert (first, second) == (1, 1)
     assert "log.jsonl: can't be written (Is a directory)" in said
@@ -153,14 +155,14 @@ def test_torchrun_and_a_resumed_run(text: Path, tmp_path: Path) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
     two, one = tmp_path / "two", tmp_path / "one"
     for n_steps, resume in (("3", []), ("6", ["--resume"])):
-        arguments = [*command(text, two, "--rows", "2"), "--max-steps", n_steps, *resume]
+        arguments = [*command(text, two, "--batch-size", "2"), "--max-steps", n_steps, *resume]
         done = subprocess.run([*launcher, "elmo_cli", *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     for n_steps, resume in (("3", []), ("6", ["--resume"])):
-        arguments = [*command(text, one, "--rows", "4"), "--max-steps", n_steps, *resume]
+        arguments = [*command(text, one, "--batch-size", "4"), "--max-steps", n_steps, *resume]
         assert CliRunner().invoke(cli, arguments).exit_code == 0
     compare(two, one)
-    arguments = [*command(text, two, "--rows", "4"), "--max-steps", "8", "--resume"]
+    arguments = [*command(text, two, "--batch-size", "4"), "--max-steps", "8", "--resume"]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
     assert log(two)[-1]["step"] == 8
@@ -196,7 +198,7 @@ def test_a_launcher_s_half_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("settings", [STILL, SAMPLED], ids=["full", "sampled"])
 def test_bfloat16_is_near_float32(settings: TrainSettings, tmp_path: Path) -> None:
     """Products lose digits; a cell or a sum in bfloat16 would lose the run."""
-    settings = replace(settings, max_steps=40, rate=0.05, warm_up_steps=10)
+    settings = replace(settings, max_steps=40, learning_rate=0.05, warmup_steps=10)
     found: dict[str, Any] = {}
     for precision in ("float32", "bf16"):
         run = trainer(tmp_path / precision, replace(settings, precision=precision))
@@ -221,7 +223,7 @@ def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
     if not Path("/proc/self/statm").exists():
         pytest.skip("no /proc to read this process's memory from")
     before = resource.getrlimit(resource.RLIMIT_AS)
-    run = trainer(tmp_path, replace(STILL, rows=4, max_steps=1), cell=1 << 15)
+    run = trainer(tmp_path, replace(STILL, batch_size=4, max_steps=1), cell=1 << 15)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20), before[1]))
     try:
@@ -229,4 +231,4 @@ def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
             run.train()
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-    assert "--resume --rows 2 --accumulate 2" in caught.value.hint
+    assert "--resume --batch-size 2 --gradient-accumulation-steps 2" in caught.value.hint

@@ -48,7 +48,9 @@ def test_too_few_documents_for_a_share_are_told(tmp_path: Path) -> None:
         types = read_corpus([str(path)], treebank=share, notes=notes).types
         assert (OPENING in types, '"' in types) == (n_spelled > 0, n_spelled < n_documents)
         [said] = notes.warnings
-        assert said.startswith(f"--treebank {share:g}: {path}: too few documents for this share")
+        assert said.startswith(
+            f"--treebank-fraction {share:g}: {path}: too few documents for this share"
+        )
         assert f"spelled so: {n_spelled} of {n_documents};" in said
     for n_documents, share in ((8, 0.125), (2, 0.5), (1, 0.0), (1, 1.0)):
         path.write_text('" a "\n( b )\n\n' * n_documents)

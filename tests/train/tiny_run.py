@@ -23,7 +23,7 @@ SENTENCES = [
     for i in range(4)
     for j in range(10)
 ]
-SETTINGS = TrainSettings(rows=4, steps=10, max_steps=12, rate=0.01, log_steps=4)
+SETTINGS = TrainSettings(batch_size=4, bptt=10, max_steps=12, learning_rate=0.01, log_steps=4)
 
 
 def trainer(

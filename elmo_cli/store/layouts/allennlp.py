@@ -7,7 +7,9 @@ from elmo_cli.store.layouts.datasets import DatasetLayout
 from elmo_cli.store.layouts.numbered import NumberedLayout
 from elmo_cli.text.sentence import Sentence
 
-_BLANK = "`--blank skip` leaves blank lines out; without `--keys sentence` they are numbered"
+_BLANK = (
+    "`--blank-lines skip` leaves blank lines out; without `--use-sentence-keys` they are numbered"
+)
 
 
 class AllenNlp(NumberedLayout):
@@ -17,7 +19,7 @@ class AllenNlp(NumberedLayout):
 class AllenNlpLines(DatasetLayout):
     """Named by the line itself, as with `--use-sentence-keys`."""
 
-    hint = "leave out `--keys sentence`; then keys are line numbers"
+    hint = "leave out `--use-sentence-keys`; then keys are line numbers"
 
     def path(self, sentence: Sentence) -> str:
         if not sentence.text:

@@ -17,7 +17,7 @@ class ManyLangs(DatasetLayout):
     """Named by the tokens; the first of equal sentences is kept."""
 
     hint = (
-        "`elmo embed --blank skip` leaves out sentences without tokens; "
+        "`elmo embed --blank-lines skip` leaves out sentences without tokens; "
         "`--layout allennlp` takes any"
     )
 

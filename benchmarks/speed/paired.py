@@ -1,0 +1,232 @@
+"""Compare the speed of two checkouts of elmo: run `elmo embed` of both in turns on one text.
+
+    python benchmarks/speed/paired.py OLD NEW --text FILE [--pairs 7] [--layout allennlp] [-- ARG…]
+
+OLD and NEW are folders with a checkout, or git revisions, which are checked out into temporary
+worktrees. Arguments after `--` go to `elmo embed` of both. The options that the script itself
+passes (-o, -m, --layout, --dtype, -q) exist in every version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from make_weights import MODELS, options_of, write_model  # noqa: E402
+
+_FILTERS = MODELS["small"]["char_cnn"]["filters"]
+SIZES = {
+    "tiny": MODELS["tiny"],
+    "small": MODELS["small"],
+    "medium": options_of(filters=_FILTERS, char_dim=16, cell=2048, projection=256),
+    "original": options_of(filters=_FILTERS, char_dim=16, cell=4096, projection=512, n_highway=2),
+}
+MEMORY = Path("/dev/shm")  # a file system in memory, where there is one
+_ROWS = 4096  # compared at once
+
+
+class Cost(NamedTuple):
+    """What one run took: seconds of wall time, seconds of user and system time, peak MB."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+UNITS = {"wall": "s", "cpu": "s", "peak": "MB"}
+
+
+def main() -> None:
+    given = _arguments()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.output_dir)))
+        checkouts = [stack.enter_context(checkout(name)) for name in (given.old, given.new)]
+        for one in checkouts:
+            check_import(one)
+        model = given.model or str(write_model(folder / "model", SIZES[given.size], given.size))
+        is_equal = [
+            compare(given, checkouts, layout, Path(model).resolve(), folder)
+            for layout in given.layout or ["allennlp"]
+        ]
+    sys.exit(0 if all(is_equal) else 1)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("old", metavar="OLD", help="folder or git revision")
+    parser.add_argument("new", metavar="NEW", help="folder or git revision")
+    parser.add_argument("--text", type=Path, default=ROOT / "docs" / "sample.txt", metavar="FILE")
+    parser.add_argument("--pairs", type=int, default=7, metavar="N", help="[default: 7]")
+    parser.add_argument("--model", metavar="DIR", help="[default: random weights of --size]")
+    parser.add_argument("--size", choices=SIZES, default="small", help="[default: small]")
+    parser.add_argument("--layout", action="append", help="may be repeated [default: allennlp]")
+    parser.add_argument("--dtype", default="float32", help="[default: float32]")
+    parser.add_argument(
+        "--output-dir",
+        type=Path,
+        default=MEMORY if MEMORY.is_dir() else None,
+        metavar="DIR",
+        help="where outputs are written [default: /dev/shm where it exists]",
+    )
+    parser.add_argument("more", nargs="*", metavar="ARG", help="after `--`: for `elmo embed`")
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    given = parser.parse_args(words[:at])
+    given.more = words[at + 1 :]
+    if not given.text.is_file():
+        parser.error(f"--text {given.text}: no such file")
+    return given
+
+
+@contextmanager
+def checkout(name: str) -> Iterator[Path]:
+    """The folder of a checkout; a revision gets a worktree that is removed again."""
+    if (Path(name) / "elmo_cli").is_dir():
+        yield Path(name).resolve()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "checkout"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(place), name], check=True)
+        try:
+            yield place
+        finally:
+            subprocess.run([*git, "remove", "--force", str(place)], check=True)
+
+
+def compare(
+    given: argparse.Namespace, checkouts: Sequence[Path], layout: str, model: Path, folder: Path
+) -> bool:
+    """Run the pairs of one layout and print their ratios; whether both outputs are equal."""
+    outputs = [folder / "old.hdf5", folder / "new.hdf5"]
+    words = ["-m", str(model), "--layout", layout, "--dtype", given.dtype, *given.more]
+
+    def run(k: int) -> Cost:
+        outputs[k].unlink(missing_ok=True)
+        return embed(checkouts[k], given.text.resolve(), outputs[k], words)
+
+    for k in (0, 1):  # not measured: it fills the caches, and its outputs are compared
+        run(k)
+    print(f"layout {layout}: {given.text.name}, {' '.join(words)}")
+    difference = vector_difference(*outputs)
+    said = "are equal" if not difference else f"differ: {difference}"
+    print(f"  vectors of both outputs {said}", flush=True)
+    pairs = []
+    for number in range(given.pairs):
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        costs = {k: run(k) for k in order}
+        pairs.append((costs[0], costs[1]))
+        first = "old first" if number % 2 == 0 else "new first"
+        print(f"  pair {number + 1} ({first}): {_pair(costs[0], costs[1])}", flush=True)
+    for output in outputs:
+        output.unlink()
+    for name in Cost._fields:
+        ratios = [getattr(new, name) / getattr(old, name) for old, new in pairs]
+        print(
+            f"  {name}: median NEW/OLD {statistics.median(ratios):.3f} "
+            f"({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)"
+        )
+    return not difference
+
+
+def _pair(old: Cost, new: Cost) -> str:
+    return "; ".join(
+        f"{name} {a:.2f} → {b:.2f} {UNITS[name]} ({b / a:.3f})"
+        for name, a, b in zip(Cost._fields, old, new, strict=True)
+    )
+
+
+def embed(checkout: Path, text: Path, output: Path, words: Sequence[str]) -> Cost:
+    """Run `elmo embed` of a checkout in a process of its own.
+
+    Raises:
+        SystemExit: the command failed.
+    """
+    command = [sys.executable, "-m", "elmo_cli", "embed", str(text), "-o", str(output), "-q"]
+    begun = time.perf_counter()
+    process = subprocess.Popen([*command, *words], cwd=checkout, env=_environment(checkout))
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{checkout}: `elmo embed` failed with exit code {process.returncode}")
+    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def check_import(checkout: Path) -> None:
+    """Refuse to measure an installed elmo instead of the checkout's.
+
+    Raises:
+        SystemExit: Python imports elmo from elsewhere.
+    """
+    program = [sys.executable, "-c", "import elmo_cli; print(elmo_cli.__file__)"]
+    done = subprocess.run(
+        program,
+        cwd=checkout,
+        env=_environment(checkout),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    if Path(done.stdout.strip()).resolve().parents[1] != checkout.resolve():
+        raise SystemExit(f"{checkout}: Python imports {done.stdout.strip()} instead")
+
+
+def _environment(checkout: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(checkout)}
+
+
+def vector_difference(old: Path, new: Path) -> str:
+    """How the vectors of two embeddings files differ; "" if they are equal bit for bit."""
+    with h5py.File(old, "r") as a, h5py.File(new, "r") as b:
+        names = [_vectors(file) for file in (a, b)]
+        if names[0] != names[1]:
+            only = sorted(names[0] ^ names[1])
+            return f"{len(only)} data sets are in one file only, such as {only[0]}"
+        worst = max((_worst(a[name], b[name]) for name in names[0]), default=0.0)
+    return "" if worst == 0 else f"by up to {worst:.3g}"
+
+
+def _vectors(file: h5py.File) -> set[str]:
+    """Names of the data sets of vectors: numbers in two dimensions or more."""
+    found: set[str] = set()
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "fi" and item.ndim >= 2:
+            found.add(name)
+
+    file.visititems(visit)
+    return found
+
+
+def _worst(a: h5py.Dataset, b: h5py.Dataset) -> float:
+    """The largest absolute difference of two data sets; infinite where their shapes differ."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return float("inf")
+    worst = 0.0
+    for begin in range(0, len(a), _ROWS):
+        rows = slice(begin, begin + _ROWS)
+        one, other = a[rows], b[rows]
+        if one.tobytes() != other.tobytes():
+            apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
+            worst = max(worst, float(apart.max()), float(np.finfo(np.float64).tiny))
+    return worst
+
+
+if __name__ == "__main__":
+    main()
