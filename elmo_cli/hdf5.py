@@ -127,8 +127,8 @@ def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]
     if dataset.shape and selection != ():
         n_bytes = n_bytes // max(1, dataset.shape[0]) * _n_rows(dataset.shape[0], selection)
     if n_bytes > MIN_MEMORY and n_bytes > max_plausible_bytes(dataset.file):
-        n_file = dataset.file.id.get_filesize()
-        raise OSError(f"{dataset.name} claims {n_bytes} bytes, the file has {n_file}")
+        size = dataset.file.id.get_filesize()
+        raise OSError(f"{dataset.name} claims {n_bytes} bytes, the file has {size}")
     try:
         values: npt.NDArray[Any] = dataset[selection]
     except _H5PY_ERRORS as error:
@@ -155,9 +155,7 @@ def dataset_names(group: h5py.Group) -> Iterator[str]:
 
 
 def sample_datasets(group: h5py.Group, n: int) -> list[tuple[str, h5py.Dataset]]:
-    """Open up to `n` data sets below a group, in no order, from a few of its groups.
-
-    Names are not sorted, which would take a second for a million of them.
+    """Open up to `n` data sets of a few groups, without sorting the names of millions.
 
     Raises:
         OSError: as `open_dataset` and `dataset_names`.

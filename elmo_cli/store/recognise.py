@@ -17,7 +17,7 @@ import numpy as np
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
-from elmo_cli.regular_files import is_regular
+from elmo_cli.regular_files import check_regular
 from elmo_cli.store.damage import DAMAGED, cut_off
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
 from elmo_cli.weightfile.describe import kind_of_weights
@@ -43,6 +43,7 @@ def open_hdf5(path: Path) -> h5py.File:
     Raises:
         EmbeddingsFileError: it is missing, a folder, empty, cut off, or no HDF5 file; says which.
     """
+    check_regular(path, EmbeddingsFileError)
     try:
         return hdf5.open_hdf5(path)
     except FileNotFoundError:
@@ -69,8 +70,6 @@ def _missing(path: Path) -> EmbeddingsFileError:
 
 
 def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
-    if not is_regular(path):
-        return EmbeddingsFileError(f"{path}: not a regular file", "copy it into a file first")
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

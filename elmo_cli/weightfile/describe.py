@@ -28,7 +28,6 @@ from elmo_cli.regular_files import sha256_of_file
 
 Array = npt.NDArray[np.float32]
 
-TRUNCATED_HINT = "the file may be truncated: get it again and compare its size or sha256"
 _PIECE_BYTES = 1 << 24
 _LARGEST = 1e6  # trained weights are far below; what is far above overflows in the first layer
 _LSTM = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/"
@@ -54,7 +53,7 @@ def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
     Raises:
         WeightFileError: parts of a biLM are missing, or the file is corrupt.
     """
-    with reading(path, WeightFileError, TRUNCATED_HINT):
+    with reading(path, WeightFileError):
         kind = kind_of_weights(file)
         names = list(dataset_names(file))
         datasets = [file[name] for name in names]  # by links that have been checked
@@ -80,11 +79,11 @@ def weight_problems(file: h5py.File) -> Iterator[str]:
         WeightFileError: its data sets can't be listed.
     """
     path = str(file.filename)
-    with reading(path, WeightFileError, TRUNCATED_HINT):
+    with reading(path, WeightFileError):
         names = list(dataset_names(file))
     for name in names:
         try:
-            with reading(path, WeightFileError, TRUNCATED_HINT):
+            with reading(path, WeightFileError):
                 dataset = open_dataset(file, name)
             read_values(dataset, path)
         except WeightFileError as error:
@@ -101,7 +100,7 @@ def read_values(dataset: h5py.Dataset, path: StrPath) -> Array:
         WeightFileError: not floats; NaN, infinite or absurdly large values; or corrupt.
     """
     name = str(dataset.name).lstrip("/")
-    with reading(path, WeightFileError, TRUNCATED_HINT):
+    with reading(path, WeightFileError):
         if dataset.dtype.kind != "f":
             raise WeightFileError(
                 f"{path}: {name} holds {dataset.dtype}, not float32 or float16",

@@ -19,11 +19,13 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
-from elmo_cli.weightfile.describe import TRUNCATED_HINT, read_values
+from elmo_cli.regular_files import check_regular
+from elmo_cli.weightfile.describe import read_values
 from elmo_cli.weightfile.table import Row, lstm_path, rows
 
 StrPath = str | Path
 
+_TRUNCATED_HINT = "the file may be truncated: get it again and compare its size or sha256"
 _MISMATCH_HINT = "the options and the weights must come from one model"
 
 
@@ -112,6 +114,7 @@ def open_weights(path: StrPath) -> Iterator[WeightFile]:
     Raises:
         WeightFileError: missing, a folder, or not HDF5.
     """
+    check_regular(path, WeightFileError)
     try:
         file = open_hdf5(path)
     except FileNotFoundError:
@@ -124,7 +127,7 @@ def open_weights(path: StrPath) -> Iterator[WeightFile]:
         ) from None
     except Exception as error:
         what = f"not a readable HDF5 file ({reason_of(error, path)})"
-        raise WeightFileError(f"{path}: {what}", TRUNCATED_HINT) from None
+        raise WeightFileError(f"{path}: {what}", _TRUNCATED_HINT) from None
     with file:
         yield WeightFile(file, path)
 
@@ -142,7 +145,7 @@ class WeightFile:
 
     def get(self, name: str) -> h5py.Dataset | None:
         """Open a data set; None where there is none."""
-        with reading(self._path, WeightFileError, TRUNCATED_HINT):
+        with reading(self._path, WeightFileError):
             try:
                 return open_dataset(self._file, name)
             except NoSuchNameError:
@@ -150,7 +153,7 @@ class WeightFile:
 
     def has(self, name: str) -> bool:
         """Whether there is a data set or a group of this name."""
-        with reading(self._path, WeightFileError, TRUNCATED_HINT):
+        with reading(self._path, WeightFileError):
             try:
                 open_group(self._file, name)
             except NoSuchNameError:
@@ -209,7 +212,7 @@ class WeightFile:
                 )
 
     def _names(self) -> str:
-        with reading(self._path, WeightFileError, TRUNCATED_HINT):
+        with reading(self._path, WeightFileError):
             names = [str(name) for name in self._file]
         return ", ".join(names[:4] + ["…"] * (len(names) > 4)) or "nothing"
 
