@@ -63,10 +63,10 @@ def convert(
       elmo convert corpus.hdf5 -o corpus.ly2.hdf5 --layout manylangs --layers 2
       elmo convert corpus.hdf5 -o mixed.hdf5 --layers mix:0.2,0.3,0.5,1.1
     """
-    from elmo_cli.child import in_child
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted
     from elmo_cli.errors import EmbeddingsFileError
+    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.convert import convert as convert_file
     from elmo_cli.store.discard import cleared_on_crash
 
@@ -76,7 +76,7 @@ def convert(
         )
 
     with cleared_on_crash(output):
-        done = in_child(work, [file], EmbeddingsFileError)
+        done = run_isolated(work, [file], EmbeddingsFileError)
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

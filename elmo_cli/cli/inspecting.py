@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.child import in_child
 from elmo_cli.cli.console import check_stdout, counted
 from elmo_cli.cli.texts import READING, reading_of
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.isolate import run_isolated
 from elmo_cli.store.against import against
 from elmo_cli.store.describe import describe
 from elmo_cli.store.reading_lines import reading_lines
@@ -49,7 +49,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     if settings["text"]:
         check_paths(settings["text"])
     files = [path, *settings["text"]]
-    facts = in_child(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
+    facts = run_isolated(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
     problems = facts["problems"]
     if settings["recompute"]:
         found = _recomputed(facts["recomputed"], settings)

@@ -66,6 +66,10 @@ def perplexity_command(given: dict[str, Any]) -> None:
             option="-o FILE",
             errors="surrogateescape",  # names of files need not be UTF-8
         )
+    if model.warning:
+        console.note(f"warning: {model.warning}", quiet=quiet)
+    if given["state"] == "warm" and model.bilm.warm_warning:
+        console.note(f"warning: {model.bilm.warm_warning}", quiet=quiet)
     say_noticed(notes, quiet=quiet)
     say_much_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
     if given["as_json"]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from elmo_cli.child import in_child
 from elmo_cli.cli import console
 from elmo_cli.cli.concordance import Line, print_concordance
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.isolate import run_isolated
 from elmo_cli.probe.neighbors import nearest, read_query
 from elmo_cli.probe.places import Place, places_of
 from elmo_cli.probe.queries_layer import queries_layer
@@ -61,7 +61,7 @@ def _print(
     with_cosine: bool,
 ) -> None:
     # A file may come from anywhere, and HDF5 may crash on it.
-    facts, lines, notes = in_child(lambda: find(given), files, EmbeddingsFileError)
+    facts, lines, notes = run_isolated(lambda: find(given), files, EmbeddingsFileError)
     for warning in facts.get("warnings", ()):
         console.note(f"warning: {warning}", quiet=given["quiet"])
     if given["as_json"]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from elmo_cli.embed.warm import TEXT, state_after
 from elmo_cli.pretrained.folder import STATE_FILE
 from elmo_cli.pretrained.load import load
-from elmo_cli.weightfile.state_file import write_state
+from elmo_cli.pretrained.parts import remove_parts, write_parts
+from elmo_cli.weightfile.write import write_state
 
 
 def write_warm_state(folder: Path) -> None:
@@ -17,4 +18,7 @@ def write_warm_state(folder: Path) -> None:
         OutputError: it can't be written.
     """
     bilm = load(folder)
-    write_state(state_after(bilm, [line.split() for line in TEXT]), folder / STATE_FILE)
+    state = state_after(bilm, [line.split() for line in TEXT])
+    remove_parts(folder)
+    write_state(state, folder / STATE_FILE)
+    write_parts(folder)

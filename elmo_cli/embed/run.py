@@ -114,6 +114,8 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
     What is left out with `on_error="skip"` is listed beside the output, see `skipped_list`.
     """
     job = suited(job, embedder)
+    if job.state == "warm" and (unsure := embedder.bilm.warm_warning) and watcher is not None:
+        watcher.warn(unsure)
     found, blocks_of, share = surveyed(job)
     if share is not None and not (job.resume and is_finished(job.output)):
         needed = output_bytes(job, embedder, share)

@@ -31,7 +31,13 @@ TEXT = (
 
 
 def warm_state(bilm: BiLM) -> State:
-    """The state of one row that the model stores, or that the fixed text leaves; float32, CPU."""
+    """The state of one row that the model stores, or that the fixed text leaves; float32, CPU.
+
+    Raises:
+        ModelError: the stored one is not that of these weights.
+    """
+    if bilm.warm_error is not None:
+        raise bilm.warm_error
     if bilm.warm is not None:
         return bilm.warm
     return state_after(bilm, [line.split() for line in TEXT])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.errors import ElmoError
 from elmo_cli.model.char_cnn import CharCNN
 from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.options import Options
@@ -53,6 +54,8 @@ class BiLM(nn.Module):
         sha256: hash of its files, "" for a model that was never in a file.
         files: what it was read from, so that nothing writes there.
         warm: the state that sentences may start from (one row), None when none is stored.
+        warm_error: raised by who starts from it: it is not the one written with these weights.
+        warm_warning: nothing states that it belongs to these weights.
 
     Source: Peters et al. 2018, 3.1 and 3.4.
     """
@@ -67,6 +70,8 @@ class BiLM(nn.Module):
         self.sha256 = ""
         self.files: tuple[str, ...] = ()
         self.warm: State | None = None
+        self.warm_error: ElmoError | None = None
+        self.warm_warning = ""
 
     def token_vectors(self, ids: Tensor) -> Tensor:
         """Vectors of tokens without context: (batch, token, char) -> (batch, token, projection)."""

@@ -6,15 +6,27 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import OptionsError
+from elmo_cli.regular_files import read_json
 
 ACTIVATIONS = ("relu", "tanh")
 N_CHARACTERS = 261  # 256 bytes, begin and end of sentence, begin and end of word, padding
 # No published size comes near these; a larger one is a damaged or hostile file.
 _LARGEST = 1 << 24
+# All that files of bilm-tf and AllenNLP have in these two; keys beside them are for training.
+_LSTM_KEYS = (
+    *("dim", "projection_dim", "n_layers"),
+    *("cell_clip", "proj_clip", "use_skip_connections"),
+)
+_CHAR_CNN_KEYS = (
+    *("activation", "embedding", "filters", "n_highway"),
+    *("n_characters", "max_characters_per_token"),
+)
+_HINT = "give the options.json that came with the weights"
 _DEEPEST = 1000  # layers
 _LONGEST = 1000  # characters of a token
 
@@ -73,21 +85,10 @@ class Options:
             OptionsError: not there, not JSON, or sizes that no biLM can have.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
+            content = read_json(path, OptionsError, _HINT)
         except FileNotFoundError:
             raise OptionsError(
                 f"{path}: no such options file", "a model is an options.json and a weights.hdf5"
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionsError(
-                f"{path}: can't be read ({error})",
-                "give the options.json that came with the weights",
-            ) from None
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise OptionsError(
-                f"{path}: not JSON ({error})", "give the options.json that came with the weights"
             ) from None
         return cls.from_dict(content, where=str(path))
 
@@ -102,7 +103,7 @@ class Options:
             OptionsError: a key is missing or has a value that no biLM can have.
         """
         read = _Checked(content, where)
-        cnn, lstm = read.part("char_cnn"), read.part("lstm")
+        cnn, lstm = read.part("char_cnn", _CHAR_CNN_KEYS), read.part("lstm", _LSTM_KEYS)
         characters = cnn.number("n_characters", N_CHARACTERS)
         if characters not in (N_CHARACTERS, N_CHARACTERS + 1):
             raise OptionsError(
@@ -121,7 +122,7 @@ class Options:
             projection=projection,
             cell=cell,
             n_layers=lstm.number("n_layers", 1, most=_DEEPEST),
-            char_dim=cnn.part("embedding").number("dim"),
+            char_dim=cnn.part("embedding", ("dim",)).number("dim"),
             activation=cnn.choice("activation", ACTIVATIONS),
             n_highway=cnn.number("n_highway", 0, least=0, most=_DEEPEST),
             max_characters=cnn.places(),
@@ -162,12 +163,20 @@ class _Checked:
             named = path.rstrip(".") or "the whole"
             raise OptionsError(
                 f"{where}: {named} is {_shown(content)}, not a JSON object",
-                "give the options.json that came with the weights",
+                _HINT,
             )
         self._content, self._where, self._path = content, where, path
 
-    def part(self, name: str) -> _Checked:
-        return _Checked(self._value(name), self._where, f"{self._path}{name}.")
+    def part(self, name: str, keys: tuple[str, ...]) -> _Checked:
+        found = _Checked(self._value(name), self._where, f"{self._path}{name}.")
+        for key in found._content:
+            if key not in keys:  # a misspelled clip would be none
+                near = get_close_matches(str(key), keys, 1)
+                raise OptionsError(
+                    f"{self._where}: unknown key {_shown(key)} in {self._path}{name}",
+                    f"did you mean `{near[0]}`?" if near else f"known are {', '.join(keys)}",
+                )
+        return found
 
     def number(
         self, name: str, default: int | None = None, *, least: int = 1, most: int = _LARGEST
@@ -228,14 +237,14 @@ class _Checked:
         if value is None:
             raise OptionsError(
                 f"{self._where}: {self._path}{name} is missing",
-                "give the options.json that came with the weights",
+                _HINT,
             )
         return value
 
     def _refuse(self, name: str, value: Any, wanted: str) -> None:
         raise OptionsError(
             f"{self._where}: {self._path}{name} is {_shown(value)}, not {wanted}",
-            "give the options.json that came with the weights",
+            _HINT,
         )
 
 

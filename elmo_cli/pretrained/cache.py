@@ -6,7 +6,6 @@ archives/SHA256/                           what zips and tar files held
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -17,11 +16,11 @@ from typing import Any
 
 from elmo_cli.errors import ModelError, OutputError
 from elmo_cli.lock import wait_locked
+from elmo_cli.regular_files import check_regular, sha256_of_file
 from elmo_cli.whole_file import whole_file
 
 _RECORD = "sha256.json"
 _LOCK = ".lock"
-_CHUNK = 1 << 20
 
 
 def elmo_home() -> Path:
@@ -110,6 +109,7 @@ def sha256_of(path: Path) -> str:
     Raises:
         ModelError: the file can't be read.
     """
+    check_regular(path, ModelError)
     try:
         path = path.resolve(strict=True)
         status = path.stat()
@@ -126,13 +126,10 @@ def _sha256(path: Path, size: int, mtime_ns: int) -> str:
     known = _recorded(path.parent).get(path.name, {}) if is_ours else {}
     if known == {"sha256": known.get("sha256"), "bytes": size, "mtime_ns": mtime_ns}:
         return str(known["sha256"])
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
+    digest = sha256_of_file(path)
     if is_ours:
-        _record(path, {"sha256": digest.hexdigest(), "bytes": size, "mtime_ns": mtime_ns})
-    return digest.hexdigest()
+        _record(path, {"sha256": digest, "bytes": size, "mtime_ns": mtime_ns})
+    return digest
 
 
 def remember_sha256(path: Path, digest: str) -> None:

@@ -26,7 +26,9 @@ from elmo_cli.pretrained.folder import (
     refuse_foreign,
     with_what_lies_beside,
 )
+from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.pretrained.pull import files_of_model, where_is
+from elmo_cli.regular_files import check_regular
 
 if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLM
@@ -64,8 +66,7 @@ def load_files(files: ModelFiles) -> BiLM:
     Raises:
         ModelError, OptionsError, WeightFileError: as `load`.
     """
-    from elmo_cli.weightfile.read import read_bilm
-    from elmo_cli.weightfile.state_file import read_state
+    from elmo_cli.weightfile.read import read_bilm, read_state
 
     with files.named():
         bilm = read_bilm(files.options, files.weights)
@@ -73,6 +74,10 @@ def load_files(files: ModelFiles) -> BiLM:
         bilm.files = tuple(map(str, files.paths))
         if files.warm_state is not None:
             bilm.warm = read_state(files.warm_state, bilm.options)
+            try:
+                bilm.warm_warning = check_parts(files, {"state": files.warm_state})
+            except ModelError as error:
+                bilm.warm_error = error
     return bilm
 
 
@@ -90,13 +95,13 @@ def locate(
     """
     files = _located(name_or_path, options, weights)
     if files.origin != "bundled":
-        from elmo_cli.weightfile.untrusted import try_in_child
+        from elmo_cli.weightfile.describe import probe_hdf5
 
         model = look_up(files.name) if files.origin == "cached" else None
         known = {file.name for file in model.files if file.sha256} if model else set()
         given = (files.weights, files.warm_state, files.softmax)
         with files.named():
-            try_in_child([path for path in given if path is not None and path.name not in known])
+            probe_hdf5([path for path in given if path is not None and path.name not in known])
     return files
 
 
@@ -163,6 +168,7 @@ def _at_path(path: Path) -> ModelFiles:
                 f"{path}: no such file or folder",
                 "check the path; `elmo models list` shows the models that have a name",
             )
+        check_regular(path, ModelError)
         if path.is_dir():
             return files_in_folder(path, path.resolve().name)
         refuse_foreign(path)

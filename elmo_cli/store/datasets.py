@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import hdf5_errors
-from elmo_cli.store.damage import DAMAGED, check_bytes
+from elmo_cli.store.damage import DAMAGED, check_bytes, hdf5_errors
 from elmo_cli.store.members import keeps_creation, kind, numbers, others, unreadable, walk
 from elmo_cli.store.naming import NAMINGS, Facts, Key, is_number
 from elmo_cli.store.recognise import some_datasets

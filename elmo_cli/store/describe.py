@@ -14,8 +14,8 @@ from elmo_cli.store.datasets import NumberedSentences
 from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.journal import journal_path, read_journal
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.recognise import kind_of_weights, open_hdf5
-from elmo_cli.store.weight_facts import weight_facts
+from elmo_cli.store.recognise import open_hdf5
+from elmo_cli.weightfile.describe import describe_weights, kind_of_weights
 
 N_SAMPLES = 3
 
@@ -30,7 +30,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             attributes, samples (key and shape of the first few sentences);
         "unfinished", for OUT.part: path, bytes, sentences and tokens that are committed, settings,
             and only_unnamed, whether it is whole but for its name;
-        "weights": see `weight_facts`.
+        "weights": see `describe_weights`.
     Raises:
         EmbeddingsFileError: neither of these; says what it is instead.
         ResumeError: the journal of an unfinished file is damaged.
@@ -41,7 +41,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     with damage_as_error(place, keys_of_file=True):
         with open_hdf5(place) as file:
             if kind_of_weights(file):
-                return weight_facts(place, file)
+                return describe_weights(place, file)
         with Embeddings(place) as embeddings:
             return _embeddings(embeddings)
 

@@ -6,14 +6,15 @@ import os
 from typing import IO, Any
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.hdf5 import is_from_hdf5, open_hdf5_file
+from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.store.attributes import read_attributes
+from elmo_cli.store.damage import is_from_hdf5
 from elmo_cli.store.schema import MAP
 
 
 def holds_map(out: str) -> bool:
     """Whether OUT, a finished embeddings file, has a sentence map."""
-    with open_hdf5_file(out) as file:
+    with open_hdf5(out) as file:
         return MAP in file
 
 
@@ -27,7 +28,7 @@ def finished_facts(out: str, opened: IO[bytes] | None = None) -> dict[str, Any]:
         OutputError: the system can't read it, so that nobody knows what it is.
     """
     try:
-        with open_hdf5_file(opened or out) as file:
+        with open_hdf5(opened or out) as file:
             facts = read_attributes(file)
     except MemoryError:
         raise

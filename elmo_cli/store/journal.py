@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.child import patience
 from elmo_cli.errors import ResumeError
 
 BEGINS = b'{"settings"'  # as `_rendered` makes it
@@ -119,8 +118,7 @@ def write_journal(part: str | Path, journal: Journal, *, durable: bool = False) 
         file.write(_rendered(journal))
         file.flush()
         if durable:
-            with patience():
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
     os.replace(new, journal_path(part))
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import h5py
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import is_from_hdf5
-from elmo_cli.store.damage import DAMAGED
+from elmo_cli.store.damage import DAMAGED, is_from_hdf5
 from elmo_cli.store.naming import MOST_DIGITS, in_order
 from elmo_cli.store.recognise import group_number
 from elmo_cli.store.schema import MAP

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.child import patience
 from elmo_cli.errors import KeptError, OutputError, ResumeError
 from elmo_cli.lock import open_locked, share_lock
 from elmo_cli.store.journal import (
@@ -172,8 +171,7 @@ class Part:
 
     def _write_journal(self, journal: Journal, *, durable: bool) -> None:
         if durable:
-            with patience():
-                os.fsync(self._descriptor)
+            os.fsync(self._descriptor)
             self._synced_s = time.monotonic()
         write_journal(self._path, journal, durable=durable)
         self._journal = journal
@@ -244,7 +242,6 @@ def _sync_folder(folder: Path) -> None:
     with suppress(OSError):  # some file systems can't; the renaming itself is done
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            with patience():
-                os.fsync(descriptor)
+            os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -10,8 +10,9 @@ from elmo_cli.store.datasets import NamedSentences, NumberedSentences
 from elmo_cli.store.int8 import INT8
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.recognise import kind_of_weights, open_hdf5
+from elmo_cli.store.recognise import open_hdf5
 from elmo_cli.store.schema import MAP
+from elmo_cli.weightfile.describe import kind_of_weights
 
 _AXES = {
     "e2e-coref": ("token", "dim", "layer"),

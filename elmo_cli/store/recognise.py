@@ -15,10 +15,12 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
-from elmo_cli.hdf5 import cut_off, open_hdf5_file
-from elmo_cli.store.damage import DAMAGED
+from elmo_cli.regular_files import check_regular
+from elmo_cli.store.damage import DAMAGED, cut_off
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
+from elmo_cli.weightfile.describe import kind_of_weights
 
 _SAMPLE = 48
 _MAGIC = {
@@ -41,8 +43,9 @@ def open_hdf5(path: Path) -> h5py.File:
     Raises:
         EmbeddingsFileError: it is missing, a folder, empty, cut off, or no HDF5 file; says which.
     """
+    check_regular(path, EmbeddingsFileError)
     try:
-        return open_hdf5_file(path)
+        return hdf5.open_hdf5(path)
     except FileNotFoundError:
         raise _missing(path) from None
     except IsADirectoryError:
@@ -140,15 +143,6 @@ def _own(file: h5py.File, layout: object) -> str:
     if not isinstance(layout, str) or layout not in LAYOUTS:
         raise EmbeddingsFileError(f"{file.filename}: unknown layout {layout!r}", DAMAGED)
     return layout
-
-
-def kind_of_weights(file: h5py.File) -> str:
-    """What weights a file holds: "biLM", "softmax" or, with none, an empty string."""
-    if "RNN_0" in file or ("char_embed" in file and "CNN" in file):
-        return "biLM"
-    if isinstance(file.get("softmax"), h5py.Group) and {"W", "b"} <= set(file["softmax"]):
-        return "softmax"
-    return ""
 
 
 def is_complete(file: h5py.File) -> bool:

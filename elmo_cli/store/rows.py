@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import hdf5_errors, most_bytes
-from elmo_cli.store.damage import DAMAGED
+from elmo_cli.hdf5 import max_plausible_bytes
+from elmo_cli.store.damage import DAMAGED, hdf5_errors
 
 
 class PlainRows:
@@ -27,7 +27,7 @@ class PlainRows:
         self._dataset = dataset
         self._n = int(dataset.shape[0])
         row_bytes = math.prod(dataset.shape[1:]) * dataset.dtype.itemsize
-        self._most_rows = most_bytes(dataset.file) // max(1, row_bytes)
+        self._most_rows = max_plausible_bytes(dataset.file) // max(1, row_bytes)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -6,19 +6,16 @@ import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-import h5py
-import numpy as np
-
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import is_from_hdf5
-from elmo_cli.store.damage import check_bytes, damage_as_error
+from elmo_cli.store.damage import damage_as_error
 from elmo_cli.store.datasets import Array, NumberedSentences
 from elmo_cli.store.describe import describe, is_part
 from elmo_cli.store.findings import Findings
 from elmo_cli.store.flat_sentences import FlatSentences
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.recognise import kind_of_weights, open_hdf5
+from elmo_cli.store.recognise import open_hdf5
 from elmo_cli.store.verify_flat import flat_problems, not_finite
+from elmo_cli.weightfile.describe import kind_of_weights, weight_problems
 
 
 def verify(path: str | os.PathLike[str]) -> Findings:
@@ -41,7 +38,7 @@ def verify(path: str | os.PathLike[str]) -> Findings:
         return found
     with damage_as_error(place), open_hdf5(place) as file:
         if kind_of_weights(file):
-            found.add_all(_weight_problems(file))
+            found.add_all(weight_problems(file))
             return found
     with Embeddings(place) as embeddings:
         try:
@@ -50,26 +47,6 @@ def verify(path: str | os.PathLike[str]) -> Findings:
         except EmbeddingsFileError as error:
             found.add(error.message)
     return found
-
-
-def _weight_problems(file: h5py.File) -> Iterator[str]:
-    names: list[str] = []
-    file.visit(names.append)
-    for name in names:
-        dataset = file[name]
-        if isinstance(dataset, h5py.Dataset) and dataset.dtype.kind == "f":
-            check_bytes(file, name, dataset.nbytes)
-            try:
-                wrong = int(dataset.size - np.isfinite(dataset[()]).sum())
-            except MemoryError:
-                raise
-            except Exception as error:
-                if not is_from_hdf5(error):
-                    raise
-                yield f"{name}: can't be read: {error}"
-                continue
-            if wrong:
-                yield f"{name}: {wrong} of {dataset.size} values are not finite"
 
 
 def _counting(embeddings: Embeddings, found: Findings) -> Iterator[str]:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import ElmoError, InputError, ResumeError, UsageError
-from elmo_cli.hdf5 import is_from_hdf5
 from elmo_cli.store.block import Block
+from elmo_cli.store.damage import is_from_hdf5
 from elmo_cli.store.finished import finished_facts, holds_map
 from elmo_cli.store.journal import Journal, Progress, check_settings
 from elmo_cli.store.layouts import layout_class

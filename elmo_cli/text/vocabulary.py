@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from elmo_cli.errors import InputError
+from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
 from elmo_cli.text.new_text import write_text
 
@@ -92,6 +93,7 @@ class Vocabulary:
             InputError: not there, not UTF-8, a special type is missing, or it is decompressed to
                 more than makes sense.
         """
+        check_regular(path, InputError)
         try:
             text = _content(Path(path)).decode("utf-8-sig")
         except FileNotFoundError:
@@ -105,6 +107,13 @@ class Vocabulary:
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path}: can't be read ({error})", "give a vocabulary file") from None
         types = [line.strip() for line in text.removesuffix("\n").split("\n")]
+        first: dict[str, int] = {}
+        for number, token in enumerate(types, start=1):
+            if first.setdefault(token, number) != number and token != _FILLER:
+                raise InputError(
+                    f"{path}, line {number}: {token!r} is already on line {first[token]}",
+                    "each type has one id: remove one of the two from vocabulary and softmax",
+                )
         return cls([token for token in types if token != _FILLER], where=str(path))
 
     def write(self, path: str | Path) -> None:

@@ -10,17 +10,17 @@ from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.parts import remove_parts, write_parts
 from elmo_cli.text.new_text import write_text
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.model_folder import new_folder
-from elmo_cli.weightfile.softmax_file import write_softmax
-from elmo_cli.weightfile.write import write_bilm
+from elmo_cli.weightfile.write import write_bilm, write_softmax
 
 
 def export_model(
     folder: Path, bilm: BiLM, head: NextToken, vocabulary: Vocabulary, *, dtype: str = "float32"
 ) -> None:
-    """Write options.json, weights.hdf5, softmax.hdf5 and vocab.txt into `folder`.
+    """Write options.json, weights.hdf5, softmax.hdf5, vocab.txt and parts.json into `folder`.
 
     Args:
         dtype: of the weights and the softmax; float16 halves the files.
@@ -28,10 +28,12 @@ def export_model(
         OutputError: the folder or a file in it can't be written.
     """
     new_folder(folder)
+    remove_parts(folder)
     write_options(folder, bilm.options)
     vocabulary.write(folder / VOCABULARY_FILE)
     write_softmax(head, folder / SOFTMAX_FILE, dtype=dtype)
     write_bilm(bilm, folder / WEIGHTS_FILE, dtype=dtype)
+    write_parts(folder)
 
 
 def write_options(folder: Path, options: Options) -> None:

@@ -26,7 +26,8 @@ from elmo_cli.train.source_model import SourceModel, load_source
 from elmo_cli.train.team import Team
 from elmo_cli.train.tuning_folder import FITTED_NAME, TuningFolder
 from elmo_cli.train.tuning_job import Figures, FineTuned, FinetuneJob, suited
-from elmo_cli.weightfile.softmax_file import read_softmax, write_softmax
+from elmo_cli.weightfile.read import read_softmax
+from elmo_cli.weightfile.write import write_softmax
 
 _LOOK_TOKENS = 20_000  # of the held-out text, measured at each look; all of it before and after
 _SHARE_TO_FIT = 1 / 3  # of the time limit
@@ -64,6 +65,8 @@ def finetune(
         files = domain_files(job.domain, job.heldout)
         check_texts([*files.train, *files.heldout], job.reading)
         source = load_source(job.source, fit_head=job.fit_head)
+        if source.warning:
+            say(f"warning: {source.warning}")
         if not job.resume:  # what an earlier version let pass is not to end its run
             job.check(source)
         if files.left_out:

@@ -11,6 +11,7 @@ from elmo_cli.errors import OutputError
 from elmo_cli.lock import open_locked
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.parts import PARTS_FILE
 from elmo_cli.whole_file import SUFFIX
 
 FILE_NAME = ".lock"
@@ -18,6 +19,7 @@ FILE_NAME = ".lock"
 _WRITTEN = (
     *("checkpoint.pt", "best-*.pt", "text.npz", "recipe.json", "finetune.json", CARD_FILE),
     *(OPTIONS_FILE, VOCABULARY_FILE, f"*{WEIGHTS_FILE}", f"*{SOFTMAX_FILE}", STATE_FILE),
+    PARTS_FILE,
 )
 
 

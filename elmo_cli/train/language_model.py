@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import h5py
-
 from elmo_cli.errors import ModelError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.load import Place, load_files, locate
+from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.read import open_weights
-from elmo_cli.weightfile.softmax_file import read_softmax
-from elmo_cli.weightfile.untrusted import try_in_child
+from elmo_cli.weightfile.describe import probe_hdf5
+from elmo_cli.weightfile.read import open_weights, read_softmax
 
 
 @dataclass(frozen=True)
@@ -26,11 +24,13 @@ class LanguageModel:
         bilm: as `load` gives it, with its name, its files, its sha256 and its warm state.
         head: the softmax, shared by both directions.
         vocabulary: of `head`; the id of a type is its row there.
+        warning: softmax or vocabulary may be of another model, see `check_parts`; "" if not.
     """
 
     bilm: BiLM
     head: NextToken
     vocabulary: Vocabulary
+    warning: str = ""
 
 
 def load_language_model(
@@ -71,7 +71,7 @@ def language_model_of(
     Raises:
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
     """
-    try_in_child([softmax])
+    probe_hdf5([softmax])
     with files.named():
         return _read(
             files,
@@ -93,12 +93,14 @@ def _read(files: ModelFiles, softmax: Place | None, vocabulary: Place | None) ->
             f"{files.weights.parent}: no {VOCABULARY_FILE} beside {files.weights.name}",
             "`--vocabulary FILE` names the types that the softmax predicts, one a line",
         )
+    used = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
+    warning = check_parts(files, used)
     bilm = load_files(files)
     types = Vocabulary.read(Path(vocabulary))
     head = read_softmax(
         Path(softmax), n_types=len(types), projection=bilm.options.projection
     ).requires_grad_(False)
-    return LanguageModel(bilm, head, types)
+    return LanguageModel(bilm, head, types, warning)
 
 
 def softmax_of(files: ModelFiles) -> Path | None:
@@ -111,4 +113,4 @@ def softmax_of(files: ModelFiles) -> Path | None:
     if files.softmax is not None:
         return files.softmax
     with files.named(), open_weights(files.weights) as file:
-        return files.weights if isinstance(file.get("softmax/W"), h5py.Dataset) else None
+        return files.weights if file.get("softmax/W") is not None else None

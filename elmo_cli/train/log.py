@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.regular_files import check_regular
 from elmo_cli.train.recipe import FILE_NAME as RECIPE_NAME
 
 FILE_NAME = "log.jsonl"
@@ -76,6 +77,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     Raises:
         InputError: no such file, or a line that is not of a log.
     """
+    check_regular(path, InputError)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

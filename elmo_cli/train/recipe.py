@@ -13,6 +13,7 @@ from typing import Any
 
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.load import is_name
+from elmo_cli.regular_files import read_json
 from elmo_cli.text.new_text import write_text
 
 FILE_NAME = "recipe.json"
@@ -69,14 +70,10 @@ def read_recipe(
             something else than names, a pattern that nothing fits.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
+        content = read_json(path, UsageError, 'a recipe is {"batch-size": 32, …}')
+    except FileNotFoundError as error:
         raise UsageError(
-            f"{path}: can't be read ({error.strerror or error})", "`--recipe FILE` names a recipe"
-        ) from None
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
-        raise UsageError(
-            f"{path}: not JSON ({error})", 'a recipe is {"batch-size": 32, …}'
+            f"{path}: can't be read ({error.strerror})", "`--recipe FILE` names a recipe"
         ) from None
     if not isinstance(content, dict):
         raise UsageError(f"{path}: not a JSON object", 'a recipe is {"batch-size": 32, …}')

@@ -195,6 +195,8 @@ def _first_weights(
 ) -> tuple[BiLM, NextToken, Vocabulary]:
     if start.model is not None and not resume:
         model = load_language_model(start.model)
+        if model.warning:
+            say(f"warning: {model.warning}")
         return model.bilm, model.head, model.vocabulary
     vocabulary = folder / VOCABULARY_FILE if resume else start.vocabulary
     types = (

@@ -16,6 +16,7 @@ from elmo_cli.pretrained.folder import (
     VOCABULARY_FILE,
 )
 from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.parts import PARTS_FILE
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
 from elmo_cli.train.best_weights import bests
@@ -29,7 +30,10 @@ from elmo_cli.train.training_text import TrainingText
 from elmo_cli.train.tuning_folder import RECORD_NAME
 
 OF_A_RUN = (checkpoint.FILE_NAME, LOG_NAME, WEIGHTS_FILE)
-_REPLACED = (OPTIONS_FILE, VOCABULARY_FILE, SOFTMAX_FILE, STATE_FILE, TEXT_NAME, RECIPE_NAME)
+_REPLACED = (
+    *(OPTIONS_FILE, VOCABULARY_FILE, SOFTMAX_FILE, STATE_FILE, PARTS_FILE),
+    *(TEXT_NAME, RECIPE_NAME),
+)
 
 
 def refuse_no_run(folder: Path) -> None:
@@ -77,7 +81,7 @@ def prepare_folder(
         text.keep(folder)
     gone = [folder / STATE_FILE]
     if not resume:  # a checkpoint of another run would be gone on with by the new recipe
-        gone += [folder / name for name in (*OF_A_RUN, SOFTMAX_FILE)]
+        gone += [folder / name for name in (*OF_A_RUN, SOFTMAX_FILE, PARTS_FILE)]
         gone += bests(folder)
     remove(folder, gone)
     if not resume:

@@ -47,12 +47,14 @@ class SourceModel:
         files: where it was found.
         head: its own softmax; None where there is none, or the vocabulary is another one.
         vocabulary: of `head`, or for a softmax that is to be fitted; None if nobody gives one.
+        warning: as of `LanguageModel`.
     """
 
     bilm: BiLM
     files: ModelFiles
     head: NextToken | None
     vocabulary: Vocabulary | None
+    warning: str = ""
 
 
 def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
@@ -73,11 +75,12 @@ def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
     is_other = fit_head and names.softmax is None and (names.vocabulary or not vocabulary)
     head: NextToken | None = None
     types: Vocabulary | None = None
+    warning = ""
     if softmax is not None and not is_other:
         found = language_model_of(files, softmax=names.softmax, vocabulary=names.vocabulary)
-        bilm, head, types = found.bilm, found.head, found.vocabulary
+        bilm, head, types, warning = found.bilm, found.head, found.vocabulary, found.warning
     else:
         if vocabulary is not None:
             types = Vocabulary.read(Path(vocabulary))
         bilm = load_files(files)
-    return SourceModel(bilm, files, head, types)
+    return SourceModel(bilm, files, head, types, warning)

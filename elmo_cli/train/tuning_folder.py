@@ -11,6 +11,8 @@ from typing import Any
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.parts import PARTS_FILE
+from elmo_cli.regular_files import read_json
 from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
 from elmo_cli.train.best_weights import bests
@@ -102,7 +104,7 @@ class TuningFolder:
         new_folder(self.path)
         self._lock.take()
         self._refuse_what_is_there(resume=False, overwrite=overwrite)
-        names = (*_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME)
+        names = (PARTS_FILE, *_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME)
         remove(self.path, [*(self.path / name for name in names), *bests(self.path)])
         self.record = {"run": run, **facts}
         self.forget_end()
@@ -117,10 +119,12 @@ class TuningFolder:
         """
         path = self.path / RECORD_NAME
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = read_json(path, ResumeError, "`--overwrite` begins anew")
             before = dict(record["run"])
             _check_record(record, is_measured="before" in record or self.has_checkpoint)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except ResumeError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ResumeError(
                 f"{path}: can't be read ({error})", "`--overwrite` begins anew"
             ) from None

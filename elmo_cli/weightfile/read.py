@@ -1,11 +1,10 @@
-"""Read biLM weights from HDF5, in the form of bilm-tf and AllenNLP."""
+"""Read a biLM, its softmax layer and its warm state from HDF5, as bilm-tf and AllenNLP do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,47 +14,211 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.errors import WeightFileError
-from elmo_cli.hdf5 import cut_off, hdf5_errors, most_bytes, open_hdf5_file
+from elmo_cli.hdf5 import NoSuchNameError, open_dataset, open_group, open_hdf5, reading, reason_of
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.state import State
+from elmo_cli.regular_files import check_regular
+from elmo_cli.weightfile.describe import read_values
 from elmo_cli.weightfile.table import Row, lstm_path, rows
-from elmo_cli.weightfile.transforms import Array
 
-_PAIR = "the options and the weights must come from one model"
-_CUT_OFF = "the file may be cut off; fetch it again and compare its size or sha256"
+StrPath = str | Path
+
+_TRUNCATED_HINT = "the file may be truncated: get it again and compare its size or sha256"
+_MISMATCH_HINT = "the options and the weights must come from one model"
 
 
-def read_bilm(options: str | Path | Options, weights: str | Path) -> BiLM:
-    """A biLM from its two files.
+def read_bilm(options: StrPath | Options, weights: StrPath) -> BiLM:
+    """Read a biLM from its two files.
 
     Args:
-        options: an options.json, or what it says.
+        options: an options.json, or its content.
         weights: an HDF5 file, float32 or float16.
     Returns:
         The biLM in float32 on the CPU, ready for inference (`eval`, no gradients).
     Raises:
         OptionsError: the options can't describe a biLM.
-        WeightFileError: the weights are damaged, foreign, hold NaN, or have other shapes.
+        WeightFileError: the weights are corrupt, foreign, have invalid values or other shapes.
     Source: bilm-tf `bilm/model.py` `_pretrained_initializer`.
     """
     if not isinstance(options, Options):
         options = Options.from_file(options)
     with open_weights(weights) as file:
-        options = _settled(options, file, str(weights))
-        table = rows(options)
-        for row in table:  # every shape before the first byte of memory is taken
-            _check(file, row, str(weights))
+        options = file.resolve_optional_matrices(options)
+        # Every shape is checked before the first byte of memory is taken.
+        datasets = [(row, file.row(row)) for row in rows(options)]
         parameters: dict[str, torch.Tensor] = {}
-        for row in table:
-            parameters.update(_parameters(file, row, str(weights)))
-    with torch.device("meta"), _NoFirstValues():
+        for row, dataset in datasets:
+            parameters.update(_parameters(row, read_values(dataset, weights)))
+    with torch.device("meta"), _NoInitialization():
         bilm = BiLM(options)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.eval().requires_grad_(False)
 
 
-class _NoFirstValues(TorchFunctionMode):
-    """Modules leave their parameters without values, since all are taken over from a file.
+def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextToken:
+    """Read the softmax layer from a file with softmax/W and softmax/b.
+
+    Args:
+        path: the softmax file, or a weight file that has the group `softmax`.
+        n_types: types of its vocabulary.
+        projection: output size of the biLM's LSTM layers.
+    Raises:
+        WeightFileError: corrupt, without a softmax layer, or of another size.
+    """
+    with open_weights(path) as file:
+        weight, bias = file.get("softmax/W"), file.get("softmax/b")
+        if weight is None or bias is None:
+            raise WeightFileError(
+                f"{path}: no softmax/W and softmax/b in it", "give the file of softmax weights"
+            )
+        if weight.shape != (n_types, projection) or bias.shape != (n_types,):
+            raise WeightFileError(
+                f"{path}: softmax/W has shape {weight.shape} and softmax/b {bias.shape}, "
+                f"vocabulary and options ask for {(n_types, projection)} and {(n_types,)}",
+                "softmax, vocabulary and biLM must come from one model",
+            )
+        arrays = [torch.from_numpy(read_values(item, path)) for item in (weight, bias)]
+    softmax = NextToken(n_types, projection)
+    with torch.no_grad():
+        softmax.weight.copy_(arrays[0])
+        softmax.bias.copy_(arrays[1])
+    return softmax
+
+
+def read_state(path: StrPath, options: Options) -> State:
+    """Read a warm state of one row: h (layer, direction, 1, projection), c (…, cell), float32.
+
+    Raises:
+        WeightFileError: corrupt, or of another model's sizes.
+    """
+    with open_weights(path) as file:
+        arrays = []
+        for name, size in (("h", options.projection), ("c", options.cell)):
+            dataset, shape = file.get(name), (options.n_layers, 2, 1, size)
+            if dataset is None or dataset.shape != shape:
+                raise WeightFileError(
+                    f"{path}: {name} is {dataset.shape if dataset is not None else 'missing'}, "
+                    f"options.json asks for {shape}",
+                    "the state must be the one stored with this model",
+                )
+            arrays.append(read_values(dataset, path))
+    return State(*(torch.from_numpy(array) for array in arrays))
+
+
+@contextmanager
+def open_weights(path: StrPath) -> Iterator[WeightFile]:
+    """Open a weight file for reading.
+
+    Raises:
+        WeightFileError: missing, a folder, or not HDF5.
+    """
+    check_regular(path, WeightFileError)
+    try:
+        file = open_hdf5(path)
+    except FileNotFoundError:
+        raise WeightFileError(
+            f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
+        ) from None
+    except IsADirectoryError:
+        raise WeightFileError(
+            f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
+        ) from None
+    except Exception as error:
+        what = f"not a readable HDF5 file ({reason_of(error, path)})"
+        raise WeightFileError(f"{path}: {what}", _TRUNCATED_HINT) from None
+    with file:
+        yield WeightFile(file, path)
+
+
+class WeightFile:
+    """An open weight file, whose errors are WeightFileErrors.
+
+    Args:
+        file: open for reading.
+        path: its name for messages.
+    """
+
+    def __init__(self, file: h5py.File, path: StrPath) -> None:
+        self._file, self._path = file, path
+
+    def get(self, name: str) -> h5py.Dataset | None:
+        """Open a data set; None where there is none."""
+        with reading(self._path, WeightFileError):
+            try:
+                return open_dataset(self._file, name)
+            except NoSuchNameError:
+                return None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a data set or a group of this name."""
+        with reading(self._path, WeightFileError):
+            try:
+                open_group(self._file, name)
+            except NoSuchNameError:
+                return self.get(name) is not None
+            return True
+
+    def row(self, row: Row) -> h5py.Dataset:
+        """Open the array of a row, whose shape has to be that of the options."""
+        dataset, shape = self.get(row.path), row.shape
+        if dataset is None:
+            what = "a group, not an array" if self.has(row.path) else "missing"
+            raise WeightFileError(f"{self._path}: {row.path} is {what}", _MISMATCH_HINT)
+        one_more = (N_CHARACTERS + 1, *shape[1:])
+        if dataset.shape != shape and (row.path != "char_embed" or dataset.shape != one_more):
+            raise WeightFileError(
+                f"{self._path}: {row.path} has shape {dataset.shape}, "
+                f"options.json asks for {shape}",
+                _MISMATCH_HINT,
+            )
+        return dataset
+
+    def resolve_optional_matrices(self, options: Options) -> Options:
+        """The options with what only the file decides: which optional matrices exist."""
+        if not self.has("char_embed"):
+            raise WeightFileError(
+                f"{self._path}: no char_embed in it, so these are not biLM weights "
+                f"(found {self._names()})",
+                "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
+            )
+        first = lstm_path(0, 0)
+        has_cnn, has_lstm = self.has("CNN_proj"), self.has(f"{first}/W_P_0")
+        missing = ""
+        if not has_cnn and options.n_filters != options.projection:
+            missing = f"CNN_proj is missing, and {options.n_filters} filters are"
+        elif not has_lstm and options.cell != options.projection and self.has(first):
+            missing = f"{first}/W_P_0 is missing, and dim {options.cell} is"
+        if missing:
+            raise WeightFileError(
+                f"{self._path}: {missing} not projection_dim {options.projection}", _MISMATCH_HINT
+            )
+        self._reject_unread_arrays(options)
+        return replace(options, cnn_projection=has_cnn, lstm_projection=has_lstm)
+
+    def _reject_unread_arrays(self, options: Options) -> None:
+        """Refuse arrays that the options would leave unread: the two are not of one model."""
+        # More LSTM layers than the options name are no contradiction: leaving the top layer out is
+        # a published practice.
+        unread = {
+            f"CNN_high_{options.n_highway}": f"n_highway {options.n_highway}",
+            f"CNN/W_cnn_{len(options.filters)}": f"{len(options.filters)} filters",
+        }
+        for name, stated in unread.items():
+            if self.has(name):
+                raise WeightFileError(
+                    f"{self._path}: holds {name}, options.json says {stated}", _MISMATCH_HINT
+                )
+
+    def _names(self) -> str:
+        with reading(self._path, WeightFileError):
+            names = [str(name) for name in self._file]
+        return ", ".join(names[:4] + ["…"] * (len(names) > 4)) or "nothing"
+
+
+class _NoInitialization(TorchFunctionMode):
+    """Modules leave their parameters without values, since all are taken from a file.
 
     Drawing them costs seconds even for parameters without memory: for those torch loads its
     compiler.
@@ -73,124 +236,7 @@ class _NoFirstValues(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@contextmanager
-def open_weights(path: str | Path) -> Iterator[h5py.File]:
-    """Open a weight file for reading.
-
-    Raises:
-        WeightFileError: not there, not HDF5, or damaged, also where reading shows it only later.
-    """
-    if Path(path).is_dir():
-        raise WeightFileError(
-            f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
-        )
-    with hdf5_errors(partial(_not_readable, path)), open_hdf5_file(path) as file:
-        yield file
-
-
-def _not_readable(path: str | Path, error: Exception) -> WeightFileError:
-    if isinstance(error, FileNotFoundError):
-        return WeightFileError(
-            f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
-        )
-    return WeightFileError(f"{path}: not a readable HDF5 file ({_damage(error)})", _CUT_OFF)
-
-
-def _damage(error: Exception) -> str:
-    """What h5py found damage with, in short."""
-    reason = (str(error).strip("'\"") or type(error).__name__).splitlines()[0]
-    short = "it does not begin like one" if "signature not found" in reason else reason
-    return cut_off(error) or short
-
-
-def read_array(item: h5py.Dataset, where: str) -> Array:
-    """All numbers of an array, in float32.
-
-    Args:
-        item: of an open weight file; its shape has been checked.
-        where: name of the file for messages.
-    Raises:
-        WeightFileError: other numbers than floats, NaN or infinite ones, or damaged.
-    """
-    name = str(item.name).lstrip("/")
-    if item.dtype.kind != "f":
-        raise WeightFileError(
-            f"{where}: {name} holds {item.dtype}, not float32 or float16",
-            "write the weights again as float32",
-        )
-    if item.nbytes > most_bytes(item.file):
-        there = item.file.id.get_filesize()
-        raise WeightFileError(
-            f"{where}: {name} would have {item.nbytes} bytes, the file has {there}",
-            "the file is damaged, or made to do harm: get it anew from its source",
-        )
-    with hdf5_errors(lambda e: WeightFileError(f"{where}: {name} can't be read ({e})", _CUT_OFF)):
-        values = item[...]
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-        array: Array = values.astype(np.float32)
-    if not np.isfinite(array).all():
-        raise WeightFileError(
-            f"{where}: {name} holds NaN or infinite numbers",
-            "training may have diverged; take an earlier checkpoint of this model",
-        )
-    return array
-
-
-def _settled(options: Options, file: h5py.File, where: str) -> Options:
-    """The options with what only the file can tell: which optional matrices there are."""
-    if "char_embed" not in file:
-        raise WeightFileError(
-            f"{where}: no char_embed in it, so these are not biLM weights (found {_names(file)})",
-            "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
-        )
-    has_cnn = "CNN_proj" in file
-    has_lstm = f"{lstm_path(0, 0)}/W_P_0" in file
-    if not has_cnn and options.n_filters != options.projection:
-        raise WeightFileError(
-            f"{where}: CNN_proj is missing, and {options.n_filters} filters are not "
-            f"projection_dim {options.projection}",
-            _PAIR,
-        )
-    if not has_lstm and options.cell != options.projection and lstm_path(0, 0) in file:
-        raise WeightFileError(
-            f"{where}: {lstm_path(0, 0)}/W_P_0 is missing, and dim {options.cell} is not "
-            f"projection_dim {options.projection}",
-            _PAIR,
-        )
-    _refuse_more(file, options, where)
-    return replace(options, cnn_projection=has_cnn, lstm_projection=has_lstm)
-
-
-def _refuse_more(file: h5py.File, options: Options, where: str) -> None:
-    """Weights that the options would leave unread mean that the two are not of one model."""
-    # More LSTM layers than the options name are no contradiction: leaving the top layer out is
-    # a published practice.
-    more = {
-        f"CNN_high_{options.n_highway}": f"n_highway {options.n_highway}",
-        f"CNN/W_cnn_{len(options.filters)}": f"{len(options.filters)} filters",
-    }
-    for name, said in more.items():
-        if name in file:
-            raise WeightFileError(f"{where}: holds {name}, options.json says {said}", _PAIR)
-
-
-def _check(file: h5py.File, row: Row, where: str) -> None:
-    item = file.get(row.path)
-    if not isinstance(item, h5py.Dataset):
-        what = "missing" if item is None else "a group, not an array"
-        raise WeightFileError(f"{where}: {row.path} is {what}", _PAIR)
-    shape = row.shape
-    more = (N_CHARACTERS + 1, *shape[1:])
-    if row.path == "char_embed" and item.shape == more:
-        shape = more
-    if item.shape != shape:
-        raise WeightFileError(
-            f"{where}: {row.path} has shape {item.shape}, options.json asks for {shape}", _PAIR
-        )
-
-
-def _parameters(file: h5py.File, row: Row, where: str) -> dict[str, torch.Tensor]:
-    array = read_array(file[row.path], where)
+def _parameters(row: Row, array: np.ndarray[Any, Any]) -> dict[str, torch.Tensor]:
     if row.path == "char_embed":
         # A file of 262 rows has the one for "no token here" in front; nothing reads it.
         array = array[-N_CHARACTERS:]
@@ -199,8 +245,3 @@ def _parameters(file: h5py.File, row: Row, where: str) -> dict[str, torch.Tensor
         name: torch.from_numpy(np.ascontiguousarray(row.transform.to_parameter(part)))
         for name, part in zip(row.parameters, parts, strict=True)
     }
-
-
-def _names(file: h5py.File) -> str:
-    names = list(file)[:4]
-    return ", ".join(names) + (", …" if len(file) > 4 else "") if names else "nothing"

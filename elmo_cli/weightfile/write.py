@@ -1,29 +1,82 @@
-"""Write biLM weights to HDF5, in the form that bilm-tf and AllenNLP load."""
+"""Write a biLM, its softmax layer and its warm state to HDF5, as bilm-tf and AllenNLP load them."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable
 from pathlib import Path
 
+import h5py
 import numpy as np
 
+from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.weightfile.new_file import add_array, new_hdf5
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.state import State
+from elmo_cli.weightfile.describe import Array
 from elmo_cli.weightfile.table import rows
+from elmo_cli.whole_file import whole_file, writing
+
+_HINT = "choose a folder that you can write to, with space left"
 
 
 def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
-    """Write the weights of a biLM; `path` appears when it is whole.
+    """Write the weights of a biLM; `path` appears when it is complete.
 
     Args:
         bilm: on any device.
-        path: the HDF5 file to make; an old one is replaced.
+        path: the HDF5 file to write; an old one is replaced.
         dtype: "float32", or "float16" for half the bytes (AllenNLP loads both).
     Raises:
         OutputError: the file can't be written, or `dtype` can't hold a value.
     """
     parameters = bilm.state_dict()
-    with new_hdf5(path) as file:
+
+    def arrays() -> Iterable[tuple[str, Array]]:
         for row in rows(bilm.options):
-            arrays = [parameters[name].cpu().float().numpy() for name in row.parameters]
-            whole = np.concatenate([row.transform.to_file(array) for array in arrays])
-            add_array(file, path, row.path, whole, dtype)
+            parts = [parameters[name].cpu().float().numpy() for name in row.parameters]
+            yield row.path, np.concatenate([row.transform.to_file(part) for part in parts])
+
+    _write(path, arrays(), dtype)
+
+
+def write_softmax(softmax: NextToken, path: str | Path, *, dtype: str = "float32") -> None:
+    """Write softmax/W (type, projection) and softmax/b (type,) to a file of their own.
+
+    Raises:
+        OutputError: the file can't be written, or `dtype` can't hold a value.
+    """
+    parts = (("W", softmax.weight), ("b", softmax.bias))
+    arrays = [(f"softmax/{name}", part.detach().cpu().float().numpy()) for name, part in parts]
+    _write(path, arrays, dtype)
+
+
+def write_state(state: State, path: str | Path) -> None:
+    """Write a state of one row.
+
+    Raises:
+        OutputError: the file can't be written.
+    """
+    parts = (("h", state.h), ("c", state.c))
+    _write(path, [(name, part.cpu().float().numpy()) for name, part in parts], "float32")
+
+
+def _write(path: str | Path, arrays: Iterable[tuple[str, Array]], dtype: str) -> None:
+    # In memory, because HDF5 crashes the process where a disk is full while it closes a file.
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        for name, array in arrays:
+            file.create_dataset(name, data=_cast(array, dtype, f"{path}: {name}"))
+    with writing(path, _HINT), whole_file(path) as whole:
+        whole.write(content.getbuffer())
+
+
+def _cast(array: Array, dtype: str, where: str) -> Array:
+    try:
+        with np.errstate(over="raise"):
+            return array.astype(dtype)
+    except FloatingPointError:
+        raise OutputError(
+            f"{where} has a value beyond {dtype}, the greatest is {np.abs(array).max():g}",
+            '`dtype="float32"` holds it',
+        ) from None

@@ -448,6 +448,19 @@ MODEL = "EMBED a.txt -m tiny"
 W_0 = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
 
 
+INSPECT = "inspect -q"
+
+
+def _replaced(**properties: object) -> Callable[[h5py.File], object]:
+    """Put a data set in the place of W_0 that nothing is written to."""
+
+    def change(opened: h5py.File) -> None:
+        shape = opened.pop(W_0).shape
+        opened.create_dataset(W_0, shape, **properties)
+
+    return change
+
+
 def _spoilt(value: float) -> Callable[[np.ndarray], np.ndarray]:
     def change(array: np.ndarray) -> np.ndarray:
         array[0, 0] = value
@@ -470,6 +483,57 @@ DAMAGED = [
     bad("NaN weights", MODEL, TINY, weight(W_0, _spoilt(np.nan))),
     bad("weights of whole numbers", MODEL, TINY, weight("char_embed", lambda w: w.astype("i4"))),
     bad("an array is missing", MODEL, TINY, hdf5("tiny/weights.hdf5", lambda f: f.pop(W_0))),
+    bad("weights of 3e38", MODEL, TINY, weight(W_0, _spoilt(3e38))),
+    bad("weights never written", MODEL, TINY, hdf5("tiny/weights.hdf5", _replaced(dtype="f4"))),
+    bad(
+        "weights in another file",
+        MODEL,
+        TINY,
+        hdf5("tiny/weights.hdf5", _replaced(dtype="f4", external=[("/dev/zero", 0, 4096)])),
+    ),
+    bad(
+        "weights behind a link",
+        MODEL,
+        TINY,
+        hdf5("tiny/weights.hdf5", lambda f: f.update({"x": h5py.ExternalLink("/dev/zero", "x")})),
+    ),
+    bad("inspect of 3e38", f"{INSPECT} tiny/weights.hdf5", TINY, weight(W_0, _spoilt(3e38))),
+    bad(
+        "inspect of whole numbers",
+        f"{INSPECT} tiny/weights.hdf5",
+        TINY,
+        weight("char_embed", lambda w: w.astype("i4")),
+    ),
+    bad(
+        "inspect of weights never written",
+        f"{INSPECT} tiny/weights.hdf5",
+        TINY,
+        hdf5("tiny/weights.hdf5", _replaced(dtype="f4")),
+    ),
+    bad("a misspelled clip in the options", MODEL, TINY, options(lstm__cell_clp=3)),
+    bad(
+        "a key twice in the options",
+        MODEL,
+        TINY,
+        file("tiny/options.json", '{"lstm": {"dim": 4, "dim": 5}}'),
+    ),
+    bad(
+        "a device as options",
+        "EMBED a.txt --options-file /dev/zero --weight-file tiny/weights.hdf5",
+        TINY,
+    ),
+    bad(
+        "a device as weights",
+        "EMBED a.txt --options-file tiny/options.json --weight-file /dev/zero",
+        TINY,
+    ),
+    bad("a device as the model", "EMBED a.txt -m /dev/zero"),
+    bad("a device to inspect", f"{INSPECT} /dev/zero"),
+    bad("a device to convert", "convert /dev/zero -o c.hdf5"),
+    bad("a device to merge", "merge /dev/zero -o c.hdf5"),
+    bad("a device to search", "neighbors /dev/zero 0:1"),
+    bad("a device to draw", "curves /dev/zero -o c.png"),
+    bad("a device as the recipe", "pretrain --recipe /dev/zero -o m"),
     bad(
         "zip cut off",
         "EMBED a.txt -m m.zip",

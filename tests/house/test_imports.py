@@ -21,7 +21,7 @@ ALLOWED = {
     "weightfile": {"model"},
     "pretrained": {"weightfile", "model"},
     "engine": {"model", "text"},
-    "store": {"text"},
+    "store": {"text", "weightfile"},
     "embed": {"engine", "pretrained", "store", "model", "text"},
     "probe": {"store", "text"},
     "train": {"pretrained", "weightfile", "engine", "model", "text"},

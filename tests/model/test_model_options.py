@@ -140,6 +140,24 @@ def test_keys_of_training_are_left_unread() -> None:
     assert Options.from_dict(more) == Options.from_dict(MODELS["tiny"])
 
 
+@pytest.mark.parametrize(
+    ("part", "key", "near"),
+    [
+        ("lstm", "cell_clp", "cell_clip"),
+        ("lstm", "Dim", "dim"),
+        ("char_cnn", "filter", "filters"),
+        ("lstm", "dropout", "known are"),
+    ],
+)
+def test_an_unknown_key_of_a_part_is_refused(part: str, key: str, near: str) -> None:
+    """A misspelled clip would mean that nothing is clipped."""
+    with pytest.raises(OptionsError, match=f'unknown key "{key}" in {part}') as caught:
+        Options.from_dict(changed(part, key, 3))
+    assert near in caught.value.hint
+    with pytest.raises(OptionsError, match=r"in char_cnn\.embedding"):
+        Options.from_dict(changed("char_cnn", "embedding", {"dim": 4, "dims": 5}))
+
+
 def test_a_single_direction_is_no_bilm() -> None:
     """bilm-tf can train one direction alone; read as both it would be another model."""
     with pytest.raises(OptionsError, match="bidirectional is false"):
@@ -173,7 +191,9 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
         (b"{'lstm': 1}", "not JSON"),
         (b"[" * 200_000, "not JSON"),
         (b'{"lstm": ' + b"9" * 5000 + b"}", "not JSON"),
-        (b"\x89HDF\r\n\x1a\n\xff\xfe", "can't be read"),
+        (b"\x89HDF\r\n\x1a\n\xff\xfe", "not JSON"),
+        (b" " * (1 << 20) + b"{}", "larger than 1 MiB"),
+        (b'{"lstm": {"dim": 4, "dim": 5}}', "'dim' occurs twice"),
         (b"{}", "is missing"),
     ],
 )

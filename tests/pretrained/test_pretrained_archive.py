@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -208,16 +209,16 @@ def test_a_name_that_fills_the_memory(tmp_path: Path, home: Path, kind: bytes, n
     told = subprocess.run(
         [sys.executable, "-c", _LOCATE, tmp_path / name], capture_output=True, text=True, check=True
     )
-    assert "asks for more memory than 16 times its bytes" in told.stdout
+    assert "more memory than 16 times its size" in told.stdout
     assert not list(home.rglob("*.part"))
 
 
 _LOCATE = """
 import sys
-from elmo_cli import child
+from elmo_cli import isolate
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained.load import locate
-child.FLOOR = 16 << 20
+isolate.MIN_MEMORY = 16 << 20
 try:
     locate(sys.argv[1])
 except ModelError as error:
@@ -228,6 +229,16 @@ except ModelError as error:
 def test_too_many_members(tmp_path: Path) -> None:
     path = make_zip(tmp_path / "m.zip", {f"{i}.hdf5": b"" for i in range(1001)})
     with pytest.raises(ModelError, match="more than 1000 members"):
+        locate(path)
+
+
+def test_a_member_that_occurs_twice(tmp_path: Path, source: Path) -> None:
+    """Readers take one of the two, and not all the same one."""
+    path = make_zip(tmp_path / "m.zip", contents(source))
+    with zipfile.ZipFile(path, "a") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own of the second name
+        file.writestr("./options.json", b"{}")
+    with pytest.raises(ModelError, match=r"options\.json' occurs twice"):
         locate(path)
 
 

@@ -37,7 +37,7 @@ def test_a_folder_becomes_a_bilm(tmp_path: Path) -> None:
 def test_the_warm_state_is_read(tmp_path: Path) -> None:
     """A model with a state beside it starts from there when asked."""
     from elmo_cli.model.state import State
-    from elmo_cli.weightfile.state_file import write_state
+    from elmo_cli.weightfile.write import write_state
 
     folder = write_tiny_model(tmp_path / "mine")
     write_state(

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import is_from_hdf5
 from elmo_cli.store.convert import convert
+from elmo_cli.store.damage import is_from_hdf5
 from elmo_cli.store.describe import describe
 from elmo_cli.store.journaled_file import roll_back
 from elmo_cli.store.merge import merge_shards

@@ -114,7 +114,7 @@ def test_weights_without_projection_and_weights_that_lack_a_part(tmp_path: Path)
     assert describe(path)["options"]["lstm"]["projection_dim"] == 7
     with h5py.File(path, "a") as file:
         del file["char_embed"]
-    with pytest.raises(WeightFileError, match="not whole: 'char_embed' is missing"):
+    with pytest.raises(WeightFileError, match="'char_embed' is missing"):
         describe(path)
 
 
@@ -341,7 +341,7 @@ def test_weights_that_are_not_finite(tmp_path: Path) -> None:
     path = biLM_weights(tmp_path / "w.hdf5")
     with h5py.File(path, "a") as file:
         file["CNN_proj/b_proj"][2] = np.inf
-    assert verify(path).problems == ["CNN_proj/b_proj: 1 of 5 values are not finite"]
+    assert verify(path).problems == ["CNN_proj/b_proj has values that are NaN or infinite"]
 
 
 def test_verifying_changes_nothing(allennlp: Path) -> None:

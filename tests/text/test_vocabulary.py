@@ -30,12 +30,20 @@ def test_specials_stand_in_either_order(specials: list[str], tmp_path: Path) -> 
     assert ids == tuple(specials.index(name) for name in SPECIALS)
 
 
-def test_filler_lines_have_no_id_and_doubles_keep_the_later_one(tmp_path: Path) -> None:
+def test_filler_lines_have_no_id(tmp_path: Path) -> None:
     """Without it every id after a filler line would be off by one against bilm-tf's softmax."""
     path = tmp_path / "vocab.txt"
-    path.write_text("<S>\n</S>\n<UNK>\n!!!MAXTERMID\nthe\na\nthe\n")
+    path.write_text("<S>\n</S>\n<UNK>\n!!!MAXTERMID\nthe\na\n!!!MAXTERMID\n")
     vocabulary = Vocabulary.read(path)
-    assert (vocabulary.id("a"), vocabulary.id("the"), len(vocabulary)) == (4, 5, 6)
+    assert (vocabulary.id("the"), vocabulary.id("a"), len(vocabulary)) == (3, 4, 5)
+
+
+def test_a_type_that_occurs_twice_is_refused(tmp_path: Path) -> None:
+    """Of its two ids only one is ever predicted."""
+    path = tmp_path / "vocab.txt"
+    path.write_text("<S>\n</S>\n<UNK>\nthe\na\nthe\n")
+    with pytest.raises(InputError, match="line 6: 'the' is already on line 4"):
+        Vocabulary.read(path)
 
 
 @pytest.mark.parametrize("missing", SPECIALS)

@@ -16,6 +16,8 @@ from command_line import elmo
 from make_weights import MODELS, write_model
 from training_commands import Command, refused
 
+from elmo_cli.pretrained.parts import write_parts
+
 
 @pytest.fixture
 def model(tmp_path: Path, tiny: Path, golden: Path) -> Path:
@@ -23,6 +25,7 @@ def model(tmp_path: Path, tiny: Path, golden: Path) -> Path:
     shutil.copytree(tiny, folder)
     for name in ("softmax.hdf5", "vocab.txt"):
         shutil.copy(golden / "lm" / name, folder)
+    write_parts(folder)
     return folder
 
 
@@ -65,6 +68,7 @@ def test_a_perplexity_beyond_all_numbers_is_null(
     with h5py.File(model / "softmax.hdf5", "r+") as file:
         file["softmax/b"][:] = 0
         file["softmax/b"][5] = 1e5
+    write_parts(model)
     found = measured()
     assert found["perplexity"] == {"forward": None, "backward": None, "average": None}
     assert found["bits_per_byte"]["average"] > 1000
@@ -230,6 +234,7 @@ def test_bad_input_is_told_in_two_lines(
     for option in ("-o", "--softmax", "--vocabulary"):
         refused(run(text, "-m", model, option, ""), "a name is empty", "variable", code=2)
     types = (model / "vocab.txt").read_text()
+    (model / "parts.json").unlink()
     (model / "vocab.txt").write_text(types.replace("</S>", "/S"))
     refused(run(text, "-m", model), "</S> is not among the types", "<S>, </S>, <UNK>")
     (model / "vocab.txt").write_text(types + "one\n")

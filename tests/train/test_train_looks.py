@@ -21,8 +21,7 @@ from elmo_cli.train.loop import Trainer
 from elmo_cli.train.perplexity import perplexity
 from elmo_cli.train.scores import perplexity_from
 from elmo_cli.train.signals import StopSignals
-from elmo_cli.weightfile.read import read_bilm
-from elmo_cli.weightfile.softmax_file import read_softmax
+from elmo_cli.weightfile.read import read_bilm, read_softmax
 
 
 def looks(folder: Path) -> list[tuple[int, float]]:

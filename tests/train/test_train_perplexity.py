@@ -23,7 +23,7 @@ from elmo_cli.train.corpus import BACKWARD, FORWARD, Corpus
 from elmo_cli.train.perplexity import perplexity, perplexity_of
 from elmo_cli.train.rows import borders_of, dealt
 from elmo_cli.train.scores import score
-from elmo_cli.weightfile.softmax_file import read_softmax
+from elmo_cli.weightfile.read import read_softmax
 
 LM = tuple[BiLM, NextToken, Vocabulary]
 KEYS = ("forward_ll", "backward_ll_reading_order")

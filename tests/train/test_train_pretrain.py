@@ -22,9 +22,7 @@ from elmo_cli.embed.warm import warm_state
 from elmo_cli.errors import ElmoError, OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.language_model import load_language_model
-from elmo_cli.weightfile.read import read_bilm
-from elmo_cli.weightfile.softmax_file import read_softmax
-from elmo_cli.weightfile.state_file import read_state
+from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
 SIZES = ["--lstm-dim", "24", "--projection-dim", "12", "--batch-size", "4", "--threads", "1"]

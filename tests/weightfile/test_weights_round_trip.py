@@ -19,8 +19,7 @@ from oracle import Oracle
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.weightfile.read import read_bilm
-from elmo_cli.weightfile.table import rows
-from elmo_cli.weightfile.transforms import FILTER, SAME, TRANSPOSED, Transform
+from elmo_cli.weightfile.table import CONV_FILTER, IDENTITY, TRANSPOSE, Transform, rows
 from elmo_cli.weightfile.write import write_bilm
 
 Paired = Callable[..., tuple[BiLM, Oracle]]
@@ -151,9 +150,9 @@ def test_the_table_names_every_parameter_once(shape: str) -> None:
 
 SIZES = st.integers(1, 5)
 PARAMETERS = [
-    pytest.param(SAME, 1, id="SAME"),
-    pytest.param(TRANSPOSED, 2, id="TRANSPOSED"),
-    pytest.param(FILTER, 3, id="FILTER"),
+    pytest.param(IDENTITY, 1, id="IDENTITY"),
+    pytest.param(TRANSPOSE, 2, id="TRANSPOSE"),
+    pytest.param(CONV_FILTER, 3, id="CONV_FILTER"),
 ]
 
 

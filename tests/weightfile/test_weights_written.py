@@ -14,11 +14,8 @@ from elmo_cli.errors import OutputError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
-from elmo_cli.weightfile.new_file import new_hdf5
 from elmo_cli.weightfile.read import read_bilm
-from elmo_cli.weightfile.softmax_file import write_softmax
-from elmo_cli.weightfile.state_file import write_state
-from elmo_cli.weightfile.write import write_bilm
+from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
 WRITERS: dict[str, Callable[[BiLM, Path], None]] = {
     "weights": write_bilm,
@@ -65,13 +62,6 @@ def test_folder_of_that_name(tiny_bilm: BiLM, tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["out.hdf5"]
 
 
-def test_error_while_the_content_is_made(tmp_path: Path) -> None:
-    """Without it a mistake of the caller would leave a half file that looks whole."""
-    with pytest.raises(TypeError, match="One of data"), new_hdf5(tmp_path / "out.hdf5") as file:
-        file.create_dataset("a")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_whole_file_replaces_the_old_one(tiny_bilm: BiLM, tmp_path: Path) -> None:
     """Without it a new checkpoint could not take the place of the last."""
     path = tmp_path / "out.hdf5"
@@ -94,7 +84,7 @@ def test_values_beyond_float16_are_refused(tiny: Path, tmp_path: Path) -> None:
     assert caught.value.message == (
         f"{path}: CNN_proj/b_proj has a value beyond float16, the greatest is 70000"
     )
-    assert caught.value.hint == "`--dtype float32`"
+    assert caught.value.hint == '`dtype="float32"` holds it'
     with pytest.raises(OutputError, match="softmax/b has a value beyond float16"):
         write_softmax(head, path, dtype="float16")
     assert list(tmp_path.iterdir()) == []

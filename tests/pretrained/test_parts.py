@@ -1,0 +1,132 @@
+"""parts.json: a softmax, a vocabulary or a state of another model is refused, not used."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from make_weights import write_arrays
+
+from elmo_cli.embed.warm import warm_state
+from elmo_cli.errors import ModelError, WeightFileError
+from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.state import State
+from elmo_cli.pretrained.load import load, locate
+from elmo_cli.pretrained.parts import PARTS_FILE, check_parts, remove_parts, write_parts
+from elmo_cli.train.language_model import LanguageModel, load_language_model
+from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
+
+TYPES = ("<S>", "</S>", "<UNK>", "the", "cat")
+FILES = {"softmax": "softmax.hdf5", "vocabulary": "vocab.txt", "weights": "weights.hdf5"}
+
+
+def write_others(folder: Path, *, seed: int) -> None:
+    """Write the parts of a model beside its weights; the sizes do not depend on the seed."""
+    torch.manual_seed(seed)
+    softmax = NextToken(len(TYPES), 8)
+    write_softmax(softmax, folder / "softmax.hdf5")
+    order = TYPES if seed == 0 else TYPES[:3] + TYPES[:2:-1]
+    (folder / "vocab.txt").write_text("\n".join(order) + "\n")
+    write_state(State(torch.randn(2, 2, 1, 8), torch.randn(2, 2, 1, 16)), folder / "state.hdf5")
+
+
+@pytest.fixture
+def model(tmp_path: Path, tiny: Path) -> Path:
+    folder = Path(shutil.copytree(tiny, tmp_path / "model"))
+    write_others(folder, seed=0)
+    write_parts(folder)
+    return folder
+
+
+@pytest.fixture
+def other(tmp_path: Path, model: Path) -> Path:
+    """A folder with parts of the same sizes."""
+    folder = Path(shutil.copytree(model, tmp_path / "other"))
+    write_others(folder, seed=1)
+    bilm = load(folder)
+    with torch.no_grad():
+        bilm.char_cnn.embedding.weight.mul_(2)
+    write_bilm(bilm, folder / "weights.hdf5")
+    return folder
+
+
+def loaded(folder: Path, part: str) -> LanguageModel | State:
+    return warm_state(load(folder)) if part == "state" else load_language_model(folder)
+
+
+@pytest.mark.parametrize("part", ["softmax", "vocabulary", "weights", "state"])
+def test_a_part_of_another_model_is_refused(part: str, model: Path, other: Path) -> None:
+    """Another softmax gave a perplexity without a word, another order 3,696 in place of 277."""
+    loaded(model, part)
+    name = FILES.get(part, "state.hdf5")
+    before = json.loads((model / PARTS_FILE).read_text())[part]
+    shutil.copy(other / name, model / name)
+    with pytest.raises(ModelError) as caught:
+        loaded(model, part)
+    assert caught.value.message.startswith(f"{model / name}: sha256 ")
+    assert f"says {before[:12]}…" in caught.value.message
+    assert PARTS_FILE in caught.value.hint
+    remove_parts(model)
+    assert loaded(model, part)
+
+
+def test_a_state_is_checked_only_where_it_is_used(model: Path, other: Path) -> None:
+    shutil.copy(other / "state.hdf5", model)
+    assert load(model).warm_error is not None
+    load_language_model(model)
+    shutil.copy(other / "weights.hdf5", model)
+    load(model)
+
+
+@pytest.mark.parametrize("kind", ["no file", "no entry", "named by the caller"])
+def test_parts_without_an_entry_are_used_with_a_warning(
+    kind: str, model: Path, other: Path
+) -> None:
+    named: dict[str, Path] = {}
+    if kind == "no file":
+        remove_parts(model)
+    elif kind == "no entry":
+        (model / PARTS_FILE).write_text(json.dumps({"weights": "0" * 64}))
+    else:
+        named = {"softmax": other / "softmax.hdf5", "vocabulary": other / "vocab.txt"}
+    found = load_language_model(model, **named)
+    for path in named.values() or (model / "softmax.hdf5", model / "vocab.txt"):
+        assert str(path) in found.warning
+    assert ("state.hdf5" in found.bilm.warm_warning) == (not named)
+    (other / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+    with pytest.raises(WeightFileError, match="softmax/W has shape"):  # sizes are checked
+        load_language_model(model, vocabulary=other / "vocab.txt")
+
+
+def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
+    assert load_language_model(model).warning == ""
+    assert load_language_model(model, softmax=model / "." / "softmax.hdf5").warning == ""
+    assert load_language_model().warning == ""  # the bundled model
+    assert load().warm_warning == ""
+
+
+def test_a_softmax_inside_the_weights_belongs_to_them(tmp_path: Path, model: Path) -> None:
+    files = locate(model)
+    (model / PARTS_FILE).unlink()
+    assert check_parts(files, {"softmax": files.weights}) == ""
+
+
+@pytest.mark.parametrize("content", ["[]", '{"weights": 1}', "{", '{"weights": "", "weights": ""}'])
+def test_a_file_that_is_not_valid_is_refused(content: str, model: Path) -> None:
+    (model / PARTS_FILE).write_text(content)
+    with pytest.raises(ModelError, match=PARTS_FILE) as caught:
+        load_language_model(model)
+    assert caught.value.hint
+
+
+def test_only_what_exists_has_an_entry(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "weights.hdf5", {"x": np.zeros(1)})
+    write_parts(tmp_path)
+    assert list(json.loads((tmp_path / PARTS_FILE).read_text())) == ["weights"]
+    remove_parts(tmp_path)
+    remove_parts(tmp_path)
+    assert not (tmp_path / PARTS_FILE).exists()

@@ -1,0 +1,89 @@
+"""Files of settings: regular, of limited size, and without a key that occurs twice."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.errors import ElmoError, OptionsError, UsageError
+from elmo_cli.model.options import Options
+from elmo_cli.pretrained.bundled import bundled_path
+from elmo_cli.pretrained.cache import sha256_of
+from elmo_cli.pretrained.load import locate
+from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.log import read_log
+from elmo_cli.train.recipe import read_recipe
+
+BUNDLED = bundled_path() or Path()
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b'{"a": 1, "b": {"c": 2, "c": 2}}', "'c' occurs twice"),
+        (b'[{"a": 1, "a": 2}]', "'a' occurs twice"),
+        (b'"' + b"x" * (1 << 20) + b'"', "larger than 1 MiB"),
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b'"\xff"', "not JSON"),
+    ],
+)
+def test_json_that_is_refused(content: bytes, part: str, tmp_path: Path) -> None:
+    """Of a key that occurs twice, parsers keep the last without a word."""
+    path = tmp_path / "in.json"
+    path.write_bytes(content)
+    with pytest.raises(OptionsError) as caught:
+        read_json(path, OptionsError, "fix it")
+    assert caught.value.message.startswith(f"{path}: ")
+    assert part in caught.value.message
+    assert caught.value.hint
+
+
+def test_json_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "in.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": {"b": 1}, "b": "' + b"x" * (1 << 19) + b'"}')
+    assert read_json(path, OptionsError, "")["a"] == {"b": 1}
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "none.json", OptionsError, "")
+
+
+READERS = {
+    "JSON": lambda path: read_json(path, UsageError, "fix it"),
+    "recipe": lambda path: read_recipe(path, ["rows"]),
+    "sha256": sha256_of,
+    "options": Options.from_file,
+    "model": locate,
+    "weights": lambda path: locate(options=BUNDLED / "options.json", weights=path).weights_sha256,
+    "vocabulary": Vocabulary.read,
+    "training log": read_log,
+    "check": lambda path: check_regular(path, UsageError),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_a_pipe_or_a_device_is_refused_at_once(kind: str, reader: str, tmp_path: Path) -> None:
+    """A pipe would be waited for, a device read until memory ends."""
+    path = tmp_path / "in.json"
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    start = time.monotonic()
+    with pytest.raises(ElmoError, match="not a regular file") as caught:
+        READERS[reader](path)
+    assert caught.value.hint
+    assert time.monotonic() - start < 5
+
+
+def test_the_hash_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    assert sha256_of_file(path).startswith("ba7816bf8f01cfea")
+    check_regular(path, UsageError)
+    check_regular(tmp_path, UsageError)
+    check_regular(tmp_path / "none", UsageError)
