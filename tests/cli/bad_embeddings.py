@@ -205,8 +205,8 @@ INSPECTIONS = [
     bad(
         "a checkpoint of torch",
         "inspect -q checkpoint.pt",
-        "checkpoint.pt: a checkpoint of torch, not an HDF5 file",
-        "`elmo inspect` takes the weights.hdf5 beside it",
+        "checkpoint.pt: a PyTorch checkpoint, not an HDF5 file",
+        "`elmo inspect` takes the weights.hdf5 next to it",
         torch_file("checkpoint.pt"),
     ),
     bad(

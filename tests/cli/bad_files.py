@@ -45,7 +45,7 @@ FILES = [
     bad(
         "dangling link",
         "EMBED b.txt",
-        "b.txt: a link to gone.txt, which is not there",
+        "b.txt: a link to gone.txt, which is missing",
         "`ls -l b.txt`",
         link("b.txt", "gone.txt"),
     ),
@@ -60,14 +60,14 @@ FILES = [
         "HDF5",
         "EMBED ok.hdf5",
         "ok.hdf5: an HDF5 file, not a text",
-        "`elmo inspect ok.hdf5` tells what it holds",
+        "`elmo inspect ok.hdf5` describes it",
         stocked("ok.hdf5"),
     ),
     bad(
         "PDF",
         "EMBED a.pdf",
         "a.pdf: a PDF document, not a text",
-        "take the text out first: `pdftotext FILE.pdf - | elmo embed -`",
+        "extract the text first: `pdftotext a.pdf`",
         file("a.pdf", b"%PDF-1.7\n%\xe2\xe3"),
     ),
     bad(
@@ -80,8 +80,8 @@ FILES = [
     bad(
         "gz in gz",
         "EMBED a.gz",
-        "a.gz: compressed twice (gzip), not a text",
-        "decompress it once: `gzip -dc a.gz > FILE`",
+        "a.gz: gzip data compressed twice, not a text",
+        "decompress it: `gzip -dc a.gz > NEW_FILE`",
         gz("a.gz", b"\x1f\x8b\x08\x00" + bytes(30)),
     ),
     bad(
@@ -95,7 +95,7 @@ FILES = [
     bad(
         "gz damaged",
         "EMBED a.gz",
-        "a.gz: the gzip data is damaged (…) after 0 bytes of text",
+        "a.gz: the gzip data is corrupt (…) after 0 bytes of text",
         "`gzip -t a.gz` checks it; fetch or compress the file again",
         file("a.gz", b"\x1f\x8b\x08\x00" + b"\xff" * 40),
     ),
@@ -103,7 +103,7 @@ FILES = [
         "random bytes",
         "EMBED a.bin",
         "a.bin, line 1, byte 0: 0xFF is not UTF-8",
-        "give a text file; if it is UTF-16 without a mark, `--encoding utf-16-le`",
+        "give a text file; for UTF-16 without a byte order mark add `encoding='utf-16-le'`",
         file("a.bin", b"\xff\xfa\x00" * 99),
     ),
 ]

@@ -42,7 +42,7 @@ CONTRADICTIONS = [
     bad(
         "stdin twice",
         "EMBED - -",
-        "-: standard input is named twice and can be read once only",
+        "-: standard input is named twice and can be read only once",
         "name `-` once; save the text to a file to read it twice",
         code=2,
     ),
@@ -100,15 +100,15 @@ CONTRADICTIONS = [
     bad(
         "--column of plain text",
         "EMBED a.txt --column 2",
-        "--column 2: plain has no columns",
-        "add `--input-format conll` or `--input-format conllu`, or leave out `--column`",
+        "`column=2`: plain has no columns",
+        "add `format='conll'` or `format='conllu'`, or leave out `column`",
         code=2,
     ),
     bad(
         "--tokenize of columns",
         "EMBED a.conllu --tokenize",
-        "--tokenize: the tokens of conllu are given, one a line",
-        "leave out `--tokenize`, or add `--input-format plain` if the file is raw text",
+        "`tokenize=True`: conllu files state their tokens, one per line",
+        "leave it out, or add `format='plain'` if the file is raw text",
         file("a.conllu"),
         code=2,
     ),

@@ -42,7 +42,7 @@ TRAINING = [
         "Latin-1 to train on",
         PRETRAIN,
         "a.txt, line 1, byte 3: 0xE9 is not UTF-8",
-        "if the file is Latin-1, add `--encoding latin-1`",
+        "if the file is Latin-1, add `encoding='latin-1'`",
         file("a.txt", "café\n".encode("latin-1")),
     ),
     *(
@@ -117,7 +117,7 @@ TRAINING = [
         "a vocabulary without <S>",
         f"{PRETRAIN} --vocabulary v.txt",
         "v.txt, lines 1 to 2: <S> is not among the types",
-        "a vocabulary begins with <S>, </S>, <UNK>, each on a line of its own",
+        "a vocabulary begins with <S>, </S>, <UNK>, one per line",
         TEXT,
         file("v.txt", "the\ncat\n"),
     ),
@@ -167,7 +167,7 @@ TRAINING = [
         "empty text to count",
         "vocab -q b.txt -o v.txt",
         "b.txt: no sentence in it",
-        "give a text with tokens in it",
+        "give a text with tokens",
         file("b.txt", "\n"),
     ),
     bad(
