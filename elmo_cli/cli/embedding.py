@@ -33,9 +33,7 @@ from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.store.apart import check_apart, skipped_list
 from elmo_cli.store.shards import parse_shard
-from elmo_cli.text.formats import check_texts, read_sentences
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import refuse_stream
+from elmo_cli.text.input import InputReport, check_inputs, read_sentences, require_files
 
 # What another program would take the file for by its name.
 _OF_OTHER_FORMATS = (".npz", ".npy", ".txt", ".json", ".jsonl", ".csv", ".tsv", ".pt")
@@ -193,7 +191,7 @@ def _as_object(summary: Summary) -> dict[str, Any]:
 def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
     objects = []
     for job in jobs:
-        refuse_stream("--dry-run", job.inputs)
+        require_files("--dry-run", job.inputs)
         found = rehearse(job, embedder)
         objects.append(
             {
@@ -246,8 +244,8 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
     ):
         if given:
             raise _no_stdout(option)
-    notes = Notes()
-    check_texts(job.inputs, job.text)
+    notes = InputReport()
+    check_inputs(job.inputs, job.text)
     check_apart("-", job.inputs)
     with console.binary_stdout() as out:
         write = stream_writer(stream, out, pooled=job.pool is not None)

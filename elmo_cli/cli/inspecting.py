@@ -19,9 +19,8 @@ from elmo_cli.store.against import against
 from elmo_cli.store.describe import describe
 from elmo_cli.store.reading_lines import reading_lines
 from elmo_cli.store.verify import verify
-from elmo_cli.text.opening import check_paths
+from elmo_cli.text.input import InputSettings, check_inputs
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embed.recompute import Recomputed
@@ -47,7 +46,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     text = reading_of(settings)
     # The file may come from anywhere, and HDF5 may crash on it.
     if settings["text"]:
-        check_paths(settings["text"])
+        check_inputs(settings["text"], text)
     files = [path, *settings["text"]]
     facts = run_isolated(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
     problems = facts["problems"]
@@ -132,7 +131,7 @@ def _mend(facts: dict[str, Any]) -> str:
 
 
 def _read(paths: Sequence[str], text: InputSettings) -> Iterator[Sentence]:
-    from elmo_cli.text.formats import read_sentences
+    from elmo_cli.text.input import read_sentences
 
     return read_sentences(paths, text)
 

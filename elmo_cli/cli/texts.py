@@ -8,9 +8,8 @@ from typing import Any
 from elmo_cli.cli import console
 from elmo_cli.errors import SkippedError
 from elmo_cli.store.apart import check_apart
+from elmo_cli.text.input import InputReport, InputSettings
 from elmo_cli.text.new_text import check_new, write_text
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.settings import InputSettings
 
 READING = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
 
@@ -64,7 +63,7 @@ def write_lines(
         write_text(output, lines, overwrite=overwrite, errors=errors)
 
 
-def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:
+def say_noticed(notes: InputReport, *, quiet: bool, is_cut: bool = True) -> None:
     """Print what the readers noticed.
 
     Args:
@@ -85,7 +84,7 @@ def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:
 
 
 def refuse_skipped(
-    *all_notes: Notes,
+    *all_notes: InputReport,
     lists: Sequence[str] = (),
     more: str = "`--on-error stop` ends at the first",
 ) -> None:

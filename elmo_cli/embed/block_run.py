@@ -25,8 +25,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.model.state import State
 from elmo_cli.store.journal import Progress
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import read_sentences
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport, read_sentences
 from elmo_cli.version import __version__
 
 
@@ -66,7 +65,7 @@ class BlockRun:
     ) -> None:
         self.job, self.embedder, self.writer, self.watcher = job, embedder, writer, watcher
         self.found, self.blocks_of, self.blocks = found, blocks_of, blocks
-        self.notes = Notes()
+        self.notes = InputReport()
         self.computed = 0
         self.text_sha256 = ""
         # Numbers of the last sentences that were read before and in this file's part.
@@ -186,7 +185,7 @@ class BlockRun:
             return
         number, n_shards = self.job.shard
         own = range(self._before + 1, sys.maxsize + 1 if number == n_shards else self._last + 1)
-        placed = zip(self.notes.skipped, self.notes.skipped_before, strict=False)
+        placed = zip(self.notes.skipped, self.notes.next_key, strict=False)
         self.notes.skipped = [line for line, key in placed if key in own]
 
     def _read(self) -> Iterator[Block]:
@@ -242,7 +241,7 @@ def check_vocabulary(block: Block) -> None:
             )
 
 
-def blocks_of_inputs(job: EmbedJob, notes: Notes) -> Iterator[Block]:
+def blocks_of_inputs(job: EmbedJob, notes: InputReport) -> Iterator[Block]:
     """The blocks of all inputs, read from the beginning."""
     sentences = read_sentences(job.inputs, job.text, notes)
     return cut(sentences, state=job.state, batch_size=job.batch_size)

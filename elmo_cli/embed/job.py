@@ -12,9 +12,7 @@ from elmo_cli.embed.warm import warm_sha256
 from elmo_cli.errors import UsageError
 from elmo_cli.store.settings import FileForm
 from elmo_cli.store.shards import parse_shard
-from elmo_cli.text.formats import Name
-from elmo_cli.text.opening import refuse_stream
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings, Name, require_files
 
 # What an embedder is made with: a job of an embedder that is there takes none of it.
 _EMBEDDERS = (
@@ -73,7 +71,7 @@ class EmbedJob:
             )
         if self.shard is not None:
             parse_shard("{}/{}".format(*self.shard))
-            refuse_stream("--shard", self.inputs)
+            require_files("--shard", self.inputs)
         chosen = (self.layers, self.pool, self.state)
         if self.layout == "bilm-types" and chosen != ("all", None, "zero"):
             raise UsageError(

@@ -28,8 +28,7 @@ from elmo_cli.store.part import refuse_committed
 from elmo_cli.store.place import check_free, is_finished, output_errors, part_path, real_path
 from elmo_cli.store.settings import checked_settings, settings_of
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import listed
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport, shorten_list
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,9 @@ def rehearse(job: EmbedJob, embedder: Embedder) -> Rehearsal:
     reads_all = finished or journal is not None or _is_named_by_text(job)
     found, blocks_of, share = surveyed(job, by_block=reads_all or job.layout == "bilm-types")
     if found is None or share is None:
-        raise InputError(f"{listed(job.inputs)}: not all there any more", "name files that stay")
+        raise InputError(
+            f"{shorten_list(job.inputs)}: not all there any more", "name files that stay"
+        )
     settings = writer_settings(job, embedder, found, blocks_of)
     now = checked_settings(job.form(), settings["header"], settings["first_sentence"])
     if finished:
@@ -87,7 +88,7 @@ def rehearse(job: EmbedJob, embedder: Embedder) -> Rehearsal:
     if _is_named_by_text(job):
         n_sentences, n_tokens = _named(job, settings, blocks_of)
     elif job.layout == "bilm-types":
-        for block in islice(blocks_of_inputs(job, Notes()), blocks_of.start, blocks_of.stop):
+        for block in islice(blocks_of_inputs(job, InputReport()), blocks_of.start, blocks_of.stop):
             check_vocabulary(block)
     return Rehearsal(
         n_sentences,
@@ -117,7 +118,7 @@ def _named(job: EmbedJob, settings: Mapping[str, Any], blocks_of: range) -> tupl
         TemporaryDirectory() as folder,
         EmbeddingsWriter.create(os.path.join(folder, "names.hdf5"), **settings) as writer,
     ):
-        for block in islice(blocks_of_inputs(job, Notes()), blocks_of.start, blocks_of.stop):
+        for block in islice(blocks_of_inputs(job, InputReport()), blocks_of.start, blocks_of.stop):
             for sentence in block.sentences:
                 shape = (0,) if job.pool else (len(sentence.tokens), 0)
                 writer.append(sentence, np.empty(shape, np.float32))

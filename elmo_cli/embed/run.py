@@ -21,9 +21,8 @@ from elmo_cli.store.discard import discard, whole_or_nothing
 from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
 from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import check_texts
+from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.text.new_text import check_new, write_text
-from elmo_cli.text.notes import Notes
 from elmo_cli.text.tsv import tsv_line
 
 __all__ = [
@@ -65,7 +64,7 @@ def check_places(job: EmbedJob) -> None:
     """
     if job.output == "-":
         raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
-    check_texts(job.inputs, job.text)
+    check_inputs(job.inputs, job.text)
     read = (job.model, job.options, job.weights)
     check_apart(job.output, job.inputs, read, beside=beside_embeddings(job.output))
     check_place(job.output)
@@ -246,7 +245,7 @@ def _first_sentence(job: EmbedJob, found: Survey | None, blocks_of: range) -> in
     """Key of the first sentence of a shard; a shard without blocks begins where the text ends."""
     if job.shard is None or found is None:
         return 0
-    blocks = blocks_of_inputs(job, Notes())
+    blocks = blocks_of_inputs(job, InputReport())
     block = next(islice(blocks, blocks_of.start, None), None)
     return _first_key([] if block is None else [block], found)
 

@@ -13,13 +13,16 @@ from elmo_cli.embed.blocks import SENTENCES, Block, cut
 from elmo_cli.errors import OutputError
 from elmo_cli.store.place import real_path
 from elmo_cli.store.shards import shard_range
-from elmo_cli.text.decode import Source
-from elmo_cli.text.formats import measure, read_sentences
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import is_stream, raw_bytes
+from elmo_cli.text.input import (
+    InputReport,
+    InputSettings,
+    count_sentences,
+    is_stream,
+    read_sentences,
+)
+from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
-from elmo_cli.text.unpack import unpack
+from elmo_cli.text.text_bytes import read_chunks
 
 _SAMPLE = 500  # sentences that stand for the rest where reading all of them would take long
 _SAMPLE_BYTES = 8 << 20  # of a packed text, which tell how much it was packed
@@ -117,13 +120,13 @@ def survey(
     if not whole and settings.tokenize:
         return _sampled(inputs, settings)
     if not whole:
-        return Survey(*measure(inputs, settings), True)
-    notes = Notes()
+        return Survey(*count_sentences(inputs, settings), True)
+    notes = InputReport()
     sentences = read_sentences(inputs, settings, notes)
     return survey_of_blocks(cut(sentences, state=state, batch_size=batch_size), notes)
 
 
-def survey_of_blocks(blocks: Iterable[Block], notes: Notes) -> Survey:
+def survey_of_blocks(blocks: Iterable[Block], notes: InputReport) -> Survey:
     """Look at all blocks of the input; memory holds one of them.
 
     Args:
@@ -147,7 +150,7 @@ def survey_of_blocks(blocks: Iterable[Block], notes: Notes) -> Survey:
 
 
 def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
-    notes, taken, tokens = Notes(), 0, 0
+    notes, taken, tokens = InputReport(), 0, 0
     line: tuple[str, int] | None = None
     for sentence in read_sentences(inputs, settings, notes):
         # All of a line or none: what is known of the sample's share are the bytes of its lines.
@@ -164,15 +167,15 @@ def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
 def _bytes_before(sentence: Sentence, settings: InputSettings) -> int:
     """Bytes of a text before the line in which a sentence stands, about."""
     mark = len("".encode(settings.encoding))  # which UTF-16 has, and not at each line
-    source = Source(sentence.source, settings, Notes())
+    source = LineReader(sentence.source, settings, InputReport())
     lines = islice(source.lines(), sentence.line - 1)
     return sum(len(f"{line or ''}\n".encode(settings.encoding, "replace")) - mark for line in lines)
 
 
 def _text_bytes(name: str) -> int:
     """Bytes of a text, of a packed one about as many as are in it."""
-    notes, n_bytes = Notes(), 0
-    for piece in unpack(raw_bytes(name, notes), name):
+    notes, n_bytes = InputReport(), 0
+    for piece in read_chunks(name, notes):
         n_bytes += len(piece)
         if n_bytes >= _SAMPLE_BYTES:
             break

@@ -15,8 +15,7 @@ from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.lookup import key_of
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
-from elmo_cli.text.formats import format_of
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings, format_of
 
 _ONE_TEXT = "embeddings and labels have to be of one text, sentence by sentence"
 

@@ -7,8 +7,7 @@ from elmo_cli.store.datasets import NamedSentences
 from elmo_cli.store.layouts import keys
 from elmo_cli.store.naming import Key
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.text.refused_line import shortened
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, shortened
 
 _BY_DOCUMENT = ("e2e-coref", "lsgn", "dygie")
 

@@ -17,21 +17,13 @@ import numpy as np
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
+from elmo_cli.filetypes import identify
 from elmo_cli.regular_files import check_regular
 from elmo_cli.store.damage import DAMAGED, cut_off
 from elmo_cli.store.schema import LAYOUTS, MAP, SCHEMA
 from elmo_cli.weightfile.describe import kind_of_weights
 
 _SAMPLE = 48
-_MAGIC = {
-    b"\x1f\x8b": ("a gzip file", "`gunzip` it first"),
-    b"PK\x03\x04": ("a zip file", "`unzip` it first"),
-    b"\xfd7zXZ\x00": ("an xz file", "`unxz` it first"),
-    b"BZh": ("a bzip2 file", "`bunzip2` it first"),
-    b"\x93NUMPY": ("a NumPy file", "read it with `numpy.load`"),
-    b"\x80\x02": ("a Python pickle", "give an HDF5 file"),
-    b"\x80\x04": ("a Python pickle", "give an HDF5 file"),
-}
 _MADE_BY = (
     "embeddings are made by `elmo embed`, and also read as AllenNLP, bilm-tf and others make them"
 )
@@ -92,11 +84,8 @@ def _unreadable(path: Path, error: OSError) -> EmbeddingsFileError:
 
 
 def _first_bytes(head: bytes) -> tuple[str, str]:
-    if head.startswith(b"PK\x03\x04") and b"data.pkl" in head:
-        return "a checkpoint of torch", "`elmo inspect` takes the weights.hdf5 beside it"
-    for magic, answer in _MAGIC.items():
-        if head.startswith(magic):
-            return answer
+    if (found := identify(head)) is not None:
+        return found.name, found.hint
     try:
         text = head.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elmo_cli.store.naming import Facts
-from elmo_cli.text.formats import format_of
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings, format_of
 
 KNOWS_TOKENS = ("flat", "manylangs")  # others at best know lines
 

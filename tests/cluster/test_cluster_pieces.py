@@ -25,7 +25,7 @@ from elmo_cli.pretrained.load import load
 from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings
 
 LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
 

@@ -28,8 +28,7 @@ from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.reading_lines import reading_lines
 from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import read_sentences
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings, read_sentences
 from elmo_cli.train.recipe import read_recipe
 from elmo_cli.train.torch_file import read as read_checkpoint
 from elmo_cli.train.training_text import FILE_NAME, TrainingText

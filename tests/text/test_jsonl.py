@@ -1,4 +1,4 @@
-"""JSON lines: tokens, texts and documents; each thing that is none of them refused by line."""
+"""JSON lines: tokens, texts and documents; all other lines are refused by line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from text_files import read, refused, tokens
+from text_files import write as write_file
 
-from elmo_cli.errors import InputError
-from elmo_cli.text.formats import Notes, measure, read_sentences
-from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputReport, count_sentences
 
 
 @pytest.fixture
@@ -18,30 +17,26 @@ def jsonl(tmp_path: Path) -> Path:
     return tmp_path / "a.jsonl"
 
 
-def read(path: Path, notes: Notes | None = None, **settings: object) -> list[Sentence]:
-    return list(read_sentences(path, InputSettings(**settings), notes))  # type: ignore[arg-type]
-
-
-def write(path: Path, *objects: object) -> None:
-    path.write_text("".join(json.dumps(each) + "\n" for each in objects))
+def write(path: Path, *objects: object) -> Path:
+    return write_file(path, "".join(json.dumps(each) + "\n" for each in objects))
 
 
 def test_tokens_and_texts(jsonl: Path) -> None:
     write(jsonl, {"id": 7, "tokens": ["New York", "é"]}, {"text": " a  b\nc "}, {"tokens": []})
-    jsonl.write_text("\n" + jsonl.read_text() + "  \n")
-    notes = Notes()
-    sentences = read(jsonl, notes)
+    write_file(jsonl, "\n" + jsonl.read_text() + "  \n")
+    report = InputReport()
+    sentences = read(jsonl, report)
     assert [s.tokens for s in sentences] == [("New York", "é"), ("a", "b", "c"), ()]
     assert [s.text for s in sentences] == ["New York é", "a  b\nc", ""]
     assert [(s.key, s.line) for s in sentences] == [(0, 2), (1, 3), (2, 4)]
     assert [s.starts_document for s in sentences] == [True, False, False]
-    assert notes.blank_lines == 1
-    assert measure(jsonl) == (3, 5)
+    assert report.blank_lines == 1
+    assert count_sentences(jsonl) == (3, 5)
     assert [s.key for s in read(jsonl, blank="skip")] == [0, 1]
 
 
-def test_documents_as_e2e_coref_and_lsgn_key_them(jsonl: Path) -> None:
-    """Without this, coreference and SRL models look for sentences under other names."""
+def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
+    """Otherwise coreference and SRL models look for sentences under other names."""
     write(
         jsonl,
         {"doc_key": "bc/x_0", "sentences": [["a"], ["b", "c"]], "clusters": [[[0, 0]]]},
@@ -58,10 +53,12 @@ def test_documents_as_e2e_coref_and_lsgn_key_them(jsonl: Path) -> None:
         (4, "bc/x_2", 0, 40, True),
         (5, "bc/y_0", 0, 0, True),
     ]
+    first, *_ = read(jsonl, max_tokens=1, on_error="skip")[1:]
+    assert (first.key, first.place, first.starts_document) == (2, 0, True)
 
 
-def test_a_sentence_by_itself_ends_the_document_before_it(jsonl: Path) -> None:
-    """Without it a document has sentences under its key that its line does not hold."""
+def test_a_sentence_of_its_own_ends_the_document_before_it(jsonl: Path) -> None:
+    """Otherwise a document has sentences that its line does not hold."""
     write(
         jsonl,
         {"doc_key": "d", "sentences": [["a"]]},
@@ -96,6 +93,9 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ("[" * 100_000, "JSON nested too deeply"),
         ('{"text": ' + '{"a":' * 100_000, "JSON nested too deeply"),
         ('{"id": ' + "9" * 5000 + "}", "JSON that can't be read: "),
+        ('{"tokens": ["a"], "tokens": ["b"]}', "'tokens' twice"),
+        ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' twice"),
+        ('{"tokens": ["a"], "tok\\u0065ns": ["a"]}', "'tokens' twice"),
         ('["a"]', "a list, not an object"),
         ('"a"', "a string, not an object"),
         ("null", "null, not an object"),
@@ -120,19 +120,21 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ('{"sentences": [], "doc_key": "d", "sent_offset": true}', '"sent_offset" is true'),
     ],
 )
-def test_what_is_no_such_object_is_refused_by_line(jsonl: Path, line: str, message: str) -> None:
-    jsonl.write_text('{"tokens": ["a"]}\n' + line + '\n{"tokens": ["b"]}\n')
-    with pytest.raises(InputError) as caught:
-        read(jsonl)
-    assert caught.value.message.startswith(f"{jsonl}, line 2: ")
-    assert message in caught.value.message
-    assert '"tokens"' in caught.value.hint
-    notes = Notes()
-    assert [s.key for s in read(jsonl, notes, on_error="skip")] == [0, 2]
-    assert [place[1] for place in notes.skipped] == [2]
+def test_refused_lines(jsonl: Path, line: str, message: str) -> None:
+    write_file(jsonl, '{"tokens": ["a"]}\n' + line + '\n{"tokens": ["b"]}\n')
+    error = refused(jsonl)
+    assert error.message.startswith(f"{jsonl}, line 2: ")
+    assert message in error.message
+    report = InputReport()
+    assert [s.key for s in read(jsonl, report, on_error="skip")] == [0, 2]
+    assert [position[1] for position in report.skipped] == [2]
 
 
-def test_a_long_sentence_of_a_document_keeps_the_places_of_the_others(jsonl: Path) -> None:
-    write(jsonl, {"doc_key": "d", "sentences": [["a", "b"], ["c"]]})
-    [sentence] = read(jsonl, max_tokens=1, on_error="skip")
-    assert (sentence.key, sentence.place, sentence.starts_document) == (1, 1, True)
+@pytest.mark.parametrize("name", ["a.json", "a.ndjson", "A.JSON.gz"])
+def test_a_json_file_is_read_as_json_lines(tmp_path: Path, name: str) -> None:
+    """An array in it would be one token or many, with its quotes and brackets."""
+    path = write(tmp_path / name, {"tokens": ["New York"]})
+    assert tokens(path) == ["New York"]
+    for array in ('["The", "cat"]\n', '[\n  "The",\n  "cat"\n]\n', '[["The", "cat"]]'):
+        assert refused(write_file(path, array)).message.startswith(f"{path}, line 1: ")
+    assert "jq -c" in refused(write_file(path, '["The"]')).hint

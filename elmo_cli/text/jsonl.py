@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, holding a sentence, a text or a document."""
+"""JSON lines: one object per line, holding a sentence, a text or a document."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from elmo_cli.text.decode import Source
-from elmo_cli.text.documents import Document
-from elmo_cli.text.refused_line import LineError, shortened
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.lines import LineReader
+from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
 
 _EXPECTED = (
     'each line is an object with "tokens" (a list of strings), "text" (a string), '
@@ -20,7 +18,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """What a line holds: (tokens, text) of its sentences, and of which document they are."""
+    """What a line holds: (tokens, text) of its sentences, and the document they belong to."""
 
     sentences: list[tuple[list[str], str]]
     is_document: bool = False
@@ -28,48 +26,47 @@ class _Object:
     offset: int | None = None
 
 
-def read_jsonl(source: Source, key: int) -> Generator[Sentence, None, int]:
-    """The sentences of a file of JSON lines; the first that a line has counts:
+def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
+    """Yield the sentences of a file of JSON lines. Of these members the first that exists counts:
 
-    - `sentences`: a document, with its `doc_key`; lists of tokens, as e2e-coref has them. A
-      `sent_offset` becomes `Sentence.offset`; without one LSGN's own rule gives it (`Document`).
+    - `sentences`: a document with its `doc_key`; lists of tokens, as in e2e-coref. A `sent_offset`
+      becomes `Sentence.offset`; without one LSGN's rule applies (`DocumentCounter`).
     - `tokens`: one sentence, its tokens given.
-    - `text`: one sentence, its tokens between white space; with `tokenize` as many sentences as the
-      tokenizer finds, which are a document.
+    - `text`: one sentence, its tokens separated by white space; with `tokenize` as many sentences
+      as the tokenizer finds, which are a document.
 
-    A line that holds one sentence is of no document that another line holds; such lines that follow
-    each other belong together.
-
-    Other members are ignored, and so are lines of white space. A sentence without tokens is a blank
-    sentence, as a blank line of plain text is. A document or text that is refused takes one key.
+    A line with one sentence does not belong to the document of another line; consecutive such lines
+    belong together. Other members are ignored, and so are blank lines. A sentence without tokens is
+    a blank sentence, like a blank line of plain text. A refused line takes one key.
 
     Args:
-        source: the file.
+        reader: of the file.
         key: of its first sentence.
     Returns:
-        The key that the first sentence of the next file has.
+        The key of the first sentence of the next file.
     Raises:
-        InputError: a line that is no JSON or no such object, a token that is empty or that UTF-8
-            can't hold; and as `Source.lines` and `Source.admits`.
-    Source of the document's form: e2e-coref `minimize.py`, `cache_elmo.py`.
+        InputError: a line that is not JSON or not such an object, an object with the same key
+            twice, a token that is empty or that UTF-8 can't represent; and as `LineReader.lines`
+            and `LineReader.admit`.
+    Source of documents: e2e-coref `minimize.py`, `cache_elmo.py`.
     """
-    split = _splitter(source.settings.tokenize)
-    document, is_within = Document(), False
-    for number, line in enumerate(source.lines(), 1):
+    split = _splitter(reader.settings.tokenize)
+    documents, is_within = DocumentCounter(), False
+    for number, line in enumerate(reader.lines(), 1):
         if line is not None and not line.strip():
             continue
-        found = None if line is None else _object(source, line, number, split)
+        found = None if line is None else _object(reader, line, number, split)
         if found is None:
             key += 1
             continue
         if found.is_document or is_within:
-            document.begin(found.key, found.offset)
+            documents.start(found.key, found.offset)
         is_within = found.is_document
         for tokens, text in found.sentences:
-            taken = source.admits(len(tokens), number)
-            if taken:
-                yield document.sentence(tokens, key, text, source.name, number)
-            document.advance(taken)
+            yielded = reader.admit(len(tokens), number)
+            if yielded:
+                yield documents.sentence(tokens, key, text, reader.name, number)
+            documents.advance(yielded=yielded)
             key += 1
     return key
 
@@ -80,8 +77,8 @@ Split = Callable[[str], _Object]
 def _splitter(tokenize: bool) -> Split:
     if not tokenize:
         return lambda text: _Object([(text.split(), text.strip())])
-    # nltk is a slow import; text that is tokenised already must not wait for it.
-    from elmo_cli.text.tokenizers import EnglishTokenizer
+    # nltk is slow to import, and tokenized text does not need it.
+    from elmo_cli.text.tokenizer import EnglishTokenizer
 
     tokenizer = EnglishTokenizer()
 
@@ -93,21 +90,23 @@ def _splitter(tokenize: bool) -> Split:
     return sentences
 
 
-def _object(source: Source, line: str, number: int, split: Split) -> _Object | None:
+def _object(reader: LineReader, line: str, number: int, split: Split) -> _Object | None:
     try:
         return _read_object(_parsed(line), split)
     except LineError as error:
-        source.refuse(number, error.what, error.hint or _EXPECTED)
+        reader.reject(number, error.what, error.hint or _EXPECTED)
         return None
 
 
 def _parsed(line: str) -> dict[str, Any]:
     try:
-        parsed = json.loads(line)
+        parsed = json.loads(line, object_pairs_hook=_without_duplicates)
     except RecursionError:
         raise LineError("JSON nested too deeply") from None
     except json.JSONDecodeError as error:
         raise LineError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
+    except LineError:
+        raise
     except ValueError as error:  # a number with too many digits
         raise LineError(f"JSON that can't be read: {error}") from None
     if not isinstance(parsed, dict):
@@ -116,6 +115,15 @@ def _parsed(line: str) -> dict[str, Any]:
             _EXPECTED + "; `jq -c '.[]' FILE.json` makes such lines of one big list",
         )
     return parsed
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise LineError(f"the key {shortened(twice)!r} twice in an object", "keep one of them")
+    return members
 
 
 def _read_object(members: dict[str, Any], split: Split) -> _Object:
@@ -134,8 +142,8 @@ def _read_document(members: dict[str, Any]) -> _Object:
     if not isinstance(members["sentences"], list):
         raise LineError(f'"sentences" is {_kind(members["sentences"])}, not a list')
     sentences = []
-    for place, given in enumerate(members["sentences"]):
-        tokens = _checked_tokens(given, f"sentences[{place}]")
+    for i, given in enumerate(members["sentences"]):
+        tokens = _checked_tokens(given, f"sentences[{i}]")
         sentences.append((tokens, " ".join(tokens)))
     if "doc_key" not in members:
         raise LineError('"sentences" without a "doc_key"')
@@ -151,15 +159,15 @@ def _read_document(members: dict[str, Any]) -> _Object:
 def _checked_tokens(given: Any, name: str) -> list[str]:
     if not isinstance(given, list):
         raise LineError(f'"{name}" is {_kind(given)}, not a list of strings')
-    for place, token in enumerate(given):
-        _checked_string(token, f"{name}[{place}]")
+    for i, token in enumerate(given):
+        _checked_string(token, f"{name}[{i}]")
         if not token:
-            raise LineError(f'"{name}[{place}]" is empty, a token without characters')
+            raise LineError(f'"{name}[{i}]" is empty, a token without characters')
     return given
 
 
 def _checked_string(given: Any, name: str) -> str:
-    """A string that UTF-8 and HDF5 can hold: escapes may write half characters and NULs."""
+    """A string that UTF-8 and HDF5 can represent: escapes may write lone surrogates and NULs."""
     if not isinstance(given, str):
         raise LineError(f'"{name}" is {_kind(given)}, not a string')
     if "\0" in given:
@@ -168,8 +176,8 @@ def _checked_string(given: Any, name: str) -> str:
         try:
             given.encode()
         except UnicodeEncodeError as error:
-            half = ord(given[error.start])
-            raise LineError(f'"{name}" holds \\u{half:04x}, half a character') from None
+            code = ord(given[error.start])
+            raise LineError(f'"{name}" holds \\u{code:04x}, half a character') from None
     return given
 
 

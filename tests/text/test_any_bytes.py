@@ -1,4 +1,4 @@
-"""Whatever the bytes: an error of ours or sentences, and never more memory for more lines."""
+"""Any bytes give sentences or one of our errors, and memory does not grow with the lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.formats import Notes, measure, read_sentences
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputReport, InputSettings, count_sentences, read_sentences
 
 PARTS = st.sampled_from(
     [
         *(b"\n", b"\r\n", b"\r", b"\t", b" ", b"\0", b"\xe9", b"\xef\xbb\xbf", "é".encode(), b"a"),
-        *(b"1\tThe\t_", b"2-3\tx", b"8.1\ty", b"# newdoc id = d", b"-DOCSTART-", b"#"),
+        *(
+            b"1\tThe\t_",
+            b"2-3\tx",
+            b"8.1\ty",
+            b"# newdoc id = d",
+            b"-DOCSTART-",
+            b"#",
+            b"# x y",
+            b"#tag",
+            b"\x0c",
+        ),
+        *(b"0 a", b"1 b X", b"2 c X", b"s1 a", b"s1 b"),
         *(b"#begin document (a/b); part 000", b"#end document", b'{"tokens": ["a"]}', b'{"text":'),
         *(
             b'"b"}',
@@ -53,17 +63,17 @@ DAMAGED = st.tuples(PACKED, st.integers(0, 300), st.integers(1, 255)).map(
 def test_any_bytes_give_sentences_or_an_error_that_names_the_file(
     tmp_path: Path, content: bytes, text_format: str, encoding: str, on_error: str, blank: str
 ) -> None:
-    """No traceback, whatever the file; keys rise; counts of `measure` are those of reading."""
+    """No traceback for any file; keys increase; `count_sentences` counts what is read."""
     path = tmp_path / "corpus"
     path.write_bytes(content)
     chosen = InputSettings(
         text_format, encoding=encoding, on_error=on_error, blank=blank, max_tokens=5
     )
-    notes = Notes()
+    report = InputReport()
     error = None
     sentences = []
     try:
-        sentences.extend(read_sentences(path, chosen, notes))
+        sentences.extend(read_sentences(path, chosen, report))
     except InputError as raised:
         error = raised
     if error is not None:
@@ -74,14 +84,14 @@ def test_any_bytes_give_sentences_or_an_error_that_names_the_file(
     assert keys == sorted(set(keys))
     assert all(token and "\0" not in token for s in sentences for token in s.tokens)
     assert all(s.text.encode() is not None for s in sentences)
-    assert notes.bytes_read == len(content)
-    assert measure(path, chosen) == (len(sentences), sum(len(s.tokens) for s in sentences))
+    assert report.bytes_read == len(content)
+    assert count_sentences(path, chosen) == (len(sentences), sum(len(s.tokens) for s in sentences))
 
 
-# The kernel's own mark of the most memory that a process ever had.
+# VmHWM is the peak memory of a process, as the kernel counts it.
 PEAK = """
 import sys
-from elmo_cli.text.formats import InputSettings, read_sentences
+from elmo_cli.text.input import InputSettings, read_sentences
 
 def peak_kib():
     with open("/proc/self/status") as status:
@@ -107,7 +117,7 @@ for path in sys.argv[2:]:
 def test_memory_does_not_grow_with_the_corpus(
     tmp_path: Path, text_format: str, sentence: bytes, n_sentences: int
 ) -> None:
-    """Without this, a large corpus is killed for its memory."""
+    """Otherwise a run over a large corpus is killed for its memory."""
     small, large = tmp_path / "small.gz", tmp_path / "large.gz"
     small.write_bytes(gzip.compress(sentence * 30_000, 1))
     large.write_bytes(gzip.compress(sentence * n_sentences, 1))
@@ -117,5 +127,5 @@ def test_memory_does_not_grow_with_the_corpus(
         map(int, line.split()) for line in output.splitlines()
     )
     assert (n_small, n_large) == (30_000, n_sentences)
-    # The heap's holes cost up to 3 MiB; kept sentences would cost twenty at the least.
+    # Fragmentation costs up to 3 MiB; sentences kept in memory would cost at least 20.
     assert kib_large < kib_small + 4096

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_cli.text.tokenizers import EnglishTokenizer
+from elmo_cli.text.tokenizer import EnglishTokenizer
 
 TOKENIZER = EnglishTokenizer()
 
@@ -95,7 +95,7 @@ def test_tokens_are_the_text_without_white_space(text: str) -> None:
 def test_nltk_is_not_imported_for_tokenised_text() -> None:
     """Without it every command would start half a second later."""
     code = (
-        "import sys; from elmo_cli.text.tokenizers import EnglishTokenizer;"
+        "import sys; from elmo_cli.text.tokenizer import EnglishTokenizer;"
         "EnglishTokenizer(); sys.exit('nltk' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,5 +1,5 @@
-"""EnglishTokenizer: from a paragraph of running text to sentences and tokens, in the way in which
-the bundled model's training text was taken apart."""
+"""EnglishTokenizer: from a paragraph of raw text to sentences and tokens, split like the training
+text of the bundled model."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 # Bits of Punkt's orthographic context: seen inside a sentence with a capital, in lower case.
 _UPPER, _LOWER = 1 << 2, 1 << 5
 
-# Quotes as nltk's rules know them. One character for one, so that places in the text stay.
+# Quotes as nltk's rules know them, one character for one, so that positions in the text stay.
 _STRAIGHT = str.maketrans("“”„‟‘’‚‛", "\"\"\"\"''''")
 _ADDRESS = re.compile(
     r"(?:https?://|ftp://|www\.)[^\s<>\"]*[^\s<>\".,;:!?')\]]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\w&(?=\w)"
 )
 
-# So long without white space is no word of a language: data, or a script that has no spaces. It
-# stands as a sentence of its own, because the rules below would search in it for ever.
+# Longer text without white space is no word: data, or a script without spaces. It becomes a
+# sentence of its own, because the rules below would take quadratic time.
 _TOO_LONG = 500  # characters
 _NO_WORD = re.compile(rf"(\S{{{_TOO_LONG},}})")
 
-# What follows a title has a capital and still belongs to the same sentence.
+# The word after a title has a capital and still belongs to the same sentence.
 _TITLES = (
     "Mr Mrs Ms Messrs Mme Mlle Dr Drs Prof Rev Hon Gen Col Maj Capt Lt Sgt Cpl Gov Sen Rep Supt"
 )
@@ -37,11 +37,11 @@ _BEFORE_NUMBER = re.compile(
     r"(?:[Nn]os?|[Aa]rts?|[Ff]igs?|[Ss]ecs?|[Cc]hap|[Pp]aras?|pp?|[Vv]ols?|[Ee]qs?|et al)\.$"
 )
 _STARTS_NUMBER = re.compile(r"[(\[]?(?:\d|(?:[IVXL]{2,}|[VX])\b)")
-_SPOKEN = re.compile(r"(?:[.?!][\"')\]]+|\. ?\.|…)$")
+_END_OF_SPEECH = re.compile(r"(?:[.?!][\"')\]]+|\. ?\.|…)$")
 _NEVER_FIRST = frozenset(".…!?,;:)]}")
 _STARTS_LOWER = re.compile(r"[a-z]+\b")
 
-# Abbreviations that keep their stop wherever they stand, also as the last word of a sentence.
+# Abbreviations that always keep their full stop, also as the last word of a sentence.
 _WITH_STOP = re.compile(
     r"\b(?:(?:[^\W\d_]\.){2,}|Ph\.D\.|M\.Sc\.|B\.Sc\.|etc\.|vs\.|approx\."
     r"|(?<=et )al\.|(?:Jr|Sr|Esq|Inc|Ltd|Co|Corp|Bros|St|Ave|Blvd|Jan|Feb|Aug|Sept|Oct|Nov|Dec|"
@@ -55,20 +55,20 @@ class EnglishTokenizer:
 
     Sentences are found by Punkt (Kiss and Strunk 2006, as in nltk) with parameters trained on the
     bundled model's kind of text. Tokens are those of nltk's word tokenizer, in the style of the
-    Penn Treebank (`do n't`, `Mr.`, `well-known`), except that each one is a piece of the text as
-    written: quotes and brackets stay what they are, addresses stay whole, and an abbreviation that
-    ends a sentence keeps its stop (`in the U.S.`).
+    Penn Treebank (`do n't`, `Mr.`, `well-known`), except that each one is a substring of the text:
+    quotes and brackets are not replaced, addresses are not split, and an abbreviation that ends a
+    sentence keeps its full stop (`in the U.S.`).
     """
 
     def sentences(self, paragraph: str) -> list[list[str]]:
         """The tokens of each sentence of a paragraph, in order.
 
         Args:
-            paragraph: running text without a sentence that goes on in the next paragraph; white
-                space, line ends among it, has no meaning beyond parting words.
+            paragraph: raw text whose last sentence does not continue in the next paragraph; white
+                space, also a line end, only separates words.
         Returns:
-            One list of tokens a sentence, none empty. Without white space, the tokens one after the
-            other are the paragraph.
+            One list of tokens per sentence, none empty. The concatenated tokens are the paragraph
+            without white space.
         """
         found: list[list[str]] = []
         for piece in _NO_WORD.split(paragraph):
@@ -82,31 +82,31 @@ class EnglishTokenizer:
         ]
 
     def _spans(self, plain: str) -> Iterator[tuple[int, int]]:
-        """Where the sentences of a paragraph stand."""
-        begun: tuple[int, int] | None = None
+        """The start and the end of each sentence of a paragraph."""
+        span: tuple[int, int] | None = None
         for start, end in self._punkt.span_tokenize(plain):
-            if begun is not None:
-                # No rule looks further back; a sentence that goes on and on is not read each time.
-                last = plain[max(begun[0], begun[1] - _TOO_LONG) : begun[1]]
-                if _goes_on(last, plain[start:end]):
-                    begun = begun[0], end
+            if span is not None:
+                # No rule needs more context; to search a whole long sentence is quadratic.
+                last = plain[max(span[0], span[1] - _TOO_LONG) : span[1]]
+                if _continues(last, plain[start:end]):
+                    span = span[0], end
                     continue
-                yield begun
-            begun = start, end
-        if begun is not None:
-            yield begun
+                yield span
+            span = start, end
+        if span is not None:
+            yield span
 
     def _tokens(self, written: str, plain: str) -> list[str]:
-        """The tokens of a sentence; `plain` is it with straight quotes and addresses masked."""
+        """The tokens of a sentence; `plain` has straight quotes, and addresses masked."""
         plain = _WITH_STOP.sub(_masked, plain)
-        tokens, place = [], 0
+        tokens, start = [], 0
         for token in self._treebank.tokenize(plain):
-            place = plain.index(token, place)
-            tokens.append(written[place : place + len(token)])
-            place += len(token)
+            start = plain.index(token, start)
+            tokens.append(written[start : start + len(token)])
+            start += len(token)
         return tokens
 
-    # nltk takes half a second to import; reading tokenised text does not need it.
+    # nltk takes half a second to import, and tokenized text does not need it.
 
     @cached_property
     def _punkt(self) -> Any:
@@ -116,8 +116,8 @@ class EnglishTokenizer:
             PunktSentenceTokenizer,
         )
 
-        # This search goes on while the paragraph is worked on.
-        ends = _unclocked(PunktLanguageVars().period_context_re())
+        # This search lasts as long as the paragraph is processed.
+        ends = _without_timeout(PunktLanguageVars().period_context_re())
 
         class Variables(PunktLanguageVars):  # type: ignore[misc]
             def period_context_re(self) -> Any:
@@ -140,12 +140,12 @@ class EnglishTokenizer:
 
         treebank = NLTKWordTokenizer()
         for name in ("PUNCTUATION", "ENDING_QUOTES"):
-            rules = [(_unclocked(rule), to) for rule, to in getattr(treebank, name)]
+            rules = [(_without_timeout(rule), to) for rule, to in getattr(treebank, name)]
             setattr(treebank, name, rules)
         for name in ("PARENS_BRACKETS", "DOUBLE_DASHES"):
             rule, to = getattr(treebank, name)
-            setattr(treebank, name, (_unclocked(rule), to))
-        # nltk would write `` and '' for the quotes; here they are only set apart.
+            setattr(treebank, name, (_without_timeout(rule), to))
+        # nltk would write `` and '' for the quotes; here they only become tokens.
         treebank.STARTING_QUOTES = [
             (re.compile(r'([«»„“”]|"|\'\'|`+)'), r" \1 "),
             (
@@ -154,7 +154,7 @@ class EnglishTokenizer:
             ),
         ]
         treebank.ENDING_QUOTES = [rule for rule in treebank.ENDING_QUOTES if "''" not in rule[1]]
-        # A stop before a quote that closes in the middle: "I am here." he said.
+        # A full stop before a quote that closes inside the sentence: "I am here." he said.
         inner_stop = re.compile(r"(?<=[^\s.])\.(?=(?: ?\"|['’)\]}])+(?:\s|[—–]|$))")
         treebank.PUNCTUATION = [
             (inner_stop, " . "),
@@ -164,10 +164,10 @@ class EnglishTokenizer:
         return treebank
 
 
-def _unclocked(pattern: Any) -> Any:
-    """A pattern of nltk, which from 3.10 on gives each search five seconds, without that limit.
+def _without_timeout(pattern: Any) -> Any:
+    """A pattern of nltk without the limit of five seconds per search that nltk 3.10 introduced.
 
-    A long paragraph would be broken off.
+    A long paragraph would raise an error.
     """
     if isinstance(pattern, re.Pattern):
         return pattern
@@ -177,12 +177,12 @@ def _unclocked(pattern: Any) -> Any:
 
 
 def _masked(found: re.Match[str]) -> str:
-    """Letters in the place of something that no rule shall take apart."""
+    """Letters instead of something that no rule may split."""
     return "x" * len(found.group())
 
 
-def _goes_on(last: str, following: str) -> bool:
-    """Whether Punkt has broken a sentence, of which these are the last characters, inside."""
+def _continues(last: str, following: str) -> bool:
+    """Whether a sentence that Punkt ended with `last` continues with `following`."""
     if _NEVER_LAST.search(last):
         return True
     if _BEFORE_NUMBER.search(last):
@@ -190,4 +190,4 @@ def _goes_on(last: str, following: str) -> bool:
     if following[0] in _NEVER_FIRST:
         return True
     # "Listen!" cried Billy; well... perhaps
-    return _SPOKEN.search(last) is not None and _STARTS_LOWER.match(following) is not None
+    return _END_OF_SPEECH.search(last) is not None and _STARTS_LOWER.match(following) is not None
