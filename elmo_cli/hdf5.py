@@ -13,7 +13,7 @@ import h5py
 
 from elmo_cli.child import FACTOR, FLOOR
 from elmo_cli.errors import ElmoError
-from elmo_cli.lock import NO_LOCKS
+from elmo_cli.files import NO_LOCKS
 
 # What HDF5 says where this process has the file open already, and without a lock.
 _OPEN_WITHOUT_LOCK = "file locking flag"

@@ -15,6 +15,7 @@ from elmo_cli.embed.job import EmbedJob, header, suited
 from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.survey import Survey, check_space, survey
 from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.files import check_output_path, tsv_line, write_text
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.apart import beside_embeddings, check_apart, skipped_list
 from elmo_cli.store.discard import discard, whole_or_nothing
@@ -22,9 +23,7 @@ from elmo_cli.store.place import check_free, check_place, is_finished, part_path
 from elmo_cli.store.settings import DTYPES
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.formats import check_texts
-from elmo_cli.text.new_text import check_new, write_text
 from elmo_cli.text.notes import Notes
-from elmo_cli.text.tsv import tsv_line
 
 __all__ = [
     "Summary",
@@ -72,7 +71,7 @@ def check_places(job: EmbedJob) -> None:
     if not (job.overwrite or job.resume):
         check_free(job.output)
     is_own = job.resume and (is_finished(job.output) or part_path(real_path(job.output)).exists())
-    check_new(skipped_list(job.output), overwrite=job.overwrite or is_own)
+    check_output_path(skipped_list(job.output), overwrite=job.overwrite or is_own)
 
 
 def check_model_apart(job: EmbedJob, embedder: Embedder) -> None:

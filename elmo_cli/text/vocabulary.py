@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from elmo_cli.errors import InputError
+from elmo_cli.files import write_text
 from elmo_cli.text.characters import BEGIN, END
-from elmo_cli.text.new_text import write_text
 
 UNKNOWN = "<UNK>"
 SPECIALS = (BEGIN, END, UNKNOWN)

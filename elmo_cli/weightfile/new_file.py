@@ -11,10 +11,8 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import OutputError
+from elmo_cli.files import new_file
 from elmo_cli.weightfile.transforms import Array
-from elmo_cli.whole_file import whole_file, writing
-
-_HINT = "choose a folder that you can write to, with space left"
 
 
 @contextmanager
@@ -28,7 +26,7 @@ def new_hdf5(path: str | Path) -> Iterator[h5py.File]:
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         yield file
-    with writing(path, _HINT), whole_file(path) as whole:
+    with new_file(path) as whole:
         whole.write(content.getbuffer())
 
 
