@@ -1,217 +1,413 @@
-"""flat: one array for all sentences, with offsets and tokens beside it; for big corpora."""
+"""flat: the vectors of all sentences in one array, with offsets and tokens; for large corpora."""
 
 from __future__ import annotations
 
-import numpy as np
+import json
+from array import array as integers
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
-from elmo_cli.store.int8 import INT8, quantized
-from elmo_cli.store.layouts.column import Column
-from elmo_cli.store.layouts.contract import Layout, OpenFile
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.int8 import INT8, dequantize
+from elmo_cli.store.layouts.base import (
+    Layout,
+    SentenceReader,
+    axes_comment,
+    is_number,
+    is_pooled,
+)
+from elmo_cli.store.layouts.documents import document_and_place
+from elmo_cli.store.layouts.flat_problems import structural_problems
+from elmo_cli.store.layouts.rows import (
+    ALIGNMENT,
+    Rows,
+    RowWriter,
+    extent,
+    first_address,
+    write_rows,
+)
+from elmo_cli.store.layouts.stored_sentence import (
+    Array,
+    Facts,
+    Handle,
+    Key,
+    SentenceInfo,
+    StoredSentence,
+    Totals,
+)
+from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
-VECTOR_CHUNK_BYTES = 1 << 20
-CHUNK_BYTES = 1 << 16
+_ROW_SHAPES = {"numbers": (2,), "documents": (3,)}  # other integers are one for each row
 
 
 class Flat(Layout):
-    """The datasets of SCHEMA.md's `flat`."""
+    """The data sets of section `flat` of SCHEMA.md."""
 
-    alignment = 4096
+    name = "flat"
+    needs = frozenset({"tokens", "text order"})
+    supports_int8 = True
+    alignment = ALIGNMENT
+    file_axes = ("token", "layer", "dim")
 
-    def __init__(self, target: OpenFile) -> None:
-        self._target = target
-        self._offsets = _integers(target, "offsets")
-        if not self._offsets.n_rows:
-            self._offsets.append(np.zeros(1, np.int64))
-        self._tokens = Strings(target, "token")
-        self._numbers = Runs(target, "numbers", 2)
-        self._vectors: Vectors | None = None
-        if "vectors" in target.file:
-            self._vectors = Vectors(target, target.file["vectors"].shape[1:])
-        self._documents = Documents(target) if "documents" in target.file else None
-        self._texts = Texts(target) if "texts" in target.file else None
+    def identity(self, sentence: Sentence) -> bytes:
+        text = sentence.text or " ".join(sentence.tokens)
+        document: tuple[object, ...] = ()
+        if sentence.document:
+            document = (sentence.document, sentence.place, sentence.offset)
+        return json.dumps([sentence.key, sentence.tokens, text, *document]).encode("ascii")
 
-    def append(self, sentence: Sentence, array: np.ndarray) -> bool:
-        rows = self._rows(sentence, array)
-        position = self._offsets.n_rows - 1
-        if self._vectors is None:
-            self._vectors = Vectors(self._target, rows.shape[1:])
-        if rows.shape[1:] != self._vectors.row:
-            raise ValueError(f"rows of shape {rows.shape[1:]} after {self._vectors.row}")
-        self._vectors.append(rows)
-        self._tokens.append(sentence.tokens)
-        self._offsets.append(np.array([self._tokens.n_strings]))
-        self._numbers.append((position, sentence.key), follows=(1, 1))
-        self._append_document(position, sentence)
-        self._append_text(position, sentence)
-        return True
-
-    def close(self) -> None:
-        for column in (self._offsets, self._tokens, self._numbers, self._vectors):
-            if column is not None:
-                column.close()
-        for part in (self._documents, self._texts):
-            if part is not None:
-                part.close()
-
-    def _rows(self, sentence: Sentence, array: np.ndarray) -> np.ndarray:
-        """The array as rows of `vectors`, (row, layer, dim) or (row, dim)."""
-        if self._target.pooled:
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        if pooled:
             return array[np.newaxis]
-        if array.shape[-2] != len(sentence.tokens):
-            raise ValueError(f"an array of shape {array.shape} for {len(sentence.tokens)} tokens")
         return array.swapaxes(0, 1) if array.ndim == 3 else array
 
-    def _append_document(self, position: int, sentence: Sentence) -> None:
-        if self._documents is None:
-            if sentence.document is None:
-                return
-            self._documents = Documents(self._target)
-        self._documents.append(position, sentence)
+    def from_file(self, values: Array, *, pooled: bool) -> Array:
+        if pooled:
+            return values[0]
+        return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
-    def _append_text(self, position: int, sentence: Sentence) -> None:
-        if not sentence.text or sentence.text == " ".join(sentence.tokens):
-            return
-        if self._texts is None:
-            self._texts = Texts(self._target)
-        self._texts.append(position, sentence.text)
+    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
+        return first_address("vectors", row_shape, DTYPES[spec.dtype])
 
+    def write(
+        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    ) -> Facts:
+        return _write(file, sentences, totals, with_values=True)
 
-class Vectors:
-    """`vectors`, and `scales` where values are int8.
+    def write_around(
+        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    ) -> Facts:
+        return _write(file, sentences, totals, with_values=False)
 
-    Attributes:
-        row: shape of a row, (layer, dim) or (dim,).
-    """
+    def data_extent(self, file: h5py.File) -> tuple[int, int] | None:
+        return extent(file, "vectors")
 
-    def __init__(self, target: OpenFile, row: tuple[int, ...]) -> None:
-        self.row = row
-        self._values = Column(
-            target, "vectors", target.dtype, row=row, chunk_bytes=VECTOR_CHUNK_BYTES
-        )
-        self._scales: Column | None = None
-        if target.dtype == INT8:
-            self._scales = Column(
-                target, "scales", np.float32, row=row[:-1], chunk_bytes=CHUNK_BYTES
-            )
+    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> FlatReader:
+        return FlatReader(self, file, attributes)
 
-    def append(self, rows: np.ndarray) -> None:
-        if self._scales is None:
-            self._values.append(rows)
-            return
-        values, scales = quantized(rows)
-        self._values.append(values)
-        self._scales.append(scales)
+    def matches(self, file: h5py.File, sample: list[tuple[str, h5py.Dataset]]) -> bool:
+        return {"vectors", "offsets"} <= {name for name, _ in sample}
 
-    def close(self) -> None:
-        self._values.close()
-        if self._scales is not None:
-            self._scales.close()
+    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
+        position = reader.find(key)
+        values, scales = reader.stored(position)
+        shape = values.shape[1:] if reader.pooled else values.shape
+        comment = axes_comment(shape, self.file_axes, pooled=reader.pooled)
+        rows = f"[{position}]" if reader.pooled else "[begin:end]"
+        scale = "" if scales is None else f" * file['scales']{rows}[..., None]"
+        lines = [f"array = file['vectors']{rows}{scale}  # {comment}"]
+        if not reader.pooled:
+            offsets = f"file['offsets'][{position}:{position} + 2]"
+            lines.insert(0, f"begin, end = {offsets}  # sentence i: offsets[i:i + 2]")
+        return lines
 
 
-class Strings:
-    """Many strings as `NAME_bytes` and `NAME_ends`."""
+def _write(
+    file: h5py.File, sentences: Iterable[StoredSentence], totals: Totals, *, with_values: bool
+) -> Facts:
+    vectors = scales = None
+    if totals.row_shape is not None:
+        vectors = RowWriter(file, "vectors", (totals.rows, *totals.row_shape), totals.dtype)
+        if totals.dtype == INT8:
+            shape = (totals.rows, *totals.row_shape[:-1])
+            scales = RowWriter(file, "scales", shape, np.dtype("<f4"))
+    columns = _Columns()
+    for stored in sentences:
+        if vectors is not None:
+            (vectors.add if with_values else vectors.skip)(stored.values)
+        if scales is not None and stored.scales is not None:
+            scales.add(stored.scales)
+        columns.add(stored.sentence)
+    for writer in (vectors, scales):
+        if writer is not None:
+            writer.close()
+    columns.write(file)
+    return Facts()
 
-    def __init__(self, target: OpenFile, name: str) -> None:
-        self._bytes = Column(target, f"{name}_bytes", np.uint8, chunk_bytes=CHUNK_BYTES)
-        self._ends = _integers(target, f"{name}_ends")
 
-    @property
-    def n_strings(self) -> int:
-        return self._ends.n_rows
+class _Strings:
+    """Many strings as one array of bytes and the end of each."""
 
-    def append(self, strings: tuple[str, ...]) -> None:
-        # jsonl can bring half a surrogate pair; it is kept as it is.
-        encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-        ends = self._bytes.n_rows + np.cumsum([len(string) for string in encoded], dtype=np.int64)
-        self._bytes.append(np.frombuffer(b"".join(encoded), np.uint8))
-        self._ends.append(ends)
+    def __init__(self) -> None:
+        self._bytes, self._ends = bytearray(), integers("q")
 
-    def close(self) -> None:
-        self._bytes.close()
-        self._ends.close()
+    def add(self, strings: Iterable[str]) -> int:
+        """Add strings; how many there are now."""
+        for string in strings:
+            # JSON can contain half a surrogate pair, which is kept.
+            self._bytes += string.encode("utf-8", "surrogatepass")
+            self._ends.append(len(self._bytes))
+        return len(self._ends)
+
+    def write(self, file: h5py.File, name: str) -> None:
+        write_rows(file, f"{name}_bytes", np.frombuffer(self._bytes, np.uint8))
+        write_rows(file, f"{name}_ends", np.frombuffer(self._ends, "<i8"))
 
 
-class Runs:
-    """Rows of integers, of which only those are stored that don't follow from the one before."""
+class _Runs:
+    """Rows of integers, stored only where they do not follow from the row before."""
 
-    def __init__(self, target: OpenFile, name: str, width: int) -> None:
-        self._column = _integers(target, name, (width,))
-        n_rows = self._column.n_rows
-        stored = target.file[name][n_rows - 1] if n_rows else None
-        self._last: tuple[int, ...] | None = None if stored is None else tuple(map(int, stored))
+    def __init__(self, *steps: int) -> None:
+        self._steps = steps  # by which each number grows from position to position; the first by 1
+        self._last: tuple[int, ...] | None = None
+        self._rows = integers("q")
 
-    def append(self, row: tuple[int, ...], *, follows: tuple[int, ...], anew: bool = False) -> bool:
-        """Add a row.
-
-        Args:
-            row: its first number is the position.
-            follows: by how much each number grows in a run, a position.
-            anew: begin a run in any case.
-        Returns:
-            whether a run begins.
-        """
-        if self._last is not None and not anew:
-            steps = row[0] - self._last[0]
+    def add(self, *row: int, new: bool = False) -> bool:
+        """Add a row, of which the first number is the position; whether it begins a run."""
+        if self._last is not None and not new:
+            n = row[0] - self._last[0]
             expected = (
-                first + steps * step for first, step in zip(self._last, follows, strict=True)
+                start + n * step for start, step in zip(self._last, self._steps, strict=True)
             )
             if row == tuple(expected):
                 return False
-        self._column.append(np.array([row], np.int64))
+        self._rows.extend(row)
         self._last = row
         return True
 
-    def close(self) -> None:
-        self._column.close()
+    def write(self, file: h5py.File, name: str) -> None:
+        write_rows(file, name, np.frombuffer(self._rows, "<i8").reshape(-1, len(self._steps)))
 
 
-class Documents:
-    """Which sentences belong to which document."""
+class _Columns:
+    """All but the vectors: what is known of the sentences."""
 
-    def __init__(self, target: OpenFile) -> None:
-        self._runs = Runs(target, "documents", 3)
-        self._keys = Strings(target, "document")
-        self._last = _last_string(target, "document")
+    def __init__(self) -> None:
+        self._offsets, self._numbers = integers("q", [0]), _Runs(1, 1)
+        self._tokens, self._texts = _Strings(), _Strings()
+        self._text_positions = integers("q")
+        self._documents, self._document_keys = _Runs(1, 1, 0), _Strings()
+        self._document: str | None = None
 
-    def append(self, position: int, sentence: Sentence) -> None:
+    def add(self, sentence: Sentence) -> None:
+        position = len(self._offsets) - 1
+        self._offsets.append(self._tokens.add(sentence.tokens))
+        self._numbers.add(position, sentence.key)
+        if sentence.text and sentence.text != " ".join(sentence.tokens):
+            self._text_positions.append(position)
+            self._texts.add((sentence.text,))
+        self._add_document(position, sentence)
+
+    def _add_document(self, position: int, sentence: Sentence) -> None:
         key = sentence.document or ""
-        if key == self._last == "":
-            return  # outside of documents nothing counts on
-        row = (position, sentence.place, sentence.offset)
-        if self._runs.append(row, follows=(1, 1, 0), anew=key != self._last):
-            self._keys.append((key,))
-            self._last = key
+        if not key and not self._document:
+            return  # sentences outside of documents: nothing to count, no run to end
+        row = (position, sentence.place, sentence.offset) if key else (position, 0, 0)
+        if self._documents.add(*row, new=key != self._document):
+            self._document_keys.add((key,))
+            self._document = key
 
-    def close(self) -> None:
-        self._runs.close()
-        self._keys.close()
-
-
-class Texts:
-    """Texts that are not their tokens joined by one space."""
-
-    def __init__(self, target: OpenFile) -> None:
-        self._positions = _integers(target, "texts")
-        self._strings = Strings(target, "text")
-
-    def append(self, position: int, text: str) -> None:
-        self._positions.append(np.array([position]))
-        self._strings.append((text,))
-
-    def close(self) -> None:
-        self._positions.close()
-        self._strings.close()
+    def write(self, file: h5py.File) -> None:
+        write_rows(file, "offsets", np.frombuffer(self._offsets, "<i8"))
+        self._tokens.write(file, "token")
+        self._numbers.write(file, "numbers")
+        if self._document is not None:
+            self._documents.write(file, "documents")
+            self._document_keys.write(file, "document")
+        if self._text_positions:
+            write_rows(file, "texts", np.frombuffer(self._text_positions, "<i8"))
+            self._texts.write(file, "text")
 
 
-def _integers(target: OpenFile, name: str, row: tuple[int, ...] = ()) -> Column:
-    return Column(target, name, np.int64, row=row, chunk_bytes=CHUNK_BYTES)
+class FlatReader(SentenceReader):
+    """The sentences of a `flat` file; handles are positions."""
 
+    def __init__(self, layout: Flat, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        self._layout, self._file, self._path = layout, file, str(file.filename)
+        self.pooled = is_pooled(attributes)
+        self._opened: dict[str, Rows] = {}
+        self._n = max(0, len(self.rows("offsets")) - 1)
+        documents = ("document", "part offset") if self.has("documents") else ()
+        self.records = frozenset({"tokens", "text order", *documents})
 
-def _last_string(target: OpenFile, name: str) -> str | None:
-    ends = target.file[f"{name}_ends"]
-    if not len(ends):
+    def has(self, name: str) -> bool:
+        """Whether the file has a data set that not every file needs."""
+        return name in self._file
+
+    def rows(self, name: str) -> Rows:
+        """The rows of one of the data sets of the layout.
+
+        Raises:
+            EmbeddingsFileError: it is missing, or of another type or shape.
+        """
+        if name not in self._opened:
+            rows = Rows(self._file, name)
+            if expected := _expected_instead(name, rows):
+                what = f"{rows.dtype} in rows of shape {rows.shape[1:]}, not {expected}"
+                raise self._corrupt(f"data set {name!r} holds {what}")
+            self._opened[name] = rows
+        return self._opened[name]
+
+    def integers(self, name: str) -> NDArray[np.int64]:
+        """All rows of a data set of integers; none where it is missing."""
+        if not self.has(name):
+            return np.zeros((0, *_ROW_SHAPES.get(name, ())), np.int64)
+        rows = self.rows(name)
+        return rows.read(0, len(rows)).astype(np.int64, copy=False)
+
+    def problems(self) -> Iterator[str]:
+        return structural_problems(self)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def handles(self) -> Iterator[Handle]:
+        return iter(range(self._n))
+
+    def key(self, handle: Handle) -> int:
+        run = int(np.searchsorted(self._numbers[:, 0], int(handle), "right")) - 1
+        return int(self._numbers[run, 1]) + int(handle) - int(self._numbers[run, 0])
+
+    def find(self, key: Key) -> int:
+        if isinstance(key, str) and is_number(key):
+            key = int(key)
+        found = self._numbered(key) if isinstance(key, int) else self._in_document(key)
+        if found is None:
+            numbers = f"numbers go from {self.key(0)} to {self.key(self._n - 1)}" if self._n else ""
+            raise KeyError(f"{self._path}: no sentence {key!r}; {numbers or 'the file has none'}")
+        return found
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int64]:
+        """Where runs of consecutive keys begin: (run, 2), position and key."""
+        if not self.has("numbers"):
+            return np.zeros((min(1, self._n), 2), np.int64)
+        found = self.integers("numbers")
+        if self._n and (not len(found) or found[0, 0] != 0):
+            raise self._corrupt("data set 'numbers' does not begin with sentence 0")
+        return found
+
+    def _numbered(self, number: int) -> int | None:
+        run = int(np.searchsorted(self._numbers[:, 1], number, "right")) - 1
+        if run < 0:
+            return None
+        position = int(self._numbers[run, 0]) + number - int(self._numbers[run, 1])
+        end = self._numbers[run + 1, 0] if run + 1 < len(self._numbers) else self._n
+        return position if position < end else None
+
+    def _in_document(self, key: Key) -> int | None:
+        document, place = document_and_place(key) or ("", 0)
+        for begin, end, first_place in self._runs_of_document.get(document, ()):
+            if 0 <= place - first_place < end - begin:
+                return begin + place - first_place
         return None
-    start = int(ends[-2]) if len(ends) > 1 else 0
-    content: bytes = target.file[f"{name}_bytes"][start : int(ends[-1])].tobytes()
-    return content.decode("utf-8", "surrogatepass")
+
+    def shape(self, handle: Handle) -> tuple[int, ...]:
+        begin, end = self._rows_of(int(handle))
+        *layers, dim = self.rows("vectors").shape[1:]
+        return (*layers, dim) if self.pooled else (*layers, end - begin, dim)
+
+    def stored(self, handle: Handle) -> tuple[Array, NDArray[np.float32] | None]:
+        begin, end = self._rows_of(int(handle))
+        values = self.rows("vectors").read(begin, end)
+        is_int8 = values.dtype == INT8
+        return values, self.rows("scales").read(begin, end) if is_int8 else None
+
+    def array(self, handle: Handle) -> Array:
+        values, scales = self.stored(handle)
+        if scales is not None:
+            values = dequantize(values, scales)
+        return self._layout.from_file(values, pooled=self.pooled)
+
+    def example(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        return (self.shape(0), self.rows("vectors").dtype) if self._n else None
+
+    def identity(self, handle: Handle) -> bytes:
+        return self._layout.identity(self.info(handle).sentence())
+
+    def tokens(self, handle: Handle) -> tuple[str, ...]:
+        return tuple(self._strings("token", *self._tokens_of(int(handle))))
+
+    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
+        position, tokens = int(handle), self.tokens(handle)
+        document, place, offset = self._document_of(position)
+        text = self._text(position, tokens)
+        return SentenceInfo(position, self.key(handle), tokens, text, document, place, offset)
+
+    def _rows_of(self, position: int) -> tuple[int, int]:
+        begin, end = (position, position + 1) if self.pooled else self._tokens_of(position)
+        if not 0 <= begin <= end <= len(self.rows("vectors")):
+            what = f"is rows {begin} to {end} of {len(self.rows('vectors'))}"
+            raise self._corrupt(f"sentence at position {position} {what}")
+        return begin, end
+
+    def _tokens_of(self, position: int) -> tuple[int, int]:
+        begin, end = self.rows("offsets").read(position, position + 2).tolist()
+        return begin, end
+
+    def _text(self, position: int, tokens: tuple[str, ...]) -> str:
+        at = int(np.searchsorted(self._own_texts, position))
+        if at < len(self._own_texts) and self._own_texts[at] == position:
+            return self._strings("text", at, at + 1)[0]
+        return " ".join(tokens)
+
+    @cached_property
+    def _own_texts(self) -> NDArray[np.int64]:
+        """Positions of the sentences whose text is not their tokens joined by a space."""
+        return self.integers("texts")
+
+    def _document_of(self, position: int) -> tuple[str | None, int, int | None]:
+        runs, names = self._documents
+        run = int(np.searchsorted(runs[:, 0], position, "right")) - 1
+        if run < 0 or not names[run]:
+            return None, 0, None
+        begin, place, offset = runs[run].tolist()
+        return names[run], place + position - begin, offset
+
+    @cached_property
+    def _documents(self) -> tuple[NDArray[np.int64], list[str]]:
+        """Runs of sentences of one document, (run, 3): position, place, offset; and its key."""
+        runs = self.integers("documents")
+        return runs, self._strings("document", 0, len(runs))
+
+    @cached_property
+    def _runs_of_document(self) -> dict[str, list[tuple[int, int, int]]]:
+        """Document key -> runs of its sentences: first position, end, place of the first."""
+        runs, names = self._documents
+        ends = [*runs[1:, 0].tolist(), self._n][: len(runs)]
+        found: dict[str, list[tuple[int, int, int]]] = {}
+        for name, (begin, place, _), end in zip(names, runs.tolist(), ends, strict=True):
+            if name:
+                found.setdefault(name, []).append((begin, end, place))
+        return found
+
+    def _strings(self, what: str, begin: int, end: int) -> list[str]:
+        """Strings `begin` to `end` of the pair WHAT_bytes, WHAT_ends."""
+        if begin == end:
+            return []
+        before = max(0, begin - 1)
+        ends = self.rows(f"{what}_ends").read(before, end).tolist()
+        start = ends.pop(0) if begin else 0
+        cuts = [0, *(end - start for end in ends)]
+        if cuts != sorted(cuts):
+            raise self._corrupt(f"data set '{what}_ends' decreases")
+        content = self.rows(f"{what}_bytes").read(start, ends[-1]).tobytes()
+        try:
+            return [content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(cuts)]
+        except UnicodeDecodeError as error:
+            raise self._corrupt(f"data set '{what}_bytes': {error}") from None
+
+    def _corrupt(self, what: str) -> EmbeddingsFileError:
+        return EmbeddingsFileError(f"{self._path}: {what}", CORRUPT_HINT)
+
+
+def _expected_instead(name: str, rows: Rows) -> str:
+    """What a data set of the layout has to hold; empty if it does."""
+    kind, row = rows.dtype.kind, rows.shape[1:]
+    if name == "vectors":
+        fits = (kind == "f" or rows.dtype == INT8) and len(row) in (1, 2)
+        return "" if fits else "floats in (dim,) or (layer, dim)"
+    if name == "scales":
+        return "" if kind == "f" and len(row) <= 1 else "floats in () or (layer,)"
+    expected = _ROW_SHAPES.get(name, ())
+    if name.endswith("_bytes"):
+        return "" if rows.dtype.itemsize == 1 and row == expected else "single bytes"
+    return "" if kind in "iu" and row == expected else f"integers in {expected}"
