@@ -16,7 +16,6 @@ from elmo_cli.cli.options import (
     option,
     quiet_option,
 )
-from elmo_cli.store.schema import LAYOUTS
 
 
 @click.command(
@@ -26,7 +25,7 @@ from elmo_cli.store.schema import LAYOUTS
 )
 @argument("file", metavar="FILE", callback=named)
 @hdf5_output
-@option("Output", "--layout", type=click.Choice(LAYOUTS), help="As in `elmo embed`.")
+@option("Output", "--layout", metavar="NAME", help="Layout, as in `elmo embed`.")
 @option(
     "Output",
     "--dtype",
@@ -65,20 +64,18 @@ def convert(
     --json prints one object: output, layout, dtype, sentences, tokens, bytes, sentence_map,
     warnings.
     """
-    from elmo_cli.child import in_child
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted
     from elmo_cli.errors import EmbeddingsFileError
+    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.convert import convert as convert_file
-    from elmo_cli.store.discard import cleared_on_crash
 
     def work() -> dict[str, Any]:
         return convert_file(
             file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
         )
 
-    with cleared_on_crash(output):
-        done = in_child(work, [file], EmbeddingsFileError)
+    done = run_isolated(work, [file], EmbeddingsFileError)
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

@@ -74,8 +74,8 @@ def inspect(ctx: click.Context, /, **settings: Any) -> None:
       elmo inspect weights.hdf5
 
     --json prints one object: kind (embeddings, unfinished, weights), path, bytes, what such a file
-    holds, sample (with --sample), problems, which is empty for a sound file, and n_problems, their
-    number: each check lists its first 50.
+    holds, sample (with --sample), problems, which is empty for a valid file, and problem_count:
+    problems lists the first 50 of each check.
     """
     from elmo_cli.cli.inspecting import inspect_command
 

@@ -41,17 +41,15 @@ def merge(
 
     --json prints one object: output, layout, shards, sentences, tokens, bytes, warnings.
     """
-    from elmo_cli.child import in_child
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted
     from elmo_cli.errors import EmbeddingsFileError
-    from elmo_cli.store.discard import cleared_on_crash
+    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.merge import merge_shards
 
-    with cleared_on_crash(output):
-        done = in_child(
-            lambda: merge_shards(shards, output, overwrite=overwrite), shards, EmbeddingsFileError
-        )
+    done = run_isolated(
+        lambda: merge_shards(shards, output, overwrite=overwrite), shards, EmbeddingsFileError
+    )
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.child import in_child
+from elmo_cli.isolate import run_isolated
 from elmo_cli.cli import console
 from elmo_cli.cli.concordance import Line, print_concordance
 from elmo_cli.errors import EmbeddingsFileError, UsageError
@@ -34,7 +34,7 @@ def neighbors_command(given: dict[str, Any]) -> None:
     # A file may come from anywhere, and HDF5 may crash on it.
     files = [given["file"], *filter(None, [given["source"]])]
     look = _places if given["word"] is not None else _neighbors
-    facts, lines, notes = in_child(lambda: look(given), files, EmbeddingsFileError)
+    facts, lines, notes = run_isolated(lambda: look(given), files, EmbeddingsFileError)
     for warning in facts.get("warnings", ()):
         console.note(f"warning: {warning}", quiet=given["quiet"])
     if given["as_json"]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.child import in_child
+from elmo_cli.isolate import run_isolated
 from elmo_cli.cli import console
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.probe.baseline import Accuracy, most_frequent, most_frequent_of_form
@@ -41,7 +41,7 @@ def probe_command(given: dict[str, Any]) -> None:
         )
 
     # The files may come from anywhere, and HDF5 may crash on them.
-    examples = in_child(read, [name for pair in files for name in pair], EmbeddingsFileError)
+    examples = run_isolated(read, [name for pair in files for name in pair], EmbeddingsFileError)
     warnings = [*examples.warnings, *_unknown(examples)]
     found = _probed(examples, given, warnings)
     if given["as_json"]:
