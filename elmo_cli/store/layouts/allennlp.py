@@ -99,7 +99,7 @@ class AllenNlpLines(SentenceDatasets):
     def sentence_info(self, name: str, position: int) -> SentenceInfo:
         return SentenceInfo(position, name, text=name)
 
-    def key_of(self, sentence: Sentence) -> Key:
+    def key_of(self, sentence: Sentence) -> Key | None:
         return sentence.text
 
     def write(
@@ -122,6 +122,9 @@ class Named(AllenNlpLines):
 
     name = "named"
     is_writable = False
+
+    def key_of(self, sentence: Sentence) -> None:
+        return None
 
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
         return NameReader(self, file, attributes)
@@ -210,7 +213,7 @@ class AllenNlpReader(NumberReader):
         return SENTENCE_MAP in self._file
 
     @cached_property
-    def records(self) -> frozenset[str]:  # type: ignore[override]
+    def records(self) -> frozenset[str]:
         if self._is_own:
             is_known = self.has_map and bool(self._attributes.get("text_is_tokens"))
         else:
@@ -218,19 +221,13 @@ class AllenNlpReader(NumberReader):
         return frozenset({"tokens"} if is_known else ())
 
     def find(self, key: Key) -> str:
-        """The name of a number, or of a line; a key that is both is the number."""
-        name = str(key)
-        if isinstance(key, tuple) or not (is_number(name) and self.exists(name)):
-            line = (
-                key
-                if isinstance(key, str)
-                else " ".join(map(str, key))
-                if isinstance(key, tuple)
-                else ""
-            )
-            name = self.sentence_map.get(line, "") if not isinstance(key, int) else ""
-            if not self.exists(name):
-                raise self.no_sentence(key, "" if self.has_map else " (and no sentence map)")
+        """The data set of a number or a line; a key that is both is the number."""
+        if not isinstance(key, tuple) and is_number(str(key)) and self.exists(str(key)):
+            return str(key)
+        line = " ".join(map(str, key)) if isinstance(key, tuple) else key
+        name = self.sentence_map.get(line, "") if isinstance(line, str) else ""
+        if not self.exists(name):
+            raise self.no_sentence(key, "" if self.has_map else " (and no sentence map)")
         return name
 
     def tokens(self, handle: Handle) -> tuple[str, ...] | None:
@@ -298,7 +295,7 @@ class LineReader(NameReader):
     """Sentences named by their lines."""
 
     @property
-    def records(self) -> frozenset[str]:  # type: ignore[override]
+    def records(self) -> frozenset[str]:
         is_known = not self._is_own or bool(self._attributes.get("text_is_tokens"))
         return frozenset({"tokens"} if is_known else ())
 

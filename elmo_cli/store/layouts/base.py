@@ -42,15 +42,28 @@ class SentenceReader(ABC):
     one data set holds all sentences.
 
     Attributes:
-        order_is_known: whether positions follow the text; false for programs that list names
-            alphabetically, and where a `/` in a name created groups.
-        records: the words of `Layout.needs` that this file provides.
         pooled: whether arrays have no token axis.
     """
 
-    order_is_known: bool = True
-    records: frozenset[str] = frozenset()
     pooled: bool = False
+
+    @property
+    def order_is_known(self) -> bool:
+        """Whether the handles are in the order of the text.
+
+        They are not where a program listed names alphabetically or a `/` in a name created groups.
+        """
+        return True
+
+    @property
+    def records(self) -> frozenset[str]:
+        """The words of `Layout.needs` that this file provides, beyond the order and the layers."""
+        return frozenset()
+
+    @property
+    def has_map(self) -> bool:
+        """Whether there is a `sentence_to_index`."""
+        return False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -142,8 +155,8 @@ class Layout(ABC):
         """What the file itself records of a sentence, as bytes for its checksum."""
         return self.dataset_name(sentence).encode("utf-8", "surrogatepass")
 
-    def key_of(self, sentence: Sentence) -> Key:
-        """The key under which `open_embeddings` finds a sentence of the text."""
+    def key_of(self, sentence: Sentence) -> Key | None:
+        """The key under which `open_embeddings` finds a sentence; None where nothing names it."""
         return sentence.key
 
     # -- arrays -----------------------------------------------------------------------------------

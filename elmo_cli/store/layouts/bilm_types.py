@@ -43,7 +43,7 @@ class BilmTypes(Layout):
         return array.reshape(1, -1)
 
     def from_file(self, values: Array, *, pooled: bool) -> Array:
-        return values[0]
+        return np.asarray(values[0])
 
     def _check_array(self, sentence: Sentence, array: Array, spec: FileSpec) -> None:
         if array.ndim > 2 or array.size != array.shape[-1]:
@@ -125,7 +125,7 @@ class TypeReader(SentenceReader):
         return self._rows.read(int(handle), int(handle) + 1), None
 
     def array(self, handle: Handle) -> Array:
-        return self.stored(handle)[0][0]
+        return np.asarray(self.stored(handle)[0][0])
 
     def tokens(self, handle: Handle) -> None:
         return None

@@ -45,8 +45,8 @@ class DocumentDatasets(SentenceDatasets):
         key = self.key_of_name(name)
         return SentenceInfo(position, key, document=document, place=_number(name, place))
 
-    def key_of(self, sentence: Sentence) -> Key:
-        return document_of(sentence, self.name), sentence.place
+    def key_of(self, sentence: Sentence) -> Key | None:
+        return None if sentence.document is None else (sentence.document, sentence.place)
 
     def records_of_name(self, name: str) -> frozenset[str]:
         return _records(name.rpartition("/")[0].replace(":", "/"))
@@ -92,8 +92,8 @@ class Lsgn(DocumentDatasets):
         part = f"{document.replace(':', '/')}_0"
         return SentenceInfo(position, name, document=part, offset=_number(name, number))
 
-    def key_of(self, sentence: Sentence) -> Key:
-        if is_ontonotes(document_of(sentence, self.name)):
+    def key_of(self, sentence: Sentence) -> Key | None:
+        if is_ontonotes(sentence.document or ""):
             return self.dataset_name(sentence)
         return super().key_of(sentence)
 
@@ -128,8 +128,8 @@ class Dygie(LayersLast):
         document, _, place = name.rpartition("_")
         return SentenceInfo(position, name, document=document, place=_number(name, place))
 
-    def key_of(self, sentence: Sentence) -> Key:
-        return document_of(sentence, self.name), sentence.place
+    def key_of(self, sentence: Sentence) -> Key | None:
+        return None if sentence.document is None else (sentence.document, sentence.place)
 
     def records_of_name(self, name: str) -> frozenset[str]:
         return _records(name.rpartition("_")[0])

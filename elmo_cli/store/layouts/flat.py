@@ -71,7 +71,7 @@ class Flat(Layout):
 
     def from_file(self, values: Array, *, pooled: bool) -> Array:
         if pooled:
-            return values[0]
+            return np.asarray(values[0])
         return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
     def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
@@ -225,8 +225,11 @@ class FlatReader(SentenceReader):
         self.pooled = is_pooled(attributes)
         self._opened: dict[str, Rows] = {}
         self._n = max(0, len(self.rows("offsets")) - 1)
-        documents = ("document", "part offset") if self.has("documents") else ()
-        self.records = frozenset({"tokens", "text order", *documents})
+
+    @property
+    def records(self) -> frozenset[str]:
+        has_documents = self.has("documents")
+        return frozenset({"tokens", *(("document", "part offset") if has_documents else ())})
 
     def has(self, name: str) -> bool:
         """Whether the file has a data set that not every file needs."""

@@ -280,12 +280,12 @@ class NameReader(DatasetReader):
             raise self.corrupt(str(error)) from None
 
     @cached_property
-    def records(self) -> frozenset[str]:  # type: ignore[override]
+    def records(self) -> frozenset[str]:
         of_names = (self.layout.records_of_name(name) for name in self._names)
         return next(of_names, frozenset()).intersection(*of_names)
 
     @cached_property
-    def order_is_known(self) -> bool:  # type: ignore[override]
+    def order_is_known(self) -> bool:
         if self._is_own or len(self._names) < 2:
             return True
         with self._reading():
