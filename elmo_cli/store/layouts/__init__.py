@@ -62,7 +62,7 @@ LAYOUTS: dict[str, Layout] = {
 }
 # Of files without our attributes; the first that matches.
 _RECOGNISED = (
-    *(LAYOUTS[name] for name in ("flat", "bilm-types", "bilm", "allennlp")),
+    *(LAYOUTS[name] for name in ("bilm-types", "bilm", "allennlp")),
     *(LAYOUTS[name] for name in ("e2e-coref", "lsgn", "dygie", "manylangs")),
     *(_LINES, Named()),
 )
@@ -107,8 +107,7 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
         sample = [(name, dataset) for name, dataset in sample if name != SENTENCE_MAP]
         if not sample:
             raise _no_embeddings(file, "an HDF5 file without data sets of sentences")
-        if not LAYOUTS["flat"].matches(file, sample):
-            _check_values(file, sample)
+        _check_values(file, sample)
         for layout in _RECOGNISED:
             if layout.matches(file, sample):
                 return layout

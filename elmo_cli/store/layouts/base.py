@@ -215,11 +215,7 @@ class Layout(ABC):
         return None
 
     def write(
-        self,
-        file: h5py.File,
-        sentences: Iterable[StoredSentence],
-        spec: FileSpec,
-        totals: Totals,
+        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
     ) -> Facts:
         """Write all sentences, each as one data set, in one pass.
 
@@ -243,10 +239,6 @@ class Layout(ABC):
             sentences: with values of the right shape and any content (`np.broadcast_to` is enough).
         """
         raise NotImplementedError
-
-    def data_extent(self, file: h5py.File) -> tuple[int, int] | None:
-        """Address and number of bytes of the large data set of a file; None where it has none."""
-        return None
 
     @abstractmethod
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import UsageError
-from elmo_cli.store.layouts.base import Layout, SentenceReader, is_number
-from elmo_cli.store.layouts.rows import ALIGNMENT, Rows, RowWriter, extent, first_address
+from elmo_cli.store.layouts.base import SentenceReader, is_number
+from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter
 from elmo_cli.store.layouts.sentence_datasets import Sample
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
@@ -22,19 +22,17 @@ from elmo_cli.store.layouts.stored_sentence import (
     StoredSentence,
     Totals,
 )
-from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
-_DATASET = "embedding"
 
-
-class BilmTypes(Layout):
+class BilmTypes(RowLayout):
     """One data set `embedding`, (type, projection); row i is line i of the vocabulary."""
 
     name = "bilm-types"
     unit = "types"
     needs = frozenset({"text order"})
-    alignment = ALIGNMENT
+    rows_name = "embedding"
 
     def identity(self, sentence: Sentence) -> bytes:
         return b""  # the file records nothing of a type but its row
@@ -53,43 +51,31 @@ class BilmTypes(Layout):
                 "give a vocabulary, one type per line; layout bilm holds sentences",
             )
 
-    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
-        return first_address(_DATASET, row_shape, DTYPES[spec.dtype])
-
-    def data_extent(self, file: h5py.File) -> tuple[int, int] | None:
-        return extent(file, _DATASET)
-
-    def write(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    def _write(
+        self,
+        file: h5py.File,
+        sentences: Iterable[StoredSentence],
+        totals: Totals,
+        rows: type[RowWriter],
     ) -> Facts:
-        return _write(file, sentences, totals, with_values=True)
-
-    def write_around(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        return _write(file, sentences, totals, with_values=False)
+        if totals.row_shape is not None:
+            vectors = rows(file, self.rows_name, (totals.rows, *totals.row_shape), totals.dtype)
+            for stored in sentences:
+                vectors.add(stored.values)
+            vectors.close()
+        return Facts()
 
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
         return TypeReader(self, file)
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
-        return [(name, dataset.ndim) for name, dataset in sample] == [(_DATASET, 2)]
+        return [(name, dataset.ndim) for name, dataset in sample] == [(self.rows_name, 2)]
 
     def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
         row = reader.find(key)
-        return [f"array = file['{_DATASET}'][{row}]  # one type: row = line of the vocabulary"]
-
-
-def _write(
-    file: h5py.File, sentences: Iterable[StoredSentence], totals: Totals, *, with_values: bool
-) -> Facts:
-    if totals.row_shape is not None:
-        shape = (totals.rows, *totals.row_shape)
-        vectors = RowWriter(file, _DATASET, shape, totals.dtype)
-        for stored in sentences:
-            (vectors.add if with_values else vectors.skip)(stored.values)
-        vectors.close()
-    return Facts()
+        return [
+            f"array = file['{self.rows_name}'][{row}]  # row = line of the vocabulary"
+        ]
 
 
 class TypeReader(SentenceReader):
@@ -97,7 +83,8 @@ class TypeReader(SentenceReader):
 
     def __init__(self, layout: BilmTypes, file: h5py.File) -> None:
         self._path = str(file.filename)
-        self._rows = Rows(file, _DATASET) if _DATASET in file else None
+        name = layout.rows_name
+        self._rows = Rows(file, name) if name in file else None
 
     def __len__(self) -> int:
         return len(self._rows) if self._rows else 0

@@ -17,22 +17,13 @@ from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.int8 import INT8, dequantize
 from elmo_cli.store.layouts.base import (
-    Layout,
     SentenceReader,
     axes_comment,
     is_number,
     is_pooled,
 )
 from elmo_cli.store.layouts.documents import document_and_place
-from elmo_cli.store.layouts.flat_problems import structural_problems
-from elmo_cli.store.layouts.rows import (
-    ALIGNMENT,
-    Rows,
-    RowWriter,
-    extent,
-    first_address,
-    write_rows,
-)
+from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter, write_rows
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     Facts,
@@ -42,19 +33,18 @@ from elmo_cli.store.layouts.stored_sentence import (
     StoredSentence,
     Totals,
 )
-from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
 _ROW_SHAPES = {"numbers": (2,), "documents": (3,)}  # other integers are one for each row
 
 
-class Flat(Layout):
+class Flat(RowLayout):
     """The data sets of section `flat` of SCHEMA.md."""
 
     name = "flat"
     needs = frozenset({"tokens", "text order"})
     supports_int8 = True
-    alignment = ALIGNMENT
+    rows_name = "vectors"
     file_axes = ("token", "layer", "dim")
 
     def identity(self, sentence: Sentence) -> bytes:
@@ -74,27 +64,32 @@ class Flat(Layout):
             return np.asarray(values[0])
         return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
-    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
-        return first_address("vectors", row_shape, DTYPES[spec.dtype])
-
-    def write(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    def _write(
+        self,
+        file: h5py.File,
+        sentences: Iterable[StoredSentence],
+        totals: Totals,
+        rows: type[RowWriter],
     ) -> Facts:
-        return _write(file, sentences, totals, with_values=True)
-
-    def write_around(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        return _write(file, sentences, totals, with_values=False)
-
-    def data_extent(self, file: h5py.File) -> tuple[int, int] | None:
-        return extent(file, "vectors")
+        writers: list[RowWriter] = []
+        if totals.row_shape is not None:
+            shape = (totals.rows, *totals.row_shape)
+            writers.append(rows(file, self.rows_name, shape, totals.dtype))
+            if totals.dtype == INT8:
+                writers.append(RowWriter(file, "scales", shape[:-1], np.dtype("<f4")))
+        columns = _Columns()
+        for stored in sentences:
+            for writer, values in zip(writers, (stored.values, stored.scales), strict=False):
+                if values is not None:
+                    writer.add(values)
+            columns.add(stored.sentence)
+        for writer in writers:
+            writer.close()
+        columns.write(file)
+        return Facts()
 
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> FlatReader:
         return FlatReader(self, file, attributes)
-
-    def matches(self, file: h5py.File, sample: list[tuple[str, h5py.Dataset]]) -> bool:
-        return {"vectors", "offsets"} <= {name for name, _ in sample}
 
     def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
         position = reader.find(key)
@@ -108,29 +103,6 @@ class Flat(Layout):
             offsets = f"file['offsets'][{position}:{position} + 2]"
             lines.insert(0, f"begin, end = {offsets}  # sentence i: offsets[i:i + 2]")
         return lines
-
-
-def _write(
-    file: h5py.File, sentences: Iterable[StoredSentence], totals: Totals, *, with_values: bool
-) -> Facts:
-    vectors = scales = None
-    if totals.row_shape is not None:
-        vectors = RowWriter(file, "vectors", (totals.rows, *totals.row_shape), totals.dtype)
-        if totals.dtype == INT8:
-            shape = (totals.rows, *totals.row_shape[:-1])
-            scales = RowWriter(file, "scales", shape, np.dtype("<f4"))
-    columns = _Columns()
-    for stored in sentences:
-        if vectors is not None:
-            (vectors.add if with_values else vectors.skip)(stored.values)
-        if scales is not None and stored.scales is not None:
-            scales.add(stored.scales)
-        columns.add(stored.sentence)
-    for writer in (vectors, scales):
-        if writer is not None:
-            writer.close()
-    columns.write(file)
-    return Facts()
 
 
 class _Strings:
@@ -255,9 +227,6 @@ class FlatReader(SentenceReader):
             return np.zeros((0, *_ROW_SHAPES.get(name, ())), np.int64)
         rows = self.rows(name)
         return rows.read(0, len(rows)).astype(np.int64, copy=False)
-
-    def problems(self) -> Iterator[str]:
-        return structural_problems(self)
 
     def __len__(self) -> int:
         return self._n

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import h5py
 import numpy as np
@@ -11,11 +13,49 @@ from h5py import h5d, h5s, h5t
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import open_dataset, read_dataset, reading
 from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.layouts.base import Layout
 from elmo_cli.store.layouts.dataset_writer import create_file, dataset_properties
-from elmo_cli.store.layouts.stored_sentence import Array
+from elmo_cli.store.layouts.stored_sentence import Array, Facts, StoredSentence, Totals
+from elmo_cli.store.spec import DTYPES, FileSpec
 
-ALIGNMENT = 4096
 _BUFFER_BYTES = 1 << 22
+
+
+class RowLayout(Layout):
+    """A layout with one data set for the vectors of all sentences, written first.
+
+    Attributes:
+        rows_name: its name.
+    """
+
+    alignment = 4096
+    rows_name: ClassVar[str]
+
+    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
+        shape = (1, *(max(1, size) for size in row_shape))
+        with create_file(None, self.alignment) as file:
+            offset = _create(file, self.rows_name, shape, DTYPES[spec.dtype]).get_offset()
+        return int(offset)
+
+    def write(
+        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    ) -> Facts:
+        return self._write(file, sentences, totals, RowWriter)
+
+    def write_around(
+        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    ) -> Facts:
+        return self._write(file, sentences, totals, UnwrittenRows)
+
+    @abstractmethod
+    def _write(
+        self,
+        file: h5py.File,
+        sentences: Iterable[StoredSentence],
+        totals: Totals,
+        rows: type[RowWriter],
+    ) -> Facts:
+        """Write a file; `rows` writes the vectors, or leaves them out."""
 
 
 class RowWriter:
@@ -39,10 +79,6 @@ class RowWriter:
         if self._bytes >= _BUFFER_BYTES:
             self._flush()
 
-    def skip(self, rows: Array) -> None:
-        """Leave out the next rows; their values are in the file already."""
-        self._n_written += len(rows)
-
     def close(self) -> None:
         """Write what is held back; all rows must have come."""
         self._flush()
@@ -55,6 +91,13 @@ class RowWriter:
             self._dataset[self._n_written : end] = np.concatenate(self._held)
         self._n_written += self._n_held
         self._held, self._n_held, self._bytes = [], 0, 0
+
+
+class UnwrittenRows(RowWriter):
+    """Rows whose values are in the file already."""
+
+    def add(self, rows: Array) -> None:
+        self._n_written += len(rows)
 
 
 def write_rows(file: h5py.File, name: str, values: Array) -> None:
@@ -70,20 +113,6 @@ def _create(
     space = h5s.create_simple(shape)
     kind = h5t.py_create(dtype)
     return h5d.create(file.id, name.encode("ascii"), kind, space, dataset_properties())
-
-
-def first_address(name: str, row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Where the values begin of a data set that is the first of its file."""
-    with create_file(None, ALIGNMENT) as file:
-        offset = _create(file, name, (1, *(max(1, size) for size in row_shape)), dtype).get_offset()
-    return int(offset)
-
-
-def extent(file: h5py.File, name: str) -> tuple[int, int] | None:
-    """Address and number of bytes of the values of a data set; None without values."""
-    if name not in file or (offset := file[name].id.get_offset()) is None:
-        return None
-    return int(offset), int(file[name].nbytes)
 
 
 class Rows:
