@@ -112,7 +112,7 @@ class Embeddings(Mapping[Key, Array]):
     # -- arrays -----------------------------------------------------------------------------------
 
     def __getitem__(self, key: Key) -> Array:
-        return self.reader.array(self._find(key))
+        return self._array(*self.reader.stored(self._find(key)))
 
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape of `self[key]`, without reading its values.

@@ -11,7 +11,15 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.hdf5 import reading, sample_datasets
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm, Named
-from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, SentenceReader, is_number
+from elmo_cli.store.layouts.base import (
+    SENTENCE_MAP,
+    Layout,
+    Sample,
+    SentenceReader,
+    UniqueNames,
+    is_number,
+    name_problem,
+)
 from elmo_cli.store.layouts.bilm_types import BilmTypes
 from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn
 from elmo_cli.store.layouts.flat import Flat
@@ -28,7 +36,6 @@ from elmo_cli.store.layouts.stored_sentence import (
     tokens_digest,
     tokens_sha256,
 )
-from elmo_cli.store.layouts.unique_names import UniqueNames, name_problem
 from elmo_cli.store.spec import SCHEMA, FileSpec
 
 __all__ = [
@@ -129,7 +136,7 @@ def _own(path: str, attributes: Mapping[str, Any]) -> Layout:
     return _LINES if attributes.get("keys") == "sentence" else LAYOUTS[name]
 
 
-def _check_values(file: h5py.File, sample: list[tuple[str, h5py.Dataset]]) -> None:
+def _check_values(file: h5py.File, sample: Sample) -> None:
     """Refuse data sets that are not arrays of floats with 1 to 3 axes."""
     for name, dataset in sample:
         if dataset.dtype.kind != "f":

@@ -11,15 +11,17 @@ from typing import Any
 
 import h5py
 
+from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import open_dataset, read_dataset
-from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, SentenceReader, is_number
-from elmo_cli.store.layouts.sentence_datasets import (
-    NameReader,
-    NumberReader,
+from elmo_cli.store.layouts.base import (
+    SENTENCE_MAP,
+    Layout,
     Sample,
-    SentenceDatasets,
+    SentenceReader,
+    is_number,
+    name_error,
 )
+from elmo_cli.store.layouts.sentence_datasets import NameReader, NumberReader, SentenceDatasets
 from elmo_cli.store.layouts.stored_sentence import (
     Facts,
     Handle,
@@ -28,7 +30,6 @@ from elmo_cli.store.layouts.stored_sentence import (
     StoredSentence,
     Totals,
 )
-from elmo_cli.store.layouts.unique_names import name_error
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
@@ -74,7 +75,7 @@ class AllenNlp(Layout):
 
     def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
         lines = super().python_example(key, reader)
-        if isinstance(reader, AllenNlpReader) and reader.has_map:
+        if reader.has_map:
             lines.append(f"names = json.loads(file['{SENTENCE_MAP}'][0])  # line -> data set name")
         return lines
 
@@ -121,7 +122,6 @@ class Named(AllenNlpLines):
     """Named by identifiers that say nothing of the tokens (SeqVec, bio_embeddings); read only."""
 
     name = "named"
-    is_writable = False
 
     def key_of(self, sentence: Sentence) -> None:
         return None
@@ -207,12 +207,11 @@ class _Lines:
 class AllenNlpReader(NumberReader):
     """Numbered sentences with a map from lines."""
 
-    @property
-    def has_map(self) -> bool:
-        """Whether there is a `sentence_to_index`."""
-        return SENTENCE_MAP in self._file
+    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        super().__init__(layout, file, attributes)
+        self.has_map = SENTENCE_MAP in file
 
-    @cached_property
+    @property
     def records(self) -> frozenset[str]:
         if self._is_own:
             is_known = self.has_map and bool(self._attributes.get("text_is_tokens"))
@@ -221,7 +220,7 @@ class AllenNlpReader(NumberReader):
         return frozenset({"tokens"} if is_known else ())
 
     def find(self, key: Key) -> str:
-        """The data set of a number or a line; a key that is both is the number."""
+        # A key that is both, such as the line "7", is the number.
         if not isinstance(key, tuple) and is_number(str(key)) and self.exists(str(key)):
             return str(key)
         line = " ".join(map(str, key)) if isinstance(key, tuple) else key
@@ -230,18 +229,11 @@ class AllenNlpReader(NumberReader):
             raise self.no_sentence(key, "" if self.has_map else " (and no sentence map)")
         return name
 
-    def tokens(self, handle: Handle) -> tuple[str, ...] | None:
-        return self._tokens_of(handle, self._texts.get(str(handle)))
-
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        text = self._texts.get(str(handle))
-        found = super().info(handle, position)
-        return replace(found, text=text, tokens=self._tokens_of(handle, text))
-
-    def _tokens_of(self, handle: Handle, text: str | None) -> tuple[str, ...] | None:
-        if text is None or (self._is_own and not self._attributes.get("text_is_tokens")):
-            return None
-        return split_line(text, self.n_tokens(handle))
+        text, tokens = self._texts.get(str(handle)), None
+        if text is not None and (not self._is_own or self._attributes.get("text_is_tokens")):
+            tokens = split_line(text, _n_tokens(self, handle))
+        return replace(super().info(handle, position), text=text, tokens=tokens)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -252,7 +244,9 @@ class AllenNlpReader(NumberReader):
             return
         missing = {int(name) for name in names} - set(self._numbers.tolist())
         if missing:
-            yield f"{SENTENCE_MAP} names {len(missing)} sentences that are missing: {min(missing)}"
+            yield f"{SENTENCE_MAP} names {len(missing)} sentences that do not exist"
+        if not self.has_map and "sentence_map_crc32" in self._attributes:
+            yield f"{SENTENCE_MAP} is missing"
 
     @cached_property
     def sentence_map(self) -> dict[str, str]:
@@ -263,8 +257,8 @@ class AllenNlpReader(NumberReader):
         """
         if not self.has_map:
             return {}
-        with self._reading(SENTENCE_MAP):
-            content = read_dataset(open_dataset(self._file, SENTENCE_MAP))[0]
+        with self._reading():
+            content = hdf5.read_dataset(hdf5.open_dataset(self._file, SENTENCE_MAP))[0]
         content = content.encode() if isinstance(content, str) else bytes(content)
         expected = self._attributes.get("sentence_map_crc32")
         if expected is not None and zlib.crc32(content) != expected:
@@ -300,5 +294,11 @@ class LineReader(NameReader):
         return frozenset({"tokens"} if is_known else ())
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        tokens = split_line(str(handle), self.n_tokens(handle)) if self.records else None
+        tokens = split_line(str(handle), _n_tokens(self, handle)) if self.records else None
         return replace(super().info(handle, position), tokens=tokens)
+
+
+def _n_tokens(reader: SentenceReader, handle: Handle) -> int | None:
+    """The number of tokens by the shape of the array; None where it has no token axis."""
+    shape = reader.shape(handle)
+    return shape[-2] if len(shape) >= 2 and not reader.pooled else None

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import h5py
 
 from elmo_cli.errors import UsageError
-from elmo_cli.store.layouts.base import is_number
-from elmo_cli.store.layouts.sentence_datasets import LayersLast, Sample, SentenceDatasets
+from elmo_cli.store.layouts.base import Sample, is_number
+from elmo_cli.store.layouts.sentence_datasets import LayersLast, SentenceDatasets
 from elmo_cli.store.layouts.stored_sentence import Key, SentenceInfo
 from elmo_cli.text.sentence import Sentence
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import h5py
 
 from elmo_cli.errors import UsageError
-from elmo_cli.store.layouts.sentence_datasets import Sample, SentenceDatasets
+from elmo_cli.store.layouts.base import Sample, name_error
+from elmo_cli.store.layouts.sentence_datasets import SentenceDatasets
 from elmo_cli.store.layouts.stored_sentence import Array, Key, SentenceInfo
-from elmo_cli.store.layouts.unique_names import name_error
 from elmo_cli.text.sentence import Sentence
 
 

@@ -1,4 +1,4 @@
-"""Contiguous data sets of rows: written row by row, read through a memory map."""
+"""Layouts with one large data set for all sentences: written row by row, read through a map."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import h5py
 import numpy as np
-from h5py import h5d, h5s, h5t
+from h5py import h5d
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import open_dataset, read_dataset, reading
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import Layout
-from elmo_cli.store.layouts.dataset_writer import create_file, dataset_properties
+from elmo_cli.store.layouts.dataset_writer import create_dataset, create_file
 from elmo_cli.store.layouts.stored_sentence import Array, Facts, StoredSentence, Totals
 from elmo_cli.store.spec import DTYPES, FileSpec
 
@@ -22,30 +22,29 @@ _BUFFER_BYTES = 1 << 22
 
 
 class RowLayout(Layout):
-    """A layout with one data set for the vectors of all sentences, written first.
-
-    Attributes:
-        rows_name: its name.
-    """
+    """A layout whose first data set holds the vectors of all sentences, named `rows_name`."""
 
     alignment = 4096
+    copies_values = False
     rows_name: ClassVar[str]
 
     def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
         shape = (1, *(max(1, size) for size in row_shape))
         with create_file(None, self.alignment) as file:
-            offset = _create(file, self.rows_name, shape, DTYPES[spec.dtype]).get_offset()
-        return int(offset)
+            dataset = create_dataset(file, self.rows_name, shape, DTYPES[spec.dtype])
+            return int(dataset.id.get_offset())
 
     def write(
         self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
     ) -> Facts:
-        return self._write(file, sentences, totals, RowWriter)
+        self._write(file, sentences, totals, RowWriter)
+        return Facts()
 
     def write_around(
         self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
     ) -> Facts:
-        return self._write(file, sentences, totals, UnwrittenRows)
+        self._write(file, sentences, totals, UnwrittenRows)
+        return Facts()
 
     @abstractmethod
     def _write(
@@ -54,8 +53,8 @@ class RowLayout(Layout):
         sentences: Iterable[StoredSentence],
         totals: Totals,
         rows: type[RowWriter],
-    ) -> Facts:
-        """Write a file; `rows` writes the vectors, or leaves them out."""
+    ) -> None:
+        """Write a file; `rows` writes the vectors or leaves them out."""
 
 
 class RowWriter:
@@ -64,17 +63,15 @@ class RowWriter:
     def __init__(
         self, file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
-        self._dataset = h5py.Dataset(_create(file, name, shape, dtype))
-        self._shape = shape
+        self._dataset = create_dataset(file, name, shape, dtype)
         self._held: list[Array] = []
-        self._n_held = self._n_written = self._bytes = 0
+        self._bytes = self._n_written = 0
 
     def add(self, rows: Array) -> None:
         """Write the next rows, (row, …)."""
-        if rows.shape[1:] != self._shape[1:]:
-            raise ValueError(f"rows of shape {rows.shape[1:]} among rows of {self._shape[1:]}")
+        if rows.shape[1:] != self._dataset.shape[1:]:
+            raise ValueError(f"rows of {rows.shape[1:]} in a data set of {self._dataset.shape}")
         self._held.append(rows)
-        self._n_held += len(rows)
         self._bytes += rows.nbytes
         if self._bytes >= _BUFFER_BYTES:
             self._flush()
@@ -82,15 +79,16 @@ class RowWriter:
     def close(self) -> None:
         """Write what is held back; all rows must have come."""
         self._flush()
-        if self._n_written != self._shape[0]:
-            raise ValueError(f"{self._n_written} rows of {self._shape[0]} were written")
+        if self._n_written != len(self._dataset):
+            raise ValueError(f"{self._n_written} rows of {len(self._dataset)} were written")
 
     def _flush(self) -> None:
-        if self._n_held:
-            end = self._n_written + self._n_held
-            self._dataset[self._n_written : end] = np.concatenate(self._held)
-        self._n_written += self._n_held
-        self._held, self._n_held, self._bytes = [], 0, 0
+        if self._held:
+            rows = np.concatenate(self._held)
+            if rows.size:
+                self._dataset[self._n_written : self._n_written + len(rows)] = rows
+            self._n_written += len(rows)
+        self._held, self._bytes = [], 0
 
 
 class UnwrittenRows(RowWriter):
@@ -100,33 +98,14 @@ class UnwrittenRows(RowWriter):
         self._n_written += len(rows)
 
 
-def write_rows(file: h5py.File, name: str, values: Array) -> None:
-    """Write a contiguous data set as a whole."""
-    dataset = _create(file, name, values.shape, values.dtype)
-    if values.size:
-        dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
-
-
-def _create(
-    file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> h5d.DatasetID:
-    space = h5s.create_simple(shape)
-    kind = h5t.py_create(dtype)
-    return h5d.create(file.id, name.encode("ascii"), kind, space, dataset_properties())
-
-
 class Rows:
-    """Reads rows of a data set, from the mapped file where its values are contiguous in it.
-
-    Attributes:
-        shape, dtype: of the data set.
-    """
+    """Reads rows of a data set, from the mapped file where its values are contiguous in it."""
 
     def __init__(self, file: h5py.File, name: str) -> None:
         """Open the data set `name` of the root.
 
         Raises:
-            EmbeddingsFileError: it is missing, has no rows or no values of its own.
+            EmbeddingsFileError: it is missing, has no rows, or its values are not in the file.
         """
         self._where = f"{file.filename}: data set {name!r}"
         with reading(self._where, EmbeddingsFileError):
@@ -160,11 +139,9 @@ class Rows:
 
 def _mapped(file: h5py.File, dataset: h5py.Dataset) -> Array | None:
     """The values as a memory map; None where they are not contiguous or cannot be mapped."""
-    properties = dataset.id.get_create_plist()
-    offset = dataset.id.get_offset()
-    if properties.get_layout() != h5d.CONTIGUOUS or offset is None or not dataset.size:
-        return None
-    if file.userblock_size or dataset.dtype.kind not in "fiu":
+    offset, layout = dataset.id.get_offset(), dataset.id.get_create_plist().get_layout()
+    is_plain = layout == h5d.CONTIGUOUS and dataset.dtype.kind in "fiu" and not file.userblock_size
+    if offset is None or not is_plain or not dataset.size:
         return None
     try:
         mapped = np.memmap(file.filename, dataset.dtype, "r", int(offset), dataset.shape)

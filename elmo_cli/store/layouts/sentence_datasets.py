@@ -1,4 +1,4 @@
-"""Layouts with one data set per sentence, and reading their files: ours and those of others."""
+"""Reading files with one data set per sentence, and the layouts that name these by content."""
 
 from __future__ import annotations
 
@@ -12,16 +12,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import (
-    NoSuchNameError,
-    dataset_names,
-    open_dataset,
-    read_dataset,
-    reading,
-    sample_datasets,
-    tracks_creation_order,
-)
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import (
     MAX_DIGITS,
@@ -30,18 +22,16 @@ from elmo_cli.store.layouts.base import (
     SentenceReader,
     is_number,
     is_pooled,
+    name_problem,
 )
 from elmo_cli.store.layouts.stored_sentence import Array, Handle, Key, SentenceInfo
-from elmo_cli.store.layouts.unique_names import name_problem
-
-Sample = list[tuple[str, h5py.Dataset]]
 
 
 class SentenceDatasets(Layout):
     """A layout with one data set per sentence, named by what the sentence is.
 
     Attributes:
-        nests_by_chance: whether a `/` in a name is part of the text, not the layout's own groups.
+        nests_by_chance: whether a `/` in a name is part of the text, not a group of the layout.
     """
 
     keyed_by = "name"
@@ -53,19 +43,15 @@ class SentenceDatasets(Layout):
 
     @abstractmethod
     def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        """What a name says of its sentence.
-
-        Raises:
-            ValueError: it is not the name of a sentence.
-        """
-
-    def records_of_name(self, name: str) -> frozenset[str]:
-        """The words of `needs` that a name provides."""
-        return frozenset()
+        """What a name says of its sentence; a ValueError if it is not the name of one."""
 
     def key_of_name(self, name: str) -> str:
         """The key under which iteration gives the sentence of a name."""
         return name
+
+    def records_of_name(self, name: str) -> frozenset[str]:
+        """The words of `needs` that a name provides."""
+        return frozenset()
 
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
         return NameReader(self, file, attributes)
@@ -77,14 +63,12 @@ class LayersLast(SentenceDatasets):
     file_axes = ("token", "dim", "layer")
 
     def to_file(self, array: Array, *, pooled: bool) -> Array:
-        if array.ndim == (2 if pooled else 3):
-            return np.moveaxis(array, 0, -1)
-        return array[..., np.newaxis]
+        has_layers = array.ndim == (2 if pooled else 3)
+        return np.moveaxis(array, 0, -1) if has_layers else array[..., np.newaxis]
 
     def from_file(self, values: Array, *, pooled: bool) -> Array:
-        if values.shape[-1] == 1:
-            return np.ascontiguousarray(values[..., 0])
-        return np.ascontiguousarray(np.moveaxis(values, -1, 0))
+        is_single = values.shape[-1] == 1
+        return np.ascontiguousarray(values[..., 0] if is_single else np.moveaxis(values, -1, 0))
 
     def shape_from_file(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
@@ -101,78 +85,26 @@ class DatasetReader(SentenceReader):
         self._last: tuple[str, h5py.Dataset] | None = None
 
     def shape(self, handle: Handle) -> tuple[int, ...]:
-        return self._shape(self._dataset(str(handle)))
+        return self.layout.shape_from_file(self._dataset(str(handle)).shape)
 
-    def _shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
-        return self.layout.shape_from_file(tuple(dataset.shape))
-
-    def stored(self, handle: Handle) -> tuple[Array, NDArray[np.float32] | None]:
+    def stored(self, handle: Handle) -> tuple[Array, None]:
         dataset = self._dataset(str(handle))
         with self._reading(f"sentence {handle!r}"):
-            return read_dataset(dataset), None
-
-    def array(self, handle: Handle) -> Array:
-        return self.layout.from_file(self.stored(handle)[0], pooled=self.pooled)
-
-    def tokens(self, handle: Handle) -> tuple[str, ...] | None:
-        return self.info(handle, 0).tokens
-
-    def identity(self, handle: Handle) -> bytes:
-        return str(handle).encode("utf-8", "surrogatepass")
+            return hdf5.read_dataset(dataset), None
 
     def example(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
         name = self._some_name()
-        if name is None:
-            return None
-        dataset = self._dataset(name)
-        return self._shape(dataset), dataset.dtype
-
-    def n_tokens(self, handle: Handle) -> int | None:
-        """The number of tokens by the shape of the array; None where it has no token axis."""
-        shape = self.shape(handle)
-        return shape[-2] if len(shape) >= 2 and not self.pooled else None
+        return None if name is None else (self.shape(name), self._dataset(name).dtype)
 
     def exists(self, name: str) -> bool:
-        """Whether a sentence has this name.
-
-        Raises:
-            EmbeddingsFileError: a link of this name leads to something that cannot be read.
-        """
+        """Whether a sentence has this name; an error if it has and cannot be read."""
         if name_problem(name):  # HDF5 would find "0" as "./0" and "0/" too
             return False
         try:
             self._dataset(name)
-        except NoSuchNameError:
+        except hdf5.NoSuchNameError:
             return False
         return True
-
-    def _dataset(self, name: str) -> h5py.Dataset:
-        """The data set of a sentence.
-
-        Raises:
-            NoSuchNameError: it does not exist.
-            EmbeddingsFileError: it cannot be read or does not hold embeddings.
-        """
-        last = self._last  # which another thread may replace
-        if last is not None and last[0] == name:
-            return last[1]
-        with self._reading(f"sentence {name!r}"):
-            dataset = open_dataset(self._file, name)
-            kind, n_axes = dataset.dtype.kind, len(dataset.shape or ())
-        if kind != "f" or not 1 <= n_axes <= 3:
-            what = f"sentence {name!r} holds {dataset.dtype} in shape {dataset.shape}"
-            raise self.corrupt(f"{what}, expected floats with 1 to 3 axes")
-        self._last = name, dataset
-        return dataset
-
-    def _some_name(self) -> str | None:
-        with self._reading():
-            names = (name for name, _ in sample_datasets(self._file, 2))
-            return next((name for name in names if name != SENTENCE_MAP), None)
-
-    def _reading(self, what: str = "") -> AbstractContextManager[None]:
-        where = f"{self._path}: {what}" if what else self._path
-        return reading(where, EmbeddingsFileError)
 
     def corrupt(self, what: str) -> EmbeddingsFileError:
         """The error for what cannot be in a file of this layout."""
@@ -183,6 +115,32 @@ class DatasetReader(SentenceReader):
         name = self._some_name()
         example = "it has none" if name is None else f"its keys are like {self.key(name)!r}"
         return KeyError(f"{self._path}: no sentence {key!r}{why}; {example}")
+
+    def _dataset(self, name: str) -> h5py.Dataset:
+        """The data set of a sentence, which has to hold floats with 1 to 3 axes.
+
+        Raises:
+            NoSuchNameError: it does not exist.
+        """
+        last = self._last  # which another thread may replace
+        if last is not None and last[0] == name:
+            return last[1]
+        with self._reading(f"sentence {name!r}"):
+            dataset = hdf5.open_dataset(self._file, name)
+            kind, n_axes = dataset.dtype.kind, len(dataset.shape or ())
+        if kind != "f" or not 1 <= n_axes <= 3:
+            what = f"sentence {name!r} holds {dataset.dtype} in shape {dataset.shape}"
+            raise self.corrupt(f"{what}, expected floats with 1 to 3 axes")
+        self._last = name, dataset
+        return dataset
+
+    def _some_name(self) -> str | None:
+        with self._reading():
+            names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
+            return next((name for name in names if name != SENTENCE_MAP), None)
+
+    def _reading(self, what: str = "") -> AbstractContextManager[None]:
+        return hdf5.reading(f"{self._path}: {what}" if what else self._path, EmbeddingsFileError)
 
 
 class NumberReader(DatasetReader):
@@ -200,16 +158,14 @@ class NumberReader(DatasetReader):
         return int(handle)
 
     def find(self, key: Key) -> str:
-        name = str(key)
-        if isinstance(key, tuple) or not is_number(name) or not self.exists(name):
+        if not is_number(str(key)) or not self.exists(str(key)):
             raise self.no_sentence(key)
-        return name
+        return str(key)
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
         number = int(handle)
-        if position is None:
-            position = int(np.searchsorted(self._numbers, number))
-        return SentenceInfo(position, number)
+        at = int(np.searchsorted(self._numbers, number)) if position is None else position
+        return SentenceInfo(at, number)
 
     def problems(self) -> Iterator[str]:
         for name in self._names:
@@ -220,10 +176,9 @@ class NumberReader(DatasetReader):
     def _numbers(self) -> NDArray[np.int64]:
         """All numbers, sorted."""
         digits = [name for name in self._names if name.isascii() and name.isdigit()]
-        longest = max(digits, key=len, default="0")
-        if len(longest) > MAX_DIGITS:
-            raise self.corrupt(f"a name of {len(longest)} digits is not the number of a sentence")
-        return np.sort(np.array(digits, np.int64)) if digits else np.zeros(0, np.int64)
+        if (longest := max(map(len, digits), default=0)) > MAX_DIGITS:
+            raise self.corrupt(f"a name of {longest} digits is not the number of a sentence")
+        return np.sort(np.array(digits or [], np.int64))
 
     @property
     def _names(self) -> list[str]:
@@ -239,13 +194,6 @@ class NameReader(DatasetReader):
 
     layout: SentenceDatasets
 
-    def __init__(
-        self, layout: SentenceDatasets, file: h5py.File, attributes: Mapping[str, Any]
-    ) -> None:
-        super().__init__(layout, file, attributes)
-        first = attributes.get("first_sentence", 0)
-        self._first = first if isinstance(first, int) else 0
-
     def __len__(self) -> int:
         return len(self._names)
 
@@ -258,28 +206,29 @@ class NameReader(DatasetReader):
     def find(self, key: Key) -> str:
         if isinstance(key, int):
             return self._by_position(key)
-        for name in self.layout.names_for(key):
-            if self.exists(name):
-                return name
-        raise self.no_sentence(key)
+        found = next((name for name in self.layout.names_for(key) if self.exists(name)), None)
+        if found is None:
+            raise self.no_sentence(key)
+        return found
 
     def _by_position(self, number: int) -> str:
         if self._nests and not self._is_own:
             raise self.no_sentence(number, ": a `/` in its keys nests and loses the order")
-        if not 0 <= number - self._first < len(self._names):
+        first = self._attributes.get("first_sentence", 0)
+        position = number - (first if isinstance(first, int) else 0)
+        if not 0 <= position < len(self._names):
             raise self.no_sentence(number, f": it has {len(self._names)}")
-        return self._names[number - self._first]
+        return self._names[position]
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
         name = str(handle)
-        if position is None:
-            position = self._positions[name]
         try:
-            return self.layout.sentence_info(name, position)
+            at = self._positions[name] if position is None else position
+            return self.layout.sentence_info(name, at)
         except ValueError as error:
             raise self.corrupt(str(error)) from None
 
-    @cached_property
+    @property
     def records(self) -> frozenset[str]:
         of_names = (self.layout.records_of_name(name) for name in self._names)
         return next(of_names, frozenset()).intersection(*of_names)
@@ -289,7 +238,7 @@ class NameReader(DatasetReader):
         if self._is_own or len(self._names) < 2:
             return True
         with self._reading():
-            if tracks_creation_order(self._file):
+            if hdf5.tracks_creation_order(self._file):
                 return not self._nests
         # Within one document the numbers in the names give the order.
         documents = {self.info(name, 0).document for name in self._names}
@@ -308,10 +257,10 @@ class NameReader(DatasetReader):
     def _names(self) -> list[str]:
         """The names of all sentences, in the order of the text where that is known."""
         with self._reading():
-            names = [name for name in dataset_names(self._file) if name != SENTENCE_MAP]
+            names = [name for name in hdf5.dataset_names(self._file) if name != SENTENCE_MAP]
         order = self._attributes.get("sentence_order")
         if order is None:
             return names
         if sorted(order) != list(range(len(names))):
             raise self.corrupt(f"sentence_order does not fit {len(names)} sentences")
-        return [names[i] for i in np.argsort(np.asarray(order))]
+        return [names[i] for i in np.argsort(order)]

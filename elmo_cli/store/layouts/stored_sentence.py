@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from elmo_cli.text.sentence import Sentence
 
 Array = NDArray[Any]
+Scales = NDArray[np.float32]
 Key = int | str | tuple[str, int] | tuple[str, ...]
-Handle = int | str
+Handle = int | str  # position, or name of the data set
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,10 @@ class SentenceInfo:
 
     Attributes:
         position: number of the sentence in the file, from 0.
-        key: its key in the file: a number, or its name where the file is keyed by names.
-        tokens: its tokens.
+        key: its number, or its name where the file is keyed by names.
         text: its line.
-        document: key of its document.
         place: number of the sentence within its document.
-        offset: number of sentences in the parts of the document before this one (LSGN).
+        offset: number of sentences in the earlier parts of the document (LSGN).
     """
 
     position: int
@@ -72,15 +71,14 @@ class StoredSentence:
     """One sentence on its way into, or out of, a file.
 
     Attributes:
-        sentence: its key, tokens, text and document.
         values: C-contiguous, with the dtype and the axes of the file.
-        scales: of int8 values, one float32 for each vector; otherwise None.
+        scales: of int8 values, one float32 per vector.
         crc32: `checksum` of its identity, values and scales.
     """
 
     sentence: Sentence
     values: Array
-    scales: NDArray[np.float32] | None
+    scales: Scales | None
     crc32: int
 
 
@@ -89,9 +87,8 @@ class Totals:
     """What is known of a file before it is written.
 
     Attributes:
-        sentences: how many.
-        rows: sum of the first axis of `StoredSentence.values`, for layouts with one large data set.
-        row_shape: the other axes of these, None without sentences.
+        rows: sum of the first axis of `StoredSentence.values`.
+        row_shape: their other axes, None without sentences.
         dtype: of the values.
     """
 
@@ -109,10 +106,13 @@ class Facts:
     warnings: list[str] = field(default_factory=list)
 
 
-def checksum(identity: bytes, values: Array, scales: NDArray[np.float32] | None = None) -> int:
+def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> int:
     """CRC-32 of the identity of a sentence, its values and its scales, as the file holds them."""
-    crc32 = zlib.crc32(values.data, zlib.crc32(identity)) if values.size else zlib.crc32(identity)
-    return zlib.crc32(scales.data, crc32) if scales is not None and scales.size else crc32
+    crc32 = zlib.crc32(identity)
+    for array in (values, scales):
+        if array is not None and array.size:
+            crc32 = zlib.crc32(array.data, crc32)
+    return crc32
 
 
 def tokens_digest(tokens: Iterable[str]) -> bytes:
