@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 
 from elmo_cli.errors import InputError, OutputError, UsageError
 from elmo_cli.store.int8 import INT8, quantize
-from elmo_cli.store.layouts.dataset_writer import DatasetWriter
+from elmo_cli.store.layouts.dataset_writer import DatasetWriter, create_file
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     Facts,
@@ -180,6 +181,10 @@ class Layout(ABC):
                 "give (layer, token, dim) or (token, dim), pooled (layer, dim) or (dim,)",
             )
 
+    def create(self, path: str | os.PathLike[str]) -> h5py.File:
+        """Create an HDF5 file for `write`."""
+        return create_file(path, self.alignment)
+
     def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int | None:
         """The address of the one large data set, which is written first; None without one."""
         return None
@@ -190,7 +195,7 @@ class Layout(ABC):
         """Write all sentences in one pass: one data set each, unless the layout does otherwise.
 
         Args:
-            file: new, made by `create_file`.
+            file: new, from `create`.
             sentences: in the order of the text, with names that `UniqueNames` has accepted.
         """
         writer = DatasetWriter(file, DTYPES[spec.dtype])
