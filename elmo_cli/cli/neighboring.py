@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from elmo_cli.isolate import run_isolated
 from elmo_cli.cli import console
 from elmo_cli.cli.concordance import Line, print_concordance
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.isolate import run_isolated
 from elmo_cli.probe.neighbors import nearest, read_query
 from elmo_cli.probe.places import Place, places_of
 from elmo_cli.probe.queries_layer import queries_layer

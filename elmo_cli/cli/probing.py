@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.isolate import run_isolated
 from elmo_cli.cli import console
 from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.isolate import run_isolated
 from elmo_cli.probe.baseline import Accuracy, most_frequent, most_frequent_of_form
 from elmo_cli.probe.examples import PARTS, Examples, read_examples
 from elmo_cli.probe.labels import LabelSettings

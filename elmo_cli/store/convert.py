@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from elmo_cli.store.spec import DTYPES, WRITER_ATTRIBUTES, FileSpec
 from elmo_cli.store.writer import write_embeddings
 from elmo_cli.text.sentence import Sentence
 
-_EXACT = DTYPES["float32"]
+_ROUNDING = ("float16", "int8")
 
 
 def convert(
@@ -55,7 +54,39 @@ def convert(
         target = _target(source, layout)
         selection = _selection(source, target, layers)
         spec = _spec(source, target, dtype, selection)
-        warnings = _Conversion(source, target, spec, selection).write(out, overwrite=overwrite)
+        warnings = _warnings(source, target)
+        tokens = _count_tokens(source)
+        summary = write_copy(
+            out,
+            spec,
+            _sentences(source, target, selection),
+            _attributes(source, target, spec, tokens),
+            n_sentences=len(source),
+            n_tokens=tokens,
+            overwrite=overwrite,
+        )
+    return {**summary, "warnings": warnings + summary["warnings"]}
+
+
+def write_copy(
+    out: str | os.PathLike[str],
+    spec: FileSpec,
+    sentences: Iterator[tuple[Sentence, Array]],
+    attributes: Mapping[str, Any],
+    *,
+    n_sentences: int,
+    n_tokens: int,
+    overwrite: bool,
+) -> dict[str, Any]:
+    """Write sentences of other files into a new one; return what `convert` does."""
+    layout = layout_of_spec(spec)
+    first = list(next(zip(sentences), ()))
+    row_shape = layout.store(*first[0], spec).values.shape[1:] if first else None
+    rows = n_sentences if spec.pooled or layout.unit == "types" else n_tokens
+    totals = Totals(n_sentences, rows, row_shape, DTYPES[spec.dtype])
+    warnings = write_embeddings(
+        out, spec, chain(first, sentences), attributes, totals=totals, overwrite=overwrite
+    )
     with Embeddings(out) as written:
         return {
             "output": os.fspath(out),
@@ -69,6 +100,23 @@ def convert(
         }
 
 
+def verified_sentences(source: Embeddings) -> Iterator[tuple[Sentence, Array]]:
+    """The sentences of a file as they were handed to its writer, as far as it records them.
+
+    Where tokens are not recorded there are empty ones, as many as there are vectors.
+
+    Raises:
+        EmbeddingsFileError: a sentence does not match its checksum.
+    """
+    for info, array in source.sentences(verify=True):
+        tokens = info.tokens
+        if tokens is None and source.unit == "tokens":
+            tokens = ("",) * array.shape[-2]
+        is_named = source.is_keyed_by_name or source.unit == "types"
+        key = source.first_sentence + info.position if is_named else None
+        yield info.sentence(key=key, tokens=tokens, source=str(source.path)), array
+
+
 def _target(source: Embeddings, name: str | None) -> Layout:
     """The layout of the new file.
 
@@ -76,6 +124,8 @@ def _target(source: Embeddings, name: str | None) -> Layout:
         UsageError: there is no such layout, or the file does not record what it needs.
     """
     target = layout_of_spec(FileSpec(layout=name or source.layout, keys=_keys(source, name)))
+    if target.name == source.layout:
+        return target  # names stay as they are
     missing = sorted(target.needs - source.records - {"one layer"})
     if (target.unit == "types") != (source.unit == "types"):
         missing = [f"vectors of {target.unit}"]
@@ -108,24 +158,23 @@ def _selection(source: Embeddings, target: Layout, layers: str | None) -> LayerS
     if n_layers is None and len(source):
         raise UsageError(f"`layers={name}`: {owner} has only one layer", "leave `layers` out")
     available = (stored_layers(source) or range(n_layers or 0)) if len(source) else None
-    n_of_model = None if _says_numbers(source) else n_layers
+    n_of_model = None if _lists_layers(source) else n_layers
     selection = LayerSelection.parse(name, available, n_of_model, drop_axis=needs_one, owner=owner)
     if needs_one and selection.n_kept > 1:
         raise UsageError(
-            f"`layers={name}`: {target.name} holds one layer, {owner} has {selection.n_kept} of it",
-            "select one with `layers`: top, average, a mix or a number",
+            f"`layers={name}`: layout {target.name} holds one layer, not {selection.n_kept}",
+            "select one of the layers, top, average or a mix",
         )
     if selection.is_sum and source.attributes.get("pool") == "max":
         raise UsageError(
-            f"`layers={name}`: the vectors of {owner} are maxima over sentences, which cannot be "
-            "summed over layers",
+            f"`layers={name}`: {owner} has maxima over sentences, of which no sum can be made",
             f"embed the text with `pool=max` and `layers={name}`",
         )
     return selection
 
 
-def _says_numbers(source: Embeddings) -> bool:
-    """Whether the file says the numbers of its layers, selected from those of its model."""
+def _lists_layers(source: Embeddings) -> bool:
+    """Whether the file has numbered layers, selected from those of its model."""
     return str(source.attributes.get("layers")).replace(",", "").isdecimal()
 
 
@@ -137,24 +186,22 @@ def _spec(
     Raises:
         UsageError: the layout does not support the dtype.
     """
-    stored, settings = source.stored_dtype, _run_settings(source)
-    held = str(source.attributes.get("dtype")) if stored is None else stored.name
+    attributes, settings = source.attributes, dict[str, Any]()
+    if "elmo_schema" in attributes:
+        settings = dict(FileSpec.from_attributes(attributes).run_settings)
+    held = str(source.stored_dtype or attributes.get("dtype"))
     kept = held if held in DTYPES and (held != "int8" or target.supports_int8) else "float32"
-    is_sum = selection is not None and selection.is_sum
     if selection is not None and selection.name != "all":
         settings["layers"] = selection.name
-    if DTYPES.get(held, _EXACT).itemsize < _EXACT.itemsize and (is_sum or held != (dtype or kept)):
-        before = settings.get("rounded_from")
-        settings["rounded_from"] = held if before is None else f"{before},{held}"
+    is_sum = selection is not None and selection.is_sum
+    if held in _ROUNDING and (is_sum or held != (dtype or kept)):
+        settings["rounded_from"] = ",".join(filter(None, [settings.get("rounded_from"), held]))
     keys = _keys(source, target.name)
-    first = next(iter(source), None)
-    has_texts = source.has_sentence_map or (
-        first is not None and source.info(first).text is not None
-    )
+    has_lines = source.has_sentence_map or any(source.info(k).text for k in islice(source, 1))
     spec = FileSpec(
         layout=target.name,
         keys=keys,
-        forget_sentences=target.supports_sentence_keys and keys == "number" and not has_texts,
+        forget_sentences=target.supports_sentence_keys and keys == "number" and not has_lines,
         dtype=dtype or kept,
         first_sentence=source.first_sentence,
         run_settings=settings,
@@ -163,137 +210,77 @@ def _spec(
     return spec
 
 
-def _run_settings(source: Embeddings) -> dict[str, Any]:
-    if "elmo_schema" not in source.attributes:
-        return {}
-    return dict(FileSpec.from_attributes(source.attributes).run_settings)
+def _count_tokens(source: Embeddings) -> int:
+    if source.unit == "tokens":
+        return sum(source.reader.shape(handle)[-2] for handle in source.reader.handles())
+    return len(source) if source.unit == "types" else source.count("tokens")
 
 
-@dataclass(frozen=True)
-class _Conversion:
-    """One file on its way to another layout, dtype or selection of layers."""
-
-    source: Embeddings
-    target: Layout
-    spec: FileSpec
-    selection: LayerSelection | None
-
-    def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> list[str]:
-        """Write the new file and return warnings."""
-        warnings = self._warnings()
-        sentences = self._sentences(warnings)
-        tokens = self._count_tokens()
-        first = next(sentences, None)
-        row_shape = None
-        if first is not None:
-            row_shape = self.target.store(*first, self.spec).values.shape[1:]
-            sentences = chain([first], sentences)
-        has_rows_of_tokens = not self.spec.pooled and self.target.unit != "types"
-        rows = tokens if has_rows_of_tokens else len(self.source)
-        return warnings + write_embeddings(
-            out,
-            self.spec,
-            sentences,
-            self._attributes(tokens),
-            totals=Totals(len(self.source), rows, row_shape, DTYPES[self.spec.dtype]),
-            overwrite=overwrite,
-        )
-
-    def _count_tokens(self) -> int:
-        reader, n = self.source.reader, len(self.source)
-        if self.source.unit == "tokens":
-            return sum(reader.shape(position)[-2] for position in range(n))
-        return n if self.source.unit == "types" else self.source.count("tokens")
-
-    def _attributes(self, tokens: int) -> dict[str, Any]:
-        """The attributes that are no settings: those of the source, and what only it knows."""
-        theirs = self.source.attributes
-        own = WRITER_ATTRIBUTES | self.spec.to_attributes().keys()
+def _attributes(source: Embeddings, target: Layout, spec: FileSpec, tokens: int) -> dict[str, Any]:
+    """The attributes that are no settings: those of the source, and what only it knows."""
+    theirs, kept = source.attributes, dict[str, Any]()
+    if "elmo_schema" in theirs:
+        own = WRITER_ATTRIBUTES | spec.to_attributes().keys()
         kept = {name: value for name, value in theirs.items() if name not in own}
-        if "elmo_schema" not in theirs:
-            kept = {}
-        if not self.source.order_is_known:
-            kept["order_unknown"] = True
-        if not self.target.keeps_first:
-            kept["tokens"] = tokens
-        elif left_out := self.source.count("duplicate_sentences"):
-            kept["duplicate_sentences"] = left_out
-        if "token_digests" in theirs or "tokens" not in self.target.needs:
-            kept["token_digests"] = theirs.get("token_digests")
-        return kept
+    if not source.order_is_known:
+        kept["order_unknown"] = True
+    if not target.keeps_first:
+        kept["tokens"] = tokens
+    elif left_out := source.count("duplicate_sentences"):
+        kept["duplicate_sentences"] = left_out
+    if "token_digests" in theirs or "tokens" not in target.needs:
+        kept["token_digests"] = theirs.get("token_digests")
+    return kept
 
-    def _warnings(self) -> list[str]:
-        """That the numbers in the new file are not those of the text."""
-        is_named = self.source.is_keyed_by_name
-        if not is_named or self.target.keyed_by != "number":
-            return []
-        counts = {
-            "equal to an earlier one": self.source.count("duplicate_sentences"),
-            "blank or unreadable": self.source.count("skipped_sentences"),
-        }
-        missing = [f"{n:,} sentences {what}" for what, n in counts.items() if n]
-        if not missing:
-            return []
-        where = f"{self.source.path}: made without {' and '.join(missing)}"
-        return [f"{where}; keys are positions in this file, not in the text"]
 
-    def _sentences(self, warnings: list[str]) -> Iterator[tuple[Sentence, Array]]:
-        """The sentences as the new layout needs them; adds to the warnings."""
-        source, is_warned = self.source, False
-        for info, array in source.sentences(verify=True):
-            where = f"{source.path}: sentence {info.key!r}"
-            if info.tokens is None and "tokens" in self.target.needs:
-                raise UsageError(
-                    f"{where}: its line is not recorded, and {self.target.name} needs tokens",
-                    f"embed the text with `layout={self.target.name}`",
-                )
-            tokens = info.tokens
-            if tokens is None and source.unit == "tokens":
-                tokens = ("",) * array.shape[-2]  # only counted
-            key = source.first_sentence + info.position if isinstance(info.key, str) else None
-            sentence = info.sentence(key=key, tokens=tokens, source=str(source.path))
-            if not is_warned and self._is_ambiguous(sentence):
-                is_warned = True
-                warnings.append(
-                    f"{source.path}: the `:` in document keys like {sentence.document} may have "
-                    "been `/`, and is kept"
-                )
-            yield sentence, self._selected(array, where)
+def _warnings(source: Embeddings, target: Layout) -> list[str]:
+    """That keys in the new file may not be those of the text."""
+    found = []
+    n = source.count("duplicate_sentences") + source.count("skipped_sentences")
+    if n and source.is_keyed_by_name and target.keyed_by == "number":
+        found.append(f"{source.path}: lacks {n:,} sentences of the text; keys count without them")
+    if "document" in source.records and target.name != source.layout:
+        # Some layouts have no `/` in names of documents, and others have.
+        before, after = (
+            {layout.identity(Sentence((), 0, document=name)) for name in ("a/b", "a:b")}
+            for layout in (LAYOUTS[source.layout], target)
+        )
+        document = next((d for k in source if ":" in (d := source.info(k).document or "")), None)
+        if len(before) < len(after) and document is not None:
+            found.append(f"{source.path}: the `:` in {document} may have been `/`, and is kept")
+    return found
 
-    def _is_ambiguous(self, sentence: Sentence) -> bool:
-        """Whether the source names documents alike that the new layout distinguishes."""
-        if ":" not in (sentence.document or ""):
-            return False
-        other = replace(sentence, document=str(sentence.document).replace(":", "/"))
-        before = LAYOUTS[self.source.layout]
-        is_same = before.dataset_name(other) == before.dataset_name(sentence)
-        return is_same and self.target.identity(other) != self.target.identity(sentence)
 
-    def _selected(self, array: Array, where: str) -> Array:
-        """What is kept of an array; a single numbered layer has an axis if the layout has one."""
-        source, selection = self.source, self.selection
-        axes = () if source.n_layers is None else (source.n_layers,)
-        n_axes = len(axes) + (2 if source.unit == "tokens" else 1)
-        if array.ndim != n_axes or (*array.shape[: len(axes)], array.shape[-1]) != (
-            *axes,
-            source.dim,
-        ):
+def _sentences(
+    source: Embeddings, target: Layout, selection: LayerSelection | None
+) -> Iterator[tuple[Sentence, Array]]:
+    """The sentences with what is kept of their arrays."""
+    n_layers, dim = source.n_layers, source.dim
+    # A single numbered layer has an axis, except in layouts with one layer.
+    adds_axis = n_layers is None and "one layer" not in target.needs and _lists_layers(source)
+    for sentence, array in verified_sentences(source):
+        axes = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
+        if (*axes, array.shape[-1]) != ((dim,) if n_layers is None else (n_layers, dim)):
             raise EmbeddingsFileError(
-                f"{where}: shape {array.shape}, others have "
-                f"{'no layer axis' if not axes else f'{axes[0]} layers'} and dim {source.dim}",
+                f"{sentence.where}: shape {array.shape}, others have layers {n_layers}, dim {dim}",
                 CORRUPT_HINT,
             )
         if selection is None:
-            is_lost = not axes and source.unit != "types" and "one layer" not in self.target.needs
-            return array[np.newaxis] if is_lost and _says_numbers(source) else array
-        if not selection.is_sum:
-            kept: Array = selection.apply(array)
-            return kept
-        with np.errstate(over="ignore", invalid="ignore"):
-            total: Array = selection.apply(array.astype(np.float32))
-        if not np.isfinite(total).all() and np.isfinite(array).all():
-            raise UsageError(
-                f"`layers={selection.name}`: {where}: a value is beyond float32",
-                "give smaller weights or a smaller gamma",
-            )
-        return total
+            kept = array[np.newaxis] if adds_axis and source.unit != "types" else array
+        else:
+            kept = _reduced(selection, array, sentence.where)
+        yield sentence, kept
+
+
+def _reduced(selection: LayerSelection, array: Array, where: str) -> Array:
+    if not selection.is_sum:
+        kept: Array = selection.apply(array)
+        return kept
+    with np.errstate(over="ignore", invalid="ignore"):
+        total: Array = selection.apply(array.astype(np.float32))
+    if not np.isfinite(total).all() and np.isfinite(array).all():
+        raise UsageError(
+            f"`layers={selection.name}`: {where}: a value is beyond float32",
+            "give smaller weights or a smaller gamma",
+        )
+    return total

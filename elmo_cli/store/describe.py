@@ -7,10 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.store.block_log import log_path, read_log
 from elmo_cli.store.layouts import Key
+from elmo_cli.store.log_lines import log_path, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.weightfile.describe import describe_weights, kind_of_weights
 
@@ -56,7 +58,12 @@ def kind_of_file(path: Path) -> str:
 
 
 def _embeddings(embeddings: Embeddings) -> dict[str, Any]:
-    attributes = embeddings.attributes
+    # Without the arrays that hold something of each sentence.
+    attributes = {
+        name: value
+        for name, value in embeddings.attributes.items()
+        if not isinstance(value, np.ndarray) and name != "repeated_lines"
+    }
     return {
         "kind": "embeddings",
         "path": str(embeddings.path),
@@ -110,13 +117,8 @@ def python_example(path: str | os.PathLike[str]) -> str:
         key = next(iter(embeddings), None)
         if key is None:
             return "\n".join(_with_h5py(path, ["names = list(file)  # it has no sentences"]))
-        return "\n".join(
-            [
-                *_with_h5py(path, embeddings.python_example(key)),
-                "",
-                *_with_reader(embeddings, key),
-            ]
-        )
+        lines = _with_h5py(path, embeddings.python_example(key))
+        return "\n".join([*lines, "", *_with_reader(embeddings, key)])
 
 
 def _with_h5py(path: Path, body: list[str]) -> list[str]:
@@ -126,13 +128,12 @@ def _with_h5py(path: Path, body: list[str]) -> list[str]:
 
 
 def _with_reader(embeddings: Embeddings, key: Key) -> list[str]:
-    shape = embeddings.shape(key)
     axes = ("layer", "token", "dim") if embeddings.unit == "tokens" else ("layer", "dim")
-    sizes = zip(axes[-len(shape) :], shape, strict=False)
+    axes = axes[-len(embeddings.shape(key)) :]
     lines = [
         "from elmo_cli import open_embeddings",
         f"with open_embeddings({os.fspath(embeddings.path)!r}) as embeddings:",
-        f"    array = embeddings[{key!r}]  # {', '.join(f'{axis} {n}' for axis, n in sizes)}",
+        f"    array = embeddings[{key!r}]  # axes: {', '.join(axes)}",
     ]
     if embeddings.tokens(key) is not None:
         lines.append(f"    tokens = embeddings.tokens({key!r})")

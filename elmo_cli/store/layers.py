@@ -12,10 +12,9 @@ import numpy as np
 from elmo_cli.errors import UsageError
 from elmo_cli.store.reader import Embeddings
 
-SYNTAX = "`layers` is all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
-MIX = "mix:"
+_SYNTAX = "`layers` is all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
+_MIX = "mix:"
 _MAX_DIGITS = 9  # of a layer number
-_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -61,18 +60,17 @@ class LayerSelection:
         if name == "all":
             indices = tuple(range(len(available or ())))
             return cls(name, indices, drop_axis=drop_axis and len(indices) == 1)
-        if name in ("top", "average") or name.startswith(MIX):
+        if name in ("top", "average") or name.startswith(_MIX):
             if available is not None and n_layers is None:
-                raise _unavailable(name, available, owner, ", a selection of those of its model")
-            if name.startswith(MIX):
+                raise _refused(name, f"{owner} has only {layer_list(available)} of its model")
+            if name.startswith(_MIX):
                 return cls(name, weights=_mix_weights(name, n_layers, owner))
             return cls(name, ((n_layers or 1) - 1,) if name == "top" else (), drop_axis=True)
         numbers = _layer_numbers(name)
         if available is not None and not set(numbers) <= set(available):
-            raise _unavailable(name, available, owner)
+            raise _refused(name, f"{owner} has {layer_list(available)}")
         indices = tuple(available.index(n) if available is not None else 0 for n in numbers)
-        name = ",".join(map(str, numbers))
-        return cls(name, indices, drop_axis=drop_axis and len(numbers) == 1)
+        return cls(",".join(map(str, numbers)), indices, drop_axis=drop_axis and len(numbers) == 1)
 
     @property
     def is_sum(self) -> bool:
@@ -120,42 +118,37 @@ def layer_list(numbers: Sequence[int]) -> str:
     return f"layer{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"
 
 
-def _unavailable(name: str, available: Sequence[int], owner: str, more: str = "") -> UsageError:
-    return UsageError(f"`layers={name}`: {owner} has {layer_list(available)}{more}", SYNTAX)
+def _refused(name: str, what: str, hint: str = _SYNTAX) -> UsageError:
+    return UsageError(f"`layers={name}`: {what}", hint)
 
 
 def _layer_numbers(name: str) -> tuple[int, ...]:
     parts = name.split(",")
     if not all(part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts):
-        raise UsageError(f"`layers={name}`: not a selection of layers", SYNTAX)
+        raise _refused(name, "not a selection of layers")
     numbers = tuple(map(int, parts))
     if len(set(numbers)) != len(numbers):
-        raise UsageError(f"`layers={name}`: a layer is given twice", SYNTAX)
+        raise _refused(name, "a layer is given twice")
     return numbers
 
 
 def _mix_weights(name: str, n_layers: int | None, owner: str) -> tuple[float, ...]:
     """The weights of "mix:0.2,0.3,0.5" or "mix:0.2,0.3,0.5,1.1", multiplied by gamma if given."""
     try:
-        values = [float(part) for part in name[len(MIX) :].split(",")]
+        values = [float(part) for part in name[len(_MIX) :].split(",")]
     except ValueError:
         values = [float("nan")]
+    n = len(values) if n_layers is None else n_layers
     if not np.isfinite(values).all():
-        raise UsageError(f"`layers={name}`: the weights are not finite numbers", SYNTAX)
-    n_layers = len(values) if n_layers is None else n_layers
-    if len(values) not in (n_layers, n_layers + 1):
-        what = f"{len(values)} numbers; {owner} needs {n_layers} weights and optionally gamma"
-        raise UsageError(f"`layers={name}`: {what}", SYNTAX)
-    gamma = values[n_layers] if len(values) > n_layers else 1.0
-    weights = tuple(gamma * value for value in values[:n_layers])
-    if max(map(abs, weights)) > _MAX_FLOAT32:
-        raise UsageError(
-            f"`layers={name}`: a weight is beyond float32 (at most {_MAX_FLOAT32:.5g})",
-            "give smaller weights or a smaller gamma",
-        )
+        raise _refused(name, "the weights are not finite numbers")
+    if len(values) not in (n, n + 1):
+        raise _refused(name, f"{len(values)} numbers; {owner} needs {n} weights, then gamma or not")
+    gamma = values[n] if len(values) > n else 1.0
+    weights = tuple(gamma * value for value in values[:n])
+    greatest = float(np.finfo(np.float32).max)
+    if max(map(abs, weights)) > greatest:
+        raise _refused(name, "a weight is beyond float32", f"it holds at most {greatest:.5g}")
     if not any(map(np.float32, weights)):  # those too small for float32 are 0 too
-        raise UsageError(
-            f"`layers={name}`: all weights are 0",
-            "weights are used as given; for an ElmoMix take torch.softmax(mix.weights, 0)",
-        )
+        hint = "weights are used as given; for an ElmoMix take torch.softmax(mix.weights, 0)"
+        raise _refused(name, "all weights are 0", hint)
     return weights

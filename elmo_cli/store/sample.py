@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Sample:
 
 
 def take_sample(
-    path: str | os.PathLike[str], n: int, text: Sequence[Sentence] | None = None
+    path: str | os.PathLike[str], n: int, text: Iterable[Sentence] | None = None
 ) -> Sample:
     """Read `n` sentences of a file, evenly spread.
 
@@ -52,29 +53,19 @@ def take_sample(
     """
     with open_embeddings(path) as embeddings:
         _check_computable(embeddings)
-        found: dict[Key, tuple[tuple[str, ...], Array]] = {}
-        passed_over = 0
-        if text is not None:
-            text = _checked_text(embeddings, text)
-            for place in _spread(n, len(text)):
-                key, tokens = embeddings.key_of(text[place]), text[place].tokens
-                if key not in embeddings:
-                    raise _other_text(embeddings, f"has no sentence {key!r}, the text has it")
-                found.setdefault(key, (tokens, embeddings[key]))
-        else:
-            keys = list(embeddings)
-            for place in _spread(n, len(keys)):
-                key, tokens, n_before = _next_recorded(embeddings, keys, place)
-                found.setdefault(key, (tokens, embeddings[key]))
-                passed_over += n_before
+        choose = _from_file(embeddings, n) if text is None else _from_text(embeddings, n, text)
+        found = {key: (tokens, skipped) for key, tokens, skipped in choose}
         stored = embeddings.stored_dtype
         return Sample(
             os.fspath(path),
             dict(embeddings.attributes),
             None if stored is None else stored.name,
-            [(key, *one) for key, one in found.items()],
-            passed_over,
+            [(key, tokens, embeddings[key]) for key, (tokens, _) in found.items()],
+            sum(skipped for _, skipped in found.values()),
         )
+
+
+_Choice = tuple[Key, tuple[str, ...], int]  # and how many were passed over
 
 
 def _spread(n: int, total: int) -> list[int]:
@@ -82,34 +73,36 @@ def _spread(n: int, total: int) -> list[int]:
     return np.unique(places).tolist() if total else []
 
 
-def _next_recorded(
-    embeddings: Embeddings, keys: Sequence[Key], place: int
-) -> tuple[Key, tuple[str, ...], int]:
-    """The first sentence from a place on whose tokens are recorded, and how many come before it."""
-    for n_before in range(min(len(keys), _LOOK_AHEAD)):
-        key = keys[(place + n_before) % len(keys)]
-        tokens = embeddings.tokens(key)
-        if tokens is not None:
-            return key, tokens, n_before
-    raise UsageError(
-        f"{embeddings.path}: does not record the tokens of its sentences",
-        "`text` names the text that it was made from",
-    )
+def _from_file(embeddings: Embeddings, n: int) -> Iterator[_Choice]:
+    """Sentences whose tokens the file records: the first ones from evenly spread places on."""
+    keys = list(embeddings)
+    for place in _spread(n, len(keys)):
+        following = islice(chain(keys[place:], keys[:place]), _LOOK_AHEAD)
+        recorded = ((i, key, embeddings.tokens(key)) for i, key in enumerate(following))
+        i, key, tokens = next((one for one in recorded if one[2] is not None), (0, 0, None))
+        if tokens is None:
+            raise UsageError(
+                f"{embeddings.path}: does not record the tokens of its sentences",
+                "`text` names the text that it was made from",
+            )
+        yield key, tokens, i
 
 
-def _checked_text(embeddings: Embeddings, text: Sequence[Sentence]) -> list[Sentence]:
+def _from_text(embeddings: Embeddings, n: int, text: Iterable[Sentence]) -> Iterator[_Choice]:
     own = list(sentences_of_shard(embeddings, text))
     n_read = len(embeddings) + embeddings.count("duplicate_sentences")
     if len(own) != n_read:
         raise _other_text(embeddings, f"has {n_read} sentences, the text {len(own)}")
-    return own
+    for sentence in (own[place] for place in _spread(n, len(own))):
+        key = embeddings.key_of(sentence)
+        if key not in embeddings:
+            raise _other_text(embeddings, f"has no sentence {key!r}, the text has it")
+        yield key, sentence.tokens, 0
 
 
 def _other_text(embeddings: Embeddings, what: str) -> EmbeddingsFileError:
-    return EmbeddingsFileError(
-        f"{embeddings.path}: {what}",
-        "`text` names the text that it was made from, read with the same settings",
-    )
+    hint = "`text` names the text that it was made from, read with the same settings"
+    return EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
 
 
 def _check_computable(embeddings: Embeddings) -> None:
