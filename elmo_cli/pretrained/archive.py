@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from elmo_cli.child import in_child, patience
 from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.isolate import run_isolated
 from elmo_cli.pretrained.cache import archive_folder, locked, not_writable, sha256_of
 from elmo_cli.pretrained.family import family_of_names
 
@@ -72,7 +72,11 @@ def is_archive(path: Path) -> bool:
         ModelError: to find out takes too much memory.
     """
     named = path.name.endswith(SUFFIXES)
-    return named or _is_zip(path) or in_child(partial(tarfile.is_tarfile, path), [path], ModelError)
+    return (
+        named
+        or _is_zip(path)
+        or run_isolated(partial(tarfile.is_tarfile, path), [path], ModelError)
+    )
 
 
 def _is_zip(path: Path) -> bool:
@@ -105,7 +109,7 @@ def _unpack_to(path: Path, folder: Path) -> None:
     # A name of its own: where there are no locks, another process may do the same.
     part = folder.with_name(f"{folder.name}.{os.urandom(4).hex()}.part")
     try:
-        in_child(partial(_unpack_part, path, part), [path], ModelError)
+        run_isolated(partial(_unpack_part, path, part), [path], ModelError)
         try:
             os.replace(part, folder)
         except OSError as error:
@@ -128,9 +132,8 @@ def _unpack_part(path: Path, part: Path) -> None:
         members = _members(path, found)
         _refuse_foreign(path, members)
         top = _common_folder(members)
-        with patience():
-            for member in members:
-                _write(path, member, part / member.path.relative_to(top))
+        for member in members:
+            _write(path, member, part / member.path.relative_to(top))
 
 
 @contextmanager

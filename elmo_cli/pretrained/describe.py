@@ -136,7 +136,7 @@ def _dim(folder: Path | None, model: Model) -> int | None:
 def _count_parameters(folder: Path) -> int | None:
     import h5py
 
-    from elmo_cli.hdf5 import open_hdf5_file
+    from elmo_cli.hdf5 import open_hdf5
 
     sizes: list[int] = []
 
@@ -145,7 +145,7 @@ def _count_parameters(folder: Path) -> int | None:
             sizes.append(item.size)
 
     try:
-        with open_hdf5_file(folder / WEIGHTS_FILE) as file:
+        with open_hdf5(folder / WEIGHTS_FILE) as file:
             file.visititems(add)
     except (OSError, RuntimeError):
         return None

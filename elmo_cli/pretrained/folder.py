@@ -179,7 +179,7 @@ def _weights_by_content(folder: Path) -> list[Path]:
 
 
 def _holds_bilm(path: Path) -> bool:
-    from elmo_cli.weightfile.untrusted import holds_bilm
+    from elmo_cli.weightfile.describe import holds_bilm
 
     try:
         return holds_bilm(path)

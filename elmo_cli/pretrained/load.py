@@ -90,13 +90,13 @@ def locate(
     """
     files = _located(name_or_path, options, weights)
     if files.origin != "bundled":
-        from elmo_cli.weightfile.untrusted import try_in_child
+        from elmo_cli.weightfile.describe import probe_hdf5
 
         model = look_up(files.name) if files.origin == "cached" else None
         known = {file.name for file in model.files if file.sha256} if model else set()
         given = (files.weights, files.warm_state, files.softmax)
         with files.named():
-            try_in_child([path for path in given if path is not None and path.name not in known])
+            probe_hdf5([path for path in given if path is not None and path.name not in known])
     return files
 
 

@@ -116,10 +116,10 @@ def _unlike(path: Path, file: RemoteFile, model: Model) -> str:
     """What is wrong with the content of a file that was just fetched, "" if nothing is."""
     if file.name == OPTIONS_FILE:
         return _unlike_options(path, model)
-    from elmo_cli.weightfile.untrusted import holds_bilm, try_in_child
+    from elmo_cli.weightfile.describe import holds_bilm, probe_hdf5
 
     try:
-        try_in_child([path])
+        probe_hdf5([path])
         return "" if holds_bilm(path) else "is HDF5, but holds no char_embed"
     except (OSError, RuntimeError, WeightFileError) as error:
         return f"is not a whole HDF5 file ({str(error).splitlines()[0]})"

@@ -13,9 +13,9 @@ from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.load import Place, load_files, locate
 from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.weightfile.describe import probe_hdf5
 from elmo_cli.weightfile.read import open_weights
 from elmo_cli.weightfile.softmax_file import read_softmax
-from elmo_cli.weightfile.untrusted import try_in_child
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def language_model_of(
     Raises:
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
     """
-    try_in_child([softmax])
+    probe_hdf5([softmax])
     with files.named():
         return _read(
             files,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.errors import WeightFileError
-from elmo_cli.hdf5 import cut_off, hdf5_errors, most_bytes, open_hdf5_file
+from elmo_cli.hdf5 import max_plausible_bytes, open_hdf5, read_dataset, reading, reason_of
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.weightfile.table import Row, lstm_path, rows
@@ -84,7 +83,11 @@ def open_weights(path: str | Path) -> Iterator[h5py.File]:
         raise WeightFileError(
             f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
         )
-    with hdf5_errors(partial(_not_readable, path)), open_hdf5_file(path) as file:
+    try:
+        file = open_hdf5(path)
+    except OSError as error:
+        raise _not_readable(path, error) from None
+    with file, reading(path, WeightFileError, _CUT_OFF):
         yield file
 
 
@@ -93,14 +96,7 @@ def _not_readable(path: str | Path, error: Exception) -> WeightFileError:
         return WeightFileError(
             f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
         )
-    return WeightFileError(f"{path}: not a readable HDF5 file ({_damage(error)})", _CUT_OFF)
-
-
-def _damage(error: Exception) -> str:
-    """What h5py found damage with, in short."""
-    reason = (str(error).strip("'\"") or type(error).__name__).splitlines()[0]
-    short = "it does not begin like one" if "signature not found" in reason else reason
-    return cut_off(error) or short
+    return WeightFileError(f"{path}: not a readable HDF5 file ({reason_of(error, path)})", _CUT_OFF)
 
 
 def read_array(item: h5py.Dataset, where: str) -> Array:
@@ -118,14 +114,14 @@ def read_array(item: h5py.Dataset, where: str) -> Array:
             f"{where}: {name} holds {item.dtype}, not float32 or float16",
             "write the weights again as float32",
         )
-    if item.nbytes > most_bytes(item.file):
+    if item.nbytes > max_plausible_bytes(item.file):
         there = item.file.id.get_filesize()
         raise WeightFileError(
             f"{where}: {name} would have {item.nbytes} bytes, the file has {there}",
             "the file is damaged, or made to do harm: get it anew from its source",
         )
-    with hdf5_errors(lambda e: WeightFileError(f"{where}: {name} can't be read ({e})", _CUT_OFF)):
-        values = item[...]
+    with reading(where, WeightFileError, _CUT_OFF):
+        values = read_dataset(item)
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
         array: Array = values.astype(np.float32)
     if not np.isfinite(array).all():

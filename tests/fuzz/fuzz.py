@@ -25,7 +25,7 @@ from mutations import mutated
 from targets import TARGETS, Target
 
 import elmo_cli
-from elmo_cli import child
+from elmo_cli import isolate
 
 PACKAGE = str(Path(elmo_cli.__file__).parent)
 Lines = set[tuple[str, int]]
@@ -121,7 +121,7 @@ def main() -> int:
     parser.add_argument("--found", type=Path, default=Path("build/fuzz"))
     parser.add_argument("targets", nargs="*", default=list(TARGETS), help=", ".join(TARGETS))
     given = parser.parse_args()
-    child.STUCK_S = 5.0  # HDF5 is known to go round in circles
+    isolate.MIN_CPU_SECONDS = 5  # HDF5 is known to go round in circles
     n_faults = 0
     for name in given.targets:
         fuzzer = Fuzzer(TARGETS[name], Random(f"{name}/{given.seed}"))

@@ -14,8 +14,8 @@ from random import Random
 import seeds
 from mutations import mutated, signed_hdf5, signed_journal, signed_undo, signed_zip
 
-from elmo_cli.child import in_child
 from elmo_cli.errors import ElmoError, UsageError
+from elmo_cli.isolate import run_isolated
 from elmo_cli.model.options import Options
 from elmo_cli.probe.neighbors import nearest, read_query
 from elmo_cli.probe.places import places_of
@@ -33,10 +33,10 @@ from elmo_cli.text.settings import InputSettings
 from elmo_cli.train.recipe import read_recipe
 from elmo_cli.train.torch_file import read as read_checkpoint
 from elmo_cli.train.training_text import FILE_NAME, TrainingText
+from elmo_cli.weightfile.describe import probe_hdf5
 from elmo_cli.weightfile.read import read_bilm
 from elmo_cli.weightfile.softmax_file import read_softmax
 from elmo_cli.weightfile.state_file import read_state
-from elmo_cli.weightfile.untrusted import try_in_child
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Target:
         path.write_bytes(content)
         error: ElmoError | None = None
         try:
-            in_child(partial(self.read, folder, content), [path], _CrashError)
+            run_isolated(partial(self.read, folder, content), [path], _CrashError)
         except ElmoError as raised:
             error = raised
         if error is None:
@@ -114,19 +114,19 @@ _SIZES = Options.from_dict(seeds.OPTIONS)
 
 def _weights(folder: Path, content: bytes) -> None:
     path = _file(folder, "weights.hdf5", content)
-    try_in_child([path])
+    probe_hdf5([path])
     read_bilm(_SIZES, path)
 
 
 def _softmax(folder: Path, content: bytes) -> None:
     path = _file(folder, "softmax.hdf5", content)
-    try_in_child([path])
+    probe_hdf5([path])
     read_softmax(path, n_types=seeds.N_TYPES, projection=_SIZES.projection)
 
 
 def _state(folder: Path, content: bytes) -> None:
     path = _file(folder, "state.hdf5", content)
-    try_in_child([path])
+    probe_hdf5([path])
     read_state(path, _SIZES)
 
 

@@ -14,7 +14,7 @@ import pytest
 import seeds
 from command_line import elmo
 
-from elmo_cli import child
+from elmo_cli import isolate
 from elmo_cli.errors import ResumeError
 from elmo_cli.store.writer import EmbeddingsWriter
 
@@ -23,9 +23,9 @@ EMBEDDINGS = sorted(path.stem for path in KEPT.glob("*.gz") if not path.stem.sta
 
 
 @pytest.fixture(autouse=True, scope="module")
-def patience() -> Iterator[None]:
+def short_cpu_time() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(child, "STUCK_S", 0.3)
+        patch.setattr(isolate, "MIN_CPU_SECONDS", 2)
         yield
 
 

@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from targets import TARGETS
 
-from elmo_cli import child
+from elmo_cli import isolate
 
 # Of damaged texts tests/text/test_text_any_bytes.py asks more; `make fuzz` has them too.
 NAMES = [name for name in TARGETS if not name.startswith("text-")]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def patience() -> Iterator[None]:
+def short_cpu_time() -> Iterator[None]:
     """HDF5 is known to go round in circles; no reader of these files needs a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(child, "STUCK_S", 3.0)
+        patch.setattr(isolate, "MIN_CPU_SECONDS", 3)
         yield
 
 

@@ -208,16 +208,16 @@ def test_a_name_that_fills_the_memory(tmp_path: Path, home: Path, kind: bytes, n
     told = subprocess.run(
         [sys.executable, "-c", _LOCATE, tmp_path / name], capture_output=True, text=True, check=True
     )
-    assert "asks for more memory than 16 times its bytes" in told.stdout
+    assert "more memory than 16 times its size" in told.stdout
     assert not list(home.rglob("*.part"))
 
 
 _LOCATE = """
 import sys
-from elmo_cli import child
+from elmo_cli import isolate
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained.load import locate
-child.FLOOR = 16 << 20
+isolate.MIN_MEMORY = 16 << 20
 try:
     locate(sys.argv[1])
 except ModelError as error:

@@ -23,7 +23,7 @@ from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find
 from elmo_cli.pretrained.download import Patience
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.pull import files_of_model, pull, where_is
-from elmo_cli.weightfile.untrusted import try_in_child
+from elmo_cli.weightfile.describe import probe_hdf5
 
 QUICK = Patience(timeout_s=0.3, tries=2, pause_s=0.001)
 
@@ -175,7 +175,7 @@ def test_a_file_that_no_hash_is_known_of_is_tried_in_a_child(
         content = (folder / "weights.hdf5").read_bytes()
         (folder / name).write_bytes(gzip.decompress(kept.read_bytes()))
         try:
-            try_in_child([folder / name])
+            probe_hdf5([folder / name])
         except WeightFileError as error:
             published = without_hash(model) if name == "weights.hdf5" else model
             monkeypatch.setitem(catalogue._BY_NAME, "tiny", published)

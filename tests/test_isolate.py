@@ -1,0 +1,149 @@
+"""run_isolated: whatever a child process does, its parent gets a result or one error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from elmo_cli import isolate
+from elmo_cli.errors import EmbeddingsFileError, InputError
+from elmo_cli.isolate import run_isolated
+
+
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def loop() -> int:
+    return sum(range(10**13))  # like HDF5, it looks for no signal
+
+
+def take(n_bytes: int) -> Callable[[], int]:
+    return lambda: len(bytes(n_bytes))
+
+
+@pytest.mark.parametrize("result", [None, {"a": 1}, b"." * (3 << 20)], ids=["none", "dict", "long"])
+def test_a_result_comes_back(result: object) -> None:
+    """A pipe holds 64 KiB."""
+    assert run_isolated(lambda: result, [], InputError) == result
+
+
+def test_work_runs_in_another_process() -> None:
+    assert run_isolated(os.getpid, [], InputError) != os.getpid()
+
+
+def test_a_long_result_takes_time_in_proportion_to_its_size() -> None:
+    """A sample of vectors of 100 MB took minutes."""
+    start = time.process_time()
+    assert len(run_isolated(lambda: bytes(100 << 20), [], InputError)) == 100 << 20
+    assert time.process_time() - start < 5
+
+
+def test_an_error_keeps_its_type_message_and_hint() -> None:
+    def refuse() -> None:
+        raise InputError("a.txt: bad", "fix it")
+
+    with pytest.raises(InputError, match=r"a\.txt: bad") as raised:
+        run_isolated(refuse, ["a.hdf5"], EmbeddingsFileError)
+    assert raised.value.hint == "fix it"
+
+
+def test_an_internal_error_has_the_traceback_of_the_child() -> None:
+    """`--debug` has to show where; a lambda in the error can't be pickled."""
+
+    def fail() -> None:
+        raise ValueError(lambda: 0)
+
+    with pytest.raises(RuntimeError, match="ValueError") as raised:
+        run_isolated(fail, ["a.hdf5"], EmbeddingsFileError)
+    assert "in fail" in str(raised.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("work", "part"),
+    [(crash, "crashed (SIGSEGV)"), (loop, "more time"), (take(1 << 30), "more memory than 16")],
+    ids=["crash", "loop", "memory"],
+)
+def test_a_failure_is_one_error_that_names_the_file(
+    work: Callable[[], object], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolate, "MIN_CPU_SECONDS", 1)
+    path = tmp_path / "a.hdf5"
+    path.write_bytes(b"x")
+    with pytest.raises(EmbeddingsFileError) as raised:
+        run_isolated(work, [path, "b.hdf5"], EmbeddingsFileError)
+    assert raised.value.message.startswith(f"{path} and 1 more: ")
+    assert part in raised.value.message
+    assert raised.value.hint
+
+
+def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolate, "MIN_MEMORY", 32 << 20)
+    monkeypatch.setattr(isolate, "MIN_CPU_SECONDS", 0)
+    path = tmp_path / "a.hdf5"
+    path.write_bytes(bytes(8 << 20))  # memory + 128 MiB, CPU time + 83 s
+
+    def use_a_second() -> int:
+        end = time.process_time() + 1.1
+        while time.process_time() < end:
+            pass
+        return len(bytes(120 << 20))
+
+    assert run_isolated(use_a_second, [path], EmbeddingsFileError) == 120 << 20
+
+
+def test_a_program_that_ignores_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers ignore SIGCHLD, and then the system does not say how a child ended."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert run_isolated(lambda: 7, [], InputError) == 7
+        with pytest.raises(EmbeddingsFileError, match=r"crashed \(no answer\)"):
+            run_isolated(crash, ["a.hdf5"], EmbeddingsFileError)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+_CHILD_OF_A_PROGRAM = """
+import sys, time
+from pathlib import Path
+from elmo_cli.errors import InputError
+from elmo_cli.isolate import run_isolated
+started, cleaned = map(Path, sys.argv[1:])
+
+def work():
+    try:
+        started.touch()
+        for _ in range(100):
+            time.sleep(0.1)
+        cleaned.write_text("finished")
+    except KeyboardInterrupt:
+        cleaned.touch()
+
+try:
+    run_isolated(work, [], InputError)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize(
+    ("by", "code", "cleans"), [(signal.SIGINT, 130, True), (signal.SIGKILL, -9, False)]
+)
+def test_a_child_ends_with_its_parent(by: int, code: int, cleans: bool, tmp_path: Path) -> None:
+    """After Ctrl-C it removes its temporary files; after `kill -9` it writes no more."""
+    started, cleaned = tmp_path / "started", tmp_path / "cleaned"
+    program = subprocess.Popen([sys.executable, "-c", _CHILD_OF_A_PROGRAM, started, cleaned])
+    while not started.exists():
+        time.sleep(0.01)
+    program.send_signal(by)
+    assert program.wait(5) == code
+    assert cleaned.exists() == cleans
+    if not cleans:
+        assert not subprocess.run(["pgrep", "-f", str(started)], capture_output=True).stdout
