@@ -73,7 +73,7 @@ def check_distinct(
         UsageError: writing the output would destroy what is read.
     """
     written = _regular_file(output, 1)
-    for name in filter(None, inputs):
+    for name in (one for one in inputs if one):
         for path in sorted(Path(name).iterdir()) if os.path.isdir(name) else [name]:
             found = _regular_file(path, 0)
             if written and found and os.path.samestat(written, found):
@@ -236,7 +236,7 @@ class FileLock:
             try:
                 is_locked = _flock(descriptor, wait=wait, on_wait=on_wait)
                 # The process that held the lock may have renamed or removed the file.
-                if is_locked and _is_same_file(descriptor, self._path):
+                if is_locked and is_open_file(descriptor, self._path):
                     self.descriptor = descriptor
                     return True
             except BaseException:
@@ -269,7 +269,8 @@ def _flock(descriptor: int, *, wait: bool, on_wait: Callable[[], None] | None) -
     return True
 
 
-def _is_same_file(descriptor: int, path: Path) -> bool:
+def is_open_file(descriptor: int, path: Path) -> bool:
+    """Whether PATH is still the file that is open."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

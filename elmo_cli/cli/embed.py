@@ -21,7 +21,6 @@ from elmo_cli.cli.options import (
     printed,
     quiet_option,
 )
-from elmo_cli.store.schema import LAYOUTS
 
 
 @click.command(
@@ -61,10 +60,12 @@ from elmo_cli.store.schema import LAYOUTS
 @option(
     "Output",
     "--layout",
-    type=click.Choice(LAYOUTS),
+    metavar="NAME",
     default="allennlp",
     show_default=True,
-    help="How the file is keyed and shaped: as the program that will read it expects.",
+    callback=named,
+    help="How the file is keyed and shaped, as the program that reads it expects: allennlp, bilm, "
+    "bilm-types, e2e-coref, lsgn, dygie, manylangs or flat.",
 )
 @option(
     "Output",

@@ -13,7 +13,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import write_shard
 from elmo_cli.embed.survey import Survey
 from elmo_cli.files import tsv_line, write_text
-from elmo_cli.hdf5 import open_hdf5_file
+from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.text.notes import Notes
 
@@ -67,7 +67,7 @@ def renew(folder: Folder, name: str, facts: Mapping[str, Any]) -> None:
         return
     with folder.working() as copy:
         folder.fetch(name, copy)
-        with open_hdf5_file(copy, "r+") as file:
+        with open_hdf5(copy, "r+") as file:
             everything = read_attributes(file)
             for attribute in list(file.attrs):
                 del file.attrs[attribute]

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.files import FileLock, StrPath, output_errors
-from elmo_cli.store.layouts import layout_of_spec
-from elmo_cli.store.layouts.stored_sentence import StoredSentence, Totals, checksum
+from elmo_cli.files import FileLock, StrPath, is_open_file, output_errors
+from elmo_cli.store.layouts import StoredSentence, Totals, checksum, layout_of_spec
 from elmo_cli.store.log_lines import (
     MAGIC,
     Block,
@@ -214,20 +213,20 @@ class BlockLog:
         self._append_line({"finished": file_identity(file)})
         os.fsync(self._log)
 
-    def remove(self) -> None:
-        """Remove both files."""
-        # First, since a part without a log would pass for a file of the user.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(self._lock.descriptor), self.part.stat()):
-                self.part.unlink()
-        log_path(self.part).unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Close both files, which releases the lock."""
-        if self._log >= 0:
-            os.close(self._log)
-            self._log = -1
-        self._lock.release()
+    def close(self, *, remove: bool = False) -> None:
+        """Close both files, which releases the lock; remove them, as far as the system permits."""
+        try:
+            with suppress(OSError):
+                # OUT.part first, since without a log it would pass for a user's; it may be OUT now.
+                if remove and is_open_file(self._lock.descriptor, self.part):
+                    self.part.unlink()
+                if remove:
+                    log_path(self.part).unlink()
+        finally:
+            if self._log >= 0:
+                os.close(self._log)
+                self._log = -1
+            self._lock.release()
 
     def _is_unfinished(self) -> bool:
         """Whether the files hold anything; refuse those of other programs."""
@@ -312,7 +311,7 @@ class BlockLog:
         if position + n_bytes > os.fstat(self._lock.descriptor).st_size:
             raise _CorruptError
         values = np.empty(n_bytes, np.uint8)
-        view = memoryview(values)
+        view = values.data
         while view:
             n_read = os.preadv(self._lock.descriptor, [view], position)
             view, position = view[n_read:], position + n_read

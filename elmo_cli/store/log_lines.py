@@ -19,7 +19,7 @@ import numpy as np
 
 from elmo_cli.errors import ElmoError, ResumeError
 from elmo_cli.files import StrPath, resolve
-from elmo_cli.store.layouts.stored_sentence import StoredSentence
+from elmo_cli.store.layouts import StoredSentence
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
@@ -152,7 +152,8 @@ def read_header(part: Path) -> tuple[FileSpec, bool, int]:
     Raises:
         ResumeError: it is corrupt.
     """
-    record, end, _ = next(_lines(part), (None, 0, False))
+    empty: tuple[Any, int, bool] = (None, 0, False)
+    record, end, _ = next(_lines(part), empty)
     try:
         return FileSpec.from_attributes(record["settings"]), bool(record["overwrite"]), end
     except (*_INVALID, ElmoError):

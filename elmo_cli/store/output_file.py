@@ -15,10 +15,9 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import ElmoError, OutputError
-from elmo_cli.files import FileLock, StrPath, resolve
-from elmo_cli.store.layouts import Layout
+from elmo_cli.files import FileLock, StrPath, is_open_file, resolve
+from elmo_cli.store.layouts import Facts, Layout, StoredSentence, tokens_sha256
 from elmo_cli.store.layouts.dataset_writer import create_file
-from elmo_cli.store.layouts.stored_sentence import Facts, StoredSentence, tokens_sha256
 from elmo_cli.store.spec import SCHEMA, WRITER_ATTRIBUTES, FileSpec
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -101,13 +100,13 @@ def check_space(file: Path, size: int, needed: int) -> None:
 
 
 @contextmanager
-def new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
+def new_hdf5(path: Path, layout: Layout) -> Iterator[h5py.File]:
     """Create an HDF5 file; after an error it is empty.
 
     Raises:
         OSError: of the system, where HDF5 says that it is the cause.
     """
-    file = create_file(path, alignment)
+    file = create_file(path, layout.alignment)
     try:
         yield file
         file.close()
@@ -146,8 +145,8 @@ def temporary_file(out: StrPath) -> Iterator[tuple[Path, FileLock]]:
         try:
             yield path, lock
         finally:
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(lock.descriptor), path.stat()):
+            with suppress(OSError):
+                if is_open_file(lock.descriptor, path):  # it may be OUT by now
                     path.unlink()
     finally:
         lock.release()

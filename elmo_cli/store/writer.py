@@ -21,9 +21,13 @@ from elmo_cli.files import StrPath, check_output_path, output_errors, publish, r
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.store.block_log import BlockLog
-from elmo_cli.store.layouts import layout_of_spec
-from elmo_cli.store.layouts.stored_sentence import StoredSentence, Totals, tokens_digest
-from elmo_cli.store.layouts.unique_names import UniqueNames
+from elmo_cli.store.layouts import (
+    StoredSentence,
+    Totals,
+    UniqueNames,
+    layout_of_spec,
+    tokens_digest,
+)
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
 from elmo_cli.store.output_file import Tally, check_space, has_values_at, new_hdf5, temporary_file
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference
@@ -80,12 +84,10 @@ class EmbeddingsWriter:
             else:
                 if not overwrite:
                     check_output_path(path)
-                    writer._check_uncommitted(log)
+                    refuse_committed(path, read_log(log.part)[2] if log.exists else Progress())
                 log.create(spec, overwrite=overwrite)
         except BaseException:
-            if not log.exists:
-                log.remove()
-            log.close()
+            log.close(remove=not log.exists)
             raise
         return writer
 
@@ -152,13 +154,13 @@ class EmbeddingsWriter:
                 warnings = self._write(log, temporary, attributes, in_place=False)
             if in_place:
                 log.complete_in_place(temporary)
+                temporary.unlink()
             else:
                 os.fsync(lock.descriptor)
             complete = log.part if in_place else temporary
             log.mark_finished(complete)
             publish(complete, self._out, overwrite=log.overwrite)
-            log.remove()
-            log.close()
+            log.close(remove=True)
             sync_folder(resolve(self._out).parent)
         self._log, self.finished = None, True
         self.warnings += warnings or []
@@ -168,9 +170,13 @@ class EmbeddingsWriter:
         """Close, and keep what is committed for `resume=True`; nothing stays if nothing is."""
         log, self._log = self._log, None
         if log is not None:
-            if not log.progress.blocks:
-                log.remove()
-            log.close()
+            log.close(remove=not log.progress.blocks)
+
+    def discard(self) -> None:
+        """Close, and remove what is committed."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close(remove=True)
 
     def __enter__(self) -> EmbeddingsWriter:
         return self
@@ -207,20 +213,8 @@ class EmbeddingsWriter:
         )
         if log_path(part_path(self._out)).exists():
             log = BlockLog(self._out)
-            if is_finished(self._out):
-                log.remove()
-            log.close()
+            log.close(remove=is_finished(self._out))
         self.progress, self.finished = progress_of(facts), True
-
-    def _check_uncommitted(self, log: BlockLog) -> None:
-        """Refuse to discard what another run committed."""
-        n_sentences = read_log(log.part)[2].sentences if log.exists else 0
-        if n_sentences:
-            raise OutputError(
-                f"{log.name}: unfinished, {n_sentences} sentences",
-                "`resume=True` continues it, `overwrite=True` starts over",
-                resumable=True,
-            )
 
     def _open_log(self) -> BlockLog:
         if self._log is None:
@@ -238,7 +232,7 @@ class EmbeddingsWriter:
         needed = log.metadata_bytes + _BYTES_PER_DATASET * log.totals.sentences
         check_space(file, log.data[1] + needed, needed if in_place else log.data[1] + needed)
         tally = Tally()
-        with new_hdf5(file, self._layout.alignment) as new:
+        with new_hdf5(file, self._layout) as new:
             stored = tally.counted(log.stored(tally.token_digests, with_values=not in_place))
             write = self._layout.write_around if in_place else self._layout.write
             facts = write(new, stored, self._spec, log.totals)
@@ -283,7 +277,7 @@ def write_embeddings(
                 yield layout.store(sentence, values, spec)
 
     with output_errors(path), temporary_file(path) as (temporary, lock):
-        with new_hdf5(temporary, layout.alignment) as file:
+        with new_hdf5(temporary, layout) as file:
             facts = layout.write(file, tally.counted(stored()), spec, totals)
             write_attributes(file, tally.attributes(spec, layout, facts, attributes))
         os.fsync(lock.descriptor)
@@ -303,13 +297,14 @@ def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[
     """
     name, facts = os.fspath(path), dict[str, Any]()
     try:
-        with suppress(ResumeError), reading(name, ResumeError), open_hdf5(opened or path) as file:
+        with open_hdf5(opened or path) as file, suppress(ResumeError), reading(name, ResumeError):
             facts = read_attributes(file)
     except OSError as error:
-        raise OutputError(
-            f"{name}: exists and cannot be read ({error.strerror or error})",
-            "check the disk and the permissions of the file, then run the same command again",
-        ) from None
+        if error.errno is not None:
+            raise OutputError(
+                f"{name}: exists and cannot be read ({os.strerror(error.errno)})",
+                "check the disk and the permissions of the file, then run the same command again",
+            ) from None
     counts = (facts.get("sentences"), facts.get("tokens"), facts.get("duplicate_sentences", 0))
     is_ours = facts.get("complete") is True and facts.get("elmo_schema") == SCHEMA
     if not is_ours or not all(isinstance(count, int) for count in counts):
@@ -325,6 +320,20 @@ def progress_of(facts: Mapping[str, Any]) -> Progress:
     n_sentences, duplicates = facts["sentences"], facts.get("duplicate_sentences", 0)
     text_sha256 = facts.get("text_sha256", "")
     return Progress(1, n_sentences + duplicates, facts["tokens"], duplicates, text_sha256)
+
+
+def refuse_committed(path: StrPath, progress: Progress) -> None:
+    """Refuse to discard what another run committed of OUT.
+
+    Raises:
+        OutputError: there are sentences.
+    """
+    if progress.sentences:
+        raise OutputError(
+            f"{os.fspath(path)}.part: unfinished, {progress.sentences} sentences",
+            "`resume=True` continues it, `overwrite=True` starts over",
+            resumable=True,
+        )
 
 
 def check_same_settings(where: str, old: FileSpec, new: FileSpec) -> None:
