@@ -244,7 +244,7 @@ class AllenNlpReader(NumberReader):
             return
         missing = {int(name) for name in names} - set(self._numbers.tolist())
         if missing:
-            yield f"{SENTENCE_MAP} names {len(missing)} sentences that do not exist"
+            yield f"{SENTENCE_MAP} names sentences that are missing: {min(missing)}"
         if not self.has_map and "sentence_map_crc32" in self._attributes:
             yield f"{SENTENCE_MAP} is missing"
 

@@ -326,7 +326,7 @@ def _converted(
 
 
 def _digest(name: str) -> bytes:
-    return hashlib.blake2b(name.encode("utf-8"), digest_size=16).digest()
+    return hashlib.blake2b(name.encode("utf-8"), digest_size=12).digest()
 
 
 def _shown(name: str) -> str:

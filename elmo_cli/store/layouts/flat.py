@@ -229,6 +229,8 @@ class FlatReader(SentenceReader):
 
     def _offsets(self, position: int) -> tuple[int, int]:
         begin, end = self._rows("offsets").read(position, position + 2).tolist()
+        if not 0 <= begin <= end:
+            raise self._corrupt(f"data set 'offsets' goes from {begin} to {end}")
         return begin, end
 
     def _integer(self, name: str, position: int) -> int:
