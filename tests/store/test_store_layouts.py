@@ -219,7 +219,7 @@ def test_groups_that_are_left_and_entered_again_keep_the_order_of_the_text(
     """A `/` creates a group, in which a later sentence comes before earlier ones of the file."""
     texts = ["a/x y", "b", "a/z", "c/d/e", "c/f", "c/d/g", "h"]
     made = [sentence(i, text, document=text) for i, text in enumerate(texts)]
-    options = {"keys": "sentence"} if layout == "allennlp" else {}
+    options: dict[str, Any] = {"keys": "sentence"} if layout == "allennlp" else {}
     path = write(tmp_path / "a.hdf5", made, layout=layout, **options)
     with h5py.File(path) as file:
         assert file.attrs["sentence_order"].tolist() == [0, 2, 1, 3, 5, 4, 6]

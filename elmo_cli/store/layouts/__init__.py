@@ -37,6 +37,7 @@ from elmo_cli.store.layouts.stored_sentence import (
     tokens_sha256,
 )
 from elmo_cli.store.spec import SCHEMA, FileSpec
+from elmo_cli.weightfile.describe import kind_of_weights
 
 __all__ = [
     "LAYOUTS",
@@ -60,19 +61,12 @@ __all__ = [
     "tokens_sha256",
 ]
 
-_ALLENNLP, _LINES = AllenNlp(), AllenNlpLines()
-LAYOUTS: dict[str, Layout] = {
-    layout.name: layout
-    for layout in (
-        *(_ALLENNLP, Bilm(), BilmTypes(), E2eCoref(), Lsgn(), Dygie(), ManyLangs(), Flat()),
-    )
-}
-# Of files without our attributes; the first that matches.
-_RECOGNISED = (
-    *(LAYOUTS[name] for name in ("bilm-types", "bilm", "allennlp")),
-    *(LAYOUTS[name] for name in ("e2e-coref", "lsgn", "dygie", "manylangs")),
-    *(_LINES, Named()),
-)
+_ALL = (AllenNlp(), Bilm(), BilmTypes(), E2eCoref(), Lsgn(), Dygie(), ManyLangs(), Flat())
+LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}
+_LINES = AllenNlpLines()
+# Of files without our attributes, the first that matches: those of types and of `bilm` before
+# `allennlp`, which takes all numbers; lines and identifiers last.
+_RECOGNISED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES, Named())
 _SAMPLE = 48
 _HINT = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read too"
 
@@ -112,14 +106,31 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     with reading(file.filename, EmbeddingsFileError):
         sample = sample_datasets(file, _SAMPLE + 1)
         sample = [(name, dataset) for name, dataset in sample if name != SENTENCE_MAP]
-        if not sample:
-            raise _no_embeddings(file, "an HDF5 file without data sets of sentences")
-        _check_values(file, sample)
-        for layout in _RECOGNISED:
-            if layout.matches(file, sample):
-                return layout
-    names = ", ".join(repr(name) for name, _ in sample[:3]) + ", …" * (len(sample) > 3)
-    raise _no_embeddings(file, f"an HDF5 file of no known layout (it holds {names})")
+        if problem := _problem(file, attributes, sample):
+            raise EmbeddingsFileError(f"{file.filename}: {problem}", _HINT)
+        return next(layout for layout in _RECOGNISED if layout.matches(file, sample))
+
+
+def _problem(file: h5py.File, attributes: Mapping[str, Any], sample: Sample) -> str:
+    """Why a file does not hold embeddings, empty if it does."""
+    if weights := kind_of_weights(file):
+        return f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
+    if {"keras_version", "layer_names"} & attributes.keys() or "model_weights" in file:
+        return "a Keras model, not embeddings"
+    if not sample:
+        return "an HDF5 file without data sets of sentences"
+    for name, dataset in sample:
+        if dataset.dtype.kind != "f":
+            kind = "text" if h5py.check_string_dtype(dataset.dtype) else str(dataset.dtype)
+            return f"data set {name!r} holds {kind}, embeddings are floats"
+        if not 1 <= len(dataset.shape or ()) <= 3:
+            if set(file) == {"c", "h"}:
+                return "the warm state of a model (h, c), not embeddings"
+            return f"data set {name!r} has shape {dataset.shape}, embeddings have 1 to 3 axes"
+    if not any(layout.matches(file, sample) for layout in _RECOGNISED):
+        names = ", ".join(repr(name) for name, _ in sample[:3])
+        return f"an HDF5 file of no known layout (it holds {names}{', …' * (len(sample) > 3)})"
+    return ""
 
 
 def _own(path: str, attributes: Mapping[str, Any]) -> Layout:
@@ -134,18 +145,3 @@ def _own(path: str, attributes: Mapping[str, Any]) -> Layout:
     if not isinstance(name, str) or name not in LAYOUTS:
         raise EmbeddingsFileError(f"{path}: unknown layout {name!r}", CORRUPT_HINT)
     return _LINES if attributes.get("keys") == "sentence" else LAYOUTS[name]
-
-
-def _check_values(file: h5py.File, sample: Sample) -> None:
-    """Refuse data sets that are not arrays of floats with 1 to 3 axes."""
-    for name, dataset in sample:
-        if dataset.dtype.kind != "f":
-            kind = "text" if h5py.check_string_dtype(dataset.dtype) else str(dataset.dtype)
-            raise _no_embeddings(file, f"data set {name!r} holds {kind}, embeddings are floats")
-        if not 1 <= len(dataset.shape or ()) <= 3:
-            what = f"data set {name!r} has {len(dataset.shape or ())} axes, shape {dataset.shape}"
-            raise _no_embeddings(file, f"{what}; embeddings have 1 to 3")
-
-
-def _no_embeddings(file: h5py.File, what: str) -> EmbeddingsFileError:
-    return EmbeddingsFileError(f"{file.filename}: {what}", _HINT)

@@ -100,11 +100,7 @@ class DatasetReader(SentenceReader):
         """Whether a sentence has this name; an error if it has and cannot be read."""
         if name_problem(name):  # HDF5 would find "0" as "./0" and "0/" too
             return False
-        try:
-            self._dataset(name)
-        except hdf5.NoSuchNameError:
-            return False
-        return True
+        return self._opened(name) is not None
 
     def corrupt(self, what: str) -> EmbeddingsFileError:
         """The error for what cannot be in a file of this layout."""
@@ -117,17 +113,23 @@ class DatasetReader(SentenceReader):
         return KeyError(f"{self._path}: no sentence {key!r}{why}; {example}")
 
     def _dataset(self, name: str) -> h5py.Dataset:
-        """The data set of a sentence, which has to hold floats with 1 to 3 axes.
+        """The data set of a sentence that the file lists."""
+        dataset = self._opened(name)
+        if dataset is None:
+            raise self.corrupt(f"sentence {name!r} is not a data set")
+        return dataset
 
-        Raises:
-            NoSuchNameError: it does not exist.
-        """
+    def _opened(self, name: str) -> h5py.Dataset | None:
+        """A data set of floats with 1 to 3 axes; None where no data set has this name."""
         last = self._last  # which another thread may replace
         if last is not None and last[0] == name:
             return last[1]
-        with self._reading(f"sentence {name!r}"):
-            dataset = hdf5.open_dataset(self._file, name)
-            kind, n_axes = dataset.dtype.kind, len(dataset.shape or ())
+        try:
+            with self._reading(f"sentence {name!r}"):
+                dataset = hdf5.open_dataset(self._file, name)
+                kind, n_axes = dataset.dtype.kind, len(dataset.shape or ())
+        except hdf5.NoSuchNameError:
+            return None
         if kind != "f" or not 1 <= n_axes <= 3:
             what = f"sentence {name!r} holds {dataset.dtype} in shape {dataset.shape}"
             raise self.corrupt(f"{what}, expected floats with 1 to 3 axes")
