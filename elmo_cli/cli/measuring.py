@@ -16,10 +16,8 @@ from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_li
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.errors import UsageError
-from elmo_cli.store.apart import check_apart
+from elmo_cli.files import check_distinct, check_output_path, tsv_line
 from elmo_cli.text.input import InputReport, check_inputs, read_sentences, shorten_list
-from elmo_cli.text.new_text import check_new
-from elmo_cli.text.tsv import tsv_line
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import LanguageModel, load_language_model
 from elmo_cli.train.perplexity import Perplexity, perplexity_of
@@ -128,12 +126,13 @@ def _check(given: dict[str, Any]) -> None:
             "--json: standard output takes the table of sentences", "`-o FILE` writes it"
         )
     if table != "-":
-        check_new(table, overwrite=given["overwrite"])
+        check_output_path(table, overwrite=given["overwrite"])
 
 
 def _check_apart(table: str, given: dict[str, Any], files: tuple[str, ...]) -> None:
+    check_distinct(table, given["texts"])
     read = (given["model"], *files, given["softmax"], given["vocabulary"])
-    check_apart(table, given["texts"], read)
+    check_distinct(table, read, what="a file of the model")
 
 
 def _table(scores: Scores, lines: SourceLines) -> Iterator[str]:

@@ -12,7 +12,7 @@ from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
 from elmo_cli.errors import OutputError, UsageError
-from elmo_cli.store.apart import beside_embeddings, check_apart
+from elmo_cli.files import check_distinct
 from elmo_cli.text.input import check_inputs, stem
 
 
@@ -41,7 +41,7 @@ def jobs_of(job: EmbedJob) -> list[EmbedJob]:
         return [job]
     jobs = _one_a_file(job)
     for one in jobs if os.path.isdir(job.output) else ():
-        check_apart(one.output, job.inputs, beside=beside_embeddings(one.output))
+        check_distinct(one.output, job.inputs)
         check_places(one)
     return jobs
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from elmo_cli.embed.blocks import Block, all_of, cut
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.survey import Survey, survey_of_blocks
+from elmo_cli.embed.survey import Survey, survey_of_blocks, with_checked_names
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.store.shards import shard_name
 from elmo_cli.text.input import InputReport, read_sentences
@@ -58,9 +58,13 @@ class Piece:
 
 
 def survey_of(job: EmbedJob) -> tuple[Survey, InputReport]:
-    """What there is to do, and what was noticed; lines that can't be read do not end it."""
+    """What there is to do, and what was noticed; lines that cannot be read do not end it.
+
+    Raises:
+        InputError: a shard of this layout cannot hold a sentence besides those before it.
+    """
     notes = InputReport()
-    return survey_of_blocks(_blocks(job, notes), notes), notes
+    return survey_of_blocks(_blocks(job, notes, check_names=True), notes), notes
 
 
 def n_pieces_of(found: Survey) -> int:
@@ -108,9 +112,11 @@ def _refused(job: EmbedJob, notes: InputReport, taken: tuple[Block, ...]) -> Inp
     return None
 
 
-def _blocks(job: EmbedJob, notes: InputReport) -> Iterator[Block]:
+def _blocks(job: EmbedJob, notes: InputReport, *, check_names: bool = False) -> Iterator[Block]:
     reading = replace(job.text, on_error="skip")
     sentences = read_sentences(job.inputs, reading, notes)
+    if check_names and job.file_layout.keyed_by == "name":
+        sentences = with_checked_names(sentences, job.file_layout)
     if job.text.on_error == "stop":
         sentences = _with_refused(sentences, notes)
     return cut(sentences, state=job.state, batch_size=job.batch_size)

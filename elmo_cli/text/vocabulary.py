@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import InputError, UsageError
+from elmo_cli.files import write_text
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
-from elmo_cli.text.new_text import write_text
 
 UNKNOWN = "<UNK>"
 SPECIALS = (BEGIN, END, UNKNOWN)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from elmo_cli.store.finished import finished_facts
 
 from elmo_cli.cluster import source
 from elmo_cli.cluster.actor import EmbedActor
@@ -22,7 +23,6 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embedder_of, run_job
 from elmo_cli.errors import WeightFileError
 from elmo_cli.pretrained.load import load
-from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.text.input import InputSettings

@@ -1,4 +1,4 @@
-"""Small embeddings files that tests of the read side begin with: ours and foreign ones."""
+"""Small embeddings files for tests: ours and those of other programs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
 DIM = 6
 BLOCK = 5
-HEADER = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
+RUN = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
 LINES = (
     "The cat sat on the mat .",
     "A dog",
@@ -78,7 +79,9 @@ def array(sentence: Sentence, layers: int | None = 3, *, dim: int = DIM) -> np.n
 
 def hash_of(tokens: Sequence[str]) -> int:
     """A number for tokens, the same in every process."""
-    return int.from_bytes("\t".join(tokens).encode()[:60], "big") % (1 << 62)
+    return int.from_bytes("\t".join(tokens).encode("utf-8", "surrogatepass")[:60], "big") % (
+        1 << 62
+    )
 
 
 def write(
@@ -87,23 +90,21 @@ def write(
     *,
     layout: str,
     layers: int | None = 3,
-    header: dict[str, Any] | None = None,
+    run_settings: dict[str, Any] | None = None,
     attributes: dict[str, Any] | None = None,
     pool: bool = False,
     **options: Any,
 ) -> Path:
-    """Write a whole file with the writer, a commit every `BLOCK` sentences."""
-    header = {**HEADER, **(header or {}), **({"pool": "mean"} if pool else {})}
-    with EmbeddingsWriter.create(path, layout=layout, header=header, **options) as writer:
-        for number, sentence in enumerate(sentences, start=1):
-            values = array(sentence, layers)
-            if pool:
-                values = values.sum(-2)
-            writer.append(sentence, values)
-            if number % BLOCK == 0:
-                writer.commit("")
-        if len(sentences) % BLOCK:
-            writer.commit("")
+    """Write a whole file with the writer, in blocks of `BLOCK` sentences."""
+    settings = {**RUN, **(run_settings or {}), **({"pool": "mean"} if pool else {})}
+    spec = FileSpec(layout=layout, run_settings=settings, **options)
+    with EmbeddingsWriter.open(path, spec) as writer:
+        for begin in range(0, len(sentences), BLOCK):
+            block = sentences[begin : begin + BLOCK]
+            arrays = [array(sentence, layers) for sentence in block]
+            writer.append_block(
+                block, [a.sum(-2) for a in arrays] if pool else arrays, text_sha256=""
+            )
         writer.finish({"sources": [["in.txt", 0]]} if attributes is None else attributes)
     return path
 
@@ -132,13 +133,13 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def write_types(path: Path, n: int, **options: Any) -> Path:
-    """A `bilm-types` file with `n` rows; row i is all i."""
-    options = {"layout": "bilm-types", "header": HEADER, **options}
-    with EmbeddingsWriter.create(path, **options) as writer:
-        for key in range(n):
-            writer.append(Sentence((f"t{key}",), key, f"t{key}"), np.full(DIM, key, np.float32))
-        writer.commit("")
+def write_types(path: Path, n: int, *, start: int = 0, **options: Any) -> Path:
+    """A file of the layout bilm-types with `n` rows; row i of the vocabulary is all i."""
+    spec = FileSpec(**{"layout": "bilm-types", "run_settings": RUN, **options})
+    with EmbeddingsWriter.open(path, spec) as writer:
+        types = [Sentence((f"t{key}",), key, f"t{key}") for key in range(start, start + n)]
+        arrays = [np.full(DIM, one.key, np.float32) for one in types]
+        writer.append_block(types, arrays, text_sha256="")
         writer.finish({})
     return path
 
