@@ -208,13 +208,14 @@ def _with_options(text: str, args: list[str]) -> str:
     for arg in args:
         if isinstance(command, click.Group):
             command = command.get_command(click.Context(command), arg) or command
-    options = {one.name: max(one.opts, key=len) for one in command.params if one.name in text}
+    options = {one.name: max(one.opts, key=len) for one in command.params}
 
     def as_option(found: re.Match[str]) -> str:
-        option, value = options.get(found[1], ""), found[2]
+        name, value = found[1], (found[2] or "").strip("'\"")
+        option = options.get(name, options.get(f"label_{name}", ""))
         if not option.startswith("-"):
             return found[0]
-        return f"`{option}`" if value in (None, "True") else f"`{option} {value}`"
+        return f"`{option}`" if value in ("", "True") else f"`{option} {value}`"
 
     return _PARAMETER.sub(as_option, text)
 

@@ -117,8 +117,8 @@ class _SentenceBuilder:
         self._tokens.append(token)
         most = self._reader.settings.max_tokens
         if len(self._tokens) > most:
-            what = f"a sentence of more than `max_tokens={most}` tokens"
-            error = LineError(what, "is a blank line missing? otherwise give a larger `max_tokens`")
+            what = f"a sentence of more than {most} tokens"
+            error = LineError(what, "is a blank line missing? otherwise raise the limit (`max_tokens`)")
             self.refuse(self._line, error)
 
     def refuse(self, line: int, error: LineError | None) -> None:

@@ -95,8 +95,8 @@ class LineReader:
             return self._admit_blank(line)
         self.reject(
             line,
-            f"{n_tokens} tokens, more than `max_tokens={limit}`",
-            f"split the sentence, or `max_tokens={n_tokens}` if there is enough memory",
+            f"{n_tokens} tokens, more than {limit}",
+            "split the sentence, or raise the limit (`max_tokens`)",
         )
         return False
 
