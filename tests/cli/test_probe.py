@@ -263,7 +263,7 @@ def test_every_layout_tells_the_same(options: tuple[str, ...], every: Layers) ->
     embed_all(*options)
     assert figures(vectors="other")["layers"] == every
     lines = figures(vectors="other", labels="tags")
-    knows_words = options[-1] in ("flat", "sentence")
+    knows_words = options[-1] in ("flat", "--use-sentence-keys")
     assert (lines["majority_label_per_word"] is not None) == knows_words
     for one, other in zip(lines["layers"], every, strict=True):
         assert one == {**other, "unseen_words": other["unseen_words"] if knows_words else None}
