@@ -22,20 +22,19 @@ if TYPE_CHECKING:
     from elmo_cli.model.mix import ElmoMix
     from elmo_cli.pretrained.load import load
     from elmo_cli.store.reader import open_embeddings
-    from elmo_cli.text.formats import read_sentences
+    from elmo_cli.text.input import InputSettings, read_sentences
     from elmo_cli.text.sentence import Sentence
-    from elmo_cli.text.settings import InputSettings
 
 _HOMES = {
     "BiLM": "elmo_cli.model.bilm",
     "ElmoError": "elmo_cli.errors",
     "ElmoMix": "elmo_cli.model.mix",
     "Embedder": "elmo_cli.embed.embedder",
-    "InputSettings": "elmo_cli.text.settings",
+    "InputSettings": "elmo_cli.text.input",
     "Sentence": "elmo_cli.text.sentence",
     "load": "elmo_cli.pretrained.load",
     "open_embeddings": "elmo_cli.store.reader",
-    "read_sentences": "elmo_cli.text.formats",
+    "read_sentences": "elmo_cli.text.input",
 }
 
 __all__ = [

@@ -1,21 +1,20 @@
-"""What can go wrong, as one small tree.
+"""The errors of elmo, as one small tree.
 
     ElmoError                   every error that a user can cause or meet; exit code 1
       UsageError                options that contradict each other; exit code 2
-      InputError                a text file that can't be read as what it is said to be
+      InputError                a text file that cannot be read in the format it is said to have
       OptionsError              options.json: missing, not JSON, impossible sizes
       WeightFileError           weights.hdf5: missing, foreign, other shapes than the options
       ModelError                no such model, a model of another family
       DownloadError             the network, or what came through it
-      EmbeddingsFileError       an embeddings file: damaged, of another layout
+      EmbeddingsFileError       an embeddings file: corrupt, of another layout
         UnfinishedError         an embeddings file whose run did not finish
-      OutputError               the place to write to: exists, no space left, not writable
-        KeptError               an output that stopped half way, kept for `--resume`
-      ResumeError               an unfinished run that the present settings can't go on with
-      DeviceError               a device that is not there or has no memory left
-      TrainingError             training that can't start or has diverged
-      StoppedError              training that Ctrl-C or SIGTERM has ended, all saved; exit 130
-      SkippedError              done, but input was left out as `--on-error skip` asked; exit 3
+      OutputError               the output path: exists, no space left, not writable
+      ResumeError               an unfinished run that cannot be resumed with the present settings
+      DeviceError               a device that is missing or has no memory left
+      TrainingError             training that cannot start or has diverged
+      StoppedError              training that Ctrl-C or SIGTERM has stopped, all saved; exit 130
+      SkippedError              done, but input was left out as `on_error="skip"` asked; exit 3
 
 Each is also the built-in that older code would catch. An error holds two things: the message (where
 and what, with both values) and a hint (what to do next), which tracebacks show as a note. Only
@@ -28,11 +27,11 @@ import sys
 
 
 class ElmoError(Exception):
-    """An error that a user can mend.
+    """An error that a user can fix.
 
     Args:
         message: where it is and what is wrong, with both values, without a full stop.
-        hint: the command or the option to try next.
+        hint: what to try next; library parameters in backticks, such as `overwrite=True`.
     """
 
     exit_code = 1
@@ -47,31 +46,31 @@ class ElmoError(Exception):
     def __str__(self) -> str:
         return self.message
 
-    def __reduce__(self) -> tuple[type[ElmoError], tuple[str, ...]]:
+    def __reduce__(self) -> tuple[type[ElmoError], tuple[str | bool, ...]]:
         # Errors cross process borders (DataLoader workers); the default would lose the hint.
         return type(self), (self.message, self.hint)
 
 
 class UsageError(ElmoError, ValueError):
-    """Options that contradict each other."""
+    """Settings that contradict each other."""
 
     exit_code = 2
 
 
 class InputError(ElmoError, ValueError):
-    """A text file that can't be read as what it is said to be."""
+    """A text file that cannot be read in the format it is said to have."""
 
 
 class OptionsError(ElmoError, ValueError):
-    """An options.json that can't describe a biLM."""
+    """An options.json that cannot describe a biLM."""
 
 
 class WeightFileError(ElmoError, ValueError):
-    """A weight file that is damaged, foreign, or of other shapes than its options say."""
+    """A weight file that is corrupt, foreign, or of other shapes than its options say."""
 
 
 class ModelError(ElmoError, LookupError):
-    """A model that is not there, or of another family."""
+    """A model that is missing, or of another family."""
 
 
 class DownloadError(ElmoError, OSError):
@@ -79,7 +78,7 @@ class DownloadError(ElmoError, OSError):
 
 
 class EmbeddingsFileError(ElmoError, ValueError):
-    """An embeddings file that is damaged, unfinished or of another layout."""
+    """An embeddings file that is corrupt, unfinished or of another layout."""
 
 
 class UnfinishedError(EmbeddingsFileError):
@@ -87,43 +86,39 @@ class UnfinishedError(EmbeddingsFileError):
 
 
 class OutputError(ElmoError, OSError):
-    """A place that can't be written to."""
+    """An output path that cannot be written to.
 
-
-class KeptError(OutputError):
-    """An output that stopped half way; what is committed of it is kept for `--resume`.
-
-    Args:
-        anew: the hint of a command without `--resume`, which keeps nothing.
+    Attributes:
+        resumable: an unfinished output is kept that the same run can resume.
     """
 
-    def __init__(self, message: str, hint: str = "", anew: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", resumable: bool = False) -> None:
         super().__init__(message, hint)
-        self.anew = anew
+        self.resumable = resumable
 
-    def __reduce__(self) -> tuple[type[ElmoError], tuple[str, ...]]:
-        return type(self), (self.message, self.hint, self.anew)
+    def __reduce__(self) -> tuple[type[ElmoError], tuple[str | bool, ...]]:
+        return type(self), (self.message, self.hint, self.resumable)
 
 
 class ResumeError(ElmoError, ValueError):
-    """An unfinished run that the present settings or input can't go on with."""
+    """An unfinished run that cannot be resumed with the present settings or input."""
 
 
 class DeviceError(ElmoError, RuntimeError):
-    """A device that is not there, or has no memory left."""
+    """A device that is missing, or has no memory left."""
 
 
 class TrainingError(ElmoError, RuntimeError):
-    """Training that can't start, or has diverged."""
+    """Training that cannot start, or has diverged."""
 
 
 class StoppedError(ElmoError):
-    """Training that Ctrl-C or SIGTERM has ended; what was learned is saved."""
+    """Training that Ctrl-C or SIGTERM has stopped; what was learned is saved."""
 
     exit_code = 130
 
 
 class SkippedError(ElmoError):
-    """The work is done, but input was left out as `--on-error skip` asked."""
+    """The work is done, but input was left out as `on_error="skip"` asked."""
 
     exit_code = 3

@@ -26,8 +26,7 @@ from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.pretrained.catalogue import look_up
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.pull import where_is
-from elmo_cli.text.formats import check_texts
-from elmo_cli.text.opening import refuse_stream
+from elmo_cli.text.input import check_inputs, require_files
 
 if TYPE_CHECKING:
     from elmo_cli.cluster.done import Done
@@ -106,8 +105,8 @@ def _check(job: EmbedJob) -> None:
             "--ray with --state carry: each vector depends on all the text before it",
             "`--state zero` or `--state document` can be cut into shards",
         )
-    refuse_stream("--ray", job.inputs)
-    check_texts(job.inputs, job.text)
+    require_files("--ray", job.inputs)
+    check_inputs(job.inputs, job.text)
     _check_model(job)
     folder_of(job, os.getcwd())  # a URL needs a driver
 

@@ -19,7 +19,6 @@ from elmo_cli.cli.options import (
     quiet_option,
     value,
 )
-from elmo_cli.store.schema import LAYOUTS
 
 
 @click.command(
@@ -33,7 +32,6 @@ from elmo_cli.store.schema import LAYOUTS
     "Output",
     "--layout NAME",
     "Layout of the new file (see `elmo embed --help`).  [default: that of FILE]",
-    type=click.Choice(LAYOUTS),
 )
 @dtype_option()
 @value("Output", "--layers SPEC", f"Layers to keep: {LAYER_SPEC}.  [default: all]")
@@ -68,15 +66,13 @@ def convert(
     from elmo_cli.errors import EmbeddingsFileError
     from elmo_cli.isolate import run_isolated
     from elmo_cli.store.convert import convert as convert_file
-    from elmo_cli.store.discard import cleared_on_crash
 
     def work() -> dict[str, Any]:
         return convert_file(
             file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
         )
 
-    with cleared_on_crash(output):
-        done = run_isolated(work, [file], EmbeddingsFileError)
+    done = run_isolated(work, [file], EmbeddingsFileError)
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

@@ -18,20 +18,18 @@ from elmo_cli.cli.texts import (
     write_lines,
 )
 from elmo_cli.errors import UsageError
-from elmo_cli.text.count_types import TypeCounts
-from elmo_cli.text.formats import listed, read_sentences
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.text.input import InputReport, read_sentences, shorten_list
+from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
 
 
 def vocab_command(given: dict[str, Any]) -> None:
     """Run `elmo vocab` with the values of its options."""
-    output, texts, notes = given["output"], given["texts"], Notes()
+    output, texts, notes = given["output"], given["texts"], InputReport()
     if output == "-" and given["as_json"]:
         raise UsageError("--json: standard output takes the vocabulary", "`-o FILE` writes a file")
     sentences = read_sentences(texts, reading_of(given), notes)
     check_output(output, texts, overwrite=given["overwrite"])
-    counts = TypeCounts.of((s.tokens for s in sentences), name=listed(texts))
+    counts = TypeCounts.of((s.tokens for s in sentences), name=shorten_list(texts))
     vocabulary = counts.vocabulary(min_count=given["min_count"], max_types=given["vocabulary_size"])
     lines = (f"{token}\n" for token in vocabulary.types)
     write_lines(output, lines, overwrite=given["overwrite"])
@@ -54,7 +52,7 @@ def _told(output: str, counts: TypeCounts, vocabulary: Vocabulary) -> Iterator[s
 
 
 def _as_object(
-    output: str, counts: TypeCounts, vocabulary: Vocabulary, notes: Notes
+    output: str, counts: TypeCounts, vocabulary: Vocabulary, notes: InputReport
 ) -> dict[str, Any]:
     return {
         "vocabulary": output,

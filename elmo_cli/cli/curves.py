@@ -49,12 +49,11 @@ def curves(**given: Any) -> None:
       elmo curves small/ large/ -o both.svg
     """
     from elmo_cli.cli import console
-    from elmo_cli.store.apart import check_apart
-    from elmo_cli.text.new_text import check_new
+    from elmo_cli.files import check_distinct, check_output_path
     from elmo_cli.train.curves import draw_curves, log_of
 
     output, places = given["output"], [Path(log) for log in given["logs"]]
-    check_apart(output, [str(log_of(place)) for place in places])
-    check_new(output, overwrite=given["overwrite"])
+    check_distinct(output, [str(log_of(place)) for place in places])
+    check_output_path(output, overwrite=given["overwrite"])
     draw_curves(places, Path(output))
     console.note(f"{output}: drawn", quiet=given["quiet"])

@@ -26,7 +26,6 @@ from elmo_cli.cli.options import (
     quiet_option,
     value,
 )
-from elmo_cli.store.schema import LAYOUTS
 
 
 @click.command(
@@ -54,7 +53,7 @@ from elmo_cli.store.schema import LAYOUTS
     "--layout NAME",
     "Layout of the file, chosen by the program that reads it: allennlp, bilm, bilm-types, "
     "e2e-coref, lsgn, dygie, manylangs or flat.",
-    type=click.Choice(LAYOUTS),
+    callback=named,
     default="allennlp",
 )
 @flag(

@@ -25,17 +25,16 @@ from elmo_cli.embed.run import (
     embedder_of,
     held_bytes,
     run_with,
+    skipped_list,
 )
 from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import check_space, gib
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import OutputError, UsageError
-from elmo_cli.store.apart import check_apart, skipped_list
+from elmo_cli.files import check_distinct
 from elmo_cli.store.shards import parse_shard
-from elmo_cli.text.formats import check_texts, read_sentences
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import refuse_stream
+from elmo_cli.text.input import InputReport, check_inputs, read_sentences, require_files
 
 # What another program would take the file for by its name.
 _OF_OTHER_FORMATS = (".npz", ".npy", ".txt", ".json", ".jsonl", ".csv", ".tsv", ".pt")
@@ -193,7 +192,7 @@ def _as_object(summary: Summary) -> dict[str, Any]:
 def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
     objects = []
     for job in jobs:
-        refuse_stream("--dry-run", job.inputs)
+        require_files("--dry-run", job.inputs)
         found = rehearse(job, embedder)
         objects.append(
             {
@@ -202,7 +201,8 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
                 "tokens": found.tokens,
                 "computed_tokens": found.computed,
                 "exact": found.exact,
-                "bytes": found.bytes,
+                "bytes": found.bytes.total,
+                "peak_bytes": found.bytes.peak,
             }
         )
         if not said.as_json:
@@ -221,13 +221,15 @@ def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
 
 def _in_words(job: EmbedJob, found: Rehearsal) -> str:
     about = "" if found.exact else "about "
-    size = f"about {gib(found.bytes)}"
+    size = f"about {gib(found.bytes.total)}"
+    if found.bytes.is_copied:
+        size += f" (on the disk {gib(found.bytes.peak)} while it is completed)"
     left = ""
     if found.committed:
         left = f"; {counted(found.committed, 'sentence')} there already, "
         left += f"{counted(found.computed, 'token')} left"
     if found.finished:
-        size, left = gib(found.bytes), "; finished, nothing is left to do"
+        size, left = gib(found.bytes.total), "; finished, nothing is left to do"
     return (
         f"{job.output}: {about}{counted(found.sentences, 'sentence')}, "
         f"{about}{counted(found.tokens, 'token')}, {size}{left}; nothing was written"
@@ -246,9 +248,9 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
     ):
         if given:
             raise _no_stdout(option)
-    notes = Notes()
-    check_texts(job.inputs, job.text)
-    check_apart("-", job.inputs)
+    notes = InputReport()
+    check_inputs(job.inputs, job.text)
+    check_distinct("-", job.inputs)
     with console.binary_stdout() as out:
         write = stream_writer(stream, out, pooled=job.pool is not None)
         embedder = embedder_of(job)

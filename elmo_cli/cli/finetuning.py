@@ -16,7 +16,7 @@ from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.engine.memory import keep_freed_memory
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport
 from elmo_cli.train.card import table
 from elmo_cli.train.finetune import finetune
 from elmo_cli.train.folder_lock import FolderLock
@@ -36,12 +36,12 @@ def finetune_command(given: dict[str, Any]) -> None:
     """Run `elmo finetune` with the values of its options."""
     quiet = given["quiet"]
     job = _job(given)
-    noticed: list[Notes] = []
+    noticed: list[InputReport] = []
 
     def say(line: str) -> None:
         console.note(line, quiet=quiet)
 
-    def notice(notes: Notes) -> None:
+    def notice(notes: InputReport) -> None:
         noticed.append(notes)
         say_noticed(notes, quiet=quiet)
 

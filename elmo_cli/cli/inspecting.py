@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from elmo_cli.cli import console
 from elmo_cli.cli.console import check_stdout, counted
 from elmo_cli.cli.texts import READING, reading_of
 from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.isolate import run_isolated
-from elmo_cli.store.against import against
-from elmo_cli.store.describe import describe
-from elmo_cli.store.reading_lines import reading_lines
-from elmo_cli.store.verify import verify
-from elmo_cli.text.opening import check_paths
+from elmo_cli.store.describe import describe, python_example
+from elmo_cli.store.verify import compare_with_text, verify
+from elmo_cli.text.input import InputSettings, check_inputs
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embed.recompute import Recomputed
@@ -47,15 +45,21 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     text = reading_of(settings)
     # The file may come from anywhere, and HDF5 may crash on it.
     if settings["text"]:
-        check_paths(settings["text"])
+        check_inputs(settings["text"], text)
     files = [path, *settings["text"]]
     facts = run_isolated(lambda: _looked_at(path, settings, text), files, EmbeddingsFileError)
     problems = facts["problems"]
     if settings["recompute"]:
+        if n_passed := facts["recomputed"].passed_over:
+            console.note(
+                f"warning: {path}: passed over {counted(n_passed, 'sentence')} of which the file "
+                "does not record the tokens; --text gives them",
+                quiet=settings["quiet"],
+            )
         found = _recomputed(facts["recomputed"], settings)
         unlike = [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
         problems += unlike
-        facts["n_problems"] += len(unlike)
+        facts["problem_count"] += len(unlike)
         facts["recomputed"] = [
             {
                 "key": one.key,
@@ -71,7 +75,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     elif not settings["quiet"]:
         _print(path, facts, lines, checked=not settings["no_verify"])
     if problems:
-        n_more = facts["n_problems"] - 1
+        n_more = facts["problem_count"] - 1
         more = f", and {n_more:,} more" if n_more else ""
         first = problems[0].removeprefix(f"{path}: ")
         raise EmbeddingsFileError(f"{path}: {first}{more}", _mend(facts))
@@ -105,25 +109,23 @@ def _looked_at(path: str, settings: dict[str, Any], text: InputSettings) -> dict
         )
     found = [] if settings["no_verify"] else [verify(path)]
     if settings["text"] and not settings["recompute"]:
-        found.append(against(path, _read(settings["text"], text)))
-    facts["problems"] = [problem for one in found for problem in one.problems]
-    facts["n_problems"] = sum(one.n_problems for one in found)
+        found.append(compare_with_text(path, _read(settings["text"], text)))
+    facts["problems"] = [problem for one in found for problem in one.listed]
+    facts["problem_count"] = sum(one.count for one in found)
     if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
         facts["tokens"] = found[0].tokens  # which no attribute of another program's file tells
     if settings["recompute"]:
         facts["recomputed"] = _sample(settings, text)
     silent = settings["quiet"] or settings["as_json"] or facts["kind"] == "unfinished"
-    facts["lines"] = "" if silent else reading_lines(path)
+    facts["lines"] = "" if silent else python_example(path)
     return facts
 
 
 def _mend(facts: dict[str, Any]) -> str:
-    if facts["kind"] == "unfinished" and facts["only_unnamed"]:
-        return "it is whole: rename it, or let the command that made it go on with `--resume`"
     if facts["kind"] == "unfinished":
-        return "the command that made it goes on with `--resume`"
+        return "run the command that made it again with `--resume`"
     n_listed = len(facts["problems"])
-    which = "every problem" if n_listed == facts["n_problems"] else f"{n_listed} of them"
+    which = "every problem" if n_listed == facts["problem_count"] else f"{n_listed} of them"
     if facts["kind"] == "weights":
         again = "take the weights from their source again"
     else:
@@ -132,7 +134,7 @@ def _mend(facts: dict[str, Any]) -> str:
 
 
 def _read(paths: Sequence[str], text: InputSettings) -> Iterator[Sentence]:
-    from elmo_cli.text.formats import read_sentences
+    from elmo_cli.text.input import read_sentences
 
     return read_sentences(paths, text)
 
@@ -168,9 +170,11 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
             rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
     if checked:
         problems = facts["problems"]
-        n_more = facts["n_problems"] - len(problems[:_SHOWN])
+        n_more = facts["problem_count"] - len(problems[:_SHOWN])
         shown = [*problems[:_SHOWN], *([f"and {n_more:,} more"] if n_more else [])]
         rows["checked"] = "; ".join(shown) or "nothing wrong"
+        if facts["kind"] == "embeddings":
+            rows["checksums"] = _checksums(facts)
     width = max(map(len, rows))
     click.echo(path)
     for name, value in rows.items():
@@ -179,6 +183,12 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
         click.echo("\nread it:\n")
         for line in lines.splitlines():
             click.echo(f"    {line}".rstrip())
+
+
+def _checksums(facts: dict[str, Any]) -> str:
+    if not facts["checksums"]:
+        return "none, as in files of other programs"
+    return "verified" if not facts["problem_count"] else "not all match, or could be compared"
 
 
 def _embeddings_rows(facts: dict[str, Any], *, checked: bool) -> dict[str, str]:

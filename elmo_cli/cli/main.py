@@ -46,7 +46,7 @@ COMMANDS = {
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _INTERRUPTED = 130
-_ONLY_EMBED = re.compile(r", or `--max-sentence-length \d+` if memory allows it")
+_PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
 _LINE_ENDS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
@@ -171,7 +171,7 @@ def _report(error: BaseException, args: list[str]) -> int:
         _drop_stdout()
     if isinstance(error, ElmoError):
         hint = "; ".join(filter(None, (error.hint, _variable_named(error.message, args))))
-        return _say(_reword(error.message, args), _reword(hint, args), error.exit_code)
+        return _say(_with_options(error.message, args), _with_options(hint, args), error.exit_code)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 2
@@ -202,16 +202,21 @@ def _report(error: BaseException, args: list[str]) -> int:
     )
 
 
-def _reword(text: str, args: list[str]) -> str:
-    """What the readers of text say of their options, with the options of the present command."""
-    command = args[0] if args else ""
-    if command == "probe":
-        text = text.replace("--column", "--label-column").replace(
-            "--input-format", "--label-format"
-        )
-    elif command != "embed":
-        text = _ONLY_EMBED.sub("", text)
-    return text
+def _with_options(text: str, args: list[str]) -> str:
+    """A message of the library in which parameters, such as `overwrite=True`, are options."""
+    command: click.Command = cli
+    for arg in args:
+        if isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), arg) or command
+    options = {one.name: max(one.opts, key=len) for one in command.params if one.name in text}
+
+    def as_option(found: re.Match[str]) -> str:
+        option, value = options.get(found[1], ""), found[2]
+        if not option.startswith("-"):
+            return found[0]
+        return f"`{option}`" if value in (None, "True") else f"`{option} {value}`"
+
+    return _PARAMETER.sub(as_option, text)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

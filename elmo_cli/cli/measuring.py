@@ -16,11 +16,8 @@ from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_li
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.errors import UsageError
-from elmo_cli.store.apart import check_apart
-from elmo_cli.text.formats import check_texts, listed, read_sentences
-from elmo_cli.text.new_text import check_new
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.tsv import tsv_line
+from elmo_cli.files import check_distinct, check_output_path, tsv_line
+from elmo_cli.text.input import InputReport, check_inputs, read_sentences, shorten_list
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import LanguageModel, load_language_model
 from elmo_cli.train.perplexity import Perplexity, perplexity_of
@@ -41,11 +38,11 @@ _COLUMNS = (
 
 def perplexity_command(given: dict[str, Any]) -> None:
     """Run `elmo perplexity` with the values of its options."""
-    table, quiet, notes = given["output"], given["quiet"], Notes()
+    table, quiet, notes = given["output"], given["quiet"], InputReport()
     _check(given)
     set_threads(given["threads"])
     device = choose_device(given["device"])
-    check_texts(given["texts"], reading_of(given))
+    check_inputs(given["texts"], reading_of(given))
     model = load_language_model(
         given["model"],
         options=given["options"],
@@ -88,14 +85,14 @@ def _scores(
     model: LanguageModel,
     device: torch.device,
     lines: SourceLines,
-    notes: Notes,
+    notes: InputReport,
     given: dict[str, Any],
 ) -> Scores:
     bilm, head = model.bilm.to(device), model.head.to(device)
     max_characters = bilm.options.max_characters
     reading = reading_of(given, max_characters=max_characters)
     sentences = lines.noted(read_sentences(given["texts"], reading, notes))
-    name = listed(given["texts"])
+    name = shorten_list(given["texts"])
     corpus = Corpus.read(sentences, max_characters=max_characters, name=name, notes=notes)
     total = corpus.n_tokens + corpus.n_sentences
     with console.bar(total, "predictions", quiet=given["quiet"]) as bar:
@@ -129,12 +126,13 @@ def _check(given: dict[str, Any]) -> None:
             "--json: standard output takes the table of sentences", "`-o FILE` writes it"
         )
     if table != "-":
-        check_new(table, overwrite=given["overwrite"])
+        check_output_path(table, overwrite=given["overwrite"])
 
 
 def _check_apart(table: str, given: dict[str, Any], files: tuple[str, ...]) -> None:
+    check_distinct(table, given["texts"])
     read = (given["model"], *files, given["softmax"], given["vocabulary"])
-    check_apart(table, given["texts"], read)
+    check_distinct(table, read, what="a file of the model")
 
 
 def _table(scores: Scores, lines: SourceLines) -> Iterator[str]:
@@ -166,7 +164,7 @@ def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
     yield f"model {model}, state {state}"
 
 
-def _as_object(measured: Perplexity, model: str, state: str, notes: Notes) -> dict[str, Any]:
+def _as_object(measured: Perplexity, model: str, state: str, notes: InputReport) -> dict[str, Any]:
     return {
         "model": model,
         "state": state,

@@ -43,13 +43,11 @@ def merge(
     from elmo_cli.cli.console import counted
     from elmo_cli.errors import EmbeddingsFileError
     from elmo_cli.isolate import run_isolated
-    from elmo_cli.store.discard import cleared_on_crash
     from elmo_cli.store.merge import merge_shards
 
-    with cleared_on_crash(output):
-        done = run_isolated(
-            lambda: merge_shards(shards, output, overwrite=overwrite), shards, EmbeddingsFileError
-        )
+    done = run_isolated(
+        lambda: merge_shards(shards, output, overwrite=overwrite), shards, EmbeddingsFileError
+    )
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

@@ -12,8 +12,8 @@ from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
 from elmo_cli.errors import OutputError, UsageError
-from elmo_cli.store.apart import beside_embeddings, check_apart
-from elmo_cli.text.formats import check_texts, stem_of
+from elmo_cli.files import check_distinct
+from elmo_cli.text.input import check_inputs, stem
 
 
 def is_folder(output: str) -> bool:
@@ -35,13 +35,13 @@ def jobs_of(job: EmbedJob) -> list[EmbedJob]:
             f"{shown(job.output)}: only --ray writes to a URL",
             "`-o FILE`, and copy it there; or `-o URL/ --ray`, which puts shards there",
         )
-    check_texts(job.inputs, job.text)
+    check_inputs(job.inputs, job.text)
     if not is_folder(job.output):
         check_places(job)
         return [job]
     jobs = _one_a_file(job)
     for one in jobs if os.path.isdir(job.output) else ():
-        check_apart(one.output, job.inputs, beside=beside_embeddings(one.output))
+        check_distinct(one.output, job.inputs)
         check_places(one)
     return jobs
 
@@ -54,8 +54,8 @@ def _one_a_file(job: EmbedJob) -> list[EmbedJob]:
             raise UsageError(
                 f"standard input has no name for a file in {job.output}", "`-o FILE` names it"
             )
-        stem = stem_of(Path(name).name) or Path(name).name
-        path = str(Path(job.output) / f"{stem}.hdf5")
+        bare = stem(Path(name).name) or Path(name).name
+        path = str(Path(job.output) / f"{bare}.hdf5")
         if path in outputs:
             raise UsageError(
                 f"{outputs[path]} and {name} would both be written to {path}",

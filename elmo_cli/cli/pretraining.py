@@ -25,7 +25,7 @@ from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.model.options import Options
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.folder_lock import FolderLock
 from elmo_cli.train.log import FILE_NAME as LOG_NAME
@@ -66,7 +66,7 @@ def pretrain_command(ctx: click.Context) -> None:
 def _train(
     ctx: click.Context, files: TextFiles | None, start: Start, settings: TrainSettings, team: Team
 ) -> None:
-    given, notes = ctx.params, Notes()
+    given, notes = ctx.params, InputReport()
     quiet = given["quiet"] or not team.is_first
     if settings.precision == "bf16":
         warn_of_slow_bf16(team.device, quiet=quiet)

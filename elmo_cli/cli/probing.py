@@ -15,7 +15,7 @@ from elmo_cli.isolate import run_isolated
 from elmo_cli.probe.baseline import Accuracy, most_frequent, most_frequent_of_form
 from elmo_cli.probe.examples import PARTS, Examples, read_examples
 from elmo_cli.probe.labels import LabelSettings
-from elmo_cli.text.opening import check_paths
+from elmo_cli.text.input import InputSettings, check_inputs
 
 if TYPE_CHECKING:
     from elmo_cli.probe.linear import Probed
@@ -33,7 +33,7 @@ def probe_command(given: dict[str, Any]) -> None:
     console.check_stdout()
     files = [given[name] for name in PARTS if given[name] is not None]
     settings = LabelSettings(given["label_format"], given["encoding"], given["label_column"])
-    check_paths([labels for _, labels in files])
+    check_inputs([labels for _, labels in files], InputSettings(format=given["label_format"]))
 
     def read() -> Examples:
         return read_examples(

@@ -7,10 +7,8 @@ from typing import Any
 
 from elmo_cli.cli import console
 from elmo_cli.errors import SkippedError
-from elmo_cli.store.apart import check_apart
-from elmo_cli.text.new_text import check_new, write_text
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.files import check_distinct, check_output_path, write_text
+from elmo_cli.text.input import InputReport, InputSettings
 
 READING = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
 
@@ -33,11 +31,11 @@ def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
         texts: which are read meanwhile.
     Raises:
         UsageError: it is one of the texts.
-        OutputError: as `text.new_text.check_new`.
+        OutputError: as `files.check_output_path`.
     """
-    check_apart(output, texts)
+    check_distinct(output, texts)
     if output != "-":
-        check_new(output, overwrite=overwrite)
+        check_output_path(output, overwrite=overwrite)
 
 
 def write_lines(
@@ -53,7 +51,7 @@ def write_lines(
     Args:
         output: a file, or "-" for standard output.
         option: what writes a file instead of standard output.
-        errors: as in `text.new_text.write_text`.
+        errors: as in `files.write_text`.
     Raises:
         OutputError: it can't be written; an error of what gives the lines stays what it is.
     """
@@ -64,7 +62,7 @@ def write_lines(
         write_text(output, lines, overwrite=overwrite, errors=errors)
 
 
-def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:
+def say_noticed(notes: InputReport, *, quiet: bool, is_cut: bool = True) -> None:
     """Print what the readers noticed.
 
     Args:
@@ -85,7 +83,7 @@ def say_noticed(notes: Notes, *, quiet: bool, is_cut: bool = True) -> None:
 
 
 def refuse_skipped(
-    *all_notes: Notes,
+    *all_notes: InputReport,
     lists: Sequence[str] = (),
     more: str = "`--on-error stop` ends at the first",
 ) -> None:

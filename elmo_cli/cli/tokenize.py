@@ -60,9 +60,9 @@ def tokenize(**given: Any) -> None:
         write_lines,
     )
     from elmo_cli.errors import UsageError
-    from elmo_cli.text.formats import InputSettings, Notes, format_of, read_sentences
+    from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
 
-    output, quiet, notes = given["output"], given["quiet"], Notes()
+    output, quiet, notes = given["output"], given["quiet"], InputReport()
     n_sentences = n_tokens = 0
 
     def lines() -> Iterator[str]:

@@ -16,7 +16,7 @@ from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece
 from elmo_cli.cluster.url import shown
-from elmo_cli.embed.job import EmbedJob, header
+from elmo_cli.embed.job import EmbedJob, run_settings
 from elmo_cli.embed.run import embedder_of
 from elmo_cli.embed.survey import Survey
 from elmo_cli.engine.device import set_threads
@@ -49,7 +49,7 @@ class EmbedActor:
         self._facts = {
             "sources": [list(source) for source in found.sources],
             "text_sha256": found.text_sha256,
-            "left_out": found.left_out or None,
+            "skipped_sentences": found.left_out or None,
         }
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class EmbedActor:
         try:
             if error := self._error or piece.error:
                 raise error
-            settings = {**header(self._job, self._embedder), **self._job.form().settings()}
+            settings = self._job.spec(run_settings(self._job, self._embedder)).to_attributes()
             row["name"] = name = piece.name(settings)
             folder = folder_of(self._job, self._home)
             if folder.has(name):

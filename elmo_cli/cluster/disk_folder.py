@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.cluster.unfinished import SHARDS, UNFINISHED, is_left, unfinished_name
-from elmo_cli.store.finished import finished_facts
+from elmo_cli.store.writer import finished_attributes
 
 
 class DiskFolder:
@@ -42,7 +42,7 @@ class DiskFolder:
 
     def facts(self, name: str) -> dict[str, Any]:
         """See `Folder.facts`."""
-        return finished_facts(str(self._path / name))
+        return finished_attributes(str(self._path / name))
 
     @contextmanager
     def working(self) -> Iterator[Path]:

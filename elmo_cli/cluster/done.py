@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport
 
 Row = dict[str, Any]  # what became of a piece
 
@@ -23,7 +23,7 @@ class Done:
     """
 
     rows: list[Row]
-    notes: Notes
+    notes: InputReport
     skipped_list: str = ""
     others: list[str] = field(default_factory=list)
 

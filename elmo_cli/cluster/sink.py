@@ -12,11 +12,10 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import write_shard
 from elmo_cli.embed.survey import Survey
+from elmo_cli.files import tsv_line, write_text
 from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.store.attributes import read_attributes, write_attributes
-from elmo_cli.text.new_text import write_text
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.tsv import tsv_line
+from elmo_cli.text.input import InputReport
 
 SKIPPED = "skipped.tsv"  # what `--on-error skip` left out
 
@@ -37,7 +36,7 @@ def store(
         folder.put(working, name)
 
 
-def list_skipped(folder: Folder, notes: Notes) -> str:
+def list_skipped(folder: Folder, notes: InputReport) -> str:
     """List what was left out in the folder; a list of a run before is no longer true.
 
     Returns:

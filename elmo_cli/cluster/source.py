@@ -11,11 +11,10 @@ from typing import Any
 
 from elmo_cli.embed.blocks import Block, all_of, cut
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.survey import Survey, survey_of_blocks
+from elmo_cli.embed.survey import Survey, survey_of_blocks, with_checked_names
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.store.shards import shard_name
-from elmo_cli.text.formats import read_sentences
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport, read_sentences
 from elmo_cli.text.sentence import Sentence
 
 # 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With --state document
@@ -58,10 +57,14 @@ class Piece:
         return f"{shard_name(self.number, self.n_pieces)}-{digest.hexdigest()[:12]}.hdf5"
 
 
-def survey_of(job: EmbedJob) -> tuple[Survey, Notes]:
-    """What there is to do, and what was noticed; lines that can't be read do not end it."""
-    notes = Notes()
-    return survey_of_blocks(_blocks(job, notes), notes), notes
+def survey_of(job: EmbedJob) -> tuple[Survey, InputReport]:
+    """What there is to do, and what was noticed; lines that cannot be read do not end it.
+
+    Raises:
+        InputError: a shard of this layout cannot hold a sentence besides those before it.
+    """
+    notes = InputReport()
+    return survey_of_blocks(_blocks(job, notes, check_names=True), notes), notes
 
 
 def n_pieces_of(found: Survey) -> int:
@@ -75,7 +78,7 @@ def pieces(job: EmbedJob, found: Survey, broken: ElmoError | None = None) -> Ite
     Args:
         broken: why there is nothing to read, if so.
     """
-    notes, n_pieces = Notes(), n_pieces_of(found)
+    notes, n_pieces = InputReport(), n_pieces_of(found)
     blocks: Iterator[Block] | None = None
     for number in range(1, n_pieces + 1):
         blocks_of = found.shard(number, n_pieces, state=job.state)
@@ -100,7 +103,7 @@ def _changed(taken: tuple[Block, ...], blocks_of: range, found: Survey) -> Input
     return InputError(f"{last}: has changed since the run began", "leave it alone")
 
 
-def _refused(job: EmbedJob, notes: Notes, taken: tuple[Block, ...]) -> InputError | None:
+def _refused(job: EmbedJob, notes: InputReport, taken: tuple[Block, ...]) -> InputError | None:
     """An error if one of the lines can't be read."""
     places = {(s.source, s.line) for block in taken for s in block.sentences if not s.tokens}
     for source, line, why in notes.skipped if job.text.on_error == "stop" else ():
@@ -109,15 +112,17 @@ def _refused(job: EmbedJob, notes: Notes, taken: tuple[Block, ...]) -> InputErro
     return None
 
 
-def _blocks(job: EmbedJob, notes: Notes) -> Iterator[Block]:
+def _blocks(job: EmbedJob, notes: InputReport, *, check_names: bool = False) -> Iterator[Block]:
     reading = replace(job.text, on_error="skip")
     sentences = read_sentences(job.inputs, reading, notes)
+    if check_names and job.file_layout.keyed_by == "name":
+        sentences = with_checked_names(sentences, job.file_layout)
     if job.text.on_error == "stop":
         sentences = _with_refused(sentences, notes)
     return cut(sentences, state=job.state, batch_size=job.batch_size)
 
 
-def _with_refused(sentences: Iterator[Sentence], notes: Notes) -> Iterator[Sentence]:
+def _with_refused(sentences: Iterator[Sentence], notes: InputReport) -> Iterator[Sentence]:
     """The sentences, with an empty one in the place of each that can't be read.
 
     So the blocks after it are those of the text in which its lines have been mended. Keys tell how

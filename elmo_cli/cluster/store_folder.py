@@ -12,7 +12,7 @@ from typing import Any
 from elmo_cli.cluster.unfinished import SHARDS, UNFINISHED, is_left, unfinished_name
 from elmo_cli.cluster.url import has_secret, shown, without_secrets
 from elmo_cli.errors import ElmoError, OutputError, ResumeError, UsageError
-from elmo_cli.store.finished import finished_facts
+from elmo_cli.store.writer import finished_attributes
 
 # Where an object is there when all of it has arrived, and not before. Elsewhere half an upload may
 # be seen under its name, so that it gets another name first.
@@ -89,7 +89,7 @@ class StoreFolder:
         place = self._place(name)
         with self._errors(name), self._fs.open(place, "rb", block_size=_READ_AHEAD) as opened:
             try:
-                return finished_facts(self._shown(name), opened)
+                return finished_attributes(self._shown(name), opened)
             except ResumeError:
                 self._fs.cat_file(place, start=0, end=1)  # HDF5 hides a store that is silent
                 raise

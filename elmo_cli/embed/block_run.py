@@ -23,10 +23,9 @@ from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import InputError
 from elmo_cli.model.state import State
-from elmo_cli.store.journal import Progress
+from elmo_cli.store.log_lines import Progress
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import read_sentences
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport, read_sentences
 from elmo_cli.version import __version__
 
 
@@ -66,7 +65,7 @@ class BlockRun:
     ) -> None:
         self.job, self.embedder, self.writer, self.watcher = job, embedder, writer, watcher
         self.found, self.blocks_of, self.blocks = found, blocks_of, blocks
-        self.notes = Notes()
+        self.notes = InputReport()
         self.computed = 0
         self.text_sha256 = ""
         # Numbers of the last sentences that were read before and in this file's part.
@@ -77,7 +76,7 @@ class BlockRun:
 
         Raises:
             ResumeError: what it holds is of another text.
-            ElmoError: of every other kind; what was committed stays for `resume`.
+            ElmoError: of every other kind; what was committed stays for `resume=True`.
         """
         if self.found is not None and self.blocks is None and not self.blocks_of:
             self.notes.warn("empty shard", self.found.empty_shard(*self.job.shard or (1, 1)))
@@ -86,11 +85,11 @@ class BlockRun:
         else:
             self._start()
             self._blocks()
-            self.writer.finish(self._attributes())
-            for warning in self.writer.warnings:
+            for warning in self.writer.finish(self._attributes()):
                 self.notes.warn(warning, warning)
         self._leave_skipped_to_other_shards()
-        progress, duplicates = self.writer.progress, self.writer.duplicates
+        progress = self.writer.progress
+        duplicates = progress.duplicates
         n_sentences, n_tokens = progress.sentences - duplicates, progress.tokens
         size = Path(self.job.output).stat().st_size
         return Summary(
@@ -136,29 +135,25 @@ class BlockRun:
                 continue
             if committed < done.blocks:
                 committed += 1
-                self._remember(block, is_last=committed == done.blocks)
+                if committed == done.blocks:
+                    check_begun(self.job.output, done, block.text_sha256)
                 continue
+            self.writer.check_names(block.sentences)  # before it is computed
             arrays, state = self._arrays(block, state)
             kept = b"" if state is None else state_bytes(state)
             behind.begin(partial(self._write, block, arrays, kept))
         return committed
 
-    def _remember(self, block: Block, *, is_last: bool) -> None:
-        for sentence in block.sentences:
-            self.writer.remember(sentence)
-        if is_last:
-            check_begun(self.job.output, self.writer.progress, block.text_sha256)
-
     def _write(self, block: Block, arrays: list[Array], state: bytes) -> None:
-        for sentence, array in zip(block.sentences, arrays, strict=True):
-            self.writer.append(sentence, array)
-        self.writer.commit(block.text_sha256, state)
+        self.writer.append_block(
+            block.sentences, arrays, text_sha256=block.text_sha256, state=state
+        )
         self.computed += block.n_tokens
         if self.watcher is not None:
             self.watcher.advance(block.n_tokens)
 
     def _arrays(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
-        if self.job.layout != "bilm-types":
+        if self.job.file_layout.unit != "types":
             return self.embedder.embed_block(block.sentences, state)
         check_vocabulary(block)
         vectors = self.embedder.embed_types([s.tokens[0] for s in block.sentences])
@@ -166,14 +161,14 @@ class BlockRun:
 
     def _attributes(self) -> dict[str, Any]:
         sources, text_sha256 = self.notes.sources, self.text_sha256
-        left_out = self.notes.n_keys - self.writer.progress.sentences
+        skipped = self.notes.n_keys - self.writer.progress.sentences
         if self.found is not None and self.job.shard is not None:  # which read all of the text
             sources, text_sha256 = list(self.found.sources), self.found.text_sha256
-            left_out = self.found.left_out
+            skipped = self.found.left_out
         return {
             "sources": [[name, first] for name, first in sources],
             "text_sha256": text_sha256,
-            **({"left_out": left_out} if left_out else {}),
+            **({"skipped_sentences": skipped} if skipped else {}),
             "elmo_version": __version__,
             "torch_version": str(torch.__version__),
             "numpy_version": np.__version__,
@@ -186,7 +181,7 @@ class BlockRun:
             return
         number, n_shards = self.job.shard
         own = range(self._before + 1, sys.maxsize + 1 if number == n_shards else self._last + 1)
-        placed = zip(self.notes.skipped, self.notes.skipped_before, strict=False)
+        placed = zip(self.notes.skipped, self.notes.next_key, strict=False)
         self.notes.skipped = [line for line, key in placed if key in own]
 
     def _read(self) -> Iterator[Block]:
@@ -222,14 +217,14 @@ def _whole(blocks: Iterator[Block], n_sentences: int, inputs: Sequence[str]) -> 
     if n_read < n_sentences:
         raise InputError(
             f"{inputs[-1]}: {n_sentences:,} sentences when the run began, now {n_read:,}",
-            "give the whole text, then `--resume` goes on",
+            "give the whole text, then `resume=True` continues",
         )
     if last is not None:
         yield last
 
 
 def check_vocabulary(block: Block) -> None:
-    """Refuse a block of `--layout bilm-types` that is not of a vocabulary.
+    """Refuse a block that is not of a vocabulary, for a layout that holds types.
 
     Raises:
         InputError: a line has not one token.
@@ -238,11 +233,11 @@ def check_vocabulary(block: Block) -> None:
         if len(sentence.tokens) != 1:
             raise InputError(
                 f"{sentence.where}: {len(sentence.tokens)} tokens, a vocabulary has one a line",
-                "`--layout bilm-types` reads a vocabulary; other layouts read sentences",
+                "this layout needs one type per line; other layouts hold sentences",
             )
 
 
-def blocks_of_inputs(job: EmbedJob, notes: Notes) -> Iterator[Block]:
+def blocks_of_inputs(job: EmbedJob, notes: InputReport) -> Iterator[Block]:
     """The blocks of all inputs, read from the beginning."""
     sentences = read_sentences(job.inputs, job.text, notes)
     return cut(sentences, state=job.state, batch_size=job.batch_size)

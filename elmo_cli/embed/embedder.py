@@ -22,10 +22,9 @@ from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
-from elmo_cli.text.batching import Batch, Types
-from elmo_cli.text.formats import Name, read_sentences
+from elmo_cli.text.batching import Batch, TypeNumbers
+from elmo_cli.text.input import InputSettings, Name, read_sentences
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
 
 # Of a batch, where the state is free: rows, or fewer where a gate would have more values, for which
 # a processor's cache has no room.
@@ -211,8 +210,8 @@ class Embedder:
     ) -> tuple[list[Array], State | None]:
         if not sentences:
             return [], state
-        types = Types()
-        rows = [types.number(sentence.tokens) for sentence in sentences]
+        types = TypeNumbers()
+        rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
         arrays = [self._empty() for _ in rows]
         vectors = self._guarded(lambda: self.engine.token_vectors(types.types), sentences)
 
@@ -223,20 +222,20 @@ class Embedder:
             if not self.output.holds(kept):
                 raise self._refusal(torch.split(kept, inner, -2), batch, sentences)
             pieces = torch.split(self.output.leaving(kept).cpu(), inner, -2)
-            for position, piece in zip(batch.positions.tolist(), pieces, strict=True):
+            for position, piece in zip(batch.source_rows.tolist(), pieces, strict=True):
                 if piece.shape[-2]:
                     arrays[position] = self.output.sentence(piece)
 
         def read_alike(batch: Batch) -> None:
             def part(rows: slice) -> None:
-                some = batch.part(rows)
+                some = batch.rows_slice(rows)
                 keep(some, self.engine.run_alike(some, vectors, self.start, highest=self._highest))
 
             self._parts.run(batch, part, sentences)
 
         def read_on(batch: Batch, start: State) -> State:
             def part(rows: slice) -> State:
-                some = batch.part(rows)
+                some = batch.rows_slice(rows)
                 layers, left = self.engine.run(some, vectors, start.rows(rows))
                 keep(some, layers)
                 return left
@@ -264,7 +263,7 @@ class Embedder:
     ) -> ElmoError:
         """The error for the first sentence of a batch with values that can't be stored."""
         row = next(r for r, piece in enumerate(pieces) if not self.output.holds(piece))
-        sentence = sentences[int(batch.positions[row])]
+        sentence = sentences[int(batch.source_rows[row])]
         return self.output.refusal(pieces[row], sentence.where, self.bilm.name)
 
     def _empty(self) -> Array:

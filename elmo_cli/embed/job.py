@@ -10,11 +10,10 @@ from typing import Any
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.warm import warm_sha256
 from elmo_cli.errors import UsageError
-from elmo_cli.store.settings import FileForm
+from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.shards import parse_shard
-from elmo_cli.text.formats import Name
-from elmo_cli.text.opening import refuse_stream
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.text.input import InputSettings, Name, require_files
 
 # What an embedder is made with: a job of an embedder that is there takes none of it.
 _EMBEDDERS = (
@@ -35,7 +34,7 @@ class EmbedJob:
         state, layers, dtype, pool, batch_size, engine, precision, device: as in `Embedder`.
         layout, keys, forget_sentences: how the file is keyed, see `store/SCHEMA.md`.
         overwrite: replace an output that is there.
-        resume: go on with an unfinished output, or start it.
+        resume: continue an unfinished output, or start it.
         shard: (i, n) for the i-th of n parts, from 1; None for all.
     """
 
@@ -63,38 +62,57 @@ class EmbedJob:
     def __post_init__(self) -> None:
         if self.overwrite and self.resume:
             raise UsageError(
-                "--overwrite and --resume: one starts anew, the other goes on",
-                "leave out `--overwrite` to keep what is done",
+                "`overwrite=True` and `resume=True`: one starts over, the other continues",
+                "leave out `overwrite` to keep what is done",
             )
         if self.shard is not None and self.state == "carry":
             raise UsageError(
-                "--shard with --state carry: each vector depends on all the text before it",
-                "`--state zero` or `--state document` can be cut into shards",
+                "`shard` and `state=carry`: each vector depends on all the text before it",
+                "a run with `state=zero` or `state=document` can be divided into shards",
             )
         if self.shard is not None:
             parse_shard("{}/{}".format(*self.shard))
-            refuse_stream("--shard", self.inputs)
+            require_files("--shard", self.inputs)
+        layout = self.file_layout
         chosen = (self.layers, self.pool, self.state)
-        if self.layout == "bilm-types" and chosen != ("all", None, "zero"):
+        if layout.unit == "types" and chosen != ("all", None, "zero"):
             raise UsageError(
-                "--layout bilm-types holds the token vectors and nothing else",
-                "leave out `--layers`, `--pool` and `--state`",
+                f"`layout={self.layout}` holds token vectors and nothing else",
+                "leave out `layers`, `pool` and `state`",
             )
-        self.form()
         one_layer = self.layers.strip().startswith("mix:") or "," not in self.layers
-        if self.layout == "manylangs" and (self.layers.strip() == "all" or not one_layer):
+        if "one layer" in layout.needs and (self.layers.strip() == "all" or not one_layer):
             raise UsageError(
-                f"--layout manylangs holds one layer a file, not --layers {self.layers}",
-                "`--layers average`, `--layers top` or one number",
+                f"`layout={self.layout}` holds one layer per file, not `layers={self.layers}`",
+                "choose `layers=average`, `layers=top` or one number",
             )
 
-    def form(self) -> FileForm:
-        """What the output is like.
+    @property
+    def file_layout(self) -> Layout:
+        """The layout of the output.
 
         Raises:
-            UsageError: there is no such form.
+            UsageError: there is no such layout, or it cannot hold these keys or this dtype.
         """
-        return FileForm(self.layout, self.keys, self.forget_sentences, self.dtype)
+        return layout_of_spec(self.spec())
+
+    def spec(
+        self, run_settings: Mapping[str, Any] | None = None, first_sentence: int = 0
+    ) -> FileSpec:
+        """The settings of the output.
+
+        Args:
+            run_settings: as `run_settings` gives them; none for the layout alone.
+            first_sentence: key with which the input of the file begins.
+        """
+        return FileSpec(
+            layout=self.layout,
+            keys=self.keys,
+            forget_sentences=self.forget_sentences,
+            dtype=self.dtype,
+            first_sentence=first_sentence,
+            run_settings=run_settings or {},
+        )
 
 
 def job_for(embedder: Embedder, source: Name, out: Name, settings: Mapping[str, Any]) -> EmbedJob:
@@ -133,26 +151,26 @@ def suited(job: EmbedJob, embedder: Embedder) -> EmbedJob:
     return replace(job, text=replace(job.text, max_characters=longest))
 
 
-def header(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
-    """The settings that decide about every array: what must agree for `--resume`."""
-    header: dict[str, Any] = {
+def run_settings(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
+    """The settings that decide about every array: what must agree for `resume=True`."""
+    settings: dict[str, Any] = {
         "model": embedder.bilm.name,
         "model_sha256": embedder.bilm.sha256,
         "state": job.state,
-        "layers": "0" if job.layout == "bilm-types" else embedder.output.name,
+        "layers": "0" if job.file_layout.unit == "types" else embedder.output.name,
         "pool": job.pool or "none",
         "format": job.text.format,
         "tokenizer": "english" if job.text.tokenize else "whitespace",
         "blank": job.text.blank,
     }
     if embedder.precision != "float32":
-        header["precision"] = embedder.precision
+        settings["precision"] = embedder.precision
     if job.state == "carry":
-        header["batch_size"] = embedder.batch_size
+        settings["batch_size"] = embedder.batch_size
     if embedder.start is not None:
-        header["state_sha256"] = warm_sha256(embedder.bilm, embedder.start)
+        settings["state_sha256"] = warm_sha256(embedder.bilm, embedder.start)
     if job.text.column is not None:
-        header["column"] = job.text.column
+        settings["column"] = job.text.column
     if job.shard is not None:
-        header["shard"] = "{}/{}".format(*job.shard)
-    return header
+        settings["shard"] = "{}/{}".format(*job.shard)
+    return settings

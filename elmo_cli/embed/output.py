@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors import ElmoError, OutputError, UsageError, WeightFileError
-from elmo_cli.store.layer_choice import MIX, layer_numbers, mix_weights
+from elmo_cli.store.layers import LayerSelection
 
 # What arrays are computed into; the file makes int8 of them.
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
@@ -25,20 +25,14 @@ class Output:
     """What is kept of the layers.
 
     Attributes:
-        name: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5", without white space.
-        keep: numbers of the layers that stay side by side; empty for top, average and a mix.
-        weights: of a mix, one for each layer.
+        layers: which layers, or their sum.
         dtype: "float32", "float16", or "int8", of which only files are made and no arrays.
         pool: None for one vector a token; "mean" or "max" over a sentence's tokens.
-        bare: whether a single layer loses its axis, for layouts that hold one layer a file.
     """
 
-    name: str
-    keep: tuple[int, ...] = ()
-    weights: tuple[float, ...] = ()
+    layers: LayerSelection
     dtype: str = "float32"
     pool: str | None = None
-    bare: bool = False
 
     @classmethod
     def parse(
@@ -50,59 +44,48 @@ class Output:
         pool: str | None = None,
         bare: bool = False,
     ) -> Output:
-        """Read a choice of layers.
+        """Parse a selection of layers, a dtype and a pooling.
 
         Args:
-            name: see `name` above; top is the last layer, average the plain mean.
+            name: as `LayerSelection.parse` takes it.
             n_layers: layers of the model, the token layer among them.
+            bare: whether a single layer given by its number loses its axis, for layouts that hold
+                one layer a file.
         Raises:
-            UsageError: not such a choice, or layers that the model has not.
+            UsageError: one of them does not exist.
         """
         if dtype not in DTYPES:
-            raise UsageError(f"--dtype {dtype}: not {', '.join(DTYPES)}", "float32 is exact")
+            raise UsageError(f"`dtype={dtype}`: not {', '.join(DTYPES)}", "float32 is exact")
         if pool is not None and pool not in POOLS:
-            raise UsageError(f"--pool {pool}: not {' or '.join(POOLS)}", "leave it out for tokens")
-        name = "".join(name.split())
-        if name == "all":
-            return cls(name, keep=tuple(range(n_layers)), dtype=dtype, pool=pool)
-        if name in ("top", "average"):
-            return cls(name, dtype=dtype, pool=pool)
-        if name.startswith(MIX):
-            weights = mix_weights(name, n_layers, "the model")
-            return cls(name, weights=weights, dtype=dtype, pool=pool)
-        keep = _numbers(name, n_layers)
-        return cls(",".join(map(str, keep)), keep=keep, dtype=dtype, pool=pool, bare=bare)
+            raise UsageError(f"`pool={pool}`: not {' or '.join(POOLS)}", "leave it out for tokens")
+        layers = LayerSelection.parse(name, range(n_layers), n_layers, drop_axis=bare)
+        return cls(layers, dtype, pool)
+
+    @property
+    def name(self) -> str:
+        """The selection of layers without white space."""
+        return self.layers.name
 
     @property
     def highest(self) -> int | None:
-        """The highest layer that goes out; None for the top one."""
-        return max(self.keep) if self.keep else None
+        """The highest layer that is kept; None if all are needed."""
+        return None if self.layers.is_sum else max(self.layers.indices)
 
     @property
     def n_kept(self) -> int:
         """Vectors that are stored for a token."""
-        return len(self.keep) or 1
+        return self.layers.n_kept
 
     def of(self, layers: Tensor) -> Tensor:
-        """Reduce layers to what goes out.
+        """Select or sum layers.
 
         Args:
             layers: (layer, token, dim) float32.
         Returns:
-            (kept layer, token, dim), or (token, dim) for a weighted sum; still float32.
+            (kept layer, token, dim), or (token, dim) for a sum; still float32.
         """
-        if len(self.keep) > 1 and self.keep == tuple(range(len(layers))):
-            return layers
-        if self.bare and len(self.keep) == 1:
-            return layers[self.keep[0]]  # (token, dim)
-        if self.keep:
-            return layers[list(self.keep)]  # (kept layer, token, dim)
-        if self.name == "top":
-            return layers[-1]  # (token, dim)
-        if self.name == "average":
-            return layers.mean(0)  # (token, dim)
-        weights = torch.tensor(self.weights, device=layers.device)  # (layer,)
-        return torch.einsum("k,ktd->td", weights, layers)  # (token, dim)
+        kept: Tensor = self.layers.apply(layers)
+        return kept
 
     def leaving(self, kept: Tensor) -> Tensor:
         """What `of` gave, in the type that leaves the device: the file's, if nothing is pooled."""
@@ -141,10 +124,10 @@ class Output:
             model: its name, which computed them.
         """
         greatest = float(values.abs().amax())
-        if not math.isfinite(greatest) and self.weights:
+        if not math.isfinite(greatest) and self.layers.weights:
             return OutputError(
-                f"{where}: --layers {self.name}: a value is beyond float32",
-                "give smaller weights, or a smaller gamma; `--layers all` tells whether the layers "
+                f"{where}: `layers={self.name}`: a value is beyond float32",
+                "give smaller weights or a smaller gamma; `layers=all` shows whether the layers "
                 "themselves are finite",
             )
         if not math.isfinite(greatest):
@@ -156,18 +139,9 @@ class Output:
         most = torch.finfo(DTYPES[self.dtype]).max
         return OutputError(
             f"{where}: a value is beyond {self.dtype} ({greatest:.4g}, at most {most:.5g})",
-            "`--dtype float32`",
+            "`dtype=float32` holds it",
         )
 
     def stored(self, values: Tensor) -> Tensor:
         """Values in the type they are stored in."""
         return values.to(DTYPES[self.dtype])
-
-
-def _numbers(name: str, n_layers: int) -> tuple[int, ...]:
-    numbers = layer_numbers(name)
-    if max(numbers) >= n_layers:
-        raise UsageError(
-            f"--layers {name}: the model has layers 0 to {n_layers - 1}", "0 is the token layer"
-        )
-    return numbers

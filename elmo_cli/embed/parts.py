@@ -43,7 +43,7 @@ class Parts:
         """
         parts, start, stop = [], 0, len(batch.rows)
         while start < len(batch.rows):
-            part = batch.part(slice(start, stop))
+            part = batch.rows_slice(slice(start, stop))
             n_rows = len(part.rows)
             if n_rows == 1 or self._fits(part):
                 try:
@@ -52,7 +52,7 @@ class Parts:
                     continue
                 except RuntimeError as error:
                     if not is_out_of_memory(error) or n_rows == 1:
-                        first = sentences[int(part.positions[0])]
+                        first = sentences[int(part.source_rows[0])]
                         raise out_of_memory(error, first, self._device) from error
                     if self._device.type == "cuda":
                         torch.cuda.empty_cache()

@@ -13,7 +13,7 @@ from elmo_cli.embed.output import Array
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.int8 import INT8
-from elmo_cli.store.naming import Key
+from elmo_cli.store.layouts import Key
 from elmo_cli.store.sample import Sample
 
 # Other batches, threads or machines sum in another order; the published sizes differ by 5e-5 at
@@ -73,7 +73,7 @@ def _embedder(sample: Sample, bilm: BiLM, device: str, engine: str) -> Embedder:
         raise EmbeddingsFileError(
             f"{sample.path}: made with {facts.get('model')} (sha256 {str(made_with)[:12]}…), "
             f"not with {bilm.name} (sha256 {bilm.sha256[:12]}…)",
-            "give the model that it was made with: `--model`",
+            "`model` names the model that it was made with",
         )
     pool = facts.get("pool")
     return Embedder(
@@ -107,11 +107,11 @@ class _Rounding:
 
     @classmethod
     def of(cls, sample: Sample, embedder: Embedder) -> _Rounding:
-        rounded_to = sample.attributes.get("rounded_to")
-        before = () if rounded_to is None else tuple(str(rounded_to).split(","))
+        rounded_from = sample.attributes.get("rounded_from")
+        before = () if rounded_from is None else tuple(str(rounded_from).split(","))
         layers = None
-        weights = embedder.output.weights
-        if before and (weights or embedder.output.name == "average"):
+        weights = embedder.output.layers.weights
+        if before and embedder.output.layers.is_sum:
             layers = Embedder(
                 embedder.bilm,
                 state=embedder.state,
@@ -120,7 +120,7 @@ class _Rounding:
                 precision=embedder.precision,
             )
         is_exact = embedder.precision == "float32"
-        return cls(sample.stored, before, layers, weights, is_exact)
+        return cls(sample.dtype, before, layers, weights, is_exact)
 
     def room(self, tokens: Sequence[str], computed: Array) -> Array:
         """For each value of what was computed."""

@@ -6,25 +6,20 @@ import warnings
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from elmo_cli.embed.block_run import BlockRun, Watcher, blocks_of_inputs
 from elmo_cli.embed.blocks import Block
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedJob, header, suited
+from elmo_cli.embed.job import EmbedJob, run_settings, suited
 from elmo_cli.embed.summary import Summary
-from elmo_cli.embed.survey import Survey, check_space, survey
+from elmo_cli.embed.survey import FileBytes, Survey, check_space, survey
 from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.files import check_distinct, check_output_path, tsv_line, write_text
 from elmo_cli.pretrained.load import load
-from elmo_cli.store.apart import beside_embeddings, check_apart, skipped_list
-from elmo_cli.store.discard import discard, whole_or_nothing
-from elmo_cli.store.place import check_free, check_place, is_finished, part_path, real_path
-from elmo_cli.store.settings import DTYPES
+from elmo_cli.store.log_lines import is_finished, log_path, part_path
+from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import check_texts
-from elmo_cli.text.new_text import check_new, write_text
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.tsv import tsv_line
+from elmo_cli.text.input import InputReport, check_inputs
 
 __all__ = [
     "Summary",
@@ -36,9 +31,10 @@ __all__ = [
     "output_bytes",
     "run_job",
     "run_with",
+    "skipped_list",
+    "spec_of",
     "surveyed",
     "write_shard",
-    "writer_settings",
 ]
 
 
@@ -46,7 +42,7 @@ def run_job(job: EmbedJob, watcher: Watcher | None = None) -> Summary:
     """Load the model and embed the inputs into the output.
 
     Raises:
-        ElmoError: of every kind; what was committed stays for `resume`.
+        ElmoError: of every kind; what was committed stays for `resume=True`.
     """
     check_places(job)
     embedder = embedder_of(job)
@@ -65,14 +61,14 @@ def check_places(job: EmbedJob) -> None:
     """
     if job.output == "-":
         raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
-    check_texts(job.inputs, job.text)
-    read = (job.model, job.options, job.weights)
-    check_apart(job.output, job.inputs, read, beside=beside_embeddings(job.output))
-    check_place(job.output)
-    if not (job.overwrite or job.resume):
-        check_free(job.output)
-    is_own = job.resume and (is_finished(job.output) or part_path(real_path(job.output)).exists())
-    check_new(skipped_list(job.output), overwrite=job.overwrite or is_own)
+    check_inputs(job.inputs, job.text)
+    for written in (job.output, skipped_list(job.output)):
+        check_distinct(written, job.inputs)
+        check_distinct(written, (job.model, job.options, job.weights), what="a file of the model")
+    check_output_path(job.output, overwrite=job.overwrite or job.resume, regular=True)
+    is_begun = is_finished(job.output) or log_path(part_path(job.output)).exists()
+    is_own = job.resume and is_begun
+    check_output_path(skipped_list(job.output), overwrite=job.overwrite or is_own)
 
 
 def check_model_apart(job: EmbedJob, embedder: Embedder) -> None:
@@ -81,8 +77,8 @@ def check_model_apart(job: EmbedJob, embedder: Embedder) -> None:
     Raises:
         UsageError: it is one.
     """
-    beside = beside_embeddings(job.output)
-    check_apart(job.output, (), embedder.bilm.files, beside=beside)
+    for written in (job.output, skipped_list(job.output)):
+        check_distinct(written, embedder.bilm.files, what="a file of the model")
 
 
 def embedder_of(job: EmbedJob) -> Embedder:
@@ -97,7 +93,7 @@ def embedder_of(job: EmbedJob) -> Embedder:
         layers=job.layers,
         dtype=job.dtype,
         pool=job.pool,
-        bare=job.layout == "manylangs",
+        bare="one layer" in job.file_layout.needs,
         batch_size=job.batch_size,
         engine=job.engine,
         precision=job.precision,
@@ -109,9 +105,12 @@ def embedder_of(job: EmbedJob) -> Embedder:
 
 
 def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) -> Summary:
-    """As `run_job`, with an embedder that is there already.
+    """Embed the inputs into the output with an embedder that exists already.
 
-    What is left out with `on_error="skip"` is listed beside the output, see `skipped_list`.
+    What is left out with `on_error="skip"` is listed next to the output, see `skipped_list`.
+
+    Raises:
+        ElmoError: of every kind; what was committed stays for `resume=True`.
     """
     job = suited(job, embedder)
     if job.state == "warm" and (unsure := embedder.bilm.warm_warning) and watcher is not None:
@@ -126,20 +125,23 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
         except OutputError as error:
             if share.exact:
                 raise
-            # It may fit all the same; if not, what is done is kept.
-            if watcher is not None:
-                watcher.warn(error.message)
-            else:
-                warnings.warn(error.message, stacklevel=2)
-    with _writer(job, embedder, found, blocks_of) as writer:
-        try:
-            summary = BlockRun(job, embedder, writer, watcher, found, blocks_of).work()
-        except BaseException:
-            if not (writer.finished or writer.progress.blocks):
-                discard(writer, job.output)  # there is nothing in it to go on with
-            raise
+            _warn(watcher, error.message)  # it may fit all the same; if not, what is done is kept
+    spec = spec_of(job, embedder, found, blocks_of)
+    with EmbeddingsWriter.open(
+        job.output, spec, resume=job.resume, overwrite=job.overwrite
+    ) as writer:
+        for warning in writer.warnings:
+            _warn(watcher, warning)
+        summary = BlockRun(job, embedder, writer, watcher, found, blocks_of).work()
     _list_skipped(summary)
     return summary
+
+
+def _warn(watcher: Watcher | None, message: str) -> None:
+    if watcher is not None:
+        watcher.warn(message)
+    else:
+        warnings.warn(message, stacklevel=3)
 
 
 def surveyed(
@@ -160,6 +162,7 @@ def surveyed(
         state=job.state,
         batch_size=job.batch_size,
         whole=by_block or job.shard is not None,
+        layout=job.file_layout,
     )
     if job.shard is None or found is None:
         return found, range(2**62), found
@@ -180,17 +183,21 @@ def write_shard(
     Raises:
         ElmoError: of every kind; nothing is left of the file then.
     """
-    settings = _settings(job, embedder, _first_key(blocks, found))
-    with whole_or_nothing(job.output, overwrite=True, **settings) as writer:
-        return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
+    spec = job.spec(run_settings(job, embedder), _first_key(blocks, found))
+    with EmbeddingsWriter.open(job.output, spec, overwrite=True) as writer:
+        try:
+            return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
+        except BaseException:
+            writer.discard()
+            raise
 
 
-def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
+def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> FileBytes:
     """Size of a file with what was found, about."""
     output, options = embedder.output, embedder.bilm.options
-    types_only = job.layout == "bilm-types"
+    types_only = job.file_layout.unit == "types"
     return found.bytes(
-        job.layout,
+        job.file_layout,
         n_kept=1 if types_only else output.n_kept,
         dim=options.projection if types_only else options.dim,
         itemsize=DTYPES[job.dtype].itemsize,
@@ -200,9 +207,14 @@ def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> int:
 
 def smaller(job: EmbedJob, embedder: Embedder) -> list[str]:
     """What would make the file smaller, for a hint."""
-    halves = ["`--dtype float16` halves it"] if job.dtype == "float32" else []
-    n_kept = 1 if job.layout == "bilm-types" else embedder.output.n_kept
-    return halves + ([f"`--layers top` keeps 1 layer of {n_kept}"] if n_kept > 1 else [])
+    halves = ["`dtype=float16` halves it"] if job.dtype == "float32" else []
+    n_kept = 1 if job.file_layout.unit == "types" else embedder.output.n_kept
+    return halves + ([f"`layers=top` keeps 1 layer of {n_kept}"] if n_kept > 1 else [])
+
+
+def skipped_list(output: str) -> str:
+    """Where a run lists the input that `on_error="skip"` left out."""
+    return f"{output}.skipped.tsv"
 
 
 def _list_skipped(summary: Summary) -> None:
@@ -217,36 +229,20 @@ def _list_skipped(summary: Summary) -> None:
 
 def held_bytes(path: str) -> int:
     """Bytes of the unfinished file of `path`."""
-    part = part_path(real_path(path))
+    part = part_path(path)
     return part.stat().st_size if part.is_file() else 0
 
 
-def _writer(
-    job: EmbedJob, embedder: Embedder, found: Survey | None, blocks_of: range
-) -> EmbeddingsWriter:
-    settings = writer_settings(job, embedder, found, blocks_of)
-    if job.resume:
-        return EmbeddingsWriter.resume(job.output, **settings)
-    return EmbeddingsWriter.create(job.output, overwrite=job.overwrite, **settings)
-
-
-def writer_settings(
-    job: EmbedJob, embedder: Embedder, found: Survey | None, blocks_of: range
-) -> dict[str, Any]:
-    """What the writer of the job's file is made with."""
-    return _settings(job, embedder, _first_sentence(job, found, blocks_of))
-
-
-def _settings(job: EmbedJob, embedder: Embedder, first_sentence: int) -> dict[str, Any]:
-    settings = {"header": header(job, embedder), "first_sentence": first_sentence}
-    return {**job.form().settings(), **settings}
+def spec_of(job: EmbedJob, embedder: Embedder, found: Survey | None, blocks_of: range) -> FileSpec:
+    """The settings of the job's file."""
+    return job.spec(run_settings(job, embedder), _first_sentence(job, found, blocks_of))
 
 
 def _first_sentence(job: EmbedJob, found: Survey | None, blocks_of: range) -> int:
     """Key of the first sentence of a shard; a shard without blocks begins where the text ends."""
     if job.shard is None or found is None:
         return 0
-    blocks = blocks_of_inputs(job, Notes())
+    blocks = blocks_of_inputs(job, InputReport())
     block = next(islice(blocks, blocks_of.start, None), None)
     return _first_key([] if block is None else [block], found)
 

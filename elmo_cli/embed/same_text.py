@@ -1,11 +1,11 @@
-"""Whether the text of a run that goes on is the one that its file was begun with."""
+"""Whether the text of a resumed run is the one that its file was begun with."""
 
 from __future__ import annotations
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.store.journal import Progress
+from elmo_cli.store.log_lines import Progress
 
-_HINT = "give the text that the run began with, or `--overwrite` to start anew"
+_HINT = "give the text that the run began with; or `overwrite=True` starts over"
 
 
 def check_finished(output: str, done: Progress, text_sha256: str, n_sentences: int | None) -> None:

@@ -36,7 +36,7 @@ def run_free(
         [rows[p] for p in filled], batch_size=batch_size, batch_tokens=batch_tokens, padded=padded
     )
     for batch in batches:
-        run(Batch(batch.rows, np.array([filled[p] for p in batch.positions], np.int64)))
+        run(Batch(batch.rows, np.array([filled[p] for p in batch.source_rows], np.int64)))
 
 
 def run_carried(rows: Sequence[Ids], run: Run, *, state: State, batch_size: int) -> State:
@@ -93,8 +93,8 @@ def run_documents(
             padded=padded,
         )
         for batch in batches:
-            index = torch.tensor([running[p] for p in batch.positions], device=carried.h.device)
-            some = Batch(batch.rows, np.array([places[p] for p in batch.positions], np.int64))
+            index = torch.tensor([running[p] for p in batch.source_rows], device=carried.h.device)
+            some = Batch(batch.rows, np.array([places[p] for p in batch.source_rows], np.int64))
             carried = carried.replace(index, run(some, carried.rows(index)))
     return carried.rows(slice(len(documents) - 1, len(documents)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport
 
 
 @dataclass(frozen=True)
@@ -26,4 +26,4 @@ class Summary:
     duplicates: int
     computed: int
     bytes: int
-    notes: Notes
+    notes: InputReport

@@ -4,30 +4,54 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from elmo_cli.embed.blocks import SENTENCES, Block, cut
 from elmo_cli.errors import OutputError
-from elmo_cli.store.place import real_path
+from elmo_cli.files import resolve
+from elmo_cli.store.layouts import Layout, UniqueNames
 from elmo_cli.store.shards import shard_range
-from elmo_cli.text.decode import Source
-from elmo_cli.text.formats import measure, read_sentences
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.opening import is_stream, raw_bytes
+from elmo_cli.text.input import (
+    InputReport,
+    InputSettings,
+    count_sentences,
+    is_stream,
+    read_sentences,
+)
+from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
-from elmo_cli.text.unpack import unpack
+from elmo_cli.text.text_bytes import read_chunks
 
 _SAMPLE = 500  # sentences that stand for the rest where reading all of them would take long
 _SAMPLE_BYTES = 8 << 20  # of a packed text, which tell how much it was packed
-# Beside the vectors, of a sentence and of a token: what HDF5 needs for a dataset of its own, and in
-# `flat` places and spelling.
-_BESIDE = {"flat": (16, 14), "bilm-types": (0, 0)}
-_BESIDE_DATASET = (400, 0)
 _SCALE_BYTES = 4
+
+
+@dataclass(frozen=True)
+class FileBytes:
+    """The size of an embeddings file in bytes.
+
+    Attributes:
+        vectors, metadata: their sizes; the file has both.
+        is_copied: whether the vectors are twice on the disk while the file is completed.
+    """
+
+    vectors: int
+    metadata: int
+    is_copied: bool
+
+    @property
+    def total(self) -> int:
+        """Of the finished file."""
+        return self.vectors + self.metadata
+
+    @property
+    def peak(self) -> int:
+        """What a run takes of the disk at most."""
+        return self.total + (self.vectors if self.is_copied else self.metadata)
 
 
 @dataclass(frozen=True)
@@ -59,12 +83,15 @@ class Survey:
     block_sha256: tuple[str, ...] = ()
     left_out: int = 0
 
-    def bytes(self, layout: str, *, n_kept: int, dim: int, itemsize: int, pooled: bool) -> int:
+    def bytes(
+        self, layout: Layout, *, n_kept: int, dim: int, itemsize: int, pooled: bool
+    ) -> FileBytes:
         """Size of the embeddings file, about."""
         vectors = (self.sentences if pooled else self.tokens) * n_kept
-        of_sentence, of_token = _BESIDE.get(layout, _BESIDE_DATASET)
+        of_sentence, of_token = layout.metadata_bytes
         of_vector = dim * itemsize + (_SCALE_BYTES if itemsize == 1 else 0)
-        return vectors * of_vector + self.sentences * of_sentence + self.tokens * of_token
+        metadata = self.sentences * of_sentence + self.tokens * of_token
+        return FileBytes(vectors * of_vector, metadata, is_copied=layout.copies_values)
 
     def shard(self, number: int, n_shards: int, *, state: str) -> range:
         """The blocks of shard `number` (from 1) of `n_shards`; with state "document" a shard
@@ -104,26 +131,44 @@ def survey(
     state: str,
     batch_size: int | None,
     whole: bool,
+    layout: Layout | None = None,
 ) -> Survey | None:
-    """Look at the input; None where it can be read only once.
+    """Read the input before the model runs; None where it can be read only once.
 
     Args:
         whole: read all of it and cut it into blocks, for shards.
+        layout: of the output; the names of all sentences are checked if it is keyed by names.
     Raises:
-        UsageError, InputError: as `read_sentences`.
+        UsageError, InputError: as `read_sentences` and `UniqueNames`.
     """
     if any(map(is_stream, inputs)):
         return None
+    is_named = layout is not None and layout.keyed_by == "name"
+    whole = whole or is_named
     if not whole and settings.tokenize:
         return _sampled(inputs, settings)
     if not whole:
-        return Survey(*measure(inputs, settings), True)
-    notes = Notes()
+        return Survey(*count_sentences(inputs, settings), True)
+    notes = InputReport()
     sentences = read_sentences(inputs, settings, notes)
+    if layout is not None and is_named:
+        sentences = with_checked_names(sentences, layout)
     return survey_of_blocks(cut(sentences, state=state, batch_size=batch_size), notes)
 
 
-def survey_of_blocks(blocks: Iterable[Block], notes: Notes) -> Survey:
+def with_checked_names(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
+    """The same sentences.
+
+    Raises:
+        InputError: a file of this layout cannot hold one of them besides those before it.
+    """
+    names = UniqueNames(layout)
+    for sentence in sentences:
+        names.add(sentence)
+        yield sentence
+
+
+def survey_of_blocks(blocks: Iterable[Block], notes: InputReport) -> Survey:
     """Look at all blocks of the input; memory holds one of them.
 
     Args:
@@ -147,7 +192,7 @@ def survey_of_blocks(blocks: Iterable[Block], notes: Notes) -> Survey:
 
 
 def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
-    notes, taken, tokens = Notes(), 0, 0
+    notes, taken, tokens = InputReport(), 0, 0
     line: tuple[str, int] | None = None
     for sentence in read_sentences(inputs, settings, notes):
         # All of a line or none: what is known of the sample's share are the bytes of its lines.
@@ -164,15 +209,15 @@ def _sampled(inputs: tuple[str, ...], settings: InputSettings) -> Survey:
 def _bytes_before(sentence: Sentence, settings: InputSettings) -> int:
     """Bytes of a text before the line in which a sentence stands, about."""
     mark = len("".encode(settings.encoding))  # which UTF-16 has, and not at each line
-    source = Source(sentence.source, settings, Notes())
+    source = LineReader(sentence.source, settings, InputReport())
     lines = islice(source.lines(), sentence.line - 1)
     return sum(len(f"{line or ''}\n".encode(settings.encoding, "replace")) - mark for line in lines)
 
 
 def _text_bytes(name: str) -> int:
     """Bytes of a text, of a packed one about as many as are in it."""
-    notes, n_bytes = Notes(), 0
-    for piece in unpack(raw_bytes(name, notes), name):
+    notes, n_bytes = InputReport(), 0
+    for piece in read_chunks(name, notes):
         n_bytes += len(piece)
         if n_bytes >= _SAMPLE_BYTES:
             break
@@ -180,26 +225,28 @@ def _text_bytes(name: str) -> int:
 
 
 def check_space(
-    path: str | Path, needed: int, *, held: int = 0, smaller: Sequence[str] = ()
+    path: str | Path, needed: FileBytes, *, held: int = 0, smaller: Sequence[str] = ()
 ) -> None:
-    """Refuse to start what can't be finished.
+    """Refuse to start what cannot be finished.
 
     Args:
         path: the file to be written.
-        needed: its size in bytes.
-        held: bytes of it that are there already.
+        needed: its size; the peak counts.
+        held: bytes of an unfinished output.
         smaller: what would make it smaller, for the hint.
     Raises:
         OutputError: the disk has less free space than that.
     """
-    folder = real_path(os.fspath(path)).parent  # where the writer puts it
+    folder = resolve(path).parent  # where the writer puts it
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
         return  # the writer says what is wrong with the folder
-    if needed - held > free:
+    if needed.peak - held > free:
+        of_file = f" for a file of {gib(needed.total)}" if needed.is_copied else ""
         raise OutputError(
-            f"{path}: about {gib(needed)} are needed, {gib(free)} are free on its disk",
+            f"{path}: about {gib(needed.peak)} are needed{of_file}, {gib(free)} are free on its "
+            "disk",
             "; or ".join([*filter(None, [", ".join(smaller)]), "write to another disk"]),
         )
 

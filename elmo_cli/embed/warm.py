@@ -14,7 +14,7 @@ import torch
 from elmo_cli.embed.state_policy import state_bytes
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
-from elmo_cli.text.batching import Types
+from elmo_cli.text.batching import TypeNumbers
 from elmo_cli.text.characters import CharacterIds
 
 _VERSION = 1  # of TEXT and of how it is read; another makes another state of the same weights
@@ -63,8 +63,8 @@ def warm_sha256(bilm: BiLM, state: State) -> str:
 def state_after(bilm: BiLM, sentences: list[list[str]]) -> State:
     """The state of one row that reads sentences one after the other, from zeros."""
     device = next(bilm.parameters()).device
-    types = Types()
-    rows = [types.number(tokens) for tokens in sentences]
+    types = TypeNumbers()
+    rows = [types.numbers_of(tokens) for tokens in sentences]
     ids = torch.from_numpy(CharacterIds(bilm.options.max_characters).tokens(types.types))
     vectors = bilm.char_cnn(ids.to(device))  # (type, projection)
     state = State.zeros(bilm.options, 1, device=device)

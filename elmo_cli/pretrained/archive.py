@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.filetypes import HEAD_BYTES, TORCH, ZIP, identify
 from elmo_cli.isolate import run_isolated
 from elmo_cli.pretrained.cache import archive_folder, locked, not_writable, sha256_of
 from elmo_cli.pretrained.family import family_of_names
@@ -82,7 +83,7 @@ def is_archive(path: Path) -> bool:
 def _is_zip(path: Path) -> bool:
     # Not zipfile.is_zipfile, which looks at the end and so misses one that was cut off.
     with open(path, "rb") as file:
-        return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+        return identify(file.read(HEAD_BYTES)) in (ZIP, TORCH)
 
 
 def unpack(path: Path) -> Path:

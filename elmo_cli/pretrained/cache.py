@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import ModelError, OutputError
-from elmo_cli.lock import wait_locked
+from elmo_cli.files import FileLock, new_file
 from elmo_cli.regular_files import check_regular, sha256_of_file
-from elmo_cli.whole_file import whole_file
 
 _RECORD = "sha256.json"
 _LOCK = ".lock"
@@ -90,14 +89,15 @@ def locked(folder: Path, on_wait: Callable[[], None] | None = None) -> Iterator[
         OutputError: the folder can't be made or written to.
     """
     make_folder(folder)
+    lock = FileLock(folder / _LOCK)
     try:
-        descriptor = wait_locked(folder / _LOCK, on_wait)
+        lock.acquire(wait=True, on_wait=on_wait)
     except OSError as error:
         raise not_writable(folder / _LOCK, error) from None
     try:
         yield
     finally:
-        os.close(descriptor)  # which gives the lock back
+        lock.release()
 
 
 def sha256_of(path: Path) -> str:
@@ -149,6 +149,6 @@ def _recorded(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _record(path: Path, facts: dict[str, str | int]) -> None:
     # A cache that others own is read, never written to; then the hash is made anew each time.
-    with suppress(OSError), whole_file(path.with_name(_RECORD)) as file:
+    with suppress(OSError), new_file(path.with_name(_RECORD)) as file:
         text = json.dumps({**_recorded(path.parent), path.name: facts}, indent=1)
         file.write(f"{text}\n".encode())

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import ModelError
+from elmo_cli.filetypes import FASTTEXT, LFS_POINTER, NUMPY, RAR, SEVEN_ZIP, identify
+from elmo_cli.filetypes import PICKLE as PICKLE_FILE
 
 _OWN = "a biLM here is an options.json and a weights.hdf5; `elmo models list` shows published ones"
 
@@ -55,25 +57,12 @@ WORD_VECTORS = Family(
     "these have no biLM; `elmo models list` shows models that give a vector for each token",
 )
 SAFETENSORS = Family("a safetensors file, as transformers have them")
-NUMPY = Family("a numpy file")
 WEB_PAGE = Family(
     "a web page that was saved in the place of a model",
     "open it in a browser to see what the server said, then download the model again",
 )
-LFS_POINTER = Family(
-    "a Git LFS pointer that stands for the file", "run `git lfs pull` where it was cloned"
-)
 ONE_PART = Family(
     "one part of a split archive", "join the parts first: `cat NAME.part-* > NAME.tar.gz`"
-)
-OTHER_ARCHIVE = Family("a rar or 7z archive", "unpack it and give the folder")
-
-_MAGIC = (
-    (b"\x93NUMPY", NUMPY),
-    (b"version https://git-lfs", LFS_POINTER),
-    (b"\xba\x16\x4f\x2f", WORD_VECTORS),  # fastText .bin
-    (b"Rar!", OTHER_ARCHIVE),
-    (b"7z\xbc\xaf\x27\x1c", OTHER_ARCHIVE),
 )
 _PART_NAME = re.compile(r"\.(z\d\d|(zip|7z|tgz|tar|gz)\.\w*\d+|part-?\w*\d+|part\d+\.rar)$")
 _CHECKPOINT_NAME = re.compile(r"\.ckpt-\d+\.(index|meta|data-\d+-of-\d+)$")
@@ -125,9 +114,6 @@ def family_of_file(path: Path) -> Family | None:
     """The family of a single file, by its first bytes and its name; None if it can't be told."""
     with open(path, "rb") as file:
         head = file.read(4096)
-    for magic, family in _MAGIC:
-        if head.startswith(magic):
-            return family
     if path.name == "saved_model.pb":
         return SAVED_MODEL
     if _CHECKPOINT_NAME.search(path.name):
@@ -142,9 +128,13 @@ def _family_of_content(head: bytes, suffix: str) -> Family | None:
         return SAFETENSORS
     if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
         return WEB_PAGE
-    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+    found = identify(head)
+    if found == PICKLE_FILE:
         return PYTORCH if suffix in (".pt", ".pth", ".th", ".bin") else PICKLE
-    return WORD_VECTORS if _looks_like_vectors(head) else None
+    if found == FASTTEXT or _looks_like_vectors(head):
+        return WORD_VECTORS
+    # HDF5 may hold a biLM, and archives are unpacked.
+    return Family(found.name, found.hint) if found in (NUMPY, LFS_POINTER, RAR, SEVEN_ZIP) else None
 
 
 def _looks_like_vectors(head: bytes) -> bool:

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from elmo_cli.errors import ModelError
+from elmo_cli.files import new_file, output_errors
 from elmo_cli.pretrained.cache import sha256_of
 from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.regular_files import read_json, sha256_of_file
-from elmo_cli.whole_file import whole_file, writing
 
 PARTS_FILE = "parts.json"
 _NAMES = {
@@ -36,15 +36,13 @@ def write_parts(folder: Path) -> None:
     Raises:
         OutputError: it can't be written.
     """
-    path = folder / PARTS_FILE
-    with writing(path, "choose a folder that you can write to, with space left"):
-        found = {
-            part: sha256_of_file(folder / name)
-            for part, name in _NAMES.items()
-            if (folder / name).is_file()
-        }
-        with whole_file(path) as file:
-            file.write(f"{json.dumps(found, indent=1)}\n".encode())
+    found = {
+        part: sha256_of_file(folder / name)
+        for part, name in _NAMES.items()
+        if (folder / name).is_file()
+    }
+    with new_file(folder / PARTS_FILE) as file:
+        file.write(f"{json.dumps(found, indent=1)}\n".encode())
 
 
 def remove_parts(folder: Path) -> None:
@@ -54,7 +52,7 @@ def remove_parts(folder: Path) -> None:
         OutputError: it can't be removed.
     """
     path = folder / PARTS_FILE
-    with writing(path, "choose a folder that you can write to"):
+    with output_errors(path):
         path.unlink(missing_ok=True)
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy.typing as npt
 
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.damage import DAMAGED, damage_as_error
-from elmo_cli.store.held_layers import held_layers
-from elmo_cli.store.naming import Key
+from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings
 
 UNKNOWN = "unknown"  # a layer of which nobody says which
@@ -55,13 +54,12 @@ class Form:
         Raises:
             EmbeddingsFileError: the file is damaged.
         """
-        with damage_as_error(embeddings.path, keys_of_file=True):
-            shape, _ = embeddings.sentences.example() or ((), None)
+        shape, _ = embeddings.reader.example() or ((), None)
         by_sentence = embeddings.is_pooled or len(shape) == 1
         has_layers = len(shape) == (2 if by_sentence else 3)
         facts = embeddings.attributes
         return cls(
-            layers=tuple(map(str, held_layers(embeddings))) or (str(facts.get("layers", UNKNOWN)),),
+            layers=tuple(map(str, embeddings.layers)),
             tells_layers=facts.get("layers") is not None,
             dim=(0, *shape)[-1],
             has_layers=has_layers,
@@ -100,5 +98,5 @@ def unlike(
     return EmbeddingsFileError(
         f"{os.fspath(path)}: sentence {key!r} has shape {tuple(shape)}, others have {layers}dim "
         f"{form.dim}",
-        DAMAGED,
+        CORRUPT_HINT,
     )

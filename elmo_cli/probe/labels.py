@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from elmo_cli.errors import UsageError
-from elmo_cli.text.formats import format_of, read_sentences
-from elmo_cli.text.opening import refuse_stream
+from elmo_cli.text.input import InputSettings, format_of, read_columns, read_sentences
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import MOST_TOKENS, InputSettings
 
 CONLLU_COLUMNS = (
     *("id", "form", "lemma", "upos", "xpos"),
@@ -17,6 +15,7 @@ CONLLU_COLUMNS = (
 )
 _DEFAULTS = {"conllu": "xpos", "conll": "-1"}
 _NO_LABEL = "_"
+_MAX_TOKENS = 1 << 22  # of a sentence; more were hardly embedded, and an endless one must end
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class LabelSettings:
             format=self.format_of(path),
             encoding=self.encoding,
             column=column,
-            max_tokens=MOST_TOKENS,  # what was embedded had its limit
+            max_tokens=_MAX_TOKENS,
         )
 
     def column_number(self, path: str) -> int | None:
@@ -120,23 +119,17 @@ def read_labels(
     Args:
         token_column: of columns, that of the tokens; None: as `elmo embed` finds it.
     Raises:
-        UsageError: as the methods of `settings`; or columns that come through a pipe.
+        UsageError: as the methods of `settings`.
         InputError: a file that can't be read, or a line in it.
     """
     number = settings.column_number(path)
-    lines = _sentences(path, settings, number)
     if number is None:
-        for line in lines:
+        for line in read_sentences(path, settings.reading(path)):
             yield LabelledSentence(line, line.tokens, has_tokens=False)
         return
-    refuse_stream("columns of labels", [path])  # they are read twice
-    sentences = _sentences(path, settings, token_column)
-    for sentence, line in zip(sentences, lines, strict=True):
-        yield LabelledSentence(sentence, line.tokens, has_tokens=True)
-
-
-def _sentences(path: str, settings: LabelSettings, column: int | None) -> Iterator[Sentence]:
-    return read_sentences(path, settings.reading(path, column))
+    columns = token_column, number
+    for sentence, labels in read_columns(path, settings.reading(path, number), columns):
+        yield LabelledSentence(sentence, labels.tokens, has_tokens=True)
 
 
 def without_label(labels: list[str]) -> int:

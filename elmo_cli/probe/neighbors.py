@@ -15,7 +15,7 @@ import numpy.typing as npt
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.probe.places import Place, find_place, untold
 from elmo_cli.probe.stored_layer import StoredLayer, Vectors
-from elmo_cli.store.naming import Key
+from elmo_cli.store.layouts import Key
 
 PIECE_TOKENS = 4096  # compared at once
 _EQUAL = 0.9999  # cosine of vectors that differ by rounding, int8's too

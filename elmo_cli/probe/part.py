@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.probe.form import Form, unlike
-from elmo_cli.store.damage import damage_as_error
-from elmo_cli.store.naming import Key
+from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import open_embeddings
 
 Vectors = npt.NDArray[np.float32]
@@ -105,8 +104,7 @@ class Part:
         """The arrays of the sentences with labels, (layer, vector, dim)."""
         with open_embeddings(self.vectors_file) as embeddings:
             for key, count in zip(self.keys, self.counts, strict=True):
-                with damage_as_error(self.vectors_file, keys_of_file=True):
-                    array = embeddings.sentences.array(key)
+                array = embeddings[key]
                 if self.form.n_vectors(array.shape) != count:
                     raise unlike(self.vectors_file, key, array.shape, self.form)
                 yield key, self.form.rows(array)

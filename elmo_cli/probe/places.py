@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from elmo_cli.errors import UsageError
 from elmo_cli.probe.stored_layer import StoredLayer
-from elmo_cli.store.naming import Key, is_number
+from elmo_cli.store.layouts import Key, is_number
 
 _SHOWN = 12  # tokens of a sentence in a message
 

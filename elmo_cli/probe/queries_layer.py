@@ -5,7 +5,7 @@ from __future__ import annotations
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.probe.form import UNKNOWN
 from elmo_cli.probe.stored_layer import StoredLayer
-from elmo_cli.store.held_layers import held_layers
+from elmo_cli.store.layers import stored_layers
 from elmo_cli.store.reader import Embeddings
 
 # Of these a vector depends a little; where a file says nothing the value is as here.
@@ -52,10 +52,10 @@ def queries_layer(layer: StoredLayer, queries: Embeddings) -> tuple[StoredLayer,
 
 def _number(layer: StoredLayer, queries: Embeddings) -> int | None:
     """The number of the layer in the file of the queries; None for its highest, or only one."""
-    held, chosen = held_layers(queries), str(queries.attributes.get("layers", "all"))
+    held, chosen = stored_layers(queries), str(queries.attributes.get("layers", "all"))
     all_of_ours = str(layer.embeddings.attributes.get("layers", "all")) == "all"
     is_highest = layer.name == "top" or (
-        all_of_ours and layer.number == max(held_layers(layer.embeddings), default=None)
+        all_of_ours and layer.number == max(stored_layers(layer.embeddings), default=None)
     )
     if layer.number in held:
         return layer.number

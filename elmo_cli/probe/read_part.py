@@ -10,13 +10,9 @@ from elmo_cli.errors import ElmoError, EmbeddingsFileError, InputError, UsageErr
 from elmo_cli.probe.form import Form, unlike
 from elmo_cli.probe.labels import LabelledSentence, LabelSettings, read_labels
 from elmo_cli.probe.part import Part
-from elmo_cli.probe.told_words import ToldWords
-from elmo_cli.store.datasets import NamedSentences
-from elmo_cli.store.lookup import key_of
-from elmo_cli.store.naming import Key
+from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
-from elmo_cli.text.formats import format_of
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings, format_of
 
 _ONE_TEXT = "embeddings and labels have to be of one text, sentence by sentence"
 
@@ -50,7 +46,7 @@ def _form_of(embeddings: Embeddings) -> Form:
     Raises:
         EmbeddingsFileError: it has vectors of types, or none at all.
     """
-    if embeddings.layout == "bilm-types":
+    if embeddings.unit == "types":
         raise EmbeddingsFileError(
             f"{embeddings.path}: holds types, not sentences",
             "a probe needs the vectors of a text: `elmo embed` without `--layout bilm-types`",
@@ -68,7 +64,6 @@ class _Joined:
 
     def __init__(self, embeddings: Embeddings, form: Form, labels_file: str) -> None:
         self._embeddings, self._form, self._labels_file = embeddings, form, labels_file
-        self._told = ToldWords(embeddings)
         self._keys: list[Key] = []
         self._counts: list[int] = []
         self._labels: list[str] = []
@@ -98,7 +93,7 @@ class _Joined:
         if count != len(given.labels):
             raise self._miscounted(given, count)
         if not self._form.by_sentence:
-            self._add_words(given, key, shape)
+            self._add_words(given, key)
         if count:
             self._keys.append(key)
             self._counts.append(count)
@@ -144,7 +139,7 @@ class _Joined:
     @cached_property
     def _span(self) -> range:
         """The numbers from the first sentence of the file to its last; none if it has names."""
-        if isinstance(self._embeddings.sentences, NamedSentences):
+        if self._embeddings.is_keyed_by_name:
             return range(0)
         keys = [int(key) for key in self._embeddings]
         return range(min(keys), max(keys) + 1)
@@ -172,8 +167,8 @@ class _Joined:
             "a line is read with `--label-format conll`",
         )
 
-    def _add_words(self, given: LabelledSentence, key: Key, shape: tuple[int, ...]) -> None:
-        told = self._told.of(key, shape, by_repeats=not given.has_tokens)
+    def _add_words(self, given: LabelledSentence, key: Key) -> None:
+        told = self._embeddings.tokens(key)
         words = given.sentence.tokens if given.has_tokens else told
         if words is None:
             self._knows_words = False
@@ -205,24 +200,24 @@ def _with_keys(
     if first is None:
         return
     sentences = chain([first], sentences)
-    if not isinstance(embeddings.sentences, NamedSentences):
+    if not embeddings.is_keyed_by_name:
         yield from ((given, given.sentence.key) for given in sentences)
     elif first.has_tokens:
-        yield from ((given, key_of(embeddings, given.sentence)) for given in sentences)
+        yield from ((given, embeddings.key_of(given.sentence)) for given in sentences)
     else:
-        yield from _in_order(embeddings, embeddings.sentences, list(sentences))
+        yield from _in_order(embeddings, list(sentences))
 
 
 def _in_order(
-    embeddings: Embeddings, named: NamedSentences, given: list[LabelledSentence]
+    embeddings: Embeddings, given: list[LabelledSentence]
 ) -> Iterator[tuple[LabelledSentence, Key]]:
     """Lines of labels with the sentences of a file that names them, one after the other.
 
     Raises:
         UsageError: the file does not tell their order, or lacks some.
     """
-    if not named.keeps_order or embeddings.count("duplicates"):
-        why = "holds equal sentences once" if named.keeps_order else "loses their order"
+    if not embeddings.order_is_known or embeddings.count("duplicate_sentences"):
+        why = "holds equal sentences once" if embeddings.order_is_known else "loses their order"
         raise UsageError(
             f"{embeddings.path}: names its sentences and {why}, so lines of labels have no place "
             "in it",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,10 @@ import numpy.typing as npt
 
 from elmo_cli.errors import UsageError
 from elmo_cli.probe.form import Form, unlike
-from elmo_cli.probe.told_words import ToldWords
-from elmo_cli.store.damage import damage_as_error
-from elmo_cli.store.datasets import NamedSentences
-from elmo_cli.store.held_layers import held_layers
-from elmo_cli.store.naming import Key, is_number
+from elmo_cli.store.layers import layer_list, stored_layers
+from elmo_cli.store.layouts import Key, is_number
 from elmo_cli.store.reader import Embeddings
 
-_KEYED_BY_TEXT = ("allennlp", "manylangs")  # where they name sentences at all
 Vectors = npt.NDArray[np.floating[Any]]
 
 
@@ -41,8 +38,7 @@ class StoredLayer:
             EmbeddingsFileError: the file is damaged.
         """
         self.embeddings = embeddings
-        self._words = ToldWords(embeddings)
-        held = held_layers(embeddings)
+        held = stored_layers(embeddings)
         self.number = max(held, default=None) if number is None else number
         if number is not None and number not in held:
             raise _not_held(embeddings, number, held)
@@ -62,23 +58,22 @@ class StoredLayer:
         """What has a vector: "tokens", "sentences" or "types"."""
         if self.by_token:
             return "tokens"
-        return "types" if self.embeddings.layout == "bilm-types" else "sentences"
+        return "types" if self.embeddings.unit == "types" else "sentences"
 
     def __iter__(self) -> Iterator[Key]:
         """The keys of all sentences, in the order of the file: numbers where the key of a sentence
         is its text, unless the file has lost their order."""
         first = self.embeddings.first_sentence
-        is_named = isinstance(self.embeddings.sentences, NamedSentences)
-        by_number = is_named and self._has_numbers
+        by_number = self.embeddings.is_keyed_by_name and self._has_numbers
         yield from range(first, first + len(self.embeddings)) if by_number else self.embeddings
 
-    @property
+    @cached_property
     def _has_numbers(self) -> bool:
         """Whether the keys that are shown are numbers."""
-        named = self.embeddings.sentences
-        if not isinstance(named, NamedSentences):
+        embeddings = self.embeddings
+        if not embeddings.is_keyed_by_name:
             return True
-        return self.embeddings.layout in _KEYED_BY_TEXT and not named.nests
+        return embeddings.has_tokens and embeddings.first_sentence in embeddings
 
     def key(self, name: str) -> Key | None:
         """The key that a user calls so; None where there is no such sentence."""
@@ -93,8 +88,7 @@ class StoredLayer:
         Raises:
             EmbeddingsFileError: they are not like those of the other sentences, or can't be read.
         """
-        with damage_as_error(self.path, keys_of_file=True):
-            array = self.embeddings.sentences.array(key)
+        array = self.embeddings[key]
         if self._form.n_vectors(array.shape) is None:
             raise unlike(self.path, key, array.shape, self._form)
         rows: Vectors = self._form.rows(array)[self._row]
@@ -102,18 +96,16 @@ class StoredLayer:
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """The tokens of a sentence that is there; None where the file doesn't tell."""
-        with damage_as_error(self.path, keys_of_file=True):
-            shape = self.embeddings.sentences.shape(key)
-        told = self._words.of(key, shape)
+        tokens = self.embeddings.tokens(key)
         # As many as there are vectors, or a wrong one would be shown.
-        return None if told and self.by_token and len(told) != shape[-2] else told
+        is_other = tokens and self.by_token and len(tokens) != self.embeddings.shape(key)[-2]
+        return None if is_other else tokens
 
 
 def _not_held(embeddings: Embeddings, number: int, held: tuple[int, ...]) -> UsageError:
     if held:
-        numbers = ", ".join(map(str, held))
         return UsageError(
-            f"{embeddings.path}: --layer {number}: it has {_plural(held)} {numbers}",
+            f"{embeddings.path}: --layer {number}: it has {layer_list(held)}",
             "`--layer` takes a layer that the file holds",
         )
     chosen = embeddings.attributes.get("layers")
@@ -121,7 +113,3 @@ def _not_held(embeddings: Embeddings, number: int, held: tuple[int, ...]) -> Usa
     return UsageError(
         f"{embeddings.path}: --layer {number}: the file holds {what}", "leave out `--layer`"
     )
-
-
-def _plural(held: tuple[int, ...]) -> str:
-    return "layer" if len(held) == 1 else "layers"

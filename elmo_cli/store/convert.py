@@ -1,44 +1,26 @@
-"""convert: an embeddings file in another layout, dtype or choice of layers, as far as it knows what
-that needs."""
+"""convert: an embeddings file in another layout, dtype or selection of layers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import UsageError
-from elmo_cli.store.apart import beside_embeddings, check_apart
-from elmo_cli.store.chosen_layers import ChosenLayers, chosen_layers
-from elmo_cli.store.damage import damage_as_error
-from elmo_cli.store.datasets import Array, NamedSentences, NumberedSentences
-from elmo_cli.store.discard import whole_or_nothing
-from elmo_cli.store.int8 import INT8
-from elmo_cli.store.layouts.keys import is_ontonotes
-from elmo_cli.store.naming import Facts
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.files import check_distinct
+from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.layers import LayerSelection, stored_layers
+from elmo_cli.store.layouts import LAYOUTS, Array, Layout, Totals, layout_of_spec
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.repeats import texts_of_repeats
-from elmo_cli.store.schema import LAYOUTS
-from elmo_cli.store.settings import DTYPES, check_dtype_fits
-from elmo_cli.store.stream import (
-    Copy,
-    as_sentence,
-    map_texts,
-    run_facts,
-    stream,
-)
-from elmo_cli.store.told import KNOWS_TOKENS
-from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.store.spec import DTYPES, WRITER_ATTRIBUTES, FileSpec
+from elmo_cli.store.writer import write_embeddings
 from elmo_cli.text.sentence import Sentence
 
-_NUMBERED = ("allennlp", "bilm", "flat")
-_DOCUMENTS = ("e2e-coref", "lsgn", "dygie")
-_COLONS = ("e2e-coref", "lsgn")
-_ANEW = "make it from the text with `elmo embed --layout {}`"
+_ROUNDING = ("float16", "int8")
 
 
 def convert(
@@ -50,273 +32,255 @@ def convert(
     layers: str | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write an embeddings file anew, in another layout, dtype, or with some of its layers.
+    """Write an embeddings file in another layout, dtype, or with some of its layers.
 
     Args:
         path: any file that `open_embeddings` reads.
         out: the file to make.
-        layout: one of `schema.LAYOUTS`; None keeps that of the file.
-        dtype: "float32", "float16", or with layout `flat` "int8"; None keeps that of the file, if
-            the layout has a place for it.
-        layers: as `Embedder` takes them, of those that the file holds; None keeps all.
+        layout: name of the new layout; None keeps that of the file.
+        dtype: "float32", "float16" or, if the layout has scales, "int8"; None keeps that of the
+            file, if the layout supports it.
+        layers: as `LayerSelection.parse` takes it, of those in the file; None keeps all.
         overwrite: replace `out`.
     Returns:
-        what was done: output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
+        output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
     Raises:
-        UsageError: the file doesn't know what the layout needs; says what.
-        EmbeddingsFileError: the file can't be read.
-        OutputError: `out` can't be written.
+        UsageError: the file does not record what the layout needs; the message says what.
+        EmbeddingsFileError: the file can't be read, or a sentence does not match its checksum.
+        OutputError: `out` can't be written, or a value is beyond the dtype.
     """
-    check_apart(
-        os.fspath(out),
-        [os.fspath(path)],
-        what="the file to convert",
-        beside=beside_embeddings(os.fspath(out)),
-    )
-    with Embeddings(path) as embeddings:
-        asked = _layout(embeddings, layout)
-        chosen = chosen_layers(embeddings, layers, asked)
-        work = _Conversion(embeddings, asked, _dtype(embeddings, dtype, asked), chosen)
-        return work.write(out, overwrite=overwrite)
-
-
-def _layout(embeddings: Embeddings, layout: str | None) -> str:
-    asked = embeddings.layout if layout is None else layout
-    if asked not in LAYOUTS:
-        raise UsageError(f"{embeddings.path}: no layout {asked!r} can be written", _choices())
-    rows = "bilm-types"
-    if (asked == rows) != (embeddings.layout == rows):
-        raise UsageError(
-            f"{embeddings.path}: {embeddings.layout} can't become {asked}: one holds vectors of "
-            "types, the other those of sentences",
-            _ANEW.format(asked),
-        )
-    return asked
-
-
-def _choices() -> str:
-    return f"`--layout` takes {', '.join(LAYOUTS)}"
-
-
-def _dtype(embeddings: Embeddings, dtype: str | None, layout: str) -> str:
-    stored = embeddings.stored_dtype
-    kept = stored.name if stored is not None else embeddings.attributes.get("dtype", "float32")
-    if kept not in DTYPES or (kept == INT8.name and layout != "flat"):
-        kept = "float32"
-    asked = dtype or kept
-    if asked not in DTYPES:
-        raise UsageError(f"no dtype {asked!r}", f"`--dtype` takes {', '.join(DTYPES)}")
-    check_dtype_fits(asked, layout)
-    return asked
-
-
-@dataclass(frozen=True)
-class _Conversion:
-    """One file on its way to another layout, dtype or choice of layers.
-
-    Attributes:
-        embeddings: the file.
-        layout, dtype: of the new one.
-        layers: what goes over of each array; None for all of it.
-    """
-
-    embeddings: Embeddings
-    layout: str
-    dtype: str
-    layers: ChosenLayers | None
-
-    def write(self, out: str | os.PathLike[str], *, overwrite: bool) -> dict[str, Any]:
-        """Write the new file; see `convert`."""
-        warnings = self._warnings()
-        if self.layout == "bilm" and isinstance(self.embeddings.sentences, NumberedSentences):
-            self.embeddings.sentences.forget_map()
-        needs_tokens = self.layout in KNOWS_TOKENS and not self.embeddings.is_pooled
-        with damage_as_error(self.embeddings.path, keys_of_file=True):
-            repeats = texts_of_repeats(self.embeddings) if needs_tokens else {}
-        header, others = run_facts(self.embeddings.attributes)
-        if self.layers is not None and self.layers.name is not None:
-            header["layers"] = self.layers.name
-        if rounded_to := self._rounded_to():  # or it would pass for a file of this run's values
-            header["rounded_to"] = ",".join(rounded_to)
-        may_have_map = self.layout == "allennlp" and self._keys() == "number"
-        with_map = may_have_map and self._knows_texts()
-        with whole_or_nothing(
+    check_distinct(os.fspath(out), [os.fspath(path)])
+    with Embeddings(path) as source:
+        target = _target(source, layout)
+        selection = _selection(source, target, layers)
+        spec = _spec(source, target, dtype, selection)
+        warnings = _warnings(source, target)
+        tokens = _count_tokens(source)
+        summary = write_copy(
             out,
-            layout=self.layout,
-            header=header,
-            keys=self._keys(),
-            forget_sentences=may_have_map and not with_map,
-            dtype=self.dtype,
+            spec,
+            _sentences(source, target, selection),
+            _attributes(source, target, spec, tokens),
+            n_sentences=len(source),
+            n_tokens=tokens,
             overwrite=overwrite,
-            first_sentence=self.embeddings.first_sentence,
-        ) as writer:
-            copy = Copy(writer)
-            copy.append_all(str(self.embeddings.path), self._sentences(repeats, warnings))
-            copy.commit()
-            writer.finish(self._facts(others, writer.duplicates))
-        summary = self._summary(out, writer, writer.has_map)
-        return {**summary, "warnings": warnings + writer.warnings}
-
-    def _rounded_to(self) -> list[str]:
-        """The types that values were rounded to, in order, before they get the new file's own."""
-        before = self.embeddings.attributes.get("rounded_to")
-        names = [] if before is None else str(before).split(",")
-        stored = self.embeddings.stored_dtype
-        if stored is None:  # no sentences; other shards of the run have them
-            stored = DTYPES.get(str(self.embeddings.attributes.get("dtype")))
-        if stored is None or stored.itemsize >= DTYPES["float32"].itemsize:
-            return names
-        # In the type that they have values stay as they are; the sum of layers is rounded anew.
-        is_sum = self.layers is not None and self.layers.is_sum
-        is_kept = stored.name == self.dtype and not is_sum
-        return names if is_kept else [*names, stored.name]
-
-    def _warnings(self) -> list[str]:
-        """What numbers as keys would not tell of a file that names its sentences.
-
-        Raises:
-            UsageError: the order of the sentences is lost.
-        """
-        embeddings = self.embeddings
-        sentences = embeddings.sentences
-        numbered = self.layout in _NUMBERED and self._keys() == "number"
-        if not isinstance(sentences, NamedSentences) or not numbered:
-            return []
-        if not sentences.keeps_order:
-            why = "this file lists them by name, not in the order of the text"
-            if sentences.nests:
-                why = "a `/` in the keys of this file has lost their order"
-            elif embeddings.attributes.get("order_lost"):
-                why = "their order was lost before this file was made"
-            by_name = f", or take a layout that names them: {', '.join(_DOCUMENTS)}"
-            raise UsageError(
-                f"{embeddings.path}: {self.layout} numbers sentences, and {why}",
-                _ANEW.format(self.layout) + (by_name if embeddings.layout in _DOCUMENTS else ""),
-            )
-        counts = {
-            "equal to another": embeddings.count("duplicates"),
-            "blank or not to be read": embeddings.count("left_out"),
-        }
-        lacking = [
-            f"{n:,} {'sentence' if n == 1 else 'sentences'} {what}"
-            for what, n in counts.items()
-            if n
-        ]
-        if not lacking:
-            return []
-        keys = "keys count the sentences of this file, not those of the text"
-        return [f"{embeddings.path}: made without {' and '.join(lacking)}, so {keys}"]
-
-    def _keys(self) -> str:
-        """Lines stay keys where they are; all others are numbers or the layout's own names."""
-        named = isinstance(self.embeddings.sentences, NamedSentences)
-        return (
-            "sentence"
-            if named and self.layout == self.embeddings.layout == "allennlp"
-            else "number"
         )
+    return {**summary, "warnings": warnings + summary["warnings"]}
 
-    def _knows_texts(self) -> bool:
-        sentences = self.embeddings.sentences
-        if isinstance(sentences, NumberedSentences):
-            return sentences.sentence_map is not None
-        return self.embeddings.layout in ("allennlp", "manylangs", "flat", "named")
 
-    def _facts(self, others: dict[str, Any], left_out: int) -> dict[str, Any]:
-        """The facts that are no settings; manylangs tells how many equal sentences it left out.
-
-        The new file keeps the order of its sentences, and has to say that it is not the text's.
-        """
-        sentences = self.embeddings.sentences
-        if isinstance(sentences, NamedSentences) and not sentences.keeps_order:
-            others = {**others, "order_lost": True}
-        if self.layout != "manylangs":
-            return others
-        before = self.embeddings.count("duplicates")
-        return {**others, "duplicates": before + left_out}
-
-    def _summary(
-        self, out: str | os.PathLike[str], writer: EmbeddingsWriter, with_map: bool
-    ) -> dict[str, Any]:
+def write_copy(
+    out: str | os.PathLike[str],
+    spec: FileSpec,
+    sentences: Iterator[tuple[Sentence, Array]],
+    attributes: Mapping[str, Any],
+    *,
+    n_sentences: int,
+    n_tokens: int,
+    overwrite: bool,
+) -> dict[str, Any]:
+    """Write sentences of other files into a new one; return what `convert` does."""
+    layout = layout_of_spec(spec)
+    first = list(next(zip(sentences), ()))
+    row_shape = layout.store(*first[0], spec).values.shape[1:] if first else None
+    rows = n_sentences if spec.pooled or layout.unit == "types" else n_tokens
+    totals = Totals(n_sentences, rows, row_shape, DTYPES[spec.dtype])
+    warnings = write_embeddings(
+        out, spec, chain(first, sentences), attributes, totals=totals, overwrite=overwrite
+    )
+    with Embeddings(out) as written:
         return {
             "output": os.fspath(out),
-            "layout": self.layout,
-            "dtype": self.dtype,
-            "sentences": writer.progress.sentences - writer.duplicates,
-            "tokens": writer.progress.tokens,
+            "layout": written.layout,
+            "dtype": spec.dtype,
+            "sentences": len(written),
+            "tokens": written.attributes["tokens"],
             "bytes": Path(out).stat().st_size,
-            "sentence_map": with_map,
+            "sentence_map": written.has_sentence_map,
+            "warnings": warnings,
         }
 
-    def _sentences(
-        self, repeats: dict[int, str], warnings: list[str]
-    ) -> Iterator[tuple[Sentence, Array]]:
-        """The sentences as the new layout needs them; adds to the warnings."""
-        colon_told = self.layout not in ("dygie", "flat") or self.embeddings.layout not in _COLONS
-        texts = None if self.layout in KNOWS_TOKENS else map_texts(self.embeddings)
-        for position, (facts, array) in enumerate(stream(self.embeddings)):
-            if facts.number in repeats:
-                line = repeats[facts.number]
-                facts = replace(facts, text=line, tokens=tuple(line.split()))
-                facts = replace(facts, tokens=self.embeddings.told(facts, array.shape))
-            self._check(facts)
-            if not colon_told and ":" in (facts.document or ""):
-                colon_told = True
-                warnings.append(
-                    f"{self.embeddings.path}: the `:` in document keys like {facts.document} may "
-                    "have been `/`, and is kept"
-                )
-            sentence = as_sentence(self.embeddings, position, facts, array, texts)
-            yield sentence, self._reduced(facts, array)
 
-    def _reduced(self, facts: Facts, array: Array) -> Array:
-        """The layers that stay; a single numbered one has an axis where the layout has one."""
-        if self.layers is not None:
-            n_axes = 2 if self.embeddings.is_pooled else 3
-            where = f"{self.embeddings.path}: sentence {facts.number}"
-            return self.layers.of(array, n_axes, where)
-        return array[np.newaxis] if self._lost_axis(array) else array
+def verified_sentences(source: Embeddings) -> Iterator[tuple[Sentence, Array]]:
+    """The sentences of a file as they were handed to its writer, as far as it records them.
 
-    def _lost_axis(self, array: Array) -> bool:
-        """Whether a layout that holds one layer without its axis goes over to one with it."""
-        facts = self.embeddings.attributes
-        return (
-            array.ndim == (1 if self.embeddings.is_pooled else 2)
-            and self.layout != "manylangs"
-            and str(facts.get("layers")).strip().isdecimal()
+    Where tokens are not recorded there are empty ones, as many as there are vectors.
+
+    Raises:
+        EmbeddingsFileError: a sentence does not match its checksum.
+    """
+    for info, array in source.sentences(verify=True):
+        tokens = info.tokens
+        if tokens is None and source.unit == "tokens":
+            tokens = ("",) * array.shape[-2]
+        is_named = source.is_keyed_by_name or source.unit == "types"
+        key = source.first_sentence + info.position if is_named else None
+        yield info.sentence(key=key, tokens=tokens, source=str(source.path)), array
+
+
+def _target(source: Embeddings, name: str | None) -> Layout:
+    """The layout of the new file.
+
+    Raises:
+        UsageError: there is no such layout, or the file does not record what it needs.
+    """
+    target = layout_of_spec(FileSpec(layout=name or source.layout, keys=_keys(source, name)))
+    if target.name == source.layout:
+        return target  # names stay as they are
+    missing = sorted(target.needs - source.records - {"one layer"})
+    if (target.unit == "types") != (source.unit == "types"):
+        missing = [f"vectors of {target.unit}"]
+    if missing and len(source):
+        raise UsageError(
+            f"{source.path}: this {source.layout} file does not record {' and '.join(missing)}, "
+            f"which {target.name} needs",
+            f"embed the text with `layout={target.name}`",
         )
+    return target
 
-    def _check(self, facts: Facts) -> None:
-        """Refuse a sentence of which the file doesn't know what the layout needs."""
-        where = f"{self.embeddings.path}: sentence {facts.number}"
-        anew = _ANEW.format(self.layout)
-        if self.layout in KNOWS_TOKENS and facts.tokens is None:
-            raise UsageError(
-                f"{where}: {self.layout} holds tokens, this {self.embeddings.layout} file doesn't "
-                "tell them",
-                anew,
-            )
-        if self.layout in _DOCUMENTS and facts.document is None:
-            raise UsageError(
-                f"{where}: {self.layout} is keyed by documents, this {self.embeddings.layout} file "
-                "knows none",
-                anew + " and jsonl with `doc_key`",
-            )
-        if facts.part_lost and self.layout in _DOCUMENTS and self.layout != self.embeddings.layout:
-            raise UsageError(
-                f"{where}: its key doesn't tell the document's part, which {self.layout} needs",
-                anew,
-            )
-        if self.layout == "lsgn" and facts.offset is None and self.embeddings.layout != "lsgn":
-            self._check_offset(where, facts)
 
-    def _check_offset(self, where: str, facts: Facts) -> None:
-        document = str(facts.document)
-        if self.embeddings.layout in _COLONS:  # where a `:` may have been a `/`
-            document = document.replace(":", "/")
-        if is_ontonotes(document):
-            raise UsageError(
-                f"{where}: lsgn counts the sentences of {facts.document} from the document's first "
-                f"part on, {self.embeddings.layout} doesn't tell where this part begins",
-                _ANEW.format("lsgn") + " and jsonl with `sent_offset`",
+def _keys(source: Embeddings, layout: str | None) -> str:
+    """Names stay the keys of a layout that has a choice; otherwise they are its own."""
+    is_kept = layout in (None, source.layout) and source.is_keyed_by_name
+    has_choice = source.layout in LAYOUTS and LAYOUTS[source.layout].supports_sentence_keys
+    return "sentence" if is_kept and has_choice else "number"
+
+
+def _selection(source: Embeddings, target: Layout, layers: str | None) -> LayerSelection | None:
+    """What is kept of each array; None for all of it.
+
+    Raises:
+        UsageError: the file does not have these layers, or the layout holds only one.
+    """
+    name = "all" if layers is None else "".join(layers.split())
+    needs_one, n_layers, owner = "one layer" in target.needs, source.n_layers, str(source.path)
+    if name == "all" and (n_layers is None or not needs_one):
+        return None
+    if n_layers is None and len(source):
+        raise UsageError(f"`layers={name}`: {owner} has only one layer", "leave `layers` out")
+    available = (stored_layers(source) or range(n_layers or 0)) if len(source) else None
+    n_of_model = None if _lists_layers(source) else n_layers
+    selection = LayerSelection.parse(name, available, n_of_model, drop_axis=needs_one, owner=owner)
+    if needs_one and selection.n_kept > 1:
+        raise UsageError(
+            f"`layers={name}`: layout {target.name} holds one layer, not {selection.n_kept}",
+            "select one of the layers, top, average or a mix",
+        )
+    if selection.is_sum and source.attributes.get("pool") == "max":
+        raise UsageError(
+            f"`layers={name}`: {owner} has maxima over sentences, of which no sum can be made",
+            f"embed the text with `pool=max` and `layers={name}`",
+        )
+    return selection
+
+
+def _lists_layers(source: Embeddings) -> bool:
+    """Whether the file has numbered layers, selected from those of its model."""
+    return str(source.attributes.get("layers")).replace(",", "").isdecimal()
+
+
+def _spec(
+    source: Embeddings, target: Layout, dtype: str | None, selection: LayerSelection | None
+) -> FileSpec:
+    """The settings of the new file.
+
+    Raises:
+        UsageError: the layout does not support the dtype.
+    """
+    attributes, settings = source.attributes, dict[str, Any]()
+    if "elmo_schema" in attributes:
+        settings = dict(FileSpec.from_attributes(attributes).run_settings)
+    held = str(source.stored_dtype or attributes.get("dtype"))
+    kept = held if held in DTYPES and (held != "int8" or target.supports_int8) else "float32"
+    if selection is not None and selection.name != "all":
+        settings["layers"] = selection.name
+    is_sum = selection is not None and selection.is_sum
+    if held in _ROUNDING and (is_sum or held != (dtype or kept)):
+        settings["rounded_from"] = ",".join(filter(None, [settings.get("rounded_from"), held]))
+    keys = _keys(source, target.name)
+    has_lines = source.has_sentence_map or any(source.info(k).text for k in islice(source, 1))
+    spec = FileSpec(
+        layout=target.name,
+        keys=keys,
+        forget_sentences=target.supports_sentence_keys and keys == "number" and not has_lines,
+        dtype=dtype or kept,
+        first_sentence=source.first_sentence,
+        run_settings=settings,
+    )
+    layout_of_spec(spec)
+    return spec
+
+
+def _count_tokens(source: Embeddings) -> int:
+    if source.unit == "tokens":
+        return sum(source.reader.shape(handle)[-2] for handle in source.reader.handles())
+    return len(source) if source.unit == "types" else source.count("tokens")
+
+
+def _attributes(source: Embeddings, target: Layout, spec: FileSpec, tokens: int) -> dict[str, Any]:
+    """The attributes that are no settings: those of the source, and what only it knows."""
+    theirs, kept = source.attributes, dict[str, Any]()
+    if "elmo_schema" in theirs:
+        own = WRITER_ATTRIBUTES | spec.to_attributes().keys()
+        kept = {name: value for name, value in theirs.items() if name not in own}
+    if not source.order_is_known:
+        kept["order_unknown"] = True
+    if not target.keeps_first:
+        kept["tokens"] = tokens
+    elif left_out := source.count("duplicate_sentences"):
+        kept["duplicate_sentences"] = left_out
+    if "token_digests" in theirs or "tokens" not in target.needs:
+        kept["token_digests"] = theirs.get("token_digests")
+    return kept
+
+
+def _warnings(source: Embeddings, target: Layout) -> list[str]:
+    """That keys in the new file may not be those of the text."""
+    found = []
+    n = source.count("duplicate_sentences") + source.count("skipped_sentences")
+    if n and source.is_keyed_by_name and target.keyed_by == "number":
+        found.append(f"{source.path}: lacks {n:,} sentences of the text; keys count without them")
+    if "document" in source.records and target.name != source.layout:
+        # Some layouts have no `/` in names of documents, and others have.
+        before, after = (
+            {layout.identity(Sentence((), 0, document=name)) for name in ("a/b", "a:b")}
+            for layout in (LAYOUTS[source.layout], target)
+        )
+        document = next((d for k in source if ":" in (d := source.info(k).document or "")), None)
+        if len(before) < len(after) and document is not None:
+            found.append(f"{source.path}: the `:` in {document} may have been `/`, and is kept")
+    return found
+
+
+def _sentences(
+    source: Embeddings, target: Layout, selection: LayerSelection | None
+) -> Iterator[tuple[Sentence, Array]]:
+    """The sentences with what is kept of their arrays."""
+    n_layers, dim = source.n_layers, source.dim
+    # A single numbered layer has an axis, except in layouts with one layer.
+    adds_axis = n_layers is None and "one layer" not in target.needs and _lists_layers(source)
+    for sentence, array in verified_sentences(source):
+        axes = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
+        if (*axes, array.shape[-1]) != ((dim,) if n_layers is None else (n_layers, dim)):
+            raise EmbeddingsFileError(
+                f"{sentence.where}: shape {array.shape}, others have layers {n_layers}, dim {dim}",
+                CORRUPT_HINT,
             )
+        if selection is None:
+            kept = array[np.newaxis] if adds_axis and source.unit != "types" else array
+        else:
+            kept = _reduced(selection, array, sentence.where)
+        yield sentence, kept
+
+
+def _reduced(selection: LayerSelection, array: Array, where: str) -> Array:
+    if not selection.is_sum:
+        kept: Array = selection.apply(array)
+        return kept
+    with np.errstate(over="ignore", invalid="ignore"):
+        total: Array = selection.apply(array.astype(np.float32))
+    if not np.isfinite(total).all() and np.isfinite(array).all():
+        raise UsageError(
+            f"`layers={selection.name}`: {where}: a value is beyond float32",
+            "give smaller weights or a smaller gamma",
+        )
+    return total

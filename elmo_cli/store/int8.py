@@ -18,11 +18,11 @@ _MOST_SCALE = np.float32(
 )
 
 
-def quantized(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+def quantize(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """The nearest values of 255 steps, and the size of a step for each vector.
 
     A scale has 16 significant bits, rounded up, so that its products with integers up to 127 are
-    float32 without rounding: what `restored` gives is quantized to the same bytes again.
+    float32 without rounding: what `dequantize` gives is quantized to the same bytes again.
 
     Args:
         vectors: (…, dim) float32, finite.
@@ -41,8 +41,8 @@ def quantized(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float
     return values.astype(np.int8), scales
 
 
-def restored(values: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors that `quantized` has stored: (…, dim) int8 and (…,) -> (…, dim) float32."""
+def dequantize(values: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors that `quantize` has stored: (…, dim) int8 and (…,) -> (…, dim) float32."""
     with np.errstate(over="ignore", invalid="ignore"):  # of a damaged file; `verify` says so
         vectors: NDArray[np.float32] = values * scales[..., np.newaxis]
     return vectors

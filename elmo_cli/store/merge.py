@@ -1,39 +1,26 @@
-"""merge_shards: the files of `--shard 1/n` to `--shard n/n` as the one file of an undivided run."""
+"""merge_shards: the shards 1/n to n/n of a run as the one file of the run without shards."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
-from elmo_cli.store.apart import beside_embeddings, check_apart
-from elmo_cli.store.datasets import Array, NumberedSentences
-from elmo_cli.store.discard import whole_or_nothing
+from elmo_cli.files import check_distinct
+from elmo_cli.store.convert import verified_sentences, write_copy
+from elmo_cli.store.layouts import Array, layout_of_spec, tokens_sha256
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.settings import FORM, FileForm
 from elmo_cli.store.shards import shard_of
-from elmo_cli.store.stream import (
-    Copy,
-    as_sentence,
-    map_texts,
-    run_facts,
-    stream,
-)
+from elmo_cli.store.spec import WRITER_ATTRIBUTES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
-_KINDS = {
-    "layout": str,
-    "keys": str,
-    "forget_sentences": bool,
-    "dtype": str,
-    "first_sentence": int,
-    "sentences": int,
-    "tokens": int,
-}
+_AGAIN = "embed the shard again with `elmo embed --shard i/n`"
 
 
 @dataclass(frozen=True)
@@ -43,21 +30,24 @@ class _Shard:
     Attributes:
         path: as given.
         i, n: the i-th of n, from 1.
-        own: settings of the writer.
-        header: settings of the run.
-        others: facts of the run that are no settings.
-        attributes: all of them.
-        lacks_map: whether it should have a sentence map, and has none.
+        spec: its settings, without those that differ between shards.
+        others: attributes that are no settings and not the writer's.
+        counts: first_sentence, sentences, tokens, duplicate_sentences.
+        digests: `tokens_digest` of each sentence of its part of the text.
     """
 
     path: str
     i: int
     n: int
-    own: dict[str, Any]
-    header: dict[str, Any]
+    spec: FileSpec
     others: dict[str, Any]
-    attributes: dict[str, Any]
-    lacks_map: bool
+    counts: dict[str, int]
+    digests: NDArray[np.uint64]
+
+    @property
+    def start(self) -> int:
+        """Key with which its part of the text begins."""
+        return self.counts["first_sentence"]
 
 
 def merge_shards(
@@ -66,77 +56,83 @@ def merge_shards(
     *,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Join the shards of a run; arrays and attributes are those of the run without `--shard`.
+    """Merge the shards of a run; the result is the file of the run without shards.
 
     Args:
         paths: all shards of one run, in any order.
         out: the file to make.
         overwrite: replace `out`.
     Returns:
-        what was done: output, layout, shards, sentences, tokens, bytes, warnings.
+        output, layout, dtype, shards, sentences, tokens, bytes, sentence_map, warnings.
     Raises:
-        EmbeddingsFileError: a shard is missing, there twice, unfinished, or of another run.
+        EmbeddingsFileError: a shard is missing, given twice, unfinished, of another run, or does
+            not hold what it says of itself.
         OutputError: `out` can't be written.
     """
-    shards = _in_order([_shard(os.fspath(path)) for path in paths])
-    first = shards[0]
-    others = _common(shards)
-    check_apart(
-        os.fspath(out),
-        [shard.path for shard in shards],
-        what="one of the shards",
-        beside=beside_embeddings(os.fspath(out)),
+    check_distinct(os.fspath(out), [os.fspath(path) for path in paths])
+    shards = _in_order([_read(os.fspath(path)) for path in paths])
+    spec = shards[0].spec
+    total = {name: sum(shard.counts[name] for shard in shards) for name in shards[0].counts}
+    attributes = {**_common(shards), "token_digests": np.concatenate([s.digests for s in shards])}
+    name = "duplicate_sentences" if layout_of_spec(spec).keeps_first else "tokens"
+    attributes[name] = total[name]
+    summary = write_copy(
+        out,
+        spec,
+        _sentences(shards),
+        attributes,
+        n_sentences=total["sentences"],
+        n_tokens=total["tokens"],
+        overwrite=overwrite,
     )
-    # The first shard may begin later than sentence 0, where lines were left out; a run does not.
-    with whole_or_nothing(
-        out, header=first.header, overwrite=overwrite, first_sentence=0, **first.own
-    ) as writer:
-        if lacking := [shard.path for shard in shards if shard.lacks_map]:
-            writer.leave_out_map(f"as {lacking[0]} has none")
-        copy = Copy(writer)
-        for shard in shards:
-            copy.append_all(shard.path, _sentences(shard))
-            copy.commit()
-        if first.own["layout"] == "manylangs":
-            within = sum(map(_duplicates, shards))
-            others["duplicates"] = writer.duplicates + within
-        writer.finish(others)
-    return {
-        "output": os.fspath(out),
-        "layout": first.own["layout"],
-        "shards": len(shards),
-        "sentences": writer.progress.sentences - writer.duplicates,
-        "tokens": writer.progress.tokens,
-        "bytes": Path(out).stat().st_size,
-        "warnings": writer.warnings,
-    }
+    return {**summary, "shards": len(shards)}
 
 
-def _shard(path: str) -> _Shard:
+def _read(path: str) -> _Shard:
+    """What a shard says of itself.
+
+    Raises:
+        EmbeddingsFileError: it is no shard, or does not have what it says, arrays aside.
+    """
     try:
-        with Embeddings(path) as embeddings:
-            attributes, sentences = embeddings.attributes, embeddings.sentences
-            has_map = isinstance(sentences, NumberedSentences) and sentences.has_map
+        embeddings = Embeddings(path)
     except UnfinishedError as error:
-        again = "run that shard again with `--resume`, then `elmo merge` once more"
-        raise UnfinishedError(error.message, again) from None
-    if "shard" not in attributes:
-        raise EmbeddingsFileError(
-            f"{path}: not a shard, it has no attribute `shard`",
-            "`elmo merge` joins what `elmo embed --shard i/n` made",
-        )
-    i, n = shard_of(path, attributes)
-    for name, kind in _KINDS.items():
-        if type(attributes.get(name)) is not kind:
-            raise EmbeddingsFileError(
-                f"{path}: its attribute `{name}` is {attributes.get(name)!r}",
-                "make the shard anew with `elmo embed --shard i/n`",
+        raise UnfinishedError(error.message, "finish that shard with `resume=True`") from None
+    with embeddings:
+        attributes, place = embeddings.attributes, shard_of(embeddings)
+        if place is None:
+            hint = "give files that `elmo embed --shard i/n` made"
+            raise EmbeddingsFileError(f"{path}: not a shard, it has no attribute `shard`", hint)
+        try:
+            spec = FileSpec.from_attributes(attributes)
+            counts = {
+                name: int(attributes[name]) for name in ("first_sentence", "sentences", "tokens")
+            }
+            digests = np.asarray(attributes["token_digests"], "<u8")
+            n_checksums, text_sha256 = (
+                len(attributes["sentence_crc32"]),
+                attributes["tokens_sha256"],
             )
-    header, others = run_facts(attributes)
-    header.pop("shard", None)
-    own = {name: attributes[name] for name in FORM}
-    lacks_map = FileForm(**own).has_map and not has_map
-    return _Shard(path, i, n, own, header, others, attributes, lacks_map)
+        except (UsageError, KeyError, TypeError, ValueError) as error:
+            raise EmbeddingsFileError(f"{path}: attributes are corrupt: {error}", _AGAIN) from None
+        counts["duplicate_sentences"] = embeddings.count("duplicate_sentences")
+        n_read = counts["sentences"] + counts["duplicate_sentences"]
+        for what, n, said in (
+            ("sentences", len(embeddings), counts["sentences"]),
+            ("checksums", n_checksums, counts["sentences"]),
+            ("token digests", len(digests), n_read),
+        ):
+            if n != said:
+                raise EmbeddingsFileError(f"{path}: it has {n} {what}, not {said}", _AGAIN)
+        if tokens_sha256(digests.tobytes()) != text_sha256:
+            raise EmbeddingsFileError(f"{path}: its token digests are corrupt", _AGAIN)
+        if problem := next(embeddings.reader.problems(), None):
+            raise EmbeddingsFileError(f"{path}: {problem}", _AGAIN)
+    own = WRITER_ATTRIBUTES | spec.to_attributes().keys()
+    others = {name: value for name, value in attributes.items() if name not in own}
+    settings = {name: value for name, value in spec.run_settings.items() if name != "shard"}
+    spec = replace(spec, first_sentence=0, run_settings=settings)
+    return _Shard(path, *place, spec, others, counts, digests)
 
 
 def _in_order(shards: list[_Shard]) -> list[_Shard]:
@@ -145,89 +141,65 @@ def _in_order(shards: list[_Shard]) -> list[_Shard]:
         raise UsageError("no shards given", "`elmo merge part-*.hdf5 -o out.hdf5`")
     found: dict[int, _Shard] = {}
     for shard in shards:
-        _check_same(shards[0], shard)
-        twin = found.setdefault(shard.i, shard)
-        if twin is not shard:
-            raise EmbeddingsFileError(
-                f"{shard.path}: shard {shard.i}/{shard.n} is there twice, also as {twin.path}",
-                "give each shard once",
-            )
+        ours, theirs = ({"n": s.n, **s.spec.to_attributes()} for s in (shard, shards[0]))
+        _check_equal(shard, ours, shards[0], theirs)
+        if (twin := found.setdefault(shard.i, shard)) is not shard:
+            what = f"shard {shard.i}/{shard.n} is given twice, also as {twin.path}"
+            raise EmbeddingsFileError(f"{shard.path}: {what}", "give each shard once")
     n = shards[0].n
-    missing = [str(i) for i in range(1, n + 1) if i not in found]
-    if missing:
-        what = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
-        word = "shard" if len(missing) == 1 else "shards"
-        raise EmbeddingsFileError(
-            f"{len(found)} of {n} shards given: {word} {what} of {n} missing",
-            f"`elmo embed --shard {missing[0]}/{n}` makes the first of them",
-        )
+    if missing := [str(i) for i in range(1, n + 1) if i not in found]:
+        which = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
+        hint = f"`elmo embed --shard {missing[0]}/{n}` makes the first"
+        raise EmbeddingsFileError(f"{len(found)} of {n} shards given, missing: {which}", hint)
     ordered = [found[i] for i in range(1, n + 1)]
-    _check_follow(ordered)
+    # A shard without sentences has no position in the text.
+    for before, after in pairwise(shard for shard in ordered if len(shard.digests)):
+        if after.start < before.start + len(before.digests):
+            raise EmbeddingsFileError(
+                f"{after.path}: begins with sentence {after.start}, {before.path} extends to "
+                f"{before.start + len(before.digests) - 1}",
+                "shards of one run are made from the same text; embed them again",
+            )
     return ordered
 
 
-def _check_same(first: _Shard, shard: _Shard) -> None:
+def _check_equal(
+    shard: _Shard, ours: Mapping[str, Any], first: _Shard, theirs: Mapping[str, Any]
+) -> None:
     """Refuse a shard of another run."""
-    then = {"number of shards": first.n, **first.own, **first.header}
-    now = {"number of shards": shard.n, **shard.own, **shard.header}
-    for name in (*then, *(name for name in now if name not in then)):
-        if then.get(name) != now.get(name):
+    for name in {**theirs, **ours}:
+        if ours.get(name) != theirs.get(name):
             raise EmbeddingsFileError(
-                f"{shard.path}: {name} is {now.get(name)!r}, that of {first.path} is "
-                f"{then.get(name)!r}",
-                "shards of one run have the same settings; make the other ones anew",
+                f"{shard.path}: {name} is {ours.get(name)!r}, that of {first.path} is "
+                f"{theirs.get(name)!r}",
+                "shards of one run have the same settings and text; embed the others again",
             )
-
-
-def _check_follow(ordered: list[_Shard]) -> None:
-    """Refuse shards whose sentences were cut differently."""
-    # A shard without sentences has no place in the text.
-    with_sentences = [s for s in ordered if s.attributes["sentences"] or _duplicates(s)]
-    for before, after in pairwise(with_sentences):
-        begins = before.attributes["first_sentence"]
-        end = begins + before.attributes["sentences"] + _duplicates(before)
-        if after.attributes["first_sentence"] < end:
-            raise EmbeddingsFileError(
-                f"{after.path}: begins with sentence {after.attributes['first_sentence']}, but "
-                f"{before.path} goes on to {end - 1}",
-                "shards of one run are made from the same text; make them anew",
-            )
-
-
-def _duplicates(shard: _Shard) -> int:
-    """Sentences that the shard left out, as it says."""
-    found = shard.attributes.get("duplicates", 0)
-    if not isinstance(found, int):
-        raise EmbeddingsFileError(
-            f"{shard.path}: its attribute `duplicates` is {found!r}",
-            "make the shard anew with `elmo embed --shard i/n`",
-        )
-    return found
 
 
 def _common(shards: list[_Shard]) -> dict[str, Any]:
-    """The facts that are no settings: equal in all shards, but for versions of programs."""
+    """The attributes that are no settings: equal in all shards, except for versions."""
     common = dict(shards[0].others)
-    for shard in shards[1:]:
-        for name in common | shard.others:
-            if name.endswith("_version"):
-                continue
-            if common.get(name) != shard.others.get(name):
-                raise EmbeddingsFileError(
-                    f"{shard.path}: {name} is {shard.others.get(name)!r}, that of "
-                    f"{shards[0].path} is {common.get(name)!r}",
-                    "shards of one run have the same input; make the other ones anew",
-                )
     for name in common:
         if name.endswith("_version"):
             versions = list(dict.fromkeys(shard.others.get(name) for shard in shards))
             common[name] = versions if len(versions) > 1 else versions[0]
+    for shard in shards[1:]:
+        ours = {k: v for k, v in shard.others.items() if not k.endswith("_version")}
+        theirs = {k: v for k, v in common.items() if not k.endswith("_version")}
+        _check_equal(shard, ours, shards[0], theirs)
     return common
 
 
-def _sentences(shard: _Shard) -> Iterator[tuple[Sentence, Array]]:
-    """The sentences of a shard as a writer wants them."""
-    with Embeddings(shard.path) as embeddings:
-        texts = map_texts(embeddings)
-        for position, (facts, array) in enumerate(stream(embeddings)):
-            yield as_sentence(embeddings, position, facts, array, texts), array
+def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, Array]]:
+    """All sentences, each compared with its checksum, and the tokens of each shard counted."""
+    for shard in shards:
+        tokens = 0
+        with Embeddings(shard.path) as embeddings:
+            for sentence, array in verified_sentences(embeddings):
+                tokens += array.shape[-2] if embeddings.unit == "tokens" else 0
+                yield sentence, array
+            if embeddings.unit == "tokens" and tokens != shard.counts["tokens"]:
+                said = shard.counts["tokens"]
+                raise EmbeddingsFileError(
+                    f"{shard.path}: it has {tokens} tokens, not {said}", _AGAIN
+                )

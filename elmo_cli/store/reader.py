@@ -2,208 +2,117 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import h5py
 import numpy as np
 
-from elmo_cli.errors import EmbeddingsFileError, UnfinishedError
+from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
+from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify
+from elmo_cli.hdf5 import open_hdf5, reading, reason_of
+from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.attributes import read_attributes
-from elmo_cli.store.damage import DAMAGED, damage_as_error
-from elmo_cli.store.datasets import Array, Form, NamedSentences, NumberedSentences, has_number_keys
-from elmo_cli.store.flat_sentences import FlatSentences, TypeRows
-from elmo_cli.store.journal import journal_path
-from elmo_cli.store.naming import Facts, Key
-from elmo_cli.store.recognise import is_complete, open_hdf5, recognise
-from elmo_cli.store.told import KNOWS_TOKENS, split_at_white_space, told_tokens
+from elmo_cli.store.int8 import INT8, dequantize
+from elmo_cli.store.layouts import (
+    Array,
+    Handle,
+    Key,
+    SentenceInfo,
+    SentenceReader,
+    StoredSentence,
+    checksum,
+    is_number,
+    layout_of_file,
+)
+from elmo_cli.text.sentence import Sentence
+
+_RESUME = "run the same `elmo embed` command with `resume=True`"
+_WRITTEN_BY = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read"
 
 
-class Sentences(Protocol):
-    """What the layouts have in common once their file is open."""
-
-    def __len__(self) -> int: ...
-    def keys(self) -> Iterator[int | str]: ...
-    def shape(self, key: Key) -> tuple[int, ...]: ...
-    def example(self) -> Form | None: ...
-    def array(self, key: Key) -> Array: ...
-    def facts(self, key: Key) -> Facts: ...
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Opened:
     """An open file and the process that opened it."""
 
     process: int
     file: h5py.File
-    mapped: mmap.mmap | None
-    sentences: Sentences
-
-    def close(self) -> None:
-        self.file.close()
-        if self.mapped is not None:
-            with suppress(BufferError):  # another thread is reading; the map goes when it is done
-                self.mapped.close()
+    reader: SentenceReader
 
 
 class Embeddings(Mapping[Key, Array]):
     """The arrays of an embeddings file, read when asked for; made by `open_embeddings`.
 
-    `embeddings[key]` is a new array in the stored dtype: (layer, token, dim), or (token, dim) where
-    the file holds one layer a sentence; of pooled files (layer, dim) or (dim,); of `bilm-types`
+    `embeddings[key]` is a new array in the stored dtype, int8 as float32: (layer, token, dim), or
+    (token, dim) where the file holds one layer; of pooled files (layer, dim) or (dim,); of types
     (projection,). A key is
 
     - the number of a sentence, in any layout. In a file keyed by names it counts in the order of
-      the file, which is the order of the input unless sentences were left out, or unless a program
+      the file, which is the order of the text unless sentences were left out, or unless a program
       that keeps no order wrote it, as e2e-coref, LSGN and ELMoForManyLangs do: then it is the order
-      of the names, numbers at their ends as numbers. Where a `/` in them nests there is none;
+      of the names, numbers at their ends as numbers;
     - its name in the file;
-    - "DOCUMENT:3" or ("DOCUMENT", 3) where the file knows documents;
+    - "DOCUMENT:3" or ("DOCUMENT", 3) where the file records documents;
     - its line, where there is a `sentence_to_index` or lines are keys;
     - its tokens, as a tuple or joined by spaces, in the layout of ELMoForManyLangs.
 
-    Iteration gives numbers or names in the order of the sentences. No handle is kept over a fork or
-    a pickle: each process opens the file for itself when it first reads, so this is safe as a data
-    set of workers.
+    Iteration gives numbers or names in the order of the sentences. No handle survives a fork or a
+    pickle: each process opens the file itself when it first reads, so this is safe as a data set of
+    worker processes.
 
     Attributes:
         path: the file.
-        layout: one of `schema.LAYOUTS`, or "named" for arrays under identifiers.
-        attributes: the facts that the file holds of its run.
+        layout: name of the layout, or "named" for arrays under identifiers.
+        attributes: what the file records of its run.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open a file.
 
-        Args:
-            path: an embeddings file of any layout.
         Raises:
-            EmbeddingsFileError: the file is missing, damaged, unfinished or holds no embeddings.
+            EmbeddingsFileError: it is missing, corrupt, unfinished or holds no embeddings.
         """
         self.path = Path(path)
         self._closed = False
         self._opened: _Opened | None = None
-        if journal_path(self.path).exists():
-            raise UnfinishedError(
-                f"{path}: its run did not finish",
-                "run the same `elmo embed` command with `--resume`",
-            )
-        file = open_hdf5(self.path)
+        file = _open_file(self.path)
         try:
-            with damage_as_error(path):
-                self.layout = recognise(file)
+            with reading(path, EmbeddingsFileError):
                 self.attributes: dict[str, Any] = read_attributes(file)
-                if not is_complete(file):
-                    raise UnfinishedError(
-                        f"{path}: no end mark, its run did not finish",
-                        "run the same command again with `--resume`",
-                    )
-                self._opened = self._open(file)
+            self._layout = layout_of_file(file, self.attributes)
+            self.layout = self._layout.name
+            if "elmo_schema" in self.attributes and self.attributes.get("complete") is not True:
+                raise UnfinishedError(f"{path}: the run that writes it has not finished", _RESUME)
+            self._opened = self._open(file)
         except BaseException:
-            with suppress(RuntimeError):  # HDF5 may not even close what is damaged
+            with suppress(RuntimeError):  # HDF5 may not even close a corrupt file
                 file.close()
             raise
 
     def _open(self, file: h5py.File) -> _Opened:
-        mapped = None
-        if self.layout in ("flat", "bilm-types"):
-            with suppress(OSError, ValueError), self.path.open("rb") as raw:
-                # A file system that can't map is no reason to fail: HDF5 reads the same values.
-                mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
-        return _Opened(os.getpid(), file, mapped, self._sentences_of(file, mapped))
-
-    def _sentences_of(self, file: h5py.File, mapped: mmap.mmap | None) -> Sentences:
-        if self.layout == "flat":
-            return FlatSentences(file, mapped, self.is_pooled)
-        if self.layout == "bilm-types":
-            return TypeRows(file, mapped)
-        if has_number_keys(file, self.layout, self.attributes):
-            is_own = "elmo_schema" in self.attributes
-            return NumberedSentences(file, self.layout, is_own=is_own)
-        order_lost = bool(self.attributes.get("order_lost"))
-        return NamedSentences(file, self.layout, self.first_sentence, order_lost=order_lost)
+        with reading(self.path, EmbeddingsFileError):
+            return _Opened(os.getpid(), file, self._layout.open(file, self.attributes))
 
     @property
-    def first_sentence(self) -> int:
-        """The key with which the input of this file begins.
-
-        Raises:
-            EmbeddingsFileError: the file says something else than a number.
-        """
-        return self.count("first_sentence")
-
-    def count(self, name: str) -> int:
-        """A count among the attributes, 0 where there is none.
-
-        Raises:
-            EmbeddingsFileError: the file says something else than a number.
-        """
-        found = self.attributes.get(name, 0)
-        if not isinstance(found, int):
-            raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", DAMAGED)
-        return found
-
-    @property
-    def sentences(self) -> Sentences:
+    def reader(self) -> SentenceReader:
         """The open file of this process; for the other parts of the store."""
         if self._closed:
             raise EmbeddingsFileError(f"{self.path}: closed", "open it again: `open_embeddings`")
         opened = self._opened  # which another thread may close
         if opened is None or opened.process != os.getpid():
             # Dropped, not closed: after a fork the handle is still the parent's.
-            self._opened = None
-            with damage_as_error(self.path):
-                opened = self._opened = self._open(open_hdf5(self.path))
-        return opened.sentences
+            self._opened = opened = self._open(_open_file(self.path))
+        return opened.reader
 
-    @property
-    def is_pooled(self) -> bool:
-        """Whether arrays have no token axis because tokens were pooled."""
-        return str(self.attributes.get("pool")) not in ("None", "none")
-
-    @property
-    def n_layers(self) -> int | None:
-        """Layers of each array; None where arrays have no layer axis, or there is no array."""
-        shape = self._some_shape()
-        return shape[0] if len(shape) == (2 if self.is_pooled else 3) else None
-
-    @property
-    def dim(self) -> int:
-        """Size of the last axis of each array; 0 in a file without sentences."""
-        return (0, *self._some_shape())[-1]
-
-    @property
-    def dtype(self) -> np.dtype[np.floating[Any]] | None:
-        """Type of the arrays; None in a file without sentences."""
-        example = self._example()
-        return None if example is None else example[1]
-
-    @property
-    def stored_dtype(self) -> np.dtype[Any] | None:
-        """Type of the values in the file, of which int8 is read as float32."""
-        sentences = self.sentences
-        if isinstance(sentences, FlatSentences) and len(sentences):
-            return sentences.stored_dtype
-        return self.dtype
-
-    def _some_shape(self) -> tuple[int, ...]:
-        example = self._example()
-        return () if example is None else example[0]
-
-    def _example(self) -> Form | None:
-        with damage_as_error(self.path, keys_of_file=True):
-            return self.sentences.example()
+    # -- arrays -----------------------------------------------------------------------------------
 
     def __getitem__(self, key: Key) -> Array:
-        with damage_as_error(self.path):
-            return self.sentences.array(_checked(key))
+        return self._array(*self.reader.stored(self._find(key)))
 
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape of `self[key]`, without reading its values.
@@ -211,56 +120,243 @@ class Embeddings(Mapping[Key, Array]):
         Raises:
             KeyError: no such sentence.
         """
-        with damage_as_error(self.path):
-            return self.sentences.shape(_checked(key))
+        return self.reader.shape(self._find(key))
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
-        """The tokens of a sentence; None where the file doesn't tell.
+        """The tokens of a sentence; None where the file does not record them.
 
-        A `sentence_to_index` tells of each line only its last occurrence, and nothing of a line
-        that may have been tokenised in another way than at white space.
+        Files of other programs may record lines only, and of equal lines only the last one.
 
         Raises:
             KeyError: no such sentence.
         """
-        key = _checked(key)
-        with damage_as_error(self.path):
-            facts = self.sentences.facts(key)
-        return self.told(facts, self.shape(key))
+        return self.reader.tokens(self._find(key))
 
-    def told(self, facts: Facts, shape: tuple[int, ...]) -> tuple[str, ...] | None:
-        """The tokens of a sentence with these facts and an array of this shape, as `tokens`."""
-        if self.layout in KNOWS_TOKENS:
-            return facts.tokens
-        n_tokens = shape[-2] if len(shape) >= 2 and not self.is_pooled else None
-        return told_tokens(facts, n_tokens, is_split=self._is_split)
+    def info(self, key: Key) -> SentenceInfo:
+        """What the file records of a sentence.
 
-    @cached_property
-    def _is_split(self) -> bool:
-        return split_at_white_space(self.attributes)
+        Raises:
+            KeyError: no such sentence.
+        """
+        return self.reader.info(self._find(key))
+
+    def _find(self, key: object) -> Handle:
+        return self.reader.find(_checked(key))
 
     def __contains__(self, key: object) -> bool:
         try:
-            self.shape(_checked(key))
+            self._find(key)
         except (KeyError, TypeError):
             return False
         return True
 
     def __iter__(self) -> Iterator[int | str]:
-        with damage_as_error(self.path):
-            yield from self.sentences.keys()
+        reader = self.reader
+        return map(reader.key, reader.handles())
 
     def __len__(self) -> int:
-        with damage_as_error(self.path):
-            return len(self.sentences)
+        return len(self.reader)
+
+    def sentences(self, *, verify: bool = False) -> Iterator[tuple[SentenceInfo, Array]]:
+        """All sentences in the order of the file, which is that of the text where it is known.
+
+        Args:
+            verify: check the checksums, where the file has them.
+        Raises:
+            EmbeddingsFileError: a sentence is corrupt; the message names it.
+        """
+        for position, handle in enumerate(self.reader.handles()):
+            stored = self._stored(position, handle) if verify else self.reader.stored(handle)
+            yield self.reader.info(handle, position), self._array(*stored)
+
+    def stored_sentences(self) -> Iterator[StoredSentence]:
+        """All sentences as the file holds them, with checksums verified where the file has them.
+
+        Raises:
+            EmbeddingsFileError: a sentence is corrupt; the message names it.
+        """
+        first = self.first_sentence if self.is_keyed_by_name else None
+        for position, handle in enumerate(self.reader.handles()):
+            values, scales = self._stored(position, handle)
+            key = None if first is None else first + position
+            sentence = self.reader.info(handle, position).sentence(key=key, source=str(self.path))
+            crc32 = checksum(self.reader.identity(handle), values, scales)
+            yield StoredSentence(sentence, values, scales, crc32)
+
+    def _stored(self, position: int, handle: Handle) -> tuple[Array, Any]:
+        values, scales = self.reader.stored(handle)
+        if self.has_checksums:
+            expected = self.attributes["sentence_crc32"]
+            crc32 = checksum(self.reader.identity(handle), values, scales)
+            if position >= len(expected) or crc32 != expected[position]:
+                unit = "type" if self.unit == "types" else "sentence"
+                what = f"{unit} {self.reader.key(handle)!r} is corrupt (checksum)"
+                raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT)
+        return values, scales
+
+    def _array(self, values: Array, scales: Any) -> Array:
+        if scales is not None:
+            values = dequantize(values, scales)
+        return self._layout.from_file(values, pooled=self.reader.pooled)
+
+    # -- keys -------------------------------------------------------------------------------------
+
+    @property
+    def is_keyed_by_name(self) -> bool:
+        """Whether iteration gives names and not numbers."""
+        return self._layout.keyed_by == "name"
+
+    @property
+    def order_is_known(self) -> bool:
+        """Whether the order of the file is that of the text."""
+        return not self.attributes.get("order_unknown") and self.reader.order_is_known
+
+    def key_of(self, sentence: Sentence) -> Key:
+        """The key of a sentence of the text, whether the file holds it or not.
+
+        A file that names its sentences is asked by name, as its own readers do.
+
+        Raises:
+            UsageError: the sentence has no name, and the file has no order by which to count.
+        """
+        key = self._layout.key_of(sentence)
+        if key is not None:
+            return key
+        if self.order_is_known:
+            return sentence.key
+        if sentence.text in self:  # the text is a list of the names
+            return sentence.text
+        raise UsageError(
+            f"{sentence.where}: the sentence has no name, and {self.path} lists its sentences by "
+            "name, not in the order of the text",
+            "give a text that names documents or lists these names, or embed with layout flat",
+        )
+
+    def ordered_keys(self) -> Iterator[int | str]:
+        """All keys in the order of the text.
+
+        Raises:
+            UsageError: the file does not record that order.
+        """
+        if not self.order_is_known:
+            raise UsageError(
+                f"{self.path}: lists its sentences by name, not in the order of the text",
+                "embed the text with a layout that keeps the order, such as flat",
+            )
+        return iter(self)
+
+    # -- the file ---------------------------------------------------------------------------------
+
+    @property
+    def records(self) -> frozenset[str]:
+        """What this file records, in the words of `Layout.needs`; all of them without sentences."""
+        if not len(self):
+            return frozenset({"tokens", "document", "part offset", "text order", "one layer"})
+        order = {"text order"} if self.order_is_known else set()
+        layer = {"one layer"} if self.n_layers in (None, 1) else set()
+        return self.reader.records | order | layer
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the file records the tokens of its sentences."""
+        return "tokens" in self.reader.records
+
+    @property
+    def has_sentence_map(self) -> bool:
+        """Whether there is a `sentence_to_index`."""
+        return self.reader.has_map
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether the file has a checksum for each sentence."""
+        return "sentence_crc32" in self.attributes
+
+    @property
+    def first_sentence(self) -> int:
+        """The key with which the input of this file begins.
+
+        Raises:
+            EmbeddingsFileError: the attribute is not a number.
+        """
+        return self.count("first_sentence")
+
+    def count(self, name: str) -> int:
+        """A count among the attributes, 0 where it is missing.
+
+        Raises:
+            EmbeddingsFileError: the attribute is not a number.
+        """
+        found = self.attributes.get(name, 0)
+        if not isinstance(found, int):
+            raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", CORRUPT_HINT)
+        return found
+
+    @property
+    def unit(self) -> str:
+        """What one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary)."""
+        if self._layout.unit == "types":
+            return "types"
+        return "sentences" if self.is_pooled else "tokens"
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether arrays have no token axis because tokens were pooled."""
+        return str(self.attributes.get("pool")) not in ("None", "none")
+
+    @property
+    def layers(self) -> tuple[int | str, ...]:
+        """The layers of each array: numbers (0 is the token layer), or one word.
+
+        The word is the setting `layers` of the run, such as "top", or "unknown".
+        """
+        setting, n_layers = str(self.attributes.get("layers", "all")).strip(), self.n_layers
+        parts = [part.strip() for part in setting.split(",")]
+        if len(parts) == (n_layers or 1) and all(map(is_number, parts)):
+            return tuple(map(int, parts))
+        if n_layers is not None and (n_layers > 1 or setting == "all"):
+            return tuple(range(n_layers))
+        is_known = "elmo_schema" in self.attributes and setting != "all"
+        return (setting if is_known else "unknown",)
+
+    @property
+    def n_layers(self) -> int | None:
+        """Layers of each array; None where arrays have no layer axis, or there is no array."""
+        shape = self._shape
+        return shape[0] if len(shape) == (2 if self.is_pooled else 3) else None
+
+    @property
+    def dim(self) -> int:
+        """Size of the last axis of each array; 0 in a file without sentences."""
+        return (0, *self._shape)[-1]
+
+    @property
+    def stored_dtype(self) -> np.dtype[Any] | None:
+        """Type of the values in the file; None without sentences."""
+        example = self.reader.example()
+        return None if example is None else example[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Type of the arrays, float32 where int8 is stored; None without sentences."""
+        stored = self.stored_dtype
+        return np.dtype(np.float32) if stored == INT8 else stored
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        example = self.reader.example()
+        return () if example is None else example[0]
+
+    def python_example(self, key: Key) -> list[str]:
+        """Lines of Python that read `array` with h5py below `with h5py.File(…) as file:`."""
+        return self._layout.python_example(key, self.reader)
 
     def close(self) -> None:
         """Close the file; reading from it afterwards is an error."""
         self._closed = True
         opened, self._opened = self._opened, None
         if opened is not None and opened.process == os.getpid():
-            with damage_as_error(self.path):
-                opened.close()
+            with reading(self.path, EmbeddingsFileError):
+                opened.file.close()
 
     def __enter__(self) -> Embeddings:
         return self
@@ -282,6 +378,20 @@ class Embeddings(Mapping[Key, Array]):
         return f"Embeddings({str(self.path)!r}, layout={self.layout!r})"
 
 
+def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
+    """Open an embeddings file for reading, whatever its layout and whoever wrote it.
+
+    Args:
+        path: an HDF5 file of `elmo embed`, AllenNLP, bilm-tf, e2e-coref, LSGN, DyGIE,
+            ELMoForManyLangs or SeqVec.
+    Returns:
+        a mapping from the key of a sentence to its array; use it in a `with`, or call `close`.
+    Raises:
+        EmbeddingsFileError: the file is missing, corrupt, unfinished or holds no embeddings.
+    """
+    return Embeddings(path)
+
+
 def _checked(key: object) -> Key:
     """A key of Python's own types."""
     if isinstance(key, np.integer):
@@ -295,15 +405,40 @@ def _checked(key: object) -> Key:
     raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
 
 
-def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
-    """Open an embeddings file for reading, whatever its layout and whoever made it.
+def _open_file(path: Path) -> h5py.File:
+    """Open an HDF5 file; the error says what a file is that is none."""
+    if path.with_name(f"{path.name}.log").exists():
+        raise UnfinishedError(f"{path}: the run that writes it has not finished", _RESUME)
+    try:
+        return open_hdf5(path)
+    except OSError as error:
+        raise _open_error(path, error) from None
 
-    Args:
-        path: an HDF5 file of `elmo embed`, AllenNLP, bilm-tf, e2e-coref, LSGN, DyGIE,
-            ELMoForManyLangs or SeqVec.
-    Returns:
-        a mapping from the key of a sentence to its array; use it in a `with`, or call `close`.
-    Raises:
-        EmbeddingsFileError: the file is missing, damaged, unfinished or holds no embeddings.
-    """
-    return Embeddings(path)
+
+def _open_error(path: Path, error: OSError) -> EmbeddingsFileError:
+    if path.is_dir():
+        inside = path / "weights.hdf5"
+        hint = f": `elmo inspect {inside}`" if inside.is_file() else ""
+        return EmbeddingsFileError(f"{path}: is a folder", f"give the HDF5 file itself{hint}")
+    if isinstance(error, FileNotFoundError):
+        part = path.with_name(f"{path.name}.part")
+        if part.exists():
+            return UnfinishedError(f"{path}: missing, but {part.name} exists", _RESUME)
+        return EmbeddingsFileError(f"{path}: no such file", "check the name")
+    if "unable to lock file" in str(error):
+        return EmbeddingsFileError(f"{path}: another program is writing it", "wait for its end")
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as reason:
+        return EmbeddingsFileError(f"{path}: can't be read: {reason.strerror}", f"`ls -l {path}`")
+    if not head:
+        return EmbeddingsFileError(f"{path}: an empty file (0 bytes)", _WRITTEN_BY)
+    kind = identify(head)
+    if kind is HDF5 or error.errno is not None:
+        return EmbeddingsFileError(f"{path}: {reason_of(error, path)}", CORRUPT_HINT)
+    if kind is not None:
+        return EmbeddingsFileError(f"{path}: {kind.name}, not an HDF5 file", kind.hint)
+    is_text = not any(byte < 9 or 13 < byte < 27 for byte in head)
+    what = "a text file" if is_text else f"unknown (first bytes {head[:8].hex(' ')})"
+    return EmbeddingsFileError(f"{path}: {what}, not an HDF5 file", _WRITTEN_BY)

@@ -1,9 +1,9 @@
-"""A sample of an embeddings file: some of its sentences, to compute them again."""
+"""A sample of the sentences of an embeddings file, to compute them again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -11,114 +11,110 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.store.against import own_part
-from elmo_cli.store.datasets import Array
-from elmo_cli.store.lookup import key_of
-from elmo_cli.store.naming import Key
+from elmo_cli.store.layouts import Array, Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
+from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.text.sentence import Sentence
 
-_LOOK_AHEAD = 10_000  # sentences; so many in a row whose tokens are not told, and none will be
+_LOOK_AHEAD = 10_000  # sentences without recorded tokens in a row, after which none is expected
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a file holds of some of its sentences.
+    """Some sentences of a file.
 
     Attributes:
         path, attributes: of the file.
-        stored: type of its values.
+        dtype: of its values.
         sentences: key, tokens and array of each.
+        passed_over: sentences that were not taken since the file does not record their tokens; the
+            next ones were taken in their place.
     """
 
     path: str
     attributes: dict[str, Any]
-    stored: str | None
+    dtype: str | None
     sentences: list[tuple[Key, tuple[str, ...], Array]]
+    passed_over: int = 0
 
 
 def take_sample(
-    path: str | os.PathLike[str], n: int, text: Sequence[Sentence] | None = None
+    path: str | os.PathLike[str], n: int, text: Iterable[Sentence] | None = None
 ) -> Sample:
-    """Read `n` sentences of a file, evenly spread; the model is not needed for it.
+    """Read `n` sentences of a file, evenly spread.
 
     Args:
         path: an embeddings file whose sentences start from the zero or the warm state.
-        text: every sentence in order, for layouts that do not hold the tokens; of a shard the
-            whole text's.
+        text: all sentences of the text, for files that do not record tokens; of a shard the whole
+            text's.
     Raises:
-        EmbeddingsFileError: another text's file, or a damaged one.
+        EmbeddingsFileError: the file is of another text, or corrupt.
         UsageError: the tokens are not known, or each vector depends on the text before it.
     """
     with open_embeddings(path) as embeddings:
         _check_computable(embeddings)
-        keys = list(embeddings)
-        # Of equal sentences manylangs has only the first.
-        n_read = len(keys) + embeddings.count("duplicates")
-        if text is not None:
-            text = list(own_part(embeddings, text))
-        if text is not None and len(text) != n_read:
-            raise EmbeddingsFileError(
-                f"{path}: has {n_read} sentences, the text {len(text)}",
-                "`--text` names the text that it was made from, read with the same options",
-            )
-        n_places = len(keys) if text is None else len(text)
-        picked = np.unique(np.linspace(0, n_places - 1, min(n, n_places)).round().astype(int))
-        found: dict[Key, tuple[tuple[str, ...], Array]] = {}
-        for place in picked.tolist() if keys else []:
-            if text is None:
-                key, tokens = _told(embeddings, keys, place)
-            else:
-                key, tokens = key_of(embeddings, text[place]), text[place].tokens
-            if key not in found:
-                found[key] = tuple(tokens), _held(embeddings, key)
+        choose = _from_file(embeddings, n) if text is None else _from_text(embeddings, n, text)
+        found = {key: (tokens, skipped) for key, tokens, skipped in choose}
         stored = embeddings.stored_dtype
         return Sample(
             os.fspath(path),
             dict(embeddings.attributes),
             None if stored is None else stored.name,
-            [(key, *one) for key, one in found.items()],
+            [(key, tokens, embeddings[key]) for key, (tokens, _) in found.items()],
+            sum(skipped for _, skipped in found.values()),
         )
 
 
-def _told(embeddings: Embeddings, keys: Sequence[Key], place: int) -> tuple[Key, Sequence[str]]:
-    """The first sentence from a place on whose tokens the file tells: of equal lines only one."""
-    for key in islice(chain(keys[place:], keys[:place]), _LOOK_AHEAD):
-        try:
-            tokens = embeddings.tokens(key)
-        except KeyError:
-            raise EmbeddingsFileError(
-                f"{embeddings.path}: names sentence {key!r}, and has no array of it",
-                "the file is damaged: copy it again, or make it anew with `elmo embed`",
-            ) from None
-        if tokens is not None:
-            return key, tokens
-    raise UsageError(
-        f"{embeddings.path}: the layout {embeddings.layout} does not hold the sentences",
-        "`--text FILE` gives the text that it was made from",
-    )
+_Choice = tuple[Key, tuple[str, ...], int]  # and how many were passed over
 
 
-def _held(embeddings: Embeddings, key: Key) -> Array:
-    try:
-        return embeddings.sentences.array(key)
-    except KeyError:
-        raise EmbeddingsFileError(
-            f"{embeddings.path}: has no sentence {key!r}, the text has it",
-            "`--text` names the text that it was made from, read with the same options",
-        ) from None
+def _spread(n: int, total: int) -> list[int]:
+    places = np.linspace(0, total - 1, min(n, total)).round().astype(int)
+    return np.unique(places).tolist() if total else []
+
+
+def _from_file(embeddings: Embeddings, n: int) -> Iterator[_Choice]:
+    """Sentences whose tokens the file records: the first ones from evenly spread places on."""
+    keys = list(embeddings)
+    for place in _spread(n, len(keys)):
+        following = islice(chain(keys[place:], keys[:place]), _LOOK_AHEAD)
+        recorded = ((i, key, embeddings.tokens(key)) for i, key in enumerate(following))
+        i, key, tokens = next((one for one in recorded if one[2] is not None), (0, 0, None))
+        if tokens is None:
+            raise UsageError(
+                f"{embeddings.path}: does not record the tokens of its sentences",
+                "`text` names the text that it was made from",
+            )
+        yield key, tokens, i
+
+
+def _from_text(embeddings: Embeddings, n: int, text: Iterable[Sentence]) -> Iterator[_Choice]:
+    own = list(sentences_of_shard(embeddings, text))
+    n_read = len(embeddings) + embeddings.count("duplicate_sentences")
+    if len(own) != n_read:
+        raise _other_text(embeddings, f"has {n_read} sentences, the text {len(own)}")
+    for sentence in (own[place] for place in _spread(n, len(own))):
+        key = embeddings.key_of(sentence)
+        if key not in embeddings:
+            raise _other_text(embeddings, f"has no sentence {key!r}, the text has it")
+        yield key, sentence.tokens, 0
+
+
+def _other_text(embeddings: Embeddings, what: str) -> EmbeddingsFileError:
+    hint = "`text` names the text that it was made from, read with the same settings"
+    return EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
 
 
 def _check_computable(embeddings: Embeddings) -> None:
     state = embeddings.attributes.get("state", "zero")
     if state not in ("zero", "warm"):
         raise UsageError(
-            f"{embeddings.path}: made with --state {state}, where a vector depends on the text "
+            f"{embeddings.path}: made with `state={state}`, where a vector depends on the text "
             "before it",
-            "embed the text anew with the same settings and compare the two files",
+            "embed the text again with the same settings and compare the two files",
         )
-    if embeddings.layout == "bilm-types":
+    if embeddings.unit == "types":
         raise UsageError(
             f"{embeddings.path}: holds types, not sentences",
-            "embed the vocabulary anew and compare",
+            "embed the vocabulary again and compare the two files",
         )

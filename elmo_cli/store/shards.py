@@ -1,13 +1,14 @@
-"""A run in n shards: contiguous runs of blocks, each written to a normal file of its own."""
+"""Shards: a run in n contiguous ranges of blocks, each written to a normal embeddings file."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.reader import Embeddings
+from elmo_cli.text.sentence import Sentence
 
 MAX_SHARDS = 99_999
 
@@ -19,30 +20,44 @@ def parse_shard(text: str) -> tuple[int, int]:
         UsageError: not two numbers with 1 <= i <= n <= 99,999.
     """
     match = re.fullmatch(r"([0-9]{1,18})/([0-9]{1,18})", text.strip())
-    if match is None:
-        raise UsageError(f"--shard {text}: not of the form i/n", "for example `--shard 3/16`")
-    i, n = int(match[1]), int(match[2])
-    if not 1 <= i <= n:
-        what = "there is no shard 0" if i == 0 else f"i = {i} is greater than n = {n}"
-        raise UsageError(f"--shard {text}: {what}", f"i goes from 1 to n: `--shard 1/{max(n, 1)}`")
-    if n > MAX_SHARDS:
-        raise UsageError(f"--shard {text}: {n} shards, at most {MAX_SHARDS}", "take fewer shards")
+    i, n = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= i <= n <= MAX_SHARDS:
+        raise UsageError(
+            f"`shard={text}`: expected i/n with 1 <= i <= n <= {MAX_SHARDS}", "for example 3/16"
+        )
     return i, n
 
 
-def shard_of(path: str | os.PathLike[str], attributes: Mapping[str, Any]) -> tuple[int, int]:
-    """The (i, n) of a file that has an attribute `shard`.
+def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
+    """The (i, n) of an embeddings file; None if it is not a shard.
 
     Raises:
-        EmbeddingsFileError: it is not of the form i/n.
+        EmbeddingsFileError: its attribute `shard` is not of the form i/n.
     """
+    shard = embeddings.attributes.get("shard")
+    if shard is None:
+        return None
     try:
-        return parse_shard(str(attributes["shard"]))
+        return parse_shard(str(shard))
     except UsageError:
         raise EmbeddingsFileError(
-            f"{path}: its attribute `shard` is {attributes['shard']!r}, not i/n",
-            "make the shard anew with `elmo embed --shard i/n`",
+            f"{embeddings.path}: the attribute `shard` is {shard!r}, not i/n",
+            "embed the shard again with `elmo embed --shard i/n`",
         ) from None
+
+
+def sentences_of_shard(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """The sentences of the whole text that the file was made from: of a shard, as many as it read.
+
+    Only the shard itself, and the end of the text, say where the last shard ends.
+    """
+    shard = shard_of(embeddings)
+    if shard is None:
+        yield from sentences
+        return
+    rest = (sentence for sentence in sentences if sentence.key >= embeddings.first_sentence)
+    n_read = embeddings.count("sentences") + embeddings.count("duplicate_sentences")
+    yield from rest if shard[0] == shard[1] else islice(rest, n_read)
 
 
 def shard_range(n_blocks: int, i: int, n: int) -> range:

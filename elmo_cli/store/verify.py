@@ -1,136 +1,194 @@
-"""verify: what is wrong with an embeddings or a weight file, by reading all of it."""
+"""verify: read all of a file and report what is wrong with it; compare it with its text."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.store.damage import damage_as_error
-from elmo_cli.store.datasets import Array, NumberedSentences
-from elmo_cli.store.describe import describe, is_part
-from elmo_cli.store.findings import Findings
-from elmo_cli.store.flat_sentences import FlatSentences
+import numpy as np
+
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.store.describe import kind_of_file
+from elmo_cli.store.layouts import Handle, checksum, tokens_digest, tokens_sha256
+from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.recognise import open_hdf5
-from elmo_cli.store.verify_flat import flat_problems, not_finite
-from elmo_cli.weightfile.describe import kind_of_weights, weight_problems
+from elmo_cli.store.shards import sentences_of_shard
+from elmo_cli.text.sentence import Sentence
+from elmo_cli.weightfile.describe import weight_problems
+
+MAX_LISTED = 50
 
 
-def verify(path: str | os.PathLike[str]) -> Findings:
-    """Read a whole file and tell what is wrong with it.
+@dataclass
+class Problems:
+    """What a check found; it goes on counting when the list is full.
 
-    Checks that there is an end mark, that the counts in the attributes are those of the file, that
-    numbers have no gaps, that shapes and types agree, that values are finite; in `flat` also that
-    offsets, ends and positions go up and meet their data; of a weight file that values are finite.
+    Attributes:
+        listed: the first `MAX_LISTED`, in the order in which they were found.
+        count: all of them.
+        tokens: of the file, if the check counted them.
+    """
 
-    Returns:
-        the problems, none for a sound file.
+    listed: list[str] = field(default_factory=list)
+    count: int = 0
+    tokens: int | None = None
+
+    def add_all(self, problems: Iterable[str]) -> None:
+        """Count problems, list them as long as there is room, and an error that ends them too."""
+        try:
+            for problem in problems:
+                self.count += 1
+                if len(self.listed) < MAX_LISTED:
+                    self.listed.append(problem)
+        except EmbeddingsFileError as error:
+            self.add_all([error.message])
+
+
+def verify(path: str | os.PathLike[str]) -> Problems:
+    """Read a whole file and report what is wrong with it.
+
+    Of an embeddings file: counts, shapes and types agree, values are finite, and the key, tokens,
+    values and scales of each sentence match their checksum, if the file has checksums. Of a weight
+    file: all values can be used. An unfinished file is a problem in itself.
+
     Raises:
         EmbeddingsFileError: the file can't be opened, or holds neither embeddings nor weights.
     """
-    place = Path(path)
-    found = Findings()
-    if is_part(place):
-        facts = describe(place)
-        found.add(f"unfinished: {facts['sentences']} sentences are committed")
-        return found
-    with damage_as_error(place), open_hdf5(place) as file:
-        if kind_of_weights(file):
+    path, found = Path(path), Problems()
+    kind = kind_of_file(path)
+    if kind == "unfinished":
+        found.add_all([f"unfinished: {read_log(path)[2].sentences} sentences are committed"])
+    elif kind != "embeddings":
+        with reading(path, EmbeddingsFileError), open_hdf5(path) as file:
             found.add_all(weight_problems(file))
-            return found
-    with Embeddings(place) as embeddings:
-        try:
-            with damage_as_error(place, keys_of_file=True):
-                found.add_all(_counting(embeddings, found))
-        except EmbeddingsFileError as error:
-            found.add(error.message)
+    else:
+        with Embeddings(path) as embeddings:
+            found.add_all(_structure(embeddings))
+            found.add_all(_counting(embeddings, found))
     return found
 
 
-def _counting(embeddings: Embeddings, found: Findings) -> Iterator[str]:
-    found.tokens = yield from _problems(embeddings)
+def _structure(embeddings: Embeddings) -> Iterator[str]:
+    """Problems of the attributes, and what the layout finds."""
+    yield from embeddings.reader.problems()
+    attributes, n = embeddings.attributes, len(embeddings)
+    if attributes.get("sentences", n) != n:
+        yield f"it has {n} sentences, its attribute says {attributes['sentences']}"
+    if embeddings.has_checksums and len(attributes["sentence_crc32"]) != n:
+        yield f"it has {n} sentences and {len(attributes['sentence_crc32'])} checksums"
+    digests = attributes.get("token_digests")
+    if digests is not None and tokens_sha256(digests.tobytes()) != attributes.get("tokens_sha256"):
+        yield "its attributes token_digests and tokens_sha256 contradict each other"
+    stored, said = embeddings.stored_dtype, attributes.get("dtype")
+    if stored is not None and said is not None and str(stored) != str(said):
+        yield f"its values are {stored}, its attribute says {said}"
 
 
-def _problems(embeddings: Embeddings) -> Generator[str, None, int | None]:
-    """Yield what is wrong; return the tokens where all arrays could be read and have such an axis.
-
-    Rows of `bilm-types` are a token each.
-    """
-    sentences = embeddings.sentences
-    n_tokens: int | None
-    if isinstance(sentences, FlatSentences):
-        n_tokens = yield from flat_problems(sentences, embeddings.is_pooled)
-        n_sentences = len(sentences)
-        is_counted = True
-    else:
-        n_sentences, n_tokens, is_counted = yield from _array_problems(embeddings)
-    if isinstance(sentences, NumberedSentences):
-        yield from (f"{name[:60]!r} is no number of a sentence" for name in sentences.others)
-        yield from _map_problems(sentences)
-    attributes = embeddings.attributes
-    if attributes.get("sentences", n_sentences) != n_sentences:
-        yield f"it has {n_sentences} sentences, its attribute says {attributes['sentences']}"
-    if n_tokens is not None and attributes.get("tokens", n_tokens) != n_tokens:
-        yield f"it has {n_tokens} tokens, its attribute says {attributes['tokens']}"
-    if "sentences" not in attributes and isinstance(sentences, NumberedSentences):
-        yield from _gaps(sentences)  # where an attribute agrees, sentences were left out on purpose
-    stored = attributes.get("dtype")
-    found = embeddings.stored_dtype
-    if stored is not None and found is not None and found != stored:
-        yield f"its values are {found}, its attribute says {stored}"
-    if embeddings.layout == "bilm-types":
-        n_tokens = n_sentences
-    return n_tokens if is_counted else None
+def _counting(embeddings: Embeddings, found: Problems) -> Iterator[str]:
+    """Problems of the sentences and of the number of their tokens, which `found` gets."""
+    tokens = yield from _sentences(embeddings)
+    if tokens is not None and embeddings.attributes.get("tokens", tokens) != tokens:
+        yield f"it has {tokens} tokens, its attribute says {embeddings.attributes['tokens']}"
+    found.tokens = tokens
 
 
-def _array_problems(embeddings: Embeddings) -> Generator[str, None, tuple[int, int | None, bool]]:
-    """Yield problems of the arrays; return sentences, tokens, and whether all arrays told them."""
-    sentences = embeddings.sentences
-    n_sentences = n_tokens = 0
-    form: tuple[int, ...] | None = None
-    has_tokens = not embeddings.is_pooled and embeddings.layout != "bilm-types"
-    is_counted = True
-    for key in sentences.keys():  # noqa: SIM118 - not a mapping
-        n_sentences += 1
+def _sentences(embeddings: Embeddings) -> Generator[str, None, int | None]:
+    """Yield problems of the sentences; return the tokens, if each could be read and has some."""
+    reader, kind = embeddings.reader, "type" if embeddings.unit == "types" else "sentence"
+    is_ours, expected = "sentences" in embeddings.attributes, 0
+    axes: tuple[int, ...] | None = None  # that all arrays share
+    tokens: int | None = 0
+    for position, handle in enumerate(reader.handles()):
+        key = reader.key(handle)
+        name = f"{kind} {key!r}"
+        if isinstance(key, int):
+            if key > expected and not is_ours:  # ours skip numbers on purpose
+                yield f"no sentences {expected} to {key - 1}: the keys have a gap"
+            expected = key + 1
         try:
-            array = sentences.array(key)
+            yield from _values(embeddings, handle, position, name)
+            shape = reader.shape(handle)
         except EmbeddingsFileError as error:
-            yield error.message
-            is_counted = False
+            yield f"{name}: {error.message.removeprefix(f'{embeddings.path}: ')}"
+            tokens = None
             continue
-        is_counted = is_counted and (array.ndim >= 2 or not has_tokens)
-        n_tokens += array.shape[-2] if has_tokens and array.ndim >= 2 else 0
-        fixed = _without_tokens(array, has_tokens)
-        form = form or fixed
-        if fixed != form:
-            yield f"sentence {key!r}: shape {array.shape}, others have {_axes(form)}"
-        yield from not_finite(f"sentence {key!r}", array)
-    return n_sentences, n_tokens if has_tokens else None, is_counted
+        n = (shape[-2] if len(shape) > 1 else None) if embeddings.unit == "tokens" else 1
+        own = shape if embeddings.unit != "tokens" else (*shape[:-2], shape[-1])
+        axes = axes or own
+        if own != axes:
+            yield f"{name}: shape {shape}, others have axes of {' and '.join(map(str, axes))}"
+        tokens = None if tokens is None or n is None else tokens + n
+    return None if embeddings.is_pooled else tokens
 
 
-def _without_tokens(array: Array, has_tokens: bool) -> tuple[int, ...]:
-    """The sizes that all arrays of a file share."""
-    shape = array.shape
-    return (*shape[:-2], shape[-1]) if has_tokens and len(shape) >= 2 else shape
+def _values(embeddings: Embeddings, handle: Handle, position: int, name: str) -> Iterator[str]:
+    values, scales = embeddings.reader.stored(handle)
+    floats = values if scales is None else scales
+    if wrong := int(floats.size - np.isfinite(floats).sum()):
+        yield f"{name}: {wrong} of {floats.size} values are not finite"
+    if not embeddings.has_checksums:
+        return
+    checksums = embeddings.attributes["sentence_crc32"]
+    if len(checksums) != len(embeddings):  # which belongs to which is not known
+        return
+    if checksum(embeddings.reader.identity(handle), values, scales) != checksums[position]:
+        yield f"{name}: corrupt: its key, tokens or values do not match their checksum"
 
 
-def _axes(form: tuple[int, ...]) -> str:
-    return f"layer {form[0]}, dim {form[1]}" if len(form) == 2 else f"dim {form[-1]}"
+def compare_with_text(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> Problems:
+    """Compare the sentences of a file with a text: their tokens, or else how many they have.
+
+    Args:
+        path: an embeddings file; a shard is compared with its own part of the text.
+        sentences: of the whole text, read as they were for the file.
+    Raises:
+        UsageError: the file records neither tokens nor how many there are.
+        EmbeddingsFileError: it can't be read.
+    """
+    found = Problems()
+    with Embeddings(path) as embeddings:
+        has_counts = embeddings.unit == "tokens" or embeddings.has_tokens
+        if not has_counts and "token_digests" not in embeddings.attributes:
+            raise UsageError(
+                f"{embeddings.path}: records neither tokens nor how many a sentence has",
+                "a text can be compared with files that have a vector for each token",
+            )
+        found.add_all(_differences(embeddings, sentences))
+    return found
 
 
-def _gaps(sentences: NumberedSentences) -> Iterator[str]:
-    expected = 0
-    for number in sentences.keys():  # noqa: SIM118 - not a mapping
-        if number > expected:
-            yield f"no sentences {expected} to {number - 1}: keys have a gap"
-        expected = number + 1
-
-
-def _map_problems(sentences: NumberedSentences) -> Iterator[str]:
-    for line, name in (sentences.sentence_map or {}).items():
+def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[str]:
+    reader, attributes = embeddings.reader, embeddings.attributes
+    digests = attributes.get("token_digests")
+    # Sentences that the text has not had yet, with their positions.
+    left = {handle: position for position, handle in enumerate(reader.handles())}
+    is_complete = digests is not None and len(digests) == len(left)  # no equal ones were left out
+    n = 0
+    for n, sentence in enumerate(sentences_of_shard(embeddings, sentences), start=1):
+        name, n_tokens = f"sentence {sentence.key}", len(sentence.tokens)
         try:
-            sentences.path(int(name))
+            handle = reader.find(embeddings.key_of(sentence))
         except KeyError:
-            yield f"sentence_to_index: {line[:60]!r} is sentence {name}, which is not there"
+            yield f"{name}: not in the file, {n_tokens} tokens in the text"
+            continue
+        position = left.pop(handle, None)
+        tokens, shape = reader.tokens(handle), reader.shape(handle)
+        n_stored = shape[-2] if embeddings.unit == "tokens" and len(shape) > 1 else None
+        i = position if is_complete else n - 1
+        if n_stored not in (None, n_tokens):
+            yield f"{name}: {n_stored} tokens in the file, {n_tokens} in the text"
+        elif tokens is not None and tokens != sentence.tokens:
+            pairs = enumerate(zip(tokens, sentence.tokens, strict=False))
+            at = next((f": token {k} is `{a}`, not `{b}`" for k, (a, b) in pairs if a != b), "")
+            yield f"{name}: its tokens are not those of the text{at}"
+        elif tokens is None and digests is not None and i is not None:
+            digest = digests[i : i + 1].tobytes()  # empty behind the last one
+            if digest != tokens_digest(sentence.tokens):
+                yield f"{name}: its tokens are not those of the text"
+    n_read = len(reader) + embeddings.count("duplicate_sentences")
+    if n != n_read or left:
+        of_shard = f" for shard {attributes['shard']}" if "shard" in attributes else ""
+        yield f"the file is of {n_read} sentences, the text has {n}{of_shard}"

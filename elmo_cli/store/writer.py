@@ -1,251 +1,182 @@
-"""EmbeddingsWriter: arrays in, one a sentence; an embeddings file out, when it is whole.
+"""EmbeddingsWriter: blocks of sentences in; an embeddings file out, when it is complete.
 
-The file is written as OUT.part. At each commit the HDF5 file is closed, in undisturbed runs as
-well: so the bytes at a commit determine all bytes after it, and a run that was killed and resumed
-ends in the same file. See SCHEMA.md.
+The HDF5 file is written once, at the end, from the block log; so its bytes do not depend on how
+often the run was killed and resumed. See SCHEMA.md.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from elmo_cli.errors import ElmoError, InputError, ResumeError, UsageError
-from elmo_cli.store.block import Block
-from elmo_cli.store.damage import is_from_hdf5
-from elmo_cli.store.finished import finished_facts, holds_map
-from elmo_cli.store.journal import Journal, Progress, check_settings
-from elmo_cli.store.layouts import layout_class
-from elmo_cli.store.part import Part
-from elmo_cli.store.place import (
-    check_free,
-    check_place,
-    is_finished,
-    output_error,
-    remove_leftovers,
+from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.files import StrPath, check_output_path, output_errors, publish, resolve, sync_folder
+from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.store.attributes import read_attributes, write_attributes
+from elmo_cli.store.block_log import BlockLog
+from elmo_cli.store.layouts import (
+    StoredSentence,
+    Totals,
+    UniqueNames,
+    layout_of_spec,
+    tokens_digest,
 )
-from elmo_cli.store.sentence_map import MAX_BYTES, SentenceMap
-from elmo_cli.store.settings import (
-    DTYPES,
-    FileForm,
-    all_facts,
-    checked_settings,
-    is_pooled,
-    settings_of,
-)
-from elmo_cli.store.values import as_stored, n_tokens
+from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
+from elmo_cli.store.output_file import Tally, check_space, has_values_at, new_hdf5, temporary_file
+from elmo_cli.store.spec import SCHEMA, FileSpec, difference
 from elmo_cli.text.sentence import Sentence
 
-
-@dataclass(slots=True)
-class _Counts:
-    """What was handed over since the input began, committed or not."""
-
-    sentences: int = 0
-    tokens: int = 0
-    duplicates: int = 0
+_BYTES_PER_DATASET = 600  # what HDF5 needs for one, besides values and name
 
 
 class EmbeddingsWriter:
-    """Writes one embeddings file; made by `create` or `resume`, used in a `with`.
+    """Writes one embeddings file; made by `open`, used in a `with`.
 
-    A writer that leaves its `with` before `finish` keeps OUT.part for `resume`.
+    A writer that leaves its `with` before `finish` keeps what is committed for `resume=True`.
 
     Attributes:
-        finished: whether OUT is whole; after `resume` it may be so at once.
-        has_map: whether OUT gets a sentence map, or has got one.
-        warnings: what OUT lacks, after `finish`.
+        finished: whether OUT is complete; a resumed file may be so at once.
+        progress: what is committed.
+        warnings: what was wrong with an unfinished output, and what a finished one lacks.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        form: FileForm,
-        header: Mapping[str, object],
-        first_sentence: int,
-    ) -> None:
-        """For `create` and `resume`."""
-        self.finished = False
-        self.warnings: list[str] = []
-        self._out = os.fspath(path)
-        self._settings = settings = checked_settings(form, header, first_sentence)
-        check_place(self._out)
-        self._layout = layout_class(form.layout, form.keys)
-        self._dtype = DTYPES[form.dtype]
-        self._pooled = is_pooled(settings)
-        self.has_map = form.has_map
-        self._map: SentenceMap | None = None
-        self._n_to_remember = 0
-        self._goes_on = False
-        self._part: Part | None = None
-        self._block: Block | None = None
-        self._journal = Journal(settings)
-        self._counts = _Counts()
+    def __init__(self, path: StrPath, spec: FileSpec) -> None:
+        """For `open`."""
+        self.finished, self.warnings, self.progress = False, list[str](), Progress()
+        self._out, self._spec, self._layout = path, spec, layout_of_spec(spec)
+        self._names = UniqueNames(self._layout)
+        self._is_stored: deque[bool] = deque()
+        self._log: BlockLog | None = None
 
     @classmethod
-    def create(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        layout: str,
-        header: Mapping[str, object],
-        keys: str = "number",
-        forget_sentences: bool = False,
-        dtype: str = "float32",
-        overwrite: bool = False,
-        first_sentence: int = 0,
+    def open(
+        cls, path: StrPath, spec: FileSpec, *, resume: bool = False, overwrite: bool = False
     ) -> EmbeddingsWriter:
-        """Begin a file.
+        """Begin a file, or resume it.
 
         Args:
-            path: OUT. What is there stays until the new file is whole.
-            layout, keys, forget_sentences, dtype: as in `FileForm`.
-            header: settings that must agree for `resume`; they become attributes.
-            overwrite: replace OUT, also one that appears later, and throw away an unfinished
-                OUT.part.
-            first_sentence: the key with which the input of this file begins.
+            path: OUT. A file that exists stays until the new one is complete.
+            spec: its settings.
+            resume: continue an unfinished output after its last good block; start it if there is
+                none; accept OUT if it is finished with these settings.
+            overwrite: replace OUT, also if it appears later, and discard an unfinished output.
         Raises:
             UsageError: settings that contradict each other.
-            OutputError: the place is taken or can't be written to.
+            ResumeError: the output was made with other settings, or is not one of ours.
+            OutputError: the path is taken or cannot be written to.
         """
-        form = FileForm(layout, keys, forget_sentences, dtype)
-        writer = cls(path, form, header, first_sentence)
-        if not overwrite:
-            check_free(writer._out)
-        with writer._opening() as part:
-            writer._journal = replace(writer._journal, overwrite=overwrite)
-            part.begin(writer._journal)
-        return writer
-
-    @classmethod
-    def resume(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        layout: str,
-        header: Mapping[str, object],
-        keys: str = "number",
-        forget_sentences: bool = False,
-        dtype: str = "float32",
-        first_sentence: int = 0,
-    ) -> EmbeddingsWriter:
-        """Go on with a file at its last commit; begin it if nothing of it is there.
-
-        The sentences that `progress` counts are to be handed to `remember`, the others to `append`.
-
-        Args:
-            path: OUT; the others as for `create`.
-        Raises:
-            UsageError: settings that contradict each other.
-            ResumeError: the file was made with other settings, or it is damaged.
-            OutputError: the place can't be written to.
-        """
-        form = FileForm(layout, keys, forget_sentences, dtype)
-        writer = cls(path, form, header, first_sentence)
-        if is_finished(writer._out):
-            writer._take_finished(finished_facts(writer._out))
-        else:
-            writer._go_on()
-        return writer
-
-    @property
-    def progress(self) -> Progress:
-        """What is committed."""
-        return self._journal.progress
-
-    @property
-    def duplicates(self) -> int:
-        """Sentences left out because an equal one was there (manylangs)."""
-        return self._counts.duplicates
-
-    def append(self, sentence: Sentence, array: np.ndarray) -> None:
-        """Store a sentence; it survives with the next commit.
-
-        Args:
-            sentence: sentences come in the order of the input.
-            array: (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
-        Raises:
-            InputError: the file can't hold this sentence beside those before; it may be left out.
-            UsageError: the layout is not for such input or arrays.
-            OutputError: a value that float16 can't hold; no space left.
-        """
-        with self._writing():
-            values = as_stored(sentence, array, self._dtype)
-            if self._open_block().append(sentence, values):
-                self._counts.tokens += n_tokens(sentence, values, pooled=self._pooled)
+        writer = cls(path, spec)
+        check_output_path(path, overwrite=overwrite or resume, regular=True)
+        if resume and is_finished(path):
+            writer._adopt_finished()
+            return writer
+        writer._log = log = BlockLog(path)
+        try:
+            if resume and log.exists:
+                writer._resume(log)
             else:
-                self._counts.duplicates += 1
-            self._counts.sentences += 1
-            self._add_to_map(sentence)
+                if not overwrite:
+                    check_output_path(path)
+                    refuse_committed(path, read_log(log.part)[2] if log.exists else Progress())
+                log.create(spec, overwrite=overwrite)
+        except BaseException:
+            log.close(remove=not log.exists)
+            raise
+        return writer
 
-    def remember(self, sentence: Sentence) -> None:
-        """Take note of a committed sentence, in a run that goes on; its array is in the file."""
-        self._n_to_remember -= 1
-        self._add_to_map(sentence)
+    def check_names(self, sentences: Iterable[Sentence]) -> None:
+        """Check the names of the next sentences, before anything is computed for them.
 
-    def commit(self, text_sha256: str, state: bytes = b"") -> None:
-        """Make what was appended survive whatever happens to the process.
+        Raises:
+            InputError: the file cannot hold one of them besides the sentences before it.
+        """
+        self._is_stored.extend(map(self._names.add, sentences))
+
+    def append_block(
+        self,
+        sentences: Sequence[Sentence],
+        arrays: Sequence[np.ndarray],
+        *,
+        text_sha256: str,
+        state: bytes = b"",
+    ) -> None:
+        """Commit a block: whatever happens to the process, `resume=True` continues after it.
 
         Args:
+            sentences: in the order of the input.
+            arrays: of each (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
             text_sha256: the caller's running hash of the text up to here.
-            state: what the caller needs to go on after these sentences.
+            state: what the caller needs to continue after these sentences.
         Raises:
-            OutputError: no space left.
+            InputError: as `check_names`, which need not be called.
+            UsageError: the layout is not for such sentences or arrays.
+            OutputError: a value that the dtype cannot hold; no space left.
         """
-        with self._writing():
-            size = self._journal.size
-            if self._block is not None:
-                size = self._block.close()
-                self._block = None
-            journal = self._next_journal(size, text_sha256, state)
-            self._open_part().commit(journal)
-            self._journal = journal
+        log = self._open_log()
+        self.check_names(sentences[len(self._is_stored) :])
+        stored = [
+            self._layout.store(sentence, array, self._spec)
+            for sentence, array in zip(sentences, arrays, strict=True)
+            if self._is_stored.popleft()
+        ]
+        digests = b"".join(tokens_digest(sentence.tokens) for sentence in sentences)
+        log.append(stored, digests, text_sha256=text_sha256, state=state)
+        self.progress = log.progress
 
-    def finish(self, attributes: Mapping[str, object]) -> None:
-        """Write facts and end mark, and give the file its name.
+    def finish(self, attributes: Mapping[str, Any]) -> list[str]:
+        """Write the HDF5 file, give it its name and remove the unfinished output.
 
         Args:
-            attributes: facts beside the settings: versions, sources, ….
+            attributes: facts besides the settings: versions, sources, ….
+        Returns:
+            what the file lacks, also in `warnings`.
         Raises:
-            OutputError: no space left; OUT has been made meanwhile, and is not to be overwritten.
+            OutputError: no space left; OUT was created meanwhile and may not be overwritten.
+            ResumeError: a block has become corrupt.
         """
-        counts = self._counts
-        facts = all_facts(
-            self._settings,
-            attributes,
-            sentences=counts.sentences,
-            tokens=counts.tokens,
-            duplicates=counts.duplicates,
-        )
-        if self._map is not None and self._n_to_remember:
-            raise ValueError(f"{self._n_to_remember} committed sentences were not remembered")
-        if self._map is not None and (n_bytes := self._map.n_bytes) > MAX_BYTES:
-            self.leave_out_map(f"which would have {n_bytes:,} bytes, and HDF5 takes {MAX_BYTES:,}")
-        with self._writing():
-            size = self._open_block().close_with(facts, self._map)
-            self._block = None
-            last = self._journal.progress
-            journal = self._next_journal(size, last.text_sha256, last.state)
-            self._open_part().publish(replace(journal, finished=True))
-            self._journal = journal
-        self._end()
+        log = self._open_log()
+        resumable = log.progress.blocks > 0
+        with (
+            output_errors(self._out, resumable=resumable),
+            temporary_file(self._out) as (temporary, lock),
+        ):
+            in_place = 0 < log.data[0] < log.data[1]
+            warnings = self._write(log, temporary, attributes, in_place=in_place)
+            if warnings is None:  # HDF5 has put the values elsewhere
+                in_place = False
+                warnings = self._write(log, temporary, attributes, in_place=False)
+            if in_place:
+                log.complete_in_place(temporary)
+                temporary.unlink()
+            else:
+                os.fsync(lock.descriptor)
+            complete = log.part if in_place else temporary
+            log.mark_finished(complete)
+            publish(complete, self._out, overwrite=log.overwrite)
+            log.close(remove=True)
+            sync_folder(resolve(self._out).parent)
+        self._log, self.finished = None, True
+        self.warnings += warnings or []
+        return warnings or []
 
-    def leave_out_map(self, why: str) -> None:
-        """Go on without a sentence map, and tell of it in `warnings`."""
-        if self._map is not None:
-            self.warnings.append(f"{self._out}: has no sentence_to_index, {why}")
-            self._map.close()
-            self._map, self.has_map = None, False
+    def close(self) -> None:
+        """Close, and keep what is committed for `resume=True`; nothing stays if nothing is."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close(remove=not log.progress.blocks)
 
-    def abandon(self) -> None:
-        """Close and keep OUT.part as it was at the last commit, for `resume`."""
-        self._give_up(ElmoError(f"{self._out}: abandoned"))
+    def discard(self) -> None:
+        """Close, and remove what is committed."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close(remove=True)
 
     def __enter__(self) -> EmbeddingsWriter:
         return self
@@ -256,105 +187,164 @@ class EmbeddingsWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.abandon()
+        self.close()
 
-    def _go_on(self) -> None:
-        """Open the part file at its last commit; make it if there is none."""
-        with self._opening() as part:
-            goes_on = part.go_on(self._settings)
-            self._journal = journal = part.begun if goes_on else part.to_begin(self._journal)
-            if not (journal.overwrite or journal.finished):
-                check_free(self._out)  # now rather than when all is computed
-            if not goes_on:
-                part.begin(journal)
-                return
-            self._goes_on = True
-            progress = journal.progress
-            self._counts = _Counts(progress.sentences, progress.tokens, journal.duplicates)
-            self._n_to_remember = progress.sentences
-            if journal.finished:
-                part.publish(journal)
-                self.has_map = holds_map(self._out)
-                self._end()
+    def _resume(self, log: BlockLog) -> None:
+        """Continue an unfinished output after its last good block."""
+        log.open()
+        check_same_settings(f"{log.name}: unfinished", log.spec, self._spec)
+        check_output_path(self._out, overwrite=log.overwrite)  # now, not after all the work
+        for block in log.verified_blocks():
+            self.check_names(one.sentence() for one in block.sentences)
+        self._is_stored.clear()
+        if log.is_corrupt:
+            number = log.progress.blocks + 1
+            self.warnings.append(
+                f"{log.name}: block {number} is corrupt (checksum); computing it and the following "
+                "ones again"
+            )
+        self.progress = log.progress
 
-    def _take_finished(self, facts: dict[str, Any]) -> None:
-        """OUT is whole; only check that it is what was asked for."""
-        check_settings(f"{self._out}: finished", settings_of(facts), self._settings)
-        remove_leftovers(self._out)
-        duplicates = facts.get("duplicates", 0)
-        self._counts = _Counts(facts["sentences"] + duplicates, facts["tokens"], duplicates)
-        self._journal = self._next_journal(0, facts.get("text_sha256", ""), b"")
-        self.has_map = holds_map(self._out)
-        self._end()
+    def _adopt_finished(self) -> None:
+        """Accept OUT, if it is what is to be made; remove what a kill may have left."""
+        facts = finished_attributes(self._out)
+        check_same_settings(
+            f"{os.fspath(self._out)}: finished", FileSpec.from_attributes(facts), self._spec
+        )
+        if log_path(part_path(self._out)).exists():
+            log = BlockLog(self._out)
+            log.close(remove=is_finished(self._out))
+        self.progress, self.finished = progress_of(facts), True
 
-    @contextmanager
-    def _opening(self) -> Iterator[Part]:
-        """The part file and the map, kept open if all goes well."""
-        self._part = Part(self._out)
-        try:
-            if self.has_map:
-                self._map = SentenceMap()
-            yield self._part
-        except BaseException:
-            self._release()
-            raise
+    def _open_log(self) -> BlockLog:
+        if self._log is None:
+            raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
+        return self._log
 
-    def _open_part(self) -> Part:
-        if self._part is None:
-            raise ValueError(f"the writer of {self._out} is closed")
-        return self._part
+    def _write(
+        self, log: BlockLog, file: Path, attributes: Mapping[str, Any], *, in_place: bool
+    ) -> list[str] | None:
+        """Write the HDF5 file; its warnings.
 
-    def _open_block(self) -> Block:
-        part = self._open_part()
-        if self._block is None:
-            raw = part.open_block()
-            self._block = Block(raw, self._layout, dtype=self._dtype, pooled=self._pooled)
-        return self._block
+        Args:
+            in_place: leave out the values, which are in OUT.part already; None if that failed.
+        """
+        needed = log.metadata_bytes + _BYTES_PER_DATASET * log.totals.sentences
+        check_space(file, log.data[1] + needed, needed if in_place else log.data[1] + needed)
+        tally = Tally()
+        with new_hdf5(file, self._layout) as new:
+            stored = tally.counted(log.stored(tally.token_digests, with_values=not in_place))
+            write = self._layout.write_around if in_place else self._layout.write
+            facts = write(new, stored, self._spec, log.totals)
+            if in_place and not has_values_at(new, *log.data):
+                return None
+            everything = tally.attributes(self._spec, self._layout, facts, attributes)
+            write_attributes(new, everything)
+        return facts.warnings
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Give up on all errors but those that leave the file as it was."""
-        try:
-            yield
-        except (InputError, UsageError):
-            raise
-        except BaseException as error:
-            damaged = isinstance(error, OverflowError) or is_from_hdf5(error)
-            self._give_up(error)
-            if self._goes_on and damaged:
-                raise ResumeError(
-                    f"{self._out}.part: damaged, HDF5 can't go on with it ({error})",
-                    "`--overwrite` starts the run anew",
-                ) from None
-            if isinstance(error, OSError) and not isinstance(error, ElmoError):
-                raise output_error(f"{self._out}.part", error) from None
-            raise
 
-    def _give_up(self, error: BaseException) -> None:
-        block, self._block = self._block, None
-        if block is not None:
-            block.abandon(error)
-        self._release()
+def write_embeddings(
+    path: StrPath,
+    spec: FileSpec,
+    sentences: Iterable[tuple[Sentence, np.ndarray]],
+    attributes: Mapping[str, Any],
+    *,
+    totals: Totals,
+    overwrite: bool = False,
+) -> list[str]:
+    """Write a file that cannot be resumed, by way of OUT.tmp, which the next run replaces.
 
-    def _end(self) -> None:
-        self.finished = True
-        self._release()
+    Args:
+        path: OUT.
+        spec: its settings.
+        sentences: with their arrays, in order.
+        attributes: facts besides the settings.
+        totals: of the sentences that the file gets.
+        overwrite: replace OUT.
+    Returns:
+        what the file lacks.
+    Raises:
+        InputError, UsageError, OutputError: as `EmbeddingsWriter`; nothing is left of the file.
+    """
+    check_output_path(path, overwrite=overwrite, regular=True)
+    layout, tally = layout_of_spec(spec), Tally()
+    names = UniqueNames(layout)
 
-    def _release(self) -> None:
-        """Close everything but the block."""
-        if self._part is not None:
-            self._part.close()
-            self._part = None
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+    def stored() -> Iterator[StoredSentence]:
+        for sentence, values in sentences:
+            tally.token_digests += tokens_digest(sentence.tokens)
+            if names.add(sentence):
+                yield layout.store(sentence, values, spec)
 
-    def _add_to_map(self, sentence: Sentence) -> None:
-        if self._map is not None:
-            self._map.add(sentence.text, str(sentence.key))
+    with output_errors(path), temporary_file(path) as (temporary, lock):
+        with new_hdf5(temporary, layout) as file:
+            facts = layout.write(file, tally.counted(stored()), spec, totals)
+            write_attributes(file, tally.attributes(spec, layout, facts, attributes))
+        os.fsync(lock.descriptor)
+        publish(temporary, path, overwrite=overwrite)
+        sync_folder(resolve(path).parent)
+    return facts.warnings
 
-    def _next_journal(self, size: int, text_sha256: str, state: bytes) -> Journal:
-        counts = self._counts
-        blocks = self._journal.blocks + 1
-        progress = Progress(counts.sentences, counts.tokens, blocks, text_sha256, state)
-        return replace(self._journal, progress=progress, duplicates=counts.duplicates, size=size)
+
+def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[str, Any]:
+    """The attributes of OUT.
+
+    Args:
+        opened: OUT itself, where it is not a file of this machine.
+    Raises:
+        ResumeError: OUT is not a finished embeddings file of ours.
+        OutputError: the system cannot read it, so nobody knows what it is.
+    """
+    name, facts = os.fspath(path), dict[str, Any]()
+    try:
+        with open_hdf5(opened or path) as file, suppress(ResumeError), reading(name, ResumeError):
+            facts = read_attributes(file)
+    except OSError as error:
+        if error.errno is not None:
+            raise OutputError(
+                f"{name}: exists and cannot be read ({os.strerror(error.errno)})",
+                "check the disk and the permissions of the file, then run the same command again",
+            ) from None
+    counts = (facts.get("sentences"), facts.get("tokens"), facts.get("duplicate_sentences", 0))
+    is_ours = facts.get("complete") is True and facts.get("elmo_schema") == SCHEMA
+    if not is_ours or not all(isinstance(count, int) for count in counts):
+        raise ResumeError(
+            f"{name}: exists and is not an embeddings file that elmo finished",
+            "`overwrite=True` replaces it; or choose another output path",
+        )
+    return facts
+
+
+def progress_of(facts: Mapping[str, Any]) -> Progress:
+    """What a finished file says of itself, as if it were all committed."""
+    n_sentences, duplicates = facts["sentences"], facts.get("duplicate_sentences", 0)
+    text_sha256 = facts.get("text_sha256", "")
+    return Progress(1, n_sentences + duplicates, facts["tokens"], duplicates, text_sha256)
+
+
+def refuse_committed(path: StrPath, progress: Progress) -> None:
+    """Refuse to discard what another run committed of OUT.
+
+    Raises:
+        OutputError: there are sentences.
+    """
+    if progress.sentences:
+        raise OutputError(
+            f"{os.fspath(path)}.part: unfinished, {progress.sentences} sentences",
+            "`resume=True` continues it, `overwrite=True` starts over",
+            resumable=True,
+        )
+
+
+def check_same_settings(where: str, old: FileSpec, new: FileSpec) -> None:
+    """Refuse to resume a file that was made with other settings.
+
+    Args:
+        where: the file and its state, for the message.
+    Raises:
+        ResumeError: names the first setting that differs, with both values.
+    """
+    if what := difference(old, new):
+        raise ResumeError(
+            f"{where}, {what}", "`overwrite=True` starts over; or give the settings of the file"
+        )

@@ -1,4 +1,4 @@
-"""Batch: rows of tokens for one pass through the biLM, and the way back to the order given."""
+"""Batch: rows of tokens for one pass through the biLM, and which sentence each row is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from elmo_cli.text.characters import BEGIN, END
 
 Ids = npt.NDArray[np.int64]
-_SPARSE = 16  # where nothing is padded, some numbers are still laid out by row and step
+_MAX_PADDED = 16  # times the tokens; without padding some arrays still have a cell per row and step
 
 
-class Types:
-    """Distinct tokens in the order they were met, and the number of each."""
+class TypeNumbers:
+    """Numbers of types (distinct tokens), in the order in which they first occur."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {}
@@ -28,8 +28,8 @@ class Types:
         """All types, by number."""
         return list(self._index)
 
-    def number(self, tokens: Sequence[str]) -> Ids:
-        """Numbers of a sentence's tokens with its borders, (token + 2,); new types are added."""
+    def numbers_of(self, tokens: Sequence[str]) -> Ids:
+        """Numbers of a sentence's tokens and its two boundaries, (token + 2,); adds new types."""
         index = self._index
         wrapped = (BEGIN, *tokens, END)
         return np.fromiter((index.setdefault(t, len(index)) for t in wrapped), np.int64)
@@ -40,41 +40,41 @@ class Batch:
     """Sentences that go through the biLM together.
 
     Attributes:
-        rows: for each row the numbers of its types, the borders of the sentence among them.
-        positions: for each row its place in the list that the batch was cut from, (batch,).
+        rows: for each row the numbers of its types, sentence boundaries included.
+        source_rows: for each row its index in the list that the batch was made from, (batch,).
     """
 
     rows: tuple[Ids, ...]
-    positions: Ids
+    source_rows: Ids
 
     @property
     def lengths(self) -> Ids:
-        """Tokens of each row with its borders, (batch,)."""
+        """Tokens of each row, boundaries included, (batch,)."""
         return np.array([len(row) for row in self.rows], np.int64)
 
     def tokens(self, *, padded: bool) -> int:
-        """Tokens of all rows, borders too; where they are padded, all are of the longest length."""
+        """Tokens of all rows, boundaries included; padded, all rows have the longest length."""
         lengths = self.lengths
         return int(len(lengths) * lengths.max() if padded else lengths.sum())
 
-    def part(self, rows: slice) -> Batch:
-        """Some of the rows, as a batch of its own."""
-        return Batch(self.rows[rows], self.positions[rows])
+    def rows_slice(self, rows: slice) -> Batch:
+        """Some of the rows as another batch."""
+        return Batch(self.rows[rows], self.source_rows[rows])
 
 
 def batches_by_length(
     rows: Sequence[Ids], *, batch_size: int, batch_tokens: int, padded: bool
 ) -> list[Batch]:
-    """Cut rows into batches of like length, the longest first.
+    """Divide rows into batches of similar length, the longest first.
 
     Args:
         rows: type numbers of each sentence.
-        batch_size: rows of a batch at most.
-        batch_tokens: tokens of a batch at most, borders too; a single row may be longer.
-        padded: whether rows count as if they were as long as the longest of the batch; if not, the
-            longest may be so long that they would be `_SPARSE` times as many.
+        batch_size: maximal number of rows of a batch.
+        batch_tokens: maximal number of tokens, boundaries included; a single row may be longer.
+        padded: whether each row counts as long as the longest of its batch; if not, padding the
+            batch may multiply its tokens by at most `_MAX_PADDED`.
     Returns:
-        Batches that hold each row once; within a batch rows go from long to short.
+        Batches that contain each row once; within a batch rows are sorted from long to short.
     """
     lengths = np.array([len(row) for row in rows], np.int64)
     order = np.argsort(-lengths, kind="stable")
@@ -83,8 +83,8 @@ def batches_by_length(
         ordered = lengths[order[:batch_size]]
         tokens = ordered[0] * np.arange(1, 1 + len(ordered))
         if not padded:
-            tokens = np.maximum(np.cumsum(ordered), tokens // _SPARSE)
+            tokens = np.maximum(np.cumsum(ordered), tokens // _MAX_PADDED)
         size = max(1, int(np.searchsorted(tokens, batch_tokens, "right")))
-        positions, order = order[:size], order[size:]
-        batches.append(Batch(tuple(rows[p] for p in positions), positions))
+        chosen, order = order[:size], order[size:]
+        batches.append(Batch(tuple(rows[i] for i in chosen), chosen))
     return batches

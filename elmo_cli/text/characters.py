@@ -1,4 +1,4 @@
-"""CharacterIds: from a token to the ids of its characters, which are bytes."""
+"""CharacterIds: from tokens to the ids of their characters, which are bytes of UTF-8."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
 
-BEGIN, END = "<S>", "</S>"  # the tokens that wrap a sentence
-_BORDERS = (BEGIN, END)
+BEGIN, END = "<S>", "</S>"  # the tokens at the ends of a sentence
+_BOUNDARIES = (BEGIN, END)
 
 Ids = npt.NDArray[np.int64]
 
@@ -19,11 +19,11 @@ class CharacterIds:
     """Ids of the characters of tokens: begin of word, bytes of UTF-8, end of word, padding.
 
     Args:
-        max_characters: places of a token (50); two are for the borders of the word, so a token is
-            cut after 48 bytes, within a character if need be.
+        max_characters: ids per token (50); two mark the ends of the word, so a token is truncated
+            after 48 bytes, within a character if necessary.
 
     Source: bilm-tf `bilm/data.py` `UnicodeCharsVocabulary`, without the 1 that inference adds:
-    bytes are 0..255. "<S>" and "</S>" in a text are the borders of a sentence, as in AllenNLP.
+    bytes are 0..255. "<S>" and "</S>" in a text are sentence boundaries, as in AllenNLP.
     """
 
     def __init__(self, max_characters: int = 50) -> None:
@@ -35,11 +35,11 @@ class CharacterIds:
         ids = np.full((len(rows), self.max_characters), PADDING, np.int64)
         ids[:, 0] = BEGIN_WORD
         for row, token in zip(ids, rows, strict=True):
-            if token in _BORDERS:
+            if token in _BOUNDARIES:
                 row[1] = BEGIN_SENTENCE if token == BEGIN else END_SENTENCE
                 row[2] = END_WORD
                 continue
-            # Lone surrogates have no bytes in UTF-8; they are left out, as in the originals.
+            # Lone surrogates have no bytes in UTF-8; they are left out, as in bilm-tf.
             spelled = token.encode("utf-8", "ignore")[: self.max_characters - 2]
             row[1 : 1 + len(spelled)] = np.frombuffer(spelled, np.uint8)
             row[1 + len(spelled)] = END_WORD

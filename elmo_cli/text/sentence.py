@@ -1,26 +1,29 @@
-"""Sentence: what every reader of text makes and every layout of embeddings is keyed by."""
+"""Sentence: what every reader of text yields, with its position in its document."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+_SHOWN_CHARACTERS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One list of tokens with its own borders, and where it stands.
+    """One list of tokens, without sentence boundaries, and where it comes from.
 
     Attributes:
-        tokens: the tokens as given; empty for a blank line.
-        key: number of the sentence in the whole input, from 0, running on over several files.
-            With one sentence a line, line i (from 0) is key i.
-        text: the line as it stands in the file, stripped; tokens joined by one space where a
-            format has no line for it. Sentence keys and the sentence map are made of it.
+        tokens: as given; empty for a blank line.
+        key: zero-based number of the sentence in the whole input, over all files. With one
+            sentence per line it is the line number.
+        text: the line of the file without white space at its ends; the tokens joined by one space
+            where a format has no such line. Names in embeddings files are derived from it.
         source: name of the file as the user gave it; "-" for standard input.
-        line: line in that file where the sentence begins, from 1; 0 where no line is known.
-        document: key of its document ("bc/cctv/00/cctv_0000_12"), None where the format has none.
-        place: number of the sentence within its document, from 0 (0 without a document key).
-        offset: what LSGN adds to `place` for its keys (`sent_offset` in its jsonl files).
-        starts_document: whether a document begins here; true for the first sentence of a file.
+        line: line of the file where the sentence begins, from 1; 0 if unknown.
+        document: key of its document ("bc/cctv/00/cctv_0000_12"), None if the format has none.
+        place: position in its document, from 0; 0 without a document key.
+        offset: what LSGN adds to `place` in its keys (`sent_offset` in its jsonl files).
+        starts_document: whether a document starts here; true for the first sentence of a file.
     """
 
     tokens: tuple[str, ...]
@@ -35,6 +38,61 @@ class Sentence:
 
     @property
     def where(self) -> str:
-        """What messages call it: its line in its file, or its number where no line is known."""
+        """Its file and line for messages, or its number if the line is unknown."""
         at = f", line {self.line}" if self.line else f": sentence {self.key}"
         return f"{self.source}{at}"
+
+
+class DocumentCounter:
+    """The document that is being read, and the position in it.
+
+    Source of the offset: LSGN `input_utils.py`, which keeps counting over consecutive documents
+    whose keys are equal up to the last underscore, the parts of one text.
+    """
+
+    def __init__(self) -> None:
+        self._key: str | None = None
+        self._position = 0
+        self._offset = 0
+        self._starts = True
+
+    def start(self, key: str | None, offset: int | None = None) -> None:
+        """Start a document; give `offset` if the file states it."""
+        if offset is None:
+            offset = self._offset + self._position if self._continues(key) else 0
+        self._key, self._offset, self._position, self._starts = key, offset, 0, True
+
+    def advance(self, *, yielded: bool) -> None:
+        """Move on by one sentence, which was yielded or refused."""
+        if self._key is not None:
+            self._position += 1
+        if yielded:
+            self._starts = False
+
+    def sentence(
+        self, tokens: Sequence[str], key: int, text: str, source: str, line: int
+    ) -> Sentence:
+        """Make the next sentence; the arguments are those of `Sentence`."""
+        at = self._key, self._position, self._offset, self._starts
+        return Sentence(tuple(tokens), key, text, source, line, *at)
+
+    def _continues(self, key: str | None) -> bool:
+        if self._key is None or key is None:
+            return False
+        return self._key[: self._key.rfind("_")] == key[: key.rfind("_")]
+
+
+class LineError(ValueError):
+    """A line that does not fit its format: what is wrong, and what to do where that is known."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+def shortened(text: str) -> str:
+    """The beginning of a line for a message; a line can be megabytes long."""
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return text[:_SHOWN_CHARACTERS] + "…"

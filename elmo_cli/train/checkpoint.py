@@ -108,7 +108,7 @@ def facts_of_run(
         **same,
         "batch_size": n_rows,
         "options": json.dumps(options.to_dict()),
-        "vocabulary": vocabulary.known_by,
+        "vocabulary": vocabulary.fingerprint,
         "text": text.known_by,
         # Where documents begin decides nothing while sentences are shuffled.
         "documents": text.documents_known_by if settings.shuffle == "documents" else "",

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from elmo_cli.errors import TrainingError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
-from elmo_cli.text.count_types import TypeCounts
-from elmo_cli.text.notes import Notes
-from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.text.input import InputReport
+from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
 
 Numbers = npt.NDArray[np.int32]
 FORWARD, BACKWARD = 0, 1
@@ -74,7 +73,7 @@ class Corpus:
         begins: Sequence[int] | None = None,
         max_characters: int = 50,
         name: str = "the text",
-        notes: Notes | None = None,
+        notes: InputReport | None = None,
     ) -> Corpus:
         """Turn sentences into numbers; sentences without tokens are left out.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, InputError, OutputError
-from elmo_cli.text.new_text import new_file
+from elmo_cli.files import new_file
 from elmo_cli.train.log import FILE_NAME, read_log
 
 if TYPE_CHECKING:

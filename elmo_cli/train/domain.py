@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.errors import TrainingError
-from elmo_cli.text.formats import InputSettings, Notes
+from elmo_cli.text.input import InputReport, InputSettings
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.domain_files import DomainFiles
 from elmo_cli.train.read_corpus import read_corpus
@@ -54,7 +54,7 @@ def read_domain(
     reading: InputSettings | None = None,
     *,
     max_characters: int = 50,
-    notes: Notes | None = None,
+    notes: InputReport | None = None,
 ) -> Domain:
     """Read the texts of a domain.
 
@@ -70,7 +70,7 @@ def read_domain(
         TrainingError: no sentence, or too few to set some apart.
         InputError, UsageError: as `text.read_sentences`.
     """
-    notes = notes if notes is not None else Notes()
+    notes = notes if notes is not None else InputReport()
     whole = read_corpus(files.train, reading, max_characters=max_characters, notes=notes)
     if files.heldout:
         corpus = whole
@@ -83,7 +83,7 @@ def read_domain(
     return Domain(corpus, heldout, how, share_of(heldout, corpus, notes))
 
 
-def share_of(heldout: Corpus, corpus: Corpus, notes: Notes) -> float:
+def share_of(heldout: Corpus, corpus: Corpus, notes: InputReport) -> float:
     """The share of the held-out sentences that stand in the training text too; `notes` warns
     where they are many."""
     hashes = list(_hashes(heldout))

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.text.formats import SUFFIXES, unpacked
+from elmo_cli.text.input import SUFFIXES, without_compression_suffix
+
+_SUFFIXES = tuple(set(SUFFIXES) - {".json"})  # a .json file of a folder may be anything
 
 # What people call the part of a text that is not trained on, as the first word of the name of its
 # file, such as dev-1.txt, or as the last one, such as en_ewt-ud-dev.conllu.
@@ -107,14 +109,14 @@ def _in_folder(folder: Path) -> tuple[list[str], list[str]]:
 
 def _is_text(path: str) -> bool:
     name = Path(path).name.lower()
-    stem = unpacked(name)
+    stem = without_compression_suffix(name)
     is_bare = stem != name and not Path(stem).suffix  # nothing else is packed alone
-    return not name.startswith(".") and (is_bare or stem.endswith(tuple(SUFFIXES)))
+    return not name.startswith(".") and (is_bare or stem.endswith(_SUFFIXES))
 
 
 def _stem(path: str) -> str:
     """The name of a text without what tells its kind."""
-    return Path(unpacked(Path(path).name)).stem
+    return Path(without_compression_suffix(Path(path).name)).stem
 
 
 def _file(path: str) -> tuple[int, int] | str:

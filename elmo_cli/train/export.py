@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from elmo_cli.files import write_text
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import remove_parts, write_parts
-from elmo_cli.text.new_text import write_text
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.model_folder import new_folder
 from elmo_cli.weightfile.write import write_bilm, write_softmax

@@ -10,7 +10,7 @@ from typing import Any
 
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.folder import VOCABULARY_FILE
-from elmo_cli.text.formats import Notes, check_texts
+from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.train.card import card
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.corpus import Corpus, refuse_too_short
@@ -43,7 +43,7 @@ def finetune(
     *,
     report: Report = lambda line: None,
     say: Say = lambda line: None,
-    noticed: Callable[[Notes], None] = lambda notes: None,
+    noticed: Callable[[InputReport], None] = lambda notes: None,
     lock: FolderLock | None = None,
 ) -> FineTuned:
     """Fine-tune a biLM on a domain, and write it as a model folder; the source stays as it is.
@@ -63,7 +63,7 @@ def finetune(
         folder = TuningFolder(job.output, held)
         folder.check(job.source, resume=job.resume, overwrite=job.overwrite)
         files = domain_files(job.domain, job.heldout)
-        check_texts([*files.train, *files.heldout], job.reading)
+        check_inputs([*files.train, *files.heldout], job.reading)
         source = load_source(job.source, fit_head=job.fit_head)
         if source.warning:
             say(f"warning: {source.warning}")
@@ -71,7 +71,7 @@ def finetune(
             job.check(source)
         if files.left_out:
             say(f"not read: {', '.join(files.left_out)}")
-        notes = Notes()
+        notes = InputReport()
         most = source.bilm.options.max_characters
         domain = read_domain(files, job.reading, max_characters=most, notes=notes)
         noticed(notes)
@@ -116,7 +116,7 @@ class _Run:
         run = {
             "model": f"sha256 {self._source.files.sha256}",
             "text": domain.text,
-            "softmax": f"{self._which_head}, of {self._vocabulary.known_by}",
+            "softmax": f"{self._which_head}, of {self._vocabulary.fingerprint}",
         }
         if self._job.resume:
             folder.go_on(run)

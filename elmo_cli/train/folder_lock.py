@@ -8,11 +8,10 @@ from pathlib import Path
 from types import TracebackType
 
 from elmo_cli.errors import OutputError
-from elmo_cli.lock import open_locked
+from elmo_cli.files import TEMPORARY_SUFFIX, FileLock
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import PARTS_FILE
-from elmo_cli.whole_file import SUFFIX
 
 FILE_NAME = ".lock"
 # Files of a run, of which a kill may leave beginnings; another program's are not among them.
@@ -33,7 +32,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / FILE_NAME
-        self._descriptor = -1
+        self._lock = FileLock(self._path)
         self._depth = 0
 
     def take(self) -> None:
@@ -42,16 +41,17 @@ class FolderLock:
         Raises:
             OutputError: another process is training there, or the folder can't be written to.
         """
-        if self._descriptor >= 0 or not self._folder.is_dir():
+        if self._lock.descriptor >= 0 or not self._folder.is_dir():
             return
         taken = OutputError(
             f"{self._folder}: another process is training there",
             "wait for it, or name another folder with `-o`",
         )
         try:
-            self._descriptor = open_locked(self._path, taken)
+            if not self._lock.acquire():
+                raise taken
             for name in _WRITTEN:
-                for left in self._folder.glob(f"{name}.{'[0-9a-f]' * 8}{SUFFIX}"):
+                for left in self._folder.glob(f"{name}.{'[0-9a-f]' * 8}{TEMPORARY_SUFFIX}"):
                     left.unlink(missing_ok=True)
         except OutputError:
             raise
@@ -71,9 +71,8 @@ class FolderLock:
         trace: TracebackType | None,
     ) -> None:
         self._depth -= 1
-        if self._depth == 0 and self._descriptor >= 0:
+        if self._depth == 0 and self._lock.descriptor >= 0:
             with suppress(OSError):
-                if not os.fstat(self._descriptor).st_size:  # a user's own of this name stays
+                if not os.fstat(self._lock.descriptor).st_size:  # a user's own of this name stays
                     self._path.unlink()  # while it is locked, so that it is no other run's
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self._lock.release()

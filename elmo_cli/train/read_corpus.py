@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from elmo_cli.text.formats import InputSettings, Notes, check_texts, listed, read_sentences
+from elmo_cli.text.input import (
+    InputReport,
+    InputSettings,
+    check_inputs,
+    read_sentences,
+    shorten_list,
+)
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.treebank import is_in_treebank_spelling, treebank_spelling
@@ -18,7 +24,7 @@ def read_corpus(
     max_characters: int = 50,
     most_tokens: int | None = None,
     treebank: float = 0.0,
-    notes: Notes | None = None,
+    notes: InputReport | None = None,
 ) -> Corpus:
     """The sentences of text files, and where their documents begin.
 
@@ -46,7 +52,7 @@ def read_corpus(
             yield treebank_spelling(sentence.tokens) if spelled_so else sentence.tokens
             number, starts = number + 1, False
 
-    name = listed(paths)
+    name = shorten_list(paths)
     corpus = Corpus.read(
         tokens(), begins=begins, max_characters=max_characters, name=name, notes=notes
     )
@@ -65,12 +71,12 @@ def _read(
     paths: Sequence[str],
     reading: InputSettings,
     most_tokens: int | None,
-    notes: Notes | None,
+    notes: InputReport | None,
 ) -> Iterator[Sentence]:
     if most_tokens is None:
         yield from read_sentences(paths, reading, notes)
         return
-    for path in check_texts(paths, reading):
+    for path in check_inputs(paths, reading):
         n_tokens = 0
         for sentence in read_sentences(path, reading, notes):
             yield sentence

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import UsageError
+from elmo_cli.files import write_text
 from elmo_cli.pretrained.load import is_name
 from elmo_cli.regular_files import read_json
-from elmo_cli.text.new_text import write_text
 
 FILE_NAME = "recipe.json"
 LISTS = ("texts", "heldout")  # names of files or patterns, such as "train/*.txt.xz"

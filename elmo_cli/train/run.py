@@ -14,7 +14,7 @@ from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
-from elmo_cli.text.formats import Notes, listed
+from elmo_cli.text.input import InputReport, shorten_list
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.budget import reached
 from elmo_cli.train.checkpoint import FILE_NAME, Progress, options_of
@@ -69,10 +69,10 @@ def pretrain(
     overwrite: bool = False,
     resume: bool = False,
     prepare: bool = False,
-    notes: Notes | None = None,
+    notes: InputReport | None = None,
     report: Callable[[dict[str, Any]], None] = lambda line: None,
     say: Callable[[str], None] = lambda line: None,
-    noticed: Callable[[Notes], None] = lambda notes: None,
+    noticed: Callable[[InputReport], None] = lambda notes: None,
     recipe: Recipe | None = None,
     team: Team | None = None,
     lock: FolderLock | None = None,
@@ -108,12 +108,12 @@ def pretrain(
         if files is not None:
             files.check()
             if not_learned := without(files.texts, files.learned):
-                say(f"held out, so not trained on: {listed(not_learned)}")
+                say(f"held out, so not trained on: {shorten_list(not_learned)}")
             settings.check_heldout(is_there=bool(files.heldout))
             if not resume:
                 _refuse(files, folder, start, overwrite=overwrite)
         options = _options(folder, start, resume=resume)
-        notes = notes if notes is not None else Notes()
+        notes = notes if notes is not None else InputReport()
         text = _read(files, options, notes, say, folder)
         noticed(notes)
         if not resume:  # another text is told as such, which may be too short as well
@@ -168,7 +168,7 @@ def _refuse(files: TextFiles, folder: Path, start: Start, *, overwrite: bool) ->
 def _read(
     files: TextFiles | None,
     options: Options,
-    notes: Notes,
+    notes: InputReport,
     say: Callable[[str], None],
     folder: Path,
 ) -> TrainingText:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.whole_file import whole_file, writing
+from elmo_cli.files import new_file
 
 # What zipfile and torch find a file damaged with, and what is met in one of other content.
 _STRANGE = (
@@ -37,8 +37,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
     Raises:
         OutputError: it can't be written.
     """
-    hint = "free some space; the last checkpoint is kept"
-    with writing(path, hint), whole_file(path, durable=True) as file:
+    with new_file(path, durable=True, resumable=path.exists()) as file:
         try:
             torch.save(content, file)
         except RuntimeError as error:  # of torch's own, about the zip that it could not go on with

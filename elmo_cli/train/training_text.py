@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from elmo_cli.errors import ResumeError, UsageError
+from elmo_cli.files import new_file
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
-from elmo_cli.text.formats import InputSettings, Notes, check_texts, listed
+from elmo_cli.text.input import InputReport, InputSettings, check_inputs, shorten_list
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.domain import share_of
 from elmo_cli.train.domain_files import without
 from elmo_cli.train.read_corpus import read_corpus
-from elmo_cli.whole_file import whole_file, writing
 
 FILE_NAME = "text.npz"
 _FORM = 1  # of the file; another form has another number
@@ -83,10 +83,10 @@ class TextFiles:
         learned = self.learned
         if self.texts and not learned:
             raise UsageError(
-                f"{listed(self.texts)}: nothing is left to train on but held-out text",
+                f"{shorten_list(self.texts)}: nothing is left to train on but held-out text",
                 "name texts to train on, or other ones with `--heldout`",
             )
-        check_texts([*learned, *self.heldout], self.reading)
+        check_inputs([*learned, *self.heldout], self.reading)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class TrainingText:
     skipped: Sequence[tuple[str, int, str]] = field(default=())
 
     @classmethod
-    def read(cls, files: TextFiles, *, max_characters: int, notes: Notes) -> TrainingText:
+    def read(cls, files: TextFiles, *, max_characters: int, notes: InputReport) -> TrainingText:
         """Read text files.
 
         Raises:
@@ -128,9 +128,7 @@ class TrainingText:
         Raises:
             OutputError: it can't be written.
         """
-        path = folder / FILE_NAME
-        hint = "free some space, or name another folder with `-o`"
-        with writing(path, hint), whole_file(path, durable=True) as file:
+        with new_file(folder / FILE_NAME, durable=True) as file:
             self._write(file)
 
     @classmethod

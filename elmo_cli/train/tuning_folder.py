@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
+from elmo_cli.files import write_text
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import PARTS_FILE
 from elmo_cli.regular_files import read_json
-from elmo_cli.text.new_text import write_text
 from elmo_cli.train import checkpoint
 from elmo_cli.train.best_weights import bests
 from elmo_cli.train.folder_lock import FILE_NAME as LOCK_NAME

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import UsageError
-from elmo_cli.text.formats import InputSettings
+from elmo_cli.text.input import InputSettings
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.perplexity import BitsPerByte, Perplexity
 from elmo_cli.train.settings import TrainSettings

@@ -10,14 +10,12 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import OutputError
+from elmo_cli.files import new_file
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.weightfile.describe import Array
 from elmo_cli.weightfile.table import rows
-from elmo_cli.whole_file import whole_file, writing
-
-_HINT = "choose a folder that you can write to, with space left"
 
 
 def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
@@ -67,7 +65,7 @@ def _write(path: str | Path, arrays: Iterable[tuple[str, Array]], dtype: str) ->
     with h5py.File(content, "w") as file:
         for name, array in arrays:
             file.create_dataset(name, data=_cast(array, dtype, f"{path}: {name}"))
-    with writing(path, _HINT), whole_file(path) as whole:
+    with new_file(path) as whole:
         whole.write(content.getbuffer())
 
 

@@ -43,7 +43,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embedder_of, run_with
 from elmo_cli.engine.device import set_threads
 from elmo_cli.model.options import Options
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.input import read_sentences
 
 WORKERS = 2
 NEXT_TO_NOTHING = Options(filters=((1, 4), (2, 8), (3, 4)), cell=16, projection=8, char_dim=4)

@@ -36,9 +36,8 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.load import load
 from elmo_cli.text.characters import CharacterIds
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.input import InputSettings, read_sentences
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
 from elmo_cli.train.initial import new_model
 from elmo_cli.weightfile.write import write_bilm
 

@@ -31,7 +31,7 @@ import numpy as np
 from kneser_ney import KneserNey, Text
 from vectors import table
 
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.read_corpus import read_corpus
 

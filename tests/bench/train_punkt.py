@@ -60,7 +60,7 @@ def orthography(text: str) -> tuple[list[str], list[str]]:
 
 
 def parameters(texts: list[str]) -> dict[str, Any]:
-    """What `elmo_cli.text.tokenizers` reads."""
+    """What `elmo_cli.text.tokenizer` reads."""
     trainer = PunktTrainer()
     trainer.INCLUDE_ABBREV_COLLOCS = False
     for text in texts:

@@ -30,7 +30,7 @@ from elmo_cli.engine.device import choose_device
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
-from elmo_cli.text.formats import read_sentences
+from elmo_cli.text.input import read_sentences
 from elmo_cli.train.corpus import Corpus, Window, windows
 from elmo_cli.train.initial import new_model
 from elmo_cli.train.run import CHAR_FILTERS

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 import pytest
+from elmo_cli.store.journal import read_journal
 from situations import Scene, file, stocked
 
 from elmo_cli.cli.main import main
-from elmo_cli.store.journal import read_journal
 
 LONG = ("embed", "-q", "long.txt", "-o", "long.hdf5")
 COMMAND = "from elmo_cli.cli.main import command; command()"

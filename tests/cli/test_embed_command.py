@@ -697,7 +697,7 @@ def test_a_list_has_a_row_a_line() -> None:
 
 def test_a_list_is_not_written_over_an_input() -> None:
     shutil.copy("corpus.txt", "out.hdf5.skipped.tsv")
-    done = elmo("embed", "out.hdf5.skipped.tsv", "-o", "out.hdf5")
+    done = elmo("embed", "out.hdf5.skipped.tsv", "-o", "out.hdf5", "--input-format", "plain")
     assert (done.code, done.out) == (2, b"")
     assert "one of the inputs" in done.err
     assert Path("out.hdf5.skipped.tsv").read_text(encoding="utf-8") == TEXT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import elmo, made
 
-from elmo_cli.text.formats import InputSettings, read_sentences
+from elmo_cli.text.input import InputSettings, read_sentences
 
 RAW = "He said hi. Do not go!\nIt can't be 3.5 m wide (or can it?).\n\nA new one \u2013 in Wien.\n"
 TOKENS = (

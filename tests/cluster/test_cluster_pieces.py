@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from elmo_cli.store.finished import finished_facts
 
 from elmo_cli.cluster import source
 from elmo_cli.cluster.actor import EmbedActor
@@ -22,10 +23,9 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embedder_of, run_job
 from elmo_cli.errors import WeightFileError
 from elmo_cli.pretrained.load import load
-from elmo_cli.store.finished import finished_facts
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings
 
 LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
 

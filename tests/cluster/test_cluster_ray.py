@@ -67,7 +67,7 @@ def test_bad_lines_cost_their_shards_alone(
     binary, long = (missing["error"] for missing in facts["missing"])
     assert binary.startswith(f"{text}, line 5001: 0x80 is not UTF-8")
     assert long.startswith(f"{text}, line 13001: 2000")
-    assert long.endswith("tokens, more than --max-sentence-length 100000")
+    assert long.endswith("tokens, more than `max_tokens=100000`")
     assert said.splitlines() == [
         f"error: {out}/: 2 of 6 shards are missing, the first 2: {binary}",
         "hint: mend the line; then the same command makes those alone",

@@ -25,7 +25,7 @@ from elmo_cli.errors import InputError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings
 
 N_BLOCKS = 7
 STATES = ["zero", "warm", "carry", "document"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from elmo_cli.embed import blocks
 from elmo_cli.embed.survey import Survey, check_space, gib, survey
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings
 
 STARTS = st.lists(st.booleans(), max_size=40)
 

@@ -26,8 +26,8 @@ from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.text.batching import Batch
+from elmo_cli.text.input import InputSettings
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.settings import InputSettings
 
 
 def embedder_of(bilm: BiLM, **settings: object) -> Embedder:

@@ -20,7 +20,7 @@ from elmo_cli.engine.products import PRECISIONS
 from elmo_cli.errors import UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
-from elmo_cli.text.batching import Batch, Types
+from elmo_cli.text.batching import Batch, TypeNumbers
 
 Paired = Callable[..., tuple[BiLM, Oracle]]
 
@@ -31,8 +31,8 @@ SENTENCES = ["the cat", "", "Zoë saw the cat that saw Zoë", "a", "", "saw the 
 
 def batch_of(sentences: Sequence[str]) -> tuple[Batch, list[str]]:
     """The rows of sentences in the order given, and their types."""
-    types = Types()
-    rows = tuple(types.number(sentence.split()) for sentence in sentences)
+    types = TypeNumbers()
+    rows = tuple(types.numbers_of(sentence.split()) for sentence in sentences)
     return Batch(rows, np.arange(len(rows))), types.types
 
 

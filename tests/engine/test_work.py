@@ -13,7 +13,7 @@ from elmo_cli.engine.choose import choose_engine
 from elmo_cli.engine.packed import height
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
-from elmo_cli.text.batching import Batch, Types
+from elmo_cli.text.batching import Batch, TypeNumbers
 
 LINES = [
     "the cat saw the cat .",
@@ -27,8 +27,8 @@ LINES = [
 def operations(bilm: BiLM, lines: list[str], highest: int | None = None) -> int:
     """Operations of the LSTMs' products for lines that begin alike."""
     engine = choose_engine("fast", bilm, torch.device("cpu"))
-    types = Types()
-    rows = tuple(types.number(line.split()) for line in lines)
+    types = TypeNumbers()
+    rows = tuple(types.numbers_of(line.split()) for line in lines)
     vectors = engine.token_vectors(types.types)
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # the counter sees its own thread alone

@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 
 import seeds
+from elmo_cli.store.journal import read_journal
+from elmo_cli.store.reading_lines import reading_lines
 from mutations import mutated, signed_hdf5, signed_journal, signed_undo, signed_zip
 
 from elmo_cli.errors import ElmoError, UsageError
@@ -22,14 +24,11 @@ from elmo_cli.probe.places import places_of
 from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.convert import convert
 from elmo_cli.store.describe import describe
-from elmo_cli.store.journal import read_journal
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.reading_lines import reading_lines
 from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.formats import read_sentences
-from elmo_cli.text.settings import InputSettings
+from elmo_cli.text.input import InputSettings, read_sentences
 from elmo_cli.train.recipe import read_recipe
 from elmo_cli.train.torch_file import read as read_checkpoint
 from elmo_cli.train.training_text import FILE_NAME, TrainingText

@@ -89,6 +89,23 @@ def test_no_arguments_give_short_help():
     assert "Usage: elmo" in done.stderr + done.stdout
 
 
+def test_help_is_a_command_too():
+    """`elmo help merge` is what people try first."""
+    for words in (["help"], ["help", "merge"], ["help", "models", "pull"]):
+        done = run(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == run(*words[1:], "--help").stdout
+
+
+def test_debug_is_accepted_anywhere():
+    """Whoever repeats a failed command adds it at the end."""
+    for words in (["--debug", "merge", "no.hdf5"], ["merge", "no.hdf5", "--debug"]):
+        done = run(*words, "-o", "out.hdf5")
+        assert done.returncode == 1
+        assert "Traceback" in done.stderr
+    assert "Traceback" not in run("merge", "-o", "out.hdf5", "--", "--debug").stderr
+
+
 def test_version():
     assert run("--version").stdout == f"elmo, version {elmo_cli.__version__}\n"
 

@@ -54,12 +54,12 @@ FILES = {
     "best.th": (PICKLE, "a PyTorch file, which is a pickle and is not opened"),
     "encoder.pkl": (PICKLE, "a pickle, which is not opened"),
     "model.safetensors": (struct.pack("<Q", 40) + b'{"a":{}}', "a safetensors file"),
-    "w.npy": (b"\x93NUMPY\x01\x00", "a numpy file"),
+    "w.npy": (b"\x93NUMPY\x01\x00", "a NumPy array"),
     "weights.hdf5": (b"\n<!DOCTYPE html><title>403", "a web page"),
     "w.hdf5": (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
     "bilm.tgz.part-00": (b"\x1f\x8b\x08", "one part of a split archive"),
     "m.zip.001": (b"PK\x03\x04", "one part of a split archive"),
-    "m.rar": (b"Rar!\x1a\x07", "a rar or 7z archive"),
+    "m.rar": (b"Rar!\x1a\x07", "a RAR archive"),
     "model.ckpt-9.index": (b"\0", "a TensorFlow checkpoint"),
 }
 
@@ -103,7 +103,7 @@ def test_weights_dumped_beside_their_checkpoint_are_a_model(tmp_path: Path) -> N
 def test_a_real_numpy_file(tmp_path: Path) -> None:
     """The signature is numpy's own, not one that these tests made up."""
     np.save(tmp_path / "w.npy", np.zeros(3))
-    with pytest.raises(ModelError, match="a numpy file"):
+    with pytest.raises(ModelError, match="a NumPy array"):
         locate(tmp_path / "w.npy")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
@@ -32,11 +33,13 @@ def write_vectors(
 ) -> str:
     """An embeddings file of sentences with these arrays; numbered from 0 if not given."""
     header = {**HEADER, **(header or {})}
-    with EmbeddingsWriter.create(path, layout=layout, header=header, **options) as writer:
-        for key, tokens, array in zip(numbers or range(len(words)), words, arrays, strict=True):
-            text = " ".join(tokens)
-            writer.append(Sentence(tuple(tokens), key, text, "in.txt", key + 1), array)
-        writer.commit("")
+    given = [
+        Sentence(tuple(tokens), key, " ".join(tokens), "in.txt", key + 1)
+        for key, tokens in zip(numbers or range(len(words)), words, strict=True)
+    ]
+    spec = FileSpec(layout=layout, run_settings=header, **options)
+    with EmbeddingsWriter.open(path, spec) as writer:
+        writer.append_block(given, arrays, text_sha256="")
         writer.finish({"sources": [["in.txt", 0]]})
     return str(path)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
@@ -69,9 +70,8 @@ def write(
     """A whole file; of arrays that are not given those of `layers`."""
     header = {**HEADER, "layers": "all", **(header or {})}
     arrays = [layers(sentence) for sentence in given] if arrays is None else arrays
-    with EmbeddingsWriter.create(path, layout=layout, header=header, **options) as writer:
-        for sentence, array in zip(given, arrays, strict=True):
-            writer.append(sentence, array)
-        writer.commit("")
+    spec = FileSpec(layout=layout, run_settings=header, **options)
+    with EmbeddingsWriter.open(path, spec) as writer:
+        writer.append_block(given, arrays, text_sha256="")
         writer.finish({"sources": [["in.txt", 0]]})
     return path

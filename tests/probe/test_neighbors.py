@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 
 import h5py
@@ -214,11 +215,13 @@ def test_no_file_tells_words_that_it_does_not_hold(tmp_path):
 
 
 def test_sentences_passed_over_are_counted(tmp_path):
-    """Lines that no later one explains have no words: a neighbour among them would be missing."""
-    given = sentences(REPEATED)
-    arrays = [layers(sentence) for sentence in given]
-    arrays[5] = arrays[5] + 1  # `Yes .`, with vectors that its other occurrences don't have
-    path = write(tmp_path / "a.hdf5", given, arrays, layout="allennlp")
+    """A map of another program has only the last of equal lines: a neighbour would be missing."""
+    path = tmp_path / "a.hdf5"
+    with h5py.File(path, "w") as file:
+        for sentence in sentences(REPEATED):
+            file[str(sentence.key)] = layers(sentence)
+        names = {sentence.text: str(sentence.key) for sentence in sentences(REPEATED)}
+        file["sentence_to_index"] = [json.dumps(names)]
     with open_embeddings(path) as embeddings:
         layer = StoredLayer(embeddings)
         found = nearest(layer, [read_query(layer, "2:Play")], 3, same_word=True)

@@ -15,13 +15,13 @@ import h5py
 import numpy as np
 import pytest
 from command_line import made
-from reader_files import content
+from embedding_files import content
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store.journal import read_journal
+from elmo_cli.store.log_lines import read_log
 
 DIM, PROJECTION = 16, 8  # of `tiny`
 LINES = (
@@ -313,7 +313,7 @@ def test_d1_manylangs_by_tab_joined_tokens(
     """One layer a file, -1 for the mean of all; `.` and `/` are spelled out in its keys."""
     options = ("--layout", "manylangs", "--layers", layers, "--blank-lines", "skip")
     with h5py.File(embed(LINES, *options, name=f"out.ly{layer}.hdf5"), "r") as file:
-        check_form(file, split(DISTINCT), layout="manylangs", layers=layers, duplicates=3)
+        check_form(file, split(DISTINCT), layout="manylangs", layers=layers, duplicate_sentences=3)
         assert len(file) == len(DISTINCT)
         for line in DISTINCT:
             sent = "\t".join(line.split()).replace(".", "$period$").replace("/", "$backslash$")
@@ -326,12 +326,12 @@ def test_flat_is_read_by_offsets(embed: Embed, alone: Alone) -> None:
     out = embed(LINES, "--layout", "flat")
     with h5py.File(out, "r") as file:
         assert set(file) == {
-            *("vectors", "offsets", "numbers", "token_bytes", "token_ends"),
-            *("texts", "text_bytes", "text_ends"),  # of the line with two spaces in a row
+            *("vectors", "offsets", "keys", "token_bytes", "token_ends"),
+            *("text_bytes", "text_ends"),  # for the line with two spaces in a row
         }
         assert file["vectors"].shape == (sum(len(line.split()) for line in LINES), 3, DIM)
         assert file["vectors"].dtype == np.dtype("<f4")
-        assert file["numbers"][...].tolist() == [[0, 0]]
+        assert file["keys"][...].tolist() == list(range(len(LINES)))
         offsets, ends = file["offsets"][...], [0, *file["token_ends"][...].tolist()]
         spelled = file["token_bytes"][...].tobytes()
         for number, line in enumerate(LINES):
@@ -341,11 +341,8 @@ def test_flat_is_read_by_offsets(embed: Embed, alone: Alone) -> None:
             assert tokens == line.split()
         assert file.attrs["layout"] == "flat"
         assert file.attrs["complete"]
-        vectors = file["vectors"]
-        chunk = vectors.id.get_chunk_info(0)
-        n_rows = vectors.shape[0]
-        assert (chunk.filter_mask, vectors.chunks[1:]) == (0, (3, DIM))
-    mapped = np.memmap(out, "<f4", "r", chunk.byte_offset, (n_rows, 3, DIM))
+        offset, shape = file["vectors"].id.get_offset(), file["vectors"].shape
+    mapped = np.memmap(out, "<f4", "r", offset, shape)
     near(np.asarray(mapped[: offsets[1]]).swapaxes(0, 1), alone(LINES[0]))
 
 
@@ -407,6 +404,22 @@ def test_e4_sent_bias_takes_every_name_for_a_sentence_of_rank_three(
         near(encodings[name], alone(line).mean(axis=1).flatten())
 
 
+@pytest.mark.parametrize("layers", ["all", "top"])
+def test_e5_neurox_expects_one_entry_for_each_sentence(
+    embed: Embed, alone: Alone, layers: str
+) -> None:
+    """It takes the entries of the map for the sentences; of equal lines there is only the last."""
+    with h5py.File(embed(LINES, "--layers", layers), "r") as file:
+        lines = {key: line for line, key in json.loads(file["sentence_to_index"][0]).items()}
+        for key, last in json.loads(file.attrs["repeated_lines"]):
+            lines[str(key)] = lines[str(last)]
+        sentences = [lines[key] for key in sorted(lines, key=int)]
+        assert sentences == [line.strip() for line in LINES]
+        for number, line in enumerate(sentences):
+            found, whole = file[str(number)][()], alone(line)
+            near(found, whole if layers == "all" else whole[2])
+
+
 # -- all of them ----------------------------------------------------------------------------------
 
 EVERY: dict[str, tuple[Iterable[str | dict[str, Any]], tuple[str, ...]]] = {
@@ -435,7 +448,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
         patch.setattr("elmo_cli.cli.embedding._Watcher.advance", stop)
         with pytest.raises(AssertionError, match="--resume"):
             embed(text, *options)
-    assert read_journal(f"{out}.part").blocks == 1
+    assert read_log(Path(f"{out}.part"))[-1].blocks == 1
     assert embed(text, *options, "--resume").read_bytes() == whole
 
 

@@ -1,647 +1,598 @@
-"""Each layout's exact keys, shapes and types, and what it refuses."""
+"""Each layout's names, shapes and types, what it refuses, and the checksums of its sentences."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-import writer_runs
-from writer_runs import array, sentences
+from embedding_files import DIM, LINES, array, documents, lines, write, write_types
+from hypothesis import given
+from hypothesis import strategies as st
 
-from elmo_cli.errors import InputError, OutputError, UsageError
-from elmo_cli.store import schema
-from elmo_cli.store.attributes import read_attributes
-from elmo_cli.store.layouts import LAYOUTS
-from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
+from elmo_cli.store.layouts import (
+    LAYOUTS,
+    Totals,
+    UniqueNames,
+    checksum,
+    layout_of_spec,
+    tokens_digest,
+    tokens_sha256,
+)
+from elmo_cli.store.layouts.allennlp import split_line
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
+
+ONTONOTES = "bc/cctv/00/cctv_0000_0"
+PART = "bc/cctv/00/cctv_0000_1"
+
+
+def sentence(key: int, text: str, **more: Any) -> Sentence:
+    return Sentence(tuple(text.split()), key, text, "in.txt", key + 1, **more)
 
 
 def datasets(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Path of every dataset, in the order of the file -> shape, type."""
+    """Path of every data set, in the order of the file -> shape, type."""
     found: dict[str, tuple[tuple[int, ...], str]] = {}
 
-    def note(folder: h5py.Group, above: str) -> None:
-        for name, member in folder.items():
+    def note(group: h5py.Group, above: str) -> None:
+        for name, member in group.items():
             if isinstance(member, h5py.Group):
                 note(member, f"{above}{name}/")
             else:
                 found[f"{above}{name}"] = (member.shape, member.dtype.str)
 
-    with h5py.File(path, "r") as file:
+    with h5py.File(path) as file:
         note(file, "")
     return found
 
 
-def sentence(key: int, text: str, **named: Any) -> Sentence:
-    return Sentence(tuple(text.split()), key, text, "in.txt", key + 1, **named)
+def write_directly(
+    path: Path, sentences: Sequence[Sentence], *, around: bool = False, **options: Any
+) -> tuple[list[int], dict[str, Any]]:
+    """Write a file by its layout alone; the checksums and the attributes that the layout gives."""
+    spec = FileSpec(**options)
+    layout = layout_of_spec(spec)
+    layers = None if layout.name == "manylangs" else 3
+    stored = [layout.store(one, array(one, layers), spec) for one in sentences]
+    rows = sum(len(one.values) for one in stored)
+    totals = Totals(len(stored), rows, stored[0].values.shape[1:], stored[0].values.dtype)
+    with layout.create(path) as file:
+        facts = (layout.write_around if around else layout.write)(file, stored, spec, totals)
+    return [one.crc32 for one in stored], facts.attributes
 
 
-def write(
-    out: Path, given: list[Sentence], *, header: dict[str, Any] | None = None, **options: Any
-) -> dict[str, Any]:
-    """Write arrays (3, token, 4), a commit after each sentence; the attributes."""
-    with EmbeddingsWriter.create(out, header=header or {}, **options) as writer:
-        for one in given:
-            writer.append(one, array(one))
-            writer.commit("")
-        writer.finish({})
-    with h5py.File(out, "r") as file:
-        return read_attributes(file)
+# -- names, shapes, types -------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    ("layout", "options", "expected"),
-    [
-        (
-            "allennlp",
-            {},
-            {
-                "0": ((3, 1, 4), "<f4"),
-                "1": ((3, 2, 4), "<f4"),
-                "2": ((3, 3, 4), "<f4"),
-                "3": ((3, 1, 4), "<f4"),
-                "sentence_to_index": ((1,), "|O"),
-            },
-        ),
-        (
-            "bilm",
-            {"dtype": "float16"},
-            {str(key): ((3, 1 + key % 3, 4), "<f2") for key in range(4)},
-        ),
-        (
-            "e2e-coref",
-            {},
-            {
-                "bc:cctv:00:cctv_0000_0/0": ((1, 4, 3), "<f4"),
-                "bc:cctv:00:cctv_0000_0/1": ((2, 4, 3), "<f4"),
-                "bc:cctv:00:cctv_0000_0/2": ((3, 4, 3), "<f4"),
-                "bc:cctv:00:cctv_0001_1/0": ((1, 4, 3), "<f4"),
-            },
-        ),
-        (
-            "lsgn",
-            {},
-            {
-                "bc:cctv:00:cctv_0000:0": ((3, 1, 4), "<f4"),
-                "bc:cctv:00:cctv_0000:1": ((3, 2, 4), "<f4"),
-                "bc:cctv:00:cctv_0000:2": ((3, 3, 4), "<f4"),
-                "bc:cctv:00:cctv_0001:0": ((3, 1, 4), "<f4"),
-            },
-        ),
-        (
-            "dygie",
-            {},
-            {
-                "bc/cctv/00/cctv_0000_0_0": ((1, 4, 3), "<f4"),
-                "bc/cctv/00/cctv_0000_0_1": ((2, 4, 3), "<f4"),
-                "bc/cctv/00/cctv_0000_0_2": ((3, 4, 3), "<f4"),
-                "bc/cctv/00/cctv_0001_1_0": ((1, 4, 3), "<f4"),
-            },
-        ),
-        (
-            "manylangs",
-            {},
-            {
-                "t0$period$0$backslash$é": ((1, 4), "<f4"),
-                "t1$period$0$backslash$é\tt1$period$1$backslash$é": ((2, 4), "<f4"),
-                "t2$period$0$backslash$é\tt2$period$1$backslash$é\tt2$period$2$backslash$é": (
-                    (3, 4),
-                    "<f4",
-                ),
-                "t2$period$0$backslash$é": ((1, 4), "<f4"),
-            },
-        ),
-    ],
-)
-def test_keys_shapes_types(
-    tmp_path: Path, layout: str, options: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    """Another name, axis order or type, and the consumers of the layout find nothing."""
-    out = tmp_path / "out.hdf5"
-    writer_runs.run(out, layout=layout, n=4, **options)
-    assert datasets(out) == expected
-    assert list(datasets(out)) == list(expected)
-
-
-VIEWS: dict[str, Callable[[h5py.File, Sentence], np.ndarray]] = {
-    "allennlp": lambda file, one: file[str(one.key)][...],
-    "bilm": lambda file, one: file[str(one.key)][...],
-    "e2e-coref": lambda file, one: file[str(one.document).replace("/", ":")][str(one.place)][
-        ...
-    ].transpose(2, 0, 1),
-    "lsgn": lambda file, one: file[f"{str(one.document)[:-2]}/{one.place}".replace("/", ":")][...],
-    "dygie": lambda file, one: file[f"{one.document}_{one.place}"][...].transpose(2, 0, 1),
+TWO = [sentence(0, "a b.c"), sentence(1, "d/e")]
+COREF = documents(ONTONOTES, "x/S", n_places=2)
+POOLED = {"pool": True}
+# layout, sentences, options of `write` -> names with shapes; T tokens, D the dim
+NAMES: dict[str, tuple[list[Sentence], dict[str, Any], dict[str, tuple[int, ...]]]] = {
+    "allennlp": (TWO, {}, {"0": (3, 2, DIM), "1": (3, 1, DIM), "sentence_to_index": (1,)}),
+    "allennlp without a map": (
+        TWO,
+        {"layout": "allennlp", "forget_sentences": True, "first_sentence": 0},
+        {"0": (3, 2, DIM), "1": (3, 1, DIM)},
+    ),
+    "allennlp by lines": (
+        TWO,
+        {"layout": "allennlp", "keys": "sentence"},
+        {"a b.c": (3, 2, DIM), "d/e": (3, 1, DIM)},
+    ),
+    "bilm": (TWO, {"layers": None}, {"0": (2, DIM), "1": (1, DIM)}),
+    "bilm pooled": (TWO, {"layout": "bilm", **POOLED}, {"0": (3, DIM), "1": (3, DIM)}),
+    "e2e-coref": (
+        COREF,
+        {},
+        {
+            "bc:cctv:00:cctv_0000_0/0": (1, DIM, 3),
+            "bc:cctv:00:cctv_0000_0/1": (3, DIM, 3),
+            "x:S/0": (5, DIM, 3),
+            "x:S/1": (2, DIM, 3),
+        },
+    ),
+    "e2e-coref of one layer": (
+        COREF[:1],
+        {"layout": "e2e-coref", "layers": None},
+        {"bc:cctv:00:cctv_0000_0/0": (1, DIM, 1)},
+    ),
+    "e2e-coref pooled": (
+        COREF[:1],
+        {"layout": "e2e-coref", **POOLED},
+        {"bc:cctv:00:cctv_0000_0/0": (DIM, 3)},
+    ),
+    "lsgn": (
+        COREF,
+        {},
+        {
+            "bc:cctv:00:cctv_0000:0": (3, 1, DIM),
+            "bc:cctv:00:cctv_0000:1": (3, 3, DIM),
+            "x:S/0": (3, 5, DIM),
+            "x:S/1": (3, 2, DIM),
+        },
+    ),
+    "lsgn counts over the parts of a document": (
+        documents(ONTONOTES, PART, n_places=1),
+        {"layout": "lsgn"},
+        {"bc:cctv:00:cctv_0000:0": (3, 1, DIM), "bc:cctv:00:cctv_0000:1": (3, 3, DIM)},
+    ),
+    "dygie": (
+        COREF,
+        {},
+        {
+            "bc/cctv/00/cctv_0000_0_0": (1, DIM, 3),
+            "bc/cctv/00/cctv_0000_0_1": (3, DIM, 3),
+            "x/S_0": (5, DIM, 3),
+            "x/S_1": (2, DIM, 3),
+        },
+    ),
+    "manylangs": (
+        TWO,
+        {"layers": None},
+        {"a\tb$period$c": (2, DIM), "d$backslash$e": (1, DIM)},
+    ),
+    "manylangs pooled": (
+        TWO[:1],
+        {"layout": "manylangs", "layers": None, **POOLED},
+        {"a\tb$period$c": (DIM,)},
+    ),
+    "flat": (
+        TWO,
+        {},
+        {
+            "vectors": (3, 3, DIM),
+            "offsets": (3,),
+            "keys": (2,),
+            "token_bytes": (7,),
+            "token_ends": (3,),
+        },
+    ),
 }
 
 
+@pytest.mark.parametrize("case", NAMES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("layout", [*VIEWS, "flat"])
-def test_arrays_of_any_strides(tmp_path: Path, layout: str, dtype: str) -> None:
-    """Arrays cut from a batch have their layers apart; their values must not be taken in a row."""
-    given = sentences(6)
-    in_a_row = [array(one) for one in given]
-    ends = np.cumsum([len(one.tokens) for one in given])
-    layers_apart = np.split(np.concatenate(in_a_row, 1), ends[:-1], 1)
-    tokens_first = [one.transpose(1, 0, 2).copy().transpose(1, 0, 2) for one in in_a_row]
-    written = []
-    for n, arrays in enumerate((in_a_row, layers_apart, tokens_first)):
-        out = tmp_path / f"{n}.hdf5"
-        with EmbeddingsWriter.create(out, layout=layout, dtype=dtype, header={}) as writer:
-            for one, values in zip(given, arrays, strict=True):
-                writer.append(one, values)
-            writer.commit("")
-            writer.finish({})
-        written.append(out.read_bytes())
-    assert written[0] == written[1] == written[2]
-
-
-@pytest.mark.parametrize("layout", VIEWS)
-def test_values(tmp_path: Path, layout: str) -> None:
-    """Values written past HDF5 must stand where HDF5 reads them, with the axes in their places."""
-    out = tmp_path / "out.hdf5"
-    writer_runs.run(out, layout=layout, n=12, block=5)
-    with h5py.File(out, "r") as file:
-        for one in sentences(12):
-            np.testing.assert_array_equal(VIEWS[layout](file, one), array(one))
-
-
-def test_lsgn_other_keys_make_groups(tmp_path: Path) -> None:
-    """LSGN reads all files but those of OntoNotes by document and sentence."""
-    out = tmp_path / "out.hdf5"
-    given = [
-        sentence(0, "a b", document="S12", place=0),
-        sentence(1, "c", document="S12", place=1),
-        sentence(2, "d", document="x/S_b", place=0),
-    ]
-    write(out, given, layout="lsgn")
-    assert list(datasets(out)) == ["S12/0", "S12/1", "x:S_b/0"]
-
-
-def test_lsgn_counts_over_the_parts_of_a_document(tmp_path: Path) -> None:
-    """OntoNotes has documents in parts, which LSGN numbers through; else they would collide."""
-    out = tmp_path / "out.hdf5"
-    given = [
-        sentence(0, "a", document="bc/x/00/x_0000_0", place=0),
-        sentence(1, "b", document="bc/x/00/x_0000_1", place=0, offset=1),
-    ]
-    write(out, given, layout="lsgn")
-    assert list(datasets(out)) == ["bc:x:00:x_0000:0", "bc:x:00:x_0000:1"]
-
-
-@pytest.mark.parametrize("layout", ["e2e-coref", "dygie"])
-def test_layers_last_without_layers(tmp_path: Path, layout: str) -> None:
-    """Their readers take the last axis for layers whatever was chosen."""
-    out = tmp_path / "out.hdf5"
-    one = sentences(1)[0]
-    with EmbeddingsWriter.create(out, layout=layout, header={"layers": "top"}) as writer:
-        writer.append(one, array(one, None))
-        writer.finish({})
-    assert [shape for shape, _ in datasets(out).values()] == [(1, 4, 1)]
-
-
-@pytest.mark.parametrize(
-    ("layout", "shape", "expected"),
-    [
-        ("allennlp", (3, 4), (3, 4)),
-        ("allennlp", (4,), (4,)),
-        ("e2e-coref", (3, 4), (4, 3)),
-        ("e2e-coref", (4,), (4, 1)),
-        ("manylangs", (4,), (4,)),
-    ],
-)
-def test_pooled(
-    tmp_path: Path, layout: str, shape: tuple[int, ...], expected: tuple[int, ...]
-) -> None:
-    """A pooled (layer, dim) must not be taken for (token, dim), nor its layers for tokens."""
-    out = tmp_path / "out.hdf5"
-    one = sentences(2)[1]
-    with EmbeddingsWriter.create(
-        out, layout=layout, header={"pool": "mean"}, forget_sentences=layout == "allennlp"
-    ) as writer:
-        writer.append(one, np.ones(shape, np.float32))
-        writer.finish({})
-    assert [shape for shape, _ in datasets(out).values()] == [expected]
-    with h5py.File(out, "r") as file:
-        assert file.attrs["tokens"] == 2
-
-
-@pytest.mark.parametrize("shape", [(1, 100), (100,)])
-def test_bilm_types(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    """bilm-tf takes row i of `embedding` for line i of the vocabulary, also where a chunk ends."""
-    out = tmp_path / "out.hdf5"
-    n = 3_000  # more than a chunk of 1 MiB
-    with EmbeddingsWriter.create(out, layout="bilm-types", header={}) as writer:
-        for key in range(n):
-            writer.append(Sentence((f"t{key}",), key), np.full(shape, key, np.float32))
-            if key % 1_000 == 0:
-                writer.commit("")
-        writer.finish({})
-    with h5py.File(out, "r") as file:
-        assert list(file) == ["embedding"]
-        assert file["embedding"].dtype == "<f4"
-        expected = np.repeat(np.arange(n, dtype=np.float32)[:, np.newaxis], 100, axis=1)
-        np.testing.assert_array_equal(file["embedding"][...], expected)
-
-
-def test_sentence_keys_nest_and_are_found_by_the_line(tmp_path: Path) -> None:
-    """AllenNLP's file of `--use-sentence-keys` is read by `file[line]`."""
-    out = tmp_path / "out.hdf5"
-    lines = ["the cat", "and/or", "and/so on", "x/y/z é"]
-    given = [sentence(key, line) for key, line in enumerate(lines)]
-    write(out, given, layout="allennlp", keys="sentence")
-    assert list(datasets(out)) == lines
-    with h5py.File(out, "r") as file:
-        for one in given:
-            np.testing.assert_array_equal(file[one.text][...], array(one))
-
-
-@pytest.mark.parametrize("token", ["$period$", "and$backslash$or", "a\tb"])
-def test_tokens_that_manylangs_spells_otherwise(tmp_path: Path, token: str) -> None:
-    """Without it `$period$` and `.` would be equal sentences, of which one is left out."""
-    given = [Sentence((name,), key) for key, name in enumerate(["a", token, "."])]
-    out = tmp_path / "out.hdf5"
-    settings: dict[str, Any] = {"layout": "manylangs", "header": {"layers": "top"}}
-    with EmbeddingsWriter.create(out, **settings) as writer:
-        writer.append(given[0], np.ones((1, 4), np.float32))
-        with pytest.raises(InputError, match="in a token would be read as something else"):
-            writer.append(given[1], np.ones((1, 4), np.float32))
-
-
-@pytest.mark.parametrize(
-    ("lines", "what"),
-    [
-        (["a b", "a b"], "the key 'a b' is there already, from a sentence before"),
-        (["a/b", "a"], "the key 'a' is there already, from a sentence before"),
-        (["a", "a/b"], "the key 'a/b' goes on from the whole key of a sentence before"),
-        (["x", "."], "the key '.' has a part that is only `.`"),
-        (["x", "a/./b"], "the key 'a/./b' has a part that is only `.`"),
-        (["x", "a//b"], "the key 'a//b' has an empty part beside a `/`"),
-        (["x", "/b"], "the key '/b' has an empty part beside a `/`"),
-        (["x", "sentence_to_index"], "the key 'sentence_to_index' is the name of the sentence map"),
-        (["x", "a\0b"], "the key 'a\\x00b' has a NUL in it"),
-        (["x", "a\ud800"], "the key 'a\\ud800' has half a surrogate pair in it"),
-        (
-            ["x", "ab" * 40_000],
-            f"the key '{'ab' * 40}…' has 80000 bytes, HDF5 takes 60000",
-        ),
-    ],
-)
-def test_sentence_keys_that_hdf5_cannot_have(tmp_path: Path, lines: list[str], what: str) -> None:
-    """The line is named, and the sentences before and after it are kept."""
-    out = tmp_path / "out.hdf5"
-    good, bad, after = (sentence(key, line) for key, line in enumerate([*lines, "after"]))
-    with EmbeddingsWriter.create(out, layout="allennlp", keys="sentence", header={}) as writer:
-        writer.append(good, array(good))
-        with pytest.raises(InputError) as caught:
-            writer.append(bad, np.zeros((3, 1, 4), np.float32))
-        writer.append(after, array(after))
-        writer.finish({})
-    assert str(caught.value) == f"in.txt, line 2: {what}"
-    assert caught.value.hint == "leave out `--use-sentence-keys`; then keys are line numbers"
-    assert list(datasets(out)) == [lines[0], "after"]
-    with h5py.File(out, "r") as file:
-        assert file.attrs["sentences"] == 2
-
-
-def test_a_blank_line_among_sentence_keys(tmp_path: Path) -> None:
-    """AllenNLP refuses blank lines; the hint must name what leaves them out."""
-    with EmbeddingsWriter.create(
-        tmp_path / "out.hdf5", layout="allennlp", keys="sentence", header={}
-    ) as writer:
-        writer.append(sentence(0, "x"), array(sentence(0, "x")))
-        with pytest.raises(InputError) as caught:
-            writer.append(sentence(1, ""), np.zeros((3, 0, 4), np.float32))
-    assert str(caught.value) == "in.txt, line 2: a blank line can't be a key"
-    assert "`--blank-lines skip`" in caught.value.hint
-
-
-@pytest.mark.parametrize("layout", ["allennlp", "bilm"])
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        [5, 5, 6],
-        [5, None, 5, 6],
-        [4, 5, 4, 6],
-        [5, None, 3, 5, 6],  # found out only when the data set can't be made
-        [5, None, 3, 4, None, 4, 6],
-    ],
-)
-def test_a_number_twice(tmp_path: Path, layout: str, numbers: list[int | None]) -> None:
-    """It is refused and the others are kept, in whatever order, with commits (None) or without."""
-    out, kept = tmp_path / "out.hdf5", {}
-    with EmbeddingsWriter.create(out, layout=layout, header={}) as writer:
-        for number in numbers:
-            if number is None:
-                writer.commit("")
-                continue
-            one = sentence(number, "a b")
-            if number not in kept:
-                kept[number] = array(one) + len(kept)
-                writer.append(one, kept[number])
-                continue
-            with pytest.raises(InputError) as caught:
-                writer.append(one, array(one))
-            assert str(caught.value) == (
-                f"in.txt, line {number + 1}: the key '{number}' is there already, from a sentence "
-                "before"
-            )
-            assert caught.value.hint == "number each sentence once"
-        writer.finish({})
-    with h5py.File(out, "r") as file:
-        assert {int(name) for name in file if name.isdigit()} == set(kept)
-        for number, values in kept.items():
-            np.testing.assert_array_equal(file[str(number)][...], values)
-
-
-@pytest.mark.parametrize("layout", ["e2e-coref", "lsgn", "dygie"])
-def test_a_document_twice(tmp_path: Path, layout: str) -> None:
-    """Two documents of one key would lie over each other; also when a commit is between them."""
-    given = [sentence(key, "a b", document="d/1", place=0) for key in range(2)]
-    with pytest.raises(InputError) as caught:
-        write(tmp_path / "out.hdf5", given, layout=layout)
-    assert str(caught.value).startswith("in.txt, line 2: the key 'd")
-    assert str(caught.value).endswith("is there already, from a sentence before")
-    assert caught.value.hint.startswith("give each document a `doc_key` of its own")
-
-
-@pytest.mark.parametrize("layout", ["e2e-coref", "lsgn", "dygie"])
-def test_no_documents(tmp_path: Path, layout: str) -> None:
-    """Plain text has no document to name a group by."""
-    with pytest.raises(UsageError) as caught:
-        write(tmp_path / "out.hdf5", [sentence(0, "a b")], layout=layout)
-    assert str(caught.value) == (
-        f"in.txt, line 1: `--layout {layout}` needs documents, this sentence has none"
-    )
-    assert "doc_key" in caught.value.hint
-
-
-def test_manylangs_keeps_the_first(tmp_path: Path) -> None:
-    """ELMoForManyLangs drops equal sentences silently; here they are counted."""
-    out = tmp_path / "out.hdf5"
-    given = [sentence(0, "a b"), sentence(1, "c"), sentence(2, "a  b"), sentence(3, "a b")]
-    with EmbeddingsWriter.create(out, layout="manylangs", header={}) as writer:
-        for one in given:
-            writer.append(one, array(one, None))
-            writer.commit("")
-        assert writer.duplicates == 2
-        assert writer.progress.sentences == 4
-        writer.finish({})
-    with h5py.File(out, "r") as file:
-        facts = read_attributes(file)
-        np.testing.assert_array_equal(file["a\tb"][...], array(given[0], None))
-    assert (facts["sentences"], facts["tokens"], facts["duplicates"]) == (2, 3, 2)
-
-
-@pytest.mark.parametrize(("pool", "shape"), [("none", (1, 2, 4)), ("mean", (1, 4))])
-def test_manylangs_of_a_single_layer_with_its_axis(
-    tmp_path: Path, pool: str, shape: tuple[int, ...]
-) -> None:
-    """`Embedder(layers="1")` gives such arrays, and they are one layer a file."""
-    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    out = tmp_path / "out.hdf5"
-    with EmbeddingsWriter.create(out, layout="manylangs", header={"pool": pool}) as writer:
-        writer.append(sentence(0, "a b"), values)
-        writer.finish({})
-    with h5py.File(out, "r") as file:
-        np.testing.assert_array_equal(file["a\tb"][...], values[0])
-
-
-def test_manylangs_of_all_layers(tmp_path: Path) -> None:
-    """The layout has one layer a file."""
-    with pytest.raises(UsageError) as caught:
-        write(tmp_path / "out.hdf5", [sentence(0, "a")], layout="manylangs")
-    assert str(caught.value) == "`--layout manylangs` holds one layer a file, not 3"
-    assert caught.value.hint == "`--layers top`, `--layers average` or one number"
-
-
-def test_bilm_types_of_sentences(tmp_path: Path) -> None:
-    """A sentence has no row."""
-    with pytest.raises(UsageError) as caught:
-        write(tmp_path / "out.hdf5", [sentence(0, "a b")], layout="bilm-types")
-    assert str(caught.value) == (
-        "in.txt, line 1: `--layout bilm-types` holds one vector a line, "
-        "got an array of shape (3, 2, 4)"
-    )
-
-
-def test_sentence_map(tmp_path: Path) -> None:
-    """`json.loads(file["sentence_to_index"][0])` is how every reader of AllenNLP's files begins."""
-    out = tmp_path / "out.hdf5"
-    lines = ["b a", 'é\t\x01 "q" \\', "b a", "", "😀 x", "a\ud800"]
-    given = [sentence(key, line) for key, line in enumerate(lines)]
-    write(out, given, layout="allennlp")
-    with h5py.File(out, "r") as file:
-        content = file["sentence_to_index"][0]
-        kind = h5py.check_string_dtype(file["sentence_to_index"].dtype)
-    expected = {line: str(key) for key, line in enumerate(lines)}
-    assert content == json.dumps(expected).encode()
-    assert list(json.loads(content)) == [lines[0], *lines[1:2], *lines[3:]]
-    assert json.loads(content)["b a"] == "2"
-    assert kind == h5py.h5t.string_info("utf-8", None)
-
-
-@pytest.mark.parametrize("n", [1, 40, 500])
-def test_sentence_map_is_an_object_of_hdf5(tmp_path: Path, n: int) -> None:
-    """It is written past HDF5, so HDF5 must be able to copy, replace and delete it."""
-    out, copy = tmp_path / "out.hdf5", tmp_path / "copy.hdf5"
-    given = [sentence(key, f"line {key} " + "x" * 100) for key in range(n)]
-    with EmbeddingsWriter.create(out, layout="allennlp", header={}) as writer:
-        for one in given:
-            writer.append(one, np.ones((2, 3), np.float32))
-        writer.finish({})
-    expected = json.dumps({one.text: str(one.key) for one in given}).encode()
-    with h5py.File(out, "r+") as file, h5py.File(copy, "w") as other:
-        file.copy("sentence_to_index", other)
-        assert other["sentence_to_index"][0] == file["sentence_to_index"][0] == expected
-        file["sentence_to_index"][0] = "another"
-        file["more"] = np.arange(10_000)
-    with h5py.File(out, "r+") as file:
-        assert file["sentence_to_index"][0] == b"another"
-        del file["sentence_to_index"]
-        file["and more"] = np.arange(10_000)
-    with h5py.File(out, "r") as file:
-        np.testing.assert_array_equal(file["more"][...], np.arange(10_000))
-        np.testing.assert_array_equal(file[str(n - 1)][...], np.ones((2, 3)))
-
-
-def test_every_name_has_a_layout() -> None:
-    """The names stand alone so that help needs no h5py; one could be offered that is not there."""
-    assert tuple(LAYOUTS) == schema.LAYOUTS
+def test_names_shapes_types(tmp_path: Path, case: str, dtype: str) -> None:
+    """Another name, axis order or type, and the consumers of the layout find nothing."""
+    sentences, options, expected = NAMES[case]
+    options = {"layout": case, **options}
+    path = write(tmp_path / "a.hdf5", sentences, dtype=dtype, **options)
+    found = datasets(path)
+    assert {name: shape for name, (shape, _) in found.items()} == expected
+    assert list(found) == list(expected)
+    values = "<f2" if dtype == "float16" else "<f4"
+    columns = {"sentence_to_index": "|O", "token_bytes": "|u1"}
+    for name, (_, kind) in found.items():
+        is_column = name in ("offsets", "keys", "token_ends")
+        assert kind == ("<i8" if is_column else columns.get(name, values))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_sentences(tmp_path: Path, layout: str) -> None:
+def test_a_file_without_sentences(tmp_path: Path, layout: str) -> None:
     """An empty input gives a file too: its readers loop over nothing."""
-    out = tmp_path / "out.hdf5"
-    facts = write(out, [], layout=layout)
-    expected = {
-        "allennlp": ["sentence_to_index"],
-        "flat": ["offsets", "token_bytes", "token_ends", "numbers"],
-    }
-    assert list(datasets(out)) == expected.get(layout, [])
-    assert (facts["sentences"], facts["tokens"], facts["complete"]) == (0, 0, True)
+    path = write(tmp_path / "a.hdf5", [], layout=layout)
+    columns = ["offsets", "keys", "token_bytes", "token_ends"]
+    expected = {"allennlp": ["sentence_to_index"], "flat": columns}
+    assert list(datasets(path)) == expected.get(layout, [])
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "bilm", "flat"])
-def test_blank_line(tmp_path: Path, layout: str) -> None:
-    """A blank line keeps its number: bilm-tf stores (3, 0, dim)."""
-    out = tmp_path / "out.hdf5"
-    facts = write(out, [sentence(0, ""), sentence(1, "a")], layout=layout)
-    assert (facts["sentences"], facts["tokens"]) == (2, 1)
-    if layout != "flat":
-        assert datasets(out)["0"] == ((3, 0, 4), "<f4")
+def test_a_blank_line_keeps_its_number(tmp_path: Path, layout: str) -> None:
+    """bilm-tf stores (3, 0, dim)."""
+    path = write(tmp_path / "a.hdf5", lines()[:4], layout=layout)
+    with open_embeddings(path) as embeddings:
+        assert list(embeddings) == [0, 1, 2, 3]
+        assert embeddings[2].shape == (3, 0, DIM)
 
 
-def flat_sentences() -> list[Sentence]:
-    return [
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", ["allennlp", "bilm", "e2e-coref", "lsgn", "dygie", "flat"])
+def test_arrays_of_any_strides(layout: str, dtype: str) -> None:
+    """Arrays cut from a batch have their layers apart; their values must not be taken in a row."""
+    spec = FileSpec(layout=layout, dtype=dtype)
+    one = documents("d")[1]
+    values = array(one)
+    batch = np.zeros((3, 9, DIM), np.float32)
+    batch[:, : len(one.tokens)] = values
+    tokens_first = values.transpose(1, 0, 2).copy().transpose(1, 0, 2)
+    stored = [
+        layout_of_spec(spec).store(one, given, spec)
+        for given in (values, batch[:, : len(one.tokens)], tokens_first)
+    ]
+    assert len({(given.values.tobytes(), given.crc32) for given in stored}) == 1
+    assert all(given.values.flags.c_contiguous for given in stored)
+
+
+@pytest.mark.parametrize("layout", ["dygie", "allennlp"])
+def test_groups_that_are_left_and_entered_again_keep_the_order_of_the_text(
+    tmp_path: Path, layout: str
+) -> None:
+    """A `/` creates a group, in which a later sentence comes before earlier ones of the file."""
+    texts = ["a/x y", "b", "a/z", "c/d/e", "c/f", "c/d/g", "h"]
+    made = [sentence(i, text, document=text) for i, text in enumerate(texts)]
+    options: dict[str, Any] = {"keys": "sentence"} if layout == "allennlp" else {}
+    path = write(tmp_path / "a.hdf5", made, layout=layout, **options)
+    with h5py.File(path) as file:
+        assert file.attrs["sentence_order"].tolist() == [0, 2, 1, 3, 5, 4, 6]
+    with open_embeddings(path) as embeddings:
+        assert embeddings.order_is_known
+        for (info, values), one in zip(embeddings.sentences(verify=True), made, strict=True):
+            assert info.key == (one.text if options else f"{one.text}_0")
+            np.testing.assert_array_equal(values, array(one))
+            np.testing.assert_array_equal(embeddings[one.key], array(one))
+    with h5py.File(path, "a") as file:
+        file.attrs["sentence_order"] = file.attrs["sentence_order"] * 0
+    with pytest.raises(EmbeddingsFileError, match="sentence_order"), open_embeddings(path) as bad:
+        list(bad)
+
+
+# -- flat and bilm-types --------------------------------------------------------------------------
+
+
+def test_flat_columns(tmp_path: Path) -> None:
+    """Nothing else says where a sentence is; texts and documents are there only if needed."""
+    made = [
         sentence(5, "a  b", document="d", place=2, offset=7),
         sentence(6, "é", document="d", place=3, offset=7),
         sentence(7, "", document="d", place=4, offset=7),
         sentence(9, "c d e", document="e", place=0),
-        sentence(10, "f"),
-        sentence(11, "g"),
-        sentence(12, "h", document="e", place=0),
+        sentence(10, "f", place=3, offset=3),
+        sentence(12, "h", document="e", place=1),
     ]
-
-
-@pytest.mark.parametrize("block", [1, 3, 10])
-def test_flat(tmp_path: Path, block: int) -> None:
-    """Every dataset of the schema, whatever the commits; nothing else says where a sentence is."""
-    out = tmp_path / "out.hdf5"
-    with EmbeddingsWriter.create(out, layout="flat", header={}, first_sentence=5) as writer:
-        writer_runs.write(writer, flat_sentences(), block=block)
-        writer.finish({})
-    with h5py.File(out, "r") as file:
+    path = write(tmp_path / "a.hdf5", made, layout="flat", first_sentence=5)
+    with h5py.File(path) as file:
         found = {name: member[...] for name, member in file.items()}
     expected = {
-        "offsets": [0, 2, 3, 3, 6, 7, 8, 9],
-        "token_ends": [1, 2, 4, 5, 6, 7, 8, 9, 10],
-        "numbers": [[0, 5], [3, 9]],
-        "documents": [[0, 2, 7], [3, 0, 0], [4, 0, 0], [6, 0, 0]],
-        "document_ends": [1, 2, 2, 3],
-        "texts": [0],
-        "text_ends": [4],
+        "offsets": [0, 2, 3, 3, 6, 7, 8],
+        "keys": [5, 6, 7, 9, 10, 12],
+        "token_ends": [1, 2, 4, 5, 6, 7, 8, 9],
+        "text_ends": [4, 4, 4, 4, 4, 4],
+        "document_ends": [1, 2, 3, 4, 4, 5],
+        "places": [2, 3, 4, 0, 0, 1],
+        "part_offsets": [7, 7, 7, 0, 0, 0],
     }
-    strings = {"token_bytes": "abécdefgh", "document_bytes": "dee", "text_bytes": "a  b"}
+    strings = {"token_bytes": "abécdefh", "text_bytes": "a  b", "document_bytes": "dddee"}
     assert set(found) == {"vectors", *expected, *strings}
-    for name, numbers in expected.items():
-        assert found[name].tolist() == numbers, name
-        assert found[name].dtype == "<i8", name
-    for name, text in strings.items():
-        assert found[name].tobytes().decode() == text, name
-        assert found[name].dtype == "u1", name
-    rows = [array(one).transpose(1, 0, 2) for one in flat_sentences()]
+    assert {name: found[name].tolist() for name in expected} == expected
+    assert {name: found[name].tobytes().decode() for name in strings} == strings
+    rows = [array(one).transpose(1, 0, 2) for one in made]
     np.testing.assert_array_equal(found["vectors"], np.concatenate(rows))
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (4,)])
-def test_flat_pooled(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    """With `pool` a row of `vectors` is a sentence; offsets go on to find its tokens."""
-    out = tmp_path / "out.hdf5"
-    given = sentences(4)
-    with EmbeddingsWriter.create(out, layout="flat", header={"pool": "max"}) as writer:
-        for one in given:
-            writer.append(one, np.full(shape, one.key, np.float32))
-            writer.commit("")
-        writer.finish({})
-    with h5py.File(out, "r") as file:
-        assert file["vectors"].shape == (4, *shape)
-        assert file["vectors"][:, ..., 0].reshape(4, -1)[:, 0].tolist() == [0, 1, 2, 3]
-        assert file["offsets"][...].tolist() == [0, 1, 3, 6, 7]
+@pytest.mark.parametrize("n", [1, 40, 3000])
+@pytest.mark.parametrize("layout", ["flat", "bilm-types"])
+def test_rows_can_be_mapped(tmp_path: Path, layout: str, n: int) -> None:
+    """`np.memmap` at the offset of the data set gives the rows, which begin on a page."""
+    if layout == "flat":
+        made = [sentence(key, "a b c") for key in range(n)]
+        path, name = write(tmp_path / "a.hdf5", made, layout=layout), "vectors"
+    else:
+        path, name = write_types(tmp_path / "a.hdf5", n), "embedding"
+    with h5py.File(path) as file:
+        offset, shape = file[name].id.get_offset(), file[name].shape
+        assert offset % 4096 == 0
+        mapped = np.memmap(path, "<f4", "r", offset, shape)
+        np.testing.assert_array_equal(mapped, file[name][()])
 
 
-def test_flat_chunks_can_be_mapped(tmp_path: Path) -> None:
-    """A reader maps the chunks from the file's own bytes: whole rows, no filter, on pages."""
-    out = tmp_path / "out.hdf5"
-    dim, n = 1000, 300
-    with EmbeddingsWriter.create(out, layout="flat", header={}) as writer:
-        for key in range(n):
-            values = np.random.default_rng(key).standard_normal((2, 3, dim)).astype(np.float32)
-            writer.append(Sentence(("a", "b", "c"), key), values)
-            if key % 70 == 0:
-                writer.commit("")
-        writer.finish({})
-    content = out.read_bytes()
-    with h5py.File(out, "r") as file:
-        vectors = file["vectors"]
-        n_rows = vectors.chunks[0]
-        assert (n_rows, vectors.chunks[1:]) == ((1 << 20) // (2 * dim * 4), (2, dim))
-        n_chunks = vectors.id.get_num_chunks()
-        assert n_chunks == -(-3 * n // n_rows)
-        for number in range(n_chunks):
-            chunk = vectors.id.get_chunk_info(number)
-            assert (chunk.filter_mask, chunk.byte_offset % 4096) == (0, 0)
-            mapped = np.frombuffer(content, "<f4", n_rows * 2 * dim, chunk.byte_offset)
-            start = chunk.chunk_offset[0]
-            rows = vectors[start : start + n_rows]
-            np.testing.assert_array_equal(mapped.reshape(-1, 2, dim)[: len(rows)], rows)
-            assert not mapped.reshape(-1, 2, dim)[len(rows) :].any()
+@pytest.mark.parametrize("options", [{}, {"dtype": "float16"}, {"dtype": "int8"}])
+@pytest.mark.parametrize("n", [1, 5, 12])
+def test_the_file_around_the_values_is_the_file_with_them(
+    tmp_path: Path, n: int, options: dict[str, Any]
+) -> None:
+    """The writer puts it around values that are in place already."""
+    copied, around = tmp_path / "a.hdf5", tmp_path / "b.hdf5"
+    write_directly(copied, lines()[:n], layout="flat", **options)
+    write_directly(around, lines()[:n], layout="flat", around=True, **options)
+    spec = FileSpec(layout="flat", **options)
+    with h5py.File(copied) as file:
+        start, size = file["vectors"].id.get_offset(), file["vectors"].nbytes
+        assert start == layout_of_spec(spec).data_start(spec, file["vectors"].shape[1:])
+    whole, rest = copied.read_bytes(), around.read_bytes()
+    assert rest[:start] == whole[:start]
+    assert rest[start + size :] == whole[start + size :]
 
 
-def test_flat_refuses_an_array_of_other_length(tmp_path: Path) -> None:
-    """Offsets are counted in tokens; rows that don't agree would shift all that follows."""
-    out = tmp_path / "out.hdf5"
-    with (
-        EmbeddingsWriter.create(out, layout="flat", header={}) as writer,
-        pytest.raises(ValueError, match=r"an array of shape \(3, 2, 4\) for 1 tokens"),
-    ):
-        writer.append(Sentence(("a",), 0), np.zeros((3, 2, 4), np.float32))
+# -- AllenNLP's lines -----------------------------------------------------------------------------
+
+REPEATED = ["b a", 'é\t\x01 "q" \\', "b a", "", "😀 x", "a\ud800", "b a", ""]
 
 
-def test_float16(tmp_path: Path) -> None:
-    """A value beyond float16 would be stored as infinity, and nobody told."""
-    one = sentence(0, "a")
-    with EmbeddingsWriter.create(
-        tmp_path / "out.hdf5", layout="bilm", header={}, dtype="float16"
-    ) as writer:
-        writer.append(one, np.full((3, 1, 4), 65504, np.float32))
-        with pytest.raises(OutputError) as caught:
-            writer.append(sentence(1, "b"), np.full((3, 1, 4), 70000, np.float32))
-    assert str(caught.value) == "in.txt, line 2: a value is beyond float16"
-    assert caught.value.hint == "`--dtype float32`"
+def test_sentence_map(tmp_path: Path) -> None:
+    """`json.loads(file["sentence_to_index"][0])` is how every reader of AllenNLP's files begins."""
+    made = [sentence(key, line) for key, line in enumerate(REPEATED)]
+    path = write(tmp_path / "a.hdf5", made, layout="allennlp")
+    expected = {line: str(key) for key, line in enumerate(REPEATED)}
+    with h5py.File(path) as file:
+        assert file["sentence_to_index"][0] == json.dumps(expected).encode()
+        kind = h5py.check_string_dtype(file["sentence_to_index"].dtype)
+        assert kind == h5py.h5t.string_info("utf-8", None)
+        assert json.loads(file.attrs["repeated_lines"]) == [[0, 6], [2, 6], [3, 7]]
+    with open_embeddings(path) as embeddings:
+        assert [embeddings.info(key).text for key in embeddings] == REPEATED
+        assert [embeddings.tokens(key) for key in embeddings] == [one.tokens for one in made]
+
+
+def test_a_map_that_hdf5_cannot_hold_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a warning, and the file is complete in all else."""
+    monkeypatch.setattr("elmo_cli.store.layouts.allennlp._MAX_MAP_BYTES", 100)
+    _, attributes = write_directly(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    assert attributes == {}
+    assert list(datasets(tmp_path / "a.hdf5")) == [str(key) for key in range(len(LINES))]
+
+
+TOKENS = st.lists(st.text("ab \t\u00a0", max_size=3), max_size=4)
+
+
+@given(st.lists(TOKENS, max_size=3), st.booleans())
+def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bool) -> None:
+    """JSON lines and CoNLL-U may hold `10 000`; its parts would be embedded, or kept as tokens."""
+    from elmo_cli.store.layouts.allennlp import _Lines
+    from elmo_cli.store.layouts.stored_sentence import StoredSentence
+
+    collected = _Lines(pooled=pooled)
+    for key, tokens in enumerate(texts):
+        one = Sentence(tuple(tokens), key, " ".join(tokens))
+        collected.add(StoredSentence(one, np.zeros(0), None, 0))
+    for tokens in texts if collected.are_tokens else ():
+        line = " ".join(tokens)
+        assert not (line or not tokens) or split_line(
+            line, None if pooled else len(tokens)
+        ) == tuple(tokens)
+    plain = all(token.split() == [token] for tokens in texts for token in tokens)
+    assert collected.are_tokens or not plain
+
+
+# -- names that are refused -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("options", "message", "hint"),
+    ("texts", "message"),
     [
-        (
-            {"layout": "allenlp"},
-            "`--layout allenlp`: no such name",
-            f"one of {', '.join(LAYOUTS)}",
-        ),
-        ({"layout": "bilm", "keys": "x"}, "`--keys x`: no such name", "one of number, sentence"),
-        (
-            {"layout": "bilm", "dtype": "int4"},
-            "`--dtype int4`: no such name",
-            "one of float32, float16, int8",
-        ),
-        (
-            {"layout": "bilm", "dtype": "int8"},
-            "`--dtype int8` and `--layout bilm` contradict each other",
-            "a file of `--layout flat` has a place for the scales; others take `--dtype float16`",
-        ),
-        (
-            {"layout": "bilm", "keys": "sentence"},
-            "`--use-sentence-keys` and `--layout bilm` contradict each other",
-            "leave out `--use-sentence-keys`, or use `--layout allennlp`",
-        ),
-        (
-            {"layout": "flat", "forget_sentences": True},
-            "`--forget-sentences` and `--layout flat` contradict each other",
-            "leave out `--forget-sentences`, or use `--layout allennlp`",
-        ),
+        (["a b", "a b"], "'a b' exists already, from an earlier sentence"),
+        (["a/b", "a"], "'a' is the beginning of the key of an earlier sentence"),
+        (["a", "a/b"], "'a/b' begins with the whole key of an earlier sentence"),
+        (["x", "."], "'.' has a part that is only `.`"),
+        (["x", "a/./b"], "'a/./b' has a part that is only `.`"),
+        (["x", "a//b"], "'a//b' has an empty part next to a `/`"),
+        (["x", "/b"], "'/b' has an empty part next to a `/`"),
+        (["x", "sentence_to_index"], "'sentence_to_index' is the name of the sentence map"),
+        (["x", "a\0b"], r"'a\x00b' contains a NUL"),
+        (["x", "a\ud800"], r"'a\ud800' contains half a surrogate pair"),
+        (["x", "ab" * 40_000], f"'{'ab' * 40}…' has 80000 bytes, HDF5 takes at most 60000"),
+        (["x", ""], "a blank line cannot be a key"),
     ],
 )
-def test_options_that_contradict(
-    tmp_path: Path, options: dict[str, Any], message: str, hint: str
+def test_lines_that_cannot_be_keys(texts: list[str], message: str) -> None:
+    names = UniqueNames(layout_of_spec(FileSpec(keys="sentence")))
+    assert names.add(sentence(0, texts[0]))
+    with pytest.raises(InputError) as caught:
+        names.add(sentence(1, texts[1]))
+    assert caught.value.message.startswith("in.txt, line 2: ")
+    assert caught.value.message.endswith(message)
+    assert caught.value.hint
+    assert names.add(sentence(2, "after"))
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "bilm", "flat", "bilm-types"])
+@pytest.mark.parametrize("keys", [[5, 5], [5, 3], [4, 6, 5]])
+def test_numbers_rise(layout: str, keys: list[int]) -> None:
+    """A number twice would be a data set twice, or a column in which nothing is found."""
+    names = UniqueNames(LAYOUTS[layout])
+    for key in keys[:-1]:
+        assert names.add(sentence(key, "a"))
+    with pytest.raises(InputError, match=f"'{keys[-1]}' comes after {keys[-2]}"):
+        names.add(sentence(keys[-1], "a"))
+
+
+@pytest.mark.parametrize("layout", ["e2e-coref", "lsgn", "dygie"])
+def test_documents_are_needed_and_unique(layout: str) -> None:
+    """Two documents of one key would be stored in one place."""
+    names = UniqueNames(LAYOUTS[layout])
+    assert names.add(sentence(0, "a", document="d/1", place=0))
+    assert names.add(sentence(1, "a", document="d/1", place=1))
+    with pytest.raises(InputError, match="exists already") as caught:
+        names.add(sentence(2, "b", document="d/1", place=0))
+    assert "`doc_key`" in caught.value.hint
+    with pytest.raises(UsageError, match="needs documents, this sentence has none"):
+        names.add(sentence(3, "c"))
+
+
+def test_manylangs_keeps_the_first_of_equal_sentences(tmp_path: Path) -> None:
+    """ELMoForManyLangs drops the others silently; here they are counted."""
+    made = [sentence(0, "a b"), sentence(1, "c"), sentence(2, "a  b"), sentence(3, "a b")]
+    path = write(tmp_path / "a.hdf5", made, layout="manylangs", layers=None)
+    with open_embeddings(path) as embeddings:
+        np.testing.assert_array_equal(embeddings[("a", "b")], array(made[0], None))
+        counts = [embeddings.attributes[name] for name in ("sentences", "tokens")]
+        assert (*counts, embeddings.attributes["duplicate_sentences"]) == (2, 3, 2)
+
+
+@pytest.mark.parametrize("token", ["$period$", "and$backslash$or", "a\tb", ""])
+def test_tokens_that_manylangs_spells_otherwise(token: str) -> None:
+    """Without it `$period$` and `.` would be equal sentences, of which one is left out."""
+    with pytest.raises(InputError):
+        UniqueNames(LAYOUTS["manylangs"]).add(Sentence((token,), 0))
+
+
+@pytest.mark.parametrize(("layout", "limit"), [("allennlp", 1), ("e2e-coref", 130)])
+def test_memory_of_names(layout: str, limit: int) -> None:
+    names = UniqueNames(LAYOUTS[layout])
+    n = 80_000
+    tracemalloc.start()
+    for key in range(n):
+        names.add(Sentence((), key, document=f"bc/cctv/00/cctv_{key // 50}", place=key % 50))
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert used / n < limit
+
+
+# -- arrays that are refused ----------------------------------------------------------------------
+
+ONE = sentence(0, "a b")
+
+
+@pytest.mark.parametrize(
+    ("spec", "values", "error"),
+    [
+        ({"layout": "flat"}, np.zeros((3, 1, 4)), UsageError),
+        ({"layout": "allennlp"}, np.zeros((3, 3, 4)), UsageError),
+        ({"layout": "allennlp"}, np.zeros(4), UsageError),
+        ({"layout": "manylangs"}, np.zeros((3, 2, 4)), UsageError),
+        ({"layout": "bilm-types"}, np.zeros((3, 2, 4)), UsageError),
+        ({"layout": "bilm", "dtype": "float16"}, np.full((2, 4), 70_000), OutputError),
+        ({"layout": "bilm"}, np.full((2, 4), 1e39), OutputError),
+        ({"layout": "flat", "dtype": "int8"}, np.full((2, 4), np.nan), OutputError),
+        ({"layout": "flat", "dtype": "int8"}, np.full((2, 4), -np.inf), OutputError),
+        ({"layout": "bilm", "run_settings": {"pool": "mean"}}, np.zeros((3, 2, 4)), UsageError),
+    ],
+)
+def test_arrays_that_a_layout_does_not_hold(
+    spec: dict[str, Any], values: np.ndarray, error: type[Exception]
 ) -> None:
-    """Found before any file is made."""
+    """A value beyond float16 would be stored as infinity, other tokens would shift the rest."""
+    made = FileSpec(**spec)
+    with pytest.raises(error) as caught:
+        layout_of_spec(made).store(ONE, values, made)
+    assert caught.value.hint  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 4), (2, 4)])
+def test_manylangs_takes_one_layer_with_or_without_its_axis(shape: tuple[int, ...]) -> None:
+    """`Embedder(layers="1")` gives arrays with it."""
+    spec = FileSpec(layout="manylangs")
+    values = np.arange(8, dtype=np.float32).reshape(shape)
+    stored = layout_of_spec(spec).store(ONE, values, spec)
+    np.testing.assert_array_equal(stored.values, values.reshape(2, 4))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layout": "allenlp"},
+        {"layout": "named"},
+        {"layout": "bilm", "keys": "x"},
+        {"layout": "bilm", "dtype": "int4"},
+        {"layout": "bilm", "dtype": "int8"},
+        {"layout": "bilm", "keys": "sentence"},
+        {"layout": "flat", "forget_sentences": True},
+    ],
+)
+def test_settings_that_cannot_be_combined(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
-        EmbeddingsWriter.create(tmp_path / "out.hdf5", header={}, **options)
-    assert (str(caught.value), caught.value.hint) == (message, hint)
-    assert list(tmp_path.iterdir()) == []
+        layout_of_spec(FileSpec(**options))
+    assert caught.value.hint
+
+
+# -- checksums ------------------------------------------------------------------------------------
+
+
+def corrupt_names(path: Path) -> list[int | str]:
+    """Keys of the sentences whose checksum is wrong, or that cannot be read."""
+    found = []
+    with open_embeddings(path) as embeddings:
+        reader, expected = embeddings.reader, embeddings.attributes["sentence_crc32"]
+        for position, handle in enumerate(reader.handles()):
+            try:
+                crc32 = checksum(reader.identity(handle), *reader.stored(handle))
+            except EmbeddingsFileError:
+                crc32 = -1
+            if crc32 != expected[position]:
+                found.append(reader.key(handle))
+    return found
+
+
+def change_byte(path: Path, name: str, index: int) -> None:
+    with h5py.File(path) as file:
+        offset = file[name].id.get_offset()
+    with path.open("r+b") as raw:
+        raw.seek(offset + index)
+        byte = raw.read(1)[0]
+        raw.seek(offset + index)
+        raw.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("pool", [False, True])
+def test_a_changed_value_is_found_in_its_sentence(tmp_path: Path, layout: str, pool: bool) -> None:
+    if layout == "bilm-types":
+        path = write_types(tmp_path / "a.hdf5", 5)
+    else:
+        layers = None if layout == "manylangs" else 3
+        made = documents("x/S", "d", n_places=2)
+        path = write(tmp_path / "a.hdf5", made, layout=layout, layers=layers, pool=pool)
+    assert corrupt_names(path) == []
+    with open_embeddings(path) as embeddings:
+        first, last = (list(embeddings)[i] for i in (0, -1))
+        assert first != last
+        name = str(embeddings.reader.find(last))
+    name = {"flat": "vectors", "bilm-types": "embedding"}.get(layout, name)
+    with h5py.File(path) as file:
+        n_bytes = file[name].nbytes
+    change_byte(path, name, n_bytes - 1)
+    assert corrupt_names(path) == [last]
+    with (
+        open_embeddings(path) as embeddings,
+        pytest.raises(EmbeddingsFileError, match=re.escape(f"{last!r} is corrupt (checksum)")),
+    ):
+        list(embeddings.stored_sentences())
+
+
+FLAT_COLUMNS = ("vectors", "scales", "offsets", "keys", "token_bytes", "token_ends", "text_bytes")
+DOCUMENT_COLUMNS = ("text_ends", "document_bytes", "document_ends", "places", "part_offsets")
+
+
+@pytest.mark.parametrize("name", [*FLAT_COLUMNS, *DOCUMENT_COLUMNS])
+def test_every_byte_of_flat_is_under_a_checksum(tmp_path: Path, name: str) -> None:
+    """One changed byte in any column is found in a sentence near it, whatever it says."""
+    made = [
+        sentence(3, "a  b", document="d", place=1, offset=2),
+        sentence(4, ""),
+        sentence(7, "é c"),
+        sentence(8, "x", document="e"),
+    ]
+    path = write(tmp_path / "a.hdf5", made, layout="flat", dtype="int8")
+    with h5py.File(path) as file:
+        n_bytes = file[name].nbytes
+    unused = range(8, 24) if name in ("places", "part_offsets") else ()  # without a document
+    for index in set(range(0, n_bytes, max(1, n_bytes // 40))).difference(unused):
+        change_byte(path, name, index)
+        assert corrupt_names(path), index
+        change_byte(path, name, index)
+    assert corrupt_names(path) == []
+
+
+def test_a_changed_sentence_map_is_corrupt(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    path.write_bytes(path.read_bytes().replace(b'"A dog"', b'"A d0g"', 1))
+    with open_embeddings(path) as embeddings:
+        problem = "sentence_to_index is corrupt (checksum)"
+        assert list(embeddings.reader.problems()) == [problem]
+        with pytest.raises(EmbeddingsFileError, match="sentence_to_index is corrupt"):
+            embeddings["A dog"]
+
+
+def test_digests_of_tokens_depend_on_the_tokens_alone() -> None:
+    """`elmo train` finds embeddings by them, whatever file and format they come from."""
+    different = [(), ("",), ("", ""), ("a", "b"), ("ab",), ("b", "a"), ("a", "b", ""), ("\ud800",)]
+    assert len({tokens_digest(tokens) for tokens in different}) == len(different)
+    assert tokens_digest(("a", "b")).hex() == tokens_digest(["a", "b"]).hex()
+    assert len(tokens_digest(())) == 8
+    assert tokens_sha256(tokens_digest(("a",))) != tokens_sha256(b"")
+
+
+def test_no_layout_needs_what_none_records(tmp_path: Path) -> None:
+    """A word that is misspelled would refuse every conversion."""
+    everything = open_embeddings(write(tmp_path / "a.hdf5", [], layout="flat")).records
+    assert all(layout.needs <= everything for layout in LAYOUTS.values())

@@ -1,71 +1,143 @@
-"""EmbeddingsWriter: where it writes, what it refuses, what it goes on with, its attributes."""
+"""EmbeddingsWriter: what it writes, refuses and resumes; and what a changed byte costs."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import hashlib
-import json
 import os
-import time
+import random
 import zlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-import writer_runs
+from disks import disk_of, small_disk
 from hypothesis import given
 from hypothesis import strategies as some
-from writer_runs import HEADER, array, run, sentences, write
+from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
 
-from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.lock import open_locked
+from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.store.attributes import read_attributes, write_attributes
-from elmo_cli.store.describe import describe
-from elmo_cli.store.discard import cleared_on_crash, discard, whole_or_nothing
-from elmo_cli.store.finished import finished_facts
-from elmo_cli.store.journal import journal_path, read_journal
-from elmo_cli.store.journaled_file import JournaledFile, roll_back
+from elmo_cli.store.layouts import Totals, layout_of_spec
+from elmo_cli.store.log_lines import is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.weightfile.read import read_bilm
+from elmo_cli.store.spec import FileSpec, difference
+from elmo_cli.store.writer import EmbeddingsWriter, finished_attributes, write_embeddings
+
+ALL = list(WAYS)
 
 
-def facts_of(path: Path) -> dict[str, Any]:
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out.hdf5"
+
+
+@pytest.fixture
+def part(out: Path) -> Path:
+    return Path(f"{out}.part")
+
+
+def attributes_of(path: Path) -> dict[str, Any]:
     with h5py.File(path, "r") as file:
         return read_attributes(file)
 
 
-def unfinished(out: Path, n: int = 4, **options: Any) -> Path:
-    """OUT.part with `n` committed sentences."""
-    options = {"layout": "bilm", "header": HEADER, **options}
-    with EmbeddingsWriter.create(out, **options) as writer:
-        write(writer, sentences(n), block=2)
-    return Path(f"{out}.part")
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
-def test_attributes_are_the_settings_then_the_facts_then_the_end_mark(tmp_path: Path) -> None:
-    """`inspect`, `merge`, `--resume` find the run there; without the mark it is unfinished."""
-    out = tmp_path / "out.hdf5"
-    run(out, layout="allennlp", n=5, first_sentence=1024)
-    facts = facts_of(out)
+# -- what is written ------------------------------------------------------------------------------
+
+
+def test_attributes_are_settings_then_facts_then_the_end_mark(out: Path) -> None:
+    """`inspect`, `merge` and `resume` find the run there; without the mark it is unfinished."""
+    run(out, "bilm", n=5, first_sentence=1024)
+    facts = attributes_of(out)
+    checksums = facts.pop("sentence_crc32"), facts.pop("token_digests")
+    assert [(one.dtype, one.shape) for one in checksums] == [("<u4", (5,)), ("<u8", (5,))]
+    assert len(facts.pop("tokens_sha256")) == 64
     assert list(facts.items()) == [
-        ("elmo_schema", 1),
-        ("layout", "allennlp"),
+        ("elmo_schema", 2),
+        ("layout", "bilm"),
         ("keys", "number"),
         ("forget_sentences", False),
         ("dtype", "float32"),
         ("first_sentence", 1024),
-        *HEADER.items(),
+        *SETTINGS.items(),
         ("sentences", 5),
         ("tokens", 1 + 2 + 3 + 1 + 2),
         ("sources", [["in.txt", 0]]),
         ("complete", True),
     ]
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_what_was_appended_is_read_back(way: str, out: Path) -> None:
+    """A swapped axis or a value of the neighbour would train a wrong model."""
+    run(out, way)
+    with open_embeddings(out) as embeddings:
+        stored = [one for one in sentences(6, way) if not (way == "manylangs" and one.key == 3)]
+        assert len(embeddings) == len(stored)
+        for one in stored:
+            tolerance = 0.1 if way == "int8" else 0
+            found = embeddings[embeddings.key_of(one)]
+            np.testing.assert_allclose(found.squeeze(), array(one, way).squeeze(), atol=tolerance)
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_bytes_do_not_depend_on_blocks_time_or_place(way: str, tmp_path: Path) -> None:
+    """Shards, resumed runs and repeated runs would differ."""
+    files = [tmp_path / f"{block}.hdf5" for block in (1, 2, 6)]
+    for block, path in zip((1, 2, 6), files, strict=True):
+        run(path, way, block=block)
+    assert len({path.read_bytes() for path in files}) == 1
+
+
+@pytest.mark.parametrize("way", ["bilm-types", "flat", "int8", "pooled"])
+def test_values_in_place_and_copied_values_give_the_same_bytes(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If HDF5 put the values elsewhere, the file is written as for the other layouts."""
+    run(tmp_path / "in_place.hdf5", way)
+    monkeypatch.setattr("elmo_cli.store.writer.has_values_at", lambda *_: False)
+    run(tmp_path / "copied.hdf5", way)
+    assert (tmp_path / "in_place.hdf5").read_bytes() == (tmp_path / "copied.hdf5").read_bytes()
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_convert_and_merge_write_the_same_bytes(way: str, tmp_path: Path, out: Path) -> None:
+    """They write without a log; a merged file must equal that of the undivided run."""
+    run(out, way)
+    layout, everything = layout_of_spec(spec(way)), sentences(6, way)
+    stored = [layout.store(one, array(one, way), spec(way)) for one in everything]
+    rows = sum(len(one.values) for one in stored)
+    totals = Totals(6, rows, stored[0].values.shape[1:], stored[0].values.dtype)
+    pairs = ((one, array(one, way)) for one in everything)
+    facts = {"sources": [["in.txt", 0]]}
+    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, totals=totals)
+    assert out.read_bytes() == (tmp_path / "b.hdf5").read_bytes()
+    assert names(tmp_path) == ["b.hdf5", "out.hdf5"]
+
+
+@pytest.mark.parametrize("way", ["allennlp", "flat", "bilm-types", "manylangs"])
+def test_a_file_without_sentences(way: str, out: Path) -> None:
+    """An empty shard is a valid file."""
+    run(out, way, n=0)
+    with open_embeddings(out) as embeddings:
+        assert len(embeddings) == 0
+    assert finished_attributes(out)["sentences"] == 0
+
+
+def test_duplicates_are_counted_over_a_resume(out: Path) -> None:
+    """The counts would otherwise depend on whether the run was stopped."""
+    run(out, "manylangs", n=4, finish=False)
+    writer = run(out, "manylangs", resume=True)
+    assert (writer.progress.sentences, writer.progress.duplicates) == (6, 1)
+    facts = finished_attributes(out)
+    assert (facts["sentences"], facts["duplicate_sentences"], facts["tokens"]) == (5, 1, 11)
+    assert len(facts["token_digests"]) == 6
 
 
 json_values = some.recursive(
@@ -83,371 +155,238 @@ def test_any_fact_comes_back(value: object) -> None:
         assert read_attributes(file) == {"fact": value}
 
 
-def test_long_facts_are_cut(tmp_path: Path) -> None:
-    """An attribute of 64 KiB can't be read by HDF5 1.8; thousands of sources make one."""
+def test_long_facts(tmp_path: Path) -> None:
+    """Thousands of sources and millions of checksums are one attribute each."""
     sources = [[f"é{number}.txt", number] for number in range(20_000)]
-    with h5py.File(tmp_path / "facts.hdf5", "w") as file:
-        write_attributes(file, {"sources": sources, "text": "é" * 30_000, "last": 1})
-        assert read_attributes(file) == {"sources": sources, "text": "é" * 30_000, "last": 1}
-        assert max(len(str(value).encode()) for value in file.attrs.values()) < 60_000
-        assert {"text#0", "text#1", "text#2", "last"} <= set(file.attrs)
+    numbers = np.arange(100_000, dtype="<u8")
+    with h5py.File(tmp_path / "facts.hdf5", "w", libver=("v108", "v108")) as file:
+        write_attributes(file, {"sources": sources, "numbers": numbers, "last": "é" * 10**6})
+    facts = attributes_of(tmp_path / "facts.hdf5")
+    assert (facts["sources"], facts["last"]) == (sources, "é" * 10**6)
+    np.testing.assert_array_equal(facts["numbers"], numbers)
 
 
-def test_facts_of_other_hands(tmp_path: Path) -> None:
-    """A caller that gives `sentences` or a setting anew would contradict the file."""
-    with EmbeddingsWriter.create(tmp_path / "out.hdf5", layout="bilm", header=HEADER) as writer:
-        for taken in ("sentences", "layout", "state", "complete"):
-            with pytest.raises(ValueError, match=taken):
-                writer.finish({taken: 1})
+# -- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sentences", "layout", "state", "complete", "sentence_crc32"])
+def test_facts_of_the_writer_cannot_be_given(name: str, out: Path) -> None:
+    """A caller that gives one again would contradict the file."""
+    with EmbeddingsWriter.open(out, spec("bilm")) as writer:
+        with pytest.raises(ValueError, match=name):
+            writer.finish({name: 1})
         writer.finish({"versions": {"torch": "2"}})
-    with pytest.raises(ValueError, match="complete"):
-        EmbeddingsWriter.create(tmp_path / "a.hdf5", layout="bilm", header={"complete": True})
+    if name not in SETTINGS:
+        with pytest.raises(ValueError, match=name):
+            FileSpec(run_settings={name: 1})
 
 
-@pytest.mark.parametrize(
-    ("layout", "dtype"),
-    [("allennlp", "float32"), ("dygie", "float32"), ("flat", "float32"), ("flat", "int8")],
-)
-def test_two_runs_give_the_same_bytes(tmp_path: Path, layout: str, dtype: str) -> None:
-    """HDF5 puts the time into groups and datasets unless told not to."""
-    run(tmp_path / "a.hdf5", layout=layout, dtype=dtype)
-    time.sleep(1.1)
-    run(tmp_path / "b.hdf5", layout=layout, dtype=dtype)
-    assert (tmp_path / "a.hdf5").read_bytes() == (tmp_path / "b.hdf5").read_bytes()
+@pytest.mark.parametrize("settings", [{"dtype": "float64"}, {"keys": "lines"}, {"layout": "flatt"}])
+def test_settings_that_do_not_exist(settings: dict[str, Any], out: Path) -> None:
+    with pytest.raises(UsageError, match=next(iter(settings.values()))):
+        EmbeddingsWriter.open(out, FileSpec(**settings))
+    assert names(out.parent) == []
 
 
-def test_hdf5_of_1_8(tmp_path: Path) -> None:
-    """A superblock above version 2 can't be opened by HDF5 1.8."""
-    out = tmp_path / "out.hdf5"
-    run(out, layout="allennlp")
-    assert out.read_bytes()[8] == 2
+FOREIGN = {
+    "out": ({"": b"precious"}, {"", "resume"}, "out.hdf5: exists"),
+    "part": ({".part": b"precious"}, {"", "resume", "overwrite"}, "out.hdf5.part: exists and is"),
+    "log": ({".part.log": b"precious"}, {"", "resume", "overwrite"}, "part.log: exists and is"),
+    "both": (
+        {".part": b"precious", ".part.log": b"precious"},
+        {"", "resume", "overwrite"},
+        "part.log: exists and is",
+    ),
+}
 
 
-def test_names_in_the_order_of_the_input(tmp_path: Path) -> None:
-    """h5py lists names alphabetically (0, 1, 10, 2) unless links keep their order."""
-    out = tmp_path / "out.hdf5"
-    run(out, layout="bilm", n=12, block=5)
-    with h5py.File(out, "r") as file:
-        assert list(file) == [str(key) for key in range(12)]
+@pytest.mark.parametrize("mode", ["", "resume", "overwrite"])
+@pytest.mark.parametrize("place", FOREIGN)
+def test_files_of_the_user_stay(place: str, mode: str, out: Path) -> None:
+    """A file of such a name would be emptied without a word."""
+    files, refused, message = FOREIGN[place]
+    for suffix, content in files.items():
+        Path(f"{out}{suffix}").write_bytes(content)
+    options = {mode: True} if mode else {}
+    if mode not in refused:
+        run(out, "bilm", **options)
+        return
+    with pytest.raises((OutputError, ResumeError), match=message):
+        run(out, "bilm", **options)
+    assert names(out.parent) == sorted(f"out.hdf5{suffix}" for suffix in files)
+    for suffix, content in files.items():
+        assert Path(f"{out}{suffix}").read_bytes() == content
 
 
-def test_out_is_not_overwritten(tmp_path: Path) -> None:
-    """A run of days is not to be lost to a command typed twice."""
-    out = tmp_path / "out.hdf5"
-    out.write_text("precious")
-    with pytest.raises(OutputError) as caught:
-        run(out, layout="bilm")
-    assert str(caught.value) == f"{out}: exists"
-    assert caught.value.hint == "`--overwrite` replaces it, `-o` names another file"
-    assert out.read_text() == "precious"
-    assert list(tmp_path.iterdir()) == [out]
+def test_a_temporary_file_of_the_user_stays(tmp_path: Path, out: Path) -> None:
+    """OUT.tmp is replaced if a kill of ours left it; what else has this name is not ours."""
+    temporary = tmp_path / "out.hdf5.tmp"
+    for left_by_kill in (b"", bytes(100), b"\x89HDF\r\n\x1a\n" + bytes(50)):
+        temporary.write_bytes(left_by_kill)
+        run(out, "bilm", overwrite=True)
+        assert names(tmp_path) == ["out.hdf5"]
+    temporary.write_bytes(b"precious")
+    with pytest.raises(OutputError, match="is not a temporary file of elmo"):
+        run(out, "bilm", overwrite=True)
+    assert temporary.read_bytes() == b"precious"
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_whole_file_that_is_called_part_stays(tmp_path: Path, overwrite: bool) -> None:
-    """Without it a user's own OUT.part is emptied because it begins as ours would."""
-    out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
-    run(part, layout="bilm")
-    before = part.read_bytes()
-    with pytest.raises(OutputError) as caught:
-        run(out, layout="bilm", overwrite=overwrite)
-    assert str(caught.value) == f"{part}: is there already, and `elmo embed` did not make it"
-    assert part.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [part]
+def test_committed_sentences_are_not_discarded_unasked(out: Path, part: Path) -> None:
+    """The choice is the user's; where nothing is committed there is none."""
+    run(out, "bilm", n=4, finish=False)
+    with pytest.raises(OutputError, match=r"out.hdf5.part: unfinished, 4 sentences") as caught:
+        run(out, "bilm")
+    assert caught.value.resumable
+    run(out, "bilm", n=2, overwrite=True)
+    assert finished_attributes(out)["sentences"] == 2
+    assert names(out.parent) == ["out.hdf5"]
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("suffix", ["journal", "journal.new", "undo"])
-def test_what_lies_beside_and_is_not_ours_stays(
-    tmp_path: Path, suffix: str, overwrite: bool
-) -> None:
-    """Without it a file of that name is removed without a word."""
-    out = tmp_path / "out.hdf5"
-    beside = tmp_path / f"out.hdf5.part.{suffix}"
-    beside.write_text("precious")
-    with pytest.raises(OutputError) as caught:
-        run(out, layout="bilm", overwrite=overwrite)
-    assert str(caught.value) == f"{beside}: is there already, and `elmo embed` did not make it"
-    assert beside.read_text() == "precious"
-    assert list(tmp_path.iterdir()) == [beside]
+def test_a_run_that_committed_nothing_leaves_nothing(out: Path) -> None:
+    """An empty unfinished output would only be in the way."""
+    run(out, "bilm", n=0, finish=False)
+    assert names(out.parent) == []
 
 
-def test_a_kill_while_a_file_is_discarded_leaves_the_place_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A part without its journal would pass for a user's own file, and refuse the next run."""
-    out = tmp_path / "out.hdf5"
-    writer = EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
-    write(writer, sentences(1), block=1)
-    monkeypatch.setattr("elmo_cli.store.discard.remove_side_files", lambda part: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        discard(writer, out)
-    run(out, layout="bilm")
-    assert list(tmp_path.iterdir()) == [out]
+SETTINGS_THAT_DIFFER: dict[str, tuple[dict[str, Any], str]] = {
+    "layout": ({"layout": "flat"}, r"other layout \(bilm, now flat\)"),
+    "dtype": ({"dtype": "float16"}, r"other dtype \(float32, now float16\)"),
+    "first": ({"first_sentence": 9}, r"other first sentence \(0, now 9\)"),
+    "weights": (
+        {"run_settings": {**SETTINGS, "model_sha256": "77" * 32}},
+        r"other weights \(sha256 6c1f…, now sha256 7777…\)|other weights \(sha256 6c1f…, now 7777…\)",
+    ),
+    "state": ({"run_settings": {**SETTINGS, "state": "x"}}, r"other state \(zero, now x\)"),
+    "more": ({"run_settings": {**SETTINGS, "pool": "max"}}, r"other pool \(none, now max\)"),
+    "less": ({"run_settings": {"layers": "all", "state": "zero"}}, r"\(sha256 6c1f…, now none\)"),
+}
 
 
-def test_overwrite_keeps_the_old_file_until_the_new_one_is_whole(tmp_path: Path) -> None:
-    """A run that fails half way must leave what was there."""
-    out = tmp_path / "out.hdf5"
-    out.write_text("precious")
-    unfinished(out, overwrite=True)
-    assert out.read_text() == "precious"
-    run(out, layout="bilm", resume=True)
-    assert facts_of(out)["sentences"] == 5
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("case", SETTINGS_THAT_DIFFER)
+def test_other_settings_are_not_resumed(case: str, finished: bool, out: Path) -> None:
+    """The file would be a mixture of two runs, or pass for what was asked for now."""
+    run(out, "bilm", finish=finished)
+    before = {path: path.read_bytes() for path in out.parent.iterdir()}
+    changes, message = SETTINGS_THAT_DIFFER[case]
+    with pytest.raises(ResumeError, match=message) as caught:
+        run(out, "bilm", resume=True, **changes)
+    assert str(caught.value).startswith(f"{out}{'' if finished else '.part'}: ")
+    assert {path: path.read_bytes() for path in out.parent.iterdir()} == before
 
 
-def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
-    """Nobody asked to overwrite it, and what the run wrote took hours: both stay."""
-    out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
-
-    def work(make: Callable[..., AbstractContextManager[EmbeddingsWriter]]) -> None:
-        with cleared_on_crash(out), make(out, layout="bilm", header=HEADER) as writer:
-            write(writer, sentences(2), block=1)
-            out.write_text("precious")
-            writer.finish({})
-
-    for make in (whole_or_nothing, EmbeddingsWriter.resume):
-        with pytest.raises(OutputError) as caught:
-            work(make)
-        assert str(caught.value) == f"{out}: another process has made it meanwhile"
-        assert caught.value.hint == f"what this run wrote is whole, and kept as {part}: rename it"
-        assert out.read_text() == "precious"
-    assert describe(part)["only_unnamed"]
-    out.unlink()
-    with pytest.raises(OutputError, match="whole, only its name is missing"):
-        work(whole_or_nothing)
-    kept = part.rename(tmp_path / "kept.hdf5")
-    assert facts_of(kept)["sentences"] == 2
+def test_settings_come_back_from_attributes(out: Path) -> None:
+    """`merge`, `convert` and `resume` take the settings of a file from there."""
+    settings = {**SETTINGS, "a": None, "b": True, "c": 1.5, "d": [1, 2], "e": "[no JSON"}
+    run(out, "bilm", run_settings=settings)
+    found = FileSpec.from_attributes(finished_attributes(out))
+    assert found == spec("bilm", run_settings=settings)
+    assert difference(found, spec("bilm", run_settings={**settings, "d": (1, 2)})) == ""
 
 
-@pytest.mark.parametrize("begun", [False, True], ids=["new", "resumed"])
-def test_overwrite_replaces_also_what_appears_meanwhile(tmp_path: Path, begun: bool) -> None:
-    """`--resume` of a run that was to overwrite has to know that it may."""
-    out = tmp_path / "out.hdf5"
-    if begun:
-        unfinished(out, overwrite=True)
-        out.write_text("replaced")
-        run(out, layout="bilm", resume=True)
-    else:
-        with EmbeddingsWriter.create(out, layout="bilm", header=HEADER, overwrite=True) as writer:
-            write(writer, sentences(5), block=2)
-            out.write_text("replaced")
-            writer.finish({})
-    assert facts_of(out)["sentences"] == 5
-    assert list(tmp_path.iterdir()) == [out]
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_whether_a_resumed_run_may_replace_is_told_at_once(tmp_path: Path, overwrite: bool) -> None:
-    """It would be refused at its end, after all the work; or replace a file unasked."""
-    out = tmp_path / "out.hdf5"
-    for n in (0, 4):  # killed before the first commit, and after it
-        unfinished(out, n, overwrite=overwrite)
-        out.write_text("appeared meanwhile")
-        if overwrite:
-            run(out, layout="bilm", resume=True)
-            assert facts_of(out)["sentences"] == 5
-        else:
-            with pytest.raises(OutputError, match=r"out\.hdf5: exists"):
-                run(out, layout="bilm", resume=True)
-            assert out.read_text() == "appeared meanwhile"
-        for path in tmp_path.iterdir():
-            path.unlink()
-
-
-def test_a_kill_between_two_names_leaves_a_finished_file(tmp_path: Path) -> None:
-    """OUT.part is then OUT itself: a new run that empties the one would empty the other."""
-    out, part = tmp_path / "out.hdf5", tmp_path / "out.hdf5.part"
-    run(out, layout="bilm")
-    os.link(out, part)
-    unfinished(out, overwrite=True)
-    assert facts_of(out)["sentences"] == 5
-    part.unlink()
-    os.link(out, part)
-    run(out, layout="bilm", resume=True)
-    assert list(tmp_path.iterdir()) == [out]
-
-
-def test_a_finished_file_can_be_read_as_soon_as_it_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A slow disk takes seconds over its folder, in which HDF5 would find the file locked."""
-    out, read = tmp_path / "out.hdf5", []
-
-    def look(folder: Path) -> None:
-        read.append(facts_of(out)["sentences"])
-        with pytest.raises(OutputError, match="another process is writing"):
-            open_locked(out, OutputError("another process is writing"))
-
-    monkeypatch.setattr("elmo_cli.store.part._sync_folder", look)
-    run(out, layout="bilm")
-    assert read == [5]
-
-
-def test_an_unfinished_part_is_not_thrown_away(tmp_path: Path) -> None:
-    """Without an option the choice is the user's."""
-    out = tmp_path / "out.hdf5"
-    part = unfinished(out)
-    with pytest.raises(OutputError) as caught:
-        run(out, layout="bilm")
-    assert str(caught.value) == f"{part}: unfinished, 4 sentences"
-    assert caught.value.hint == "`--resume` goes on, `--overwrite` starts anew"
-    run(out, layout="bilm", overwrite=True, n=2)
-    assert facts_of(out)["sentences"] == 2
-    assert list(tmp_path.iterdir()) == [out]
-
-
-def test_a_part_with_nothing_committed_is_no_obstacle(tmp_path: Path) -> None:
-    """There is nothing to lose, and `--resume` could not tell more."""
-    out = tmp_path / "out.hdf5"
-    with EmbeddingsWriter.create(out, layout="bilm", header=HEADER) as writer:
-        writer.append(sentences(1)[0], array(sentences(1)[0]))
-    run(out, layout="bilm", n=3)
-    assert facts_of(out)["sentences"] == 3
-
-
-def test_two_writers_of_one_file(tmp_path: Path) -> None:
+def test_two_writers_of_one_file(out: Path) -> None:
     """They would write over each other's bytes."""
-    out = tmp_path / "out.hdf5"
-    with EmbeddingsWriter.create(out, layout="bilm", header=HEADER) as writer:
+    with EmbeddingsWriter.open(out, spec("bilm")) as writer:
         for options in ({"overwrite": True}, {"resume": True}, {}):
-            with pytest.raises(OutputError) as caught:
-                run(out, layout="bilm", **options)
-            assert str(caught.value) == f"{out}.part: another process is writing"
-        write(writer, sentences(2), block=1)
+            with pytest.raises(OutputError, match="another process is writing it"):
+                run(out, "bilm", **options)
+        append(writer, "bilm", n=2, block=1)
         writer.finish({})
-    assert facts_of(out)["sentences"] == 2
+    assert finished_attributes(out)["sentences"] == 2
 
 
-def test_a_writer_that_was_refused_leaves_what_the_other_one_writes(tmp_path: Path) -> None:
-    """Begun together, two of `elmo merge` see no OUT.part; the second would remove the first's."""
-    out = tmp_path / "out.hdf5"
-
-    def begin() -> EmbeddingsWriter:
-        return EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
-
-    def begin_together() -> None:
-        with cleared_on_crash(out):
-            begun.append(begin())
-            begun.append(begin())
-
-    begun: list[EmbeddingsWriter] = []
-    with pytest.raises(OutputError, match="another process"):
-        begin_together()
-    with begun[0] as first:
-        write(first, sentences(4), block=1)
-        first.finish({})
-    assert facts_of(out)["sentences"] == 4
-    assert list(tmp_path.iterdir()) == [out]
-
-
-def test_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
-    """It can't be gone on with, and would be in the way of the next."""
-
-    def crash() -> None:
-        with cleared_on_crash(tmp_path / "out.hdf5"):
-            unfinished(tmp_path / "out.hdf5")
-            raise EOFError
-
-    with pytest.raises(EOFError):
-        crash()
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("way", ["bilm", "flat"])
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_file_that_appears_meanwhile(way: str, overwrite: bool, resumed: bool, out: Path) -> None:
+    """It is replaced only if that was asked for, at the beginning; the work of the run stays."""
+    with EmbeddingsWriter.open(out, spec(way), overwrite=overwrite) as writer:
+        append(writer, way, n=4, block=2)
+        out.write_bytes(b"appeared")
+        if not resumed and overwrite:
+            writer.finish({})
+        elif not resumed:
+            with pytest.raises(OutputError, match="was created by another process"):
+                writer.finish({})
+    if resumed and overwrite:
+        run(out, way, resume=True)
+    if overwrite:
+        assert finished_attributes(out)["sentences"] == (6 if resumed else 4)
+        return
+    with pytest.raises(OutputError, match=r"out\.hdf5: exists"):
+        run(out, way, resume=True)
+    assert out.read_bytes() == b"appeared"
+    out.unlink()
+    run(out, way, resume=True)
+    assert finished_attributes(out)["sentences"] == 6
 
 
-def test_progress_comes_back(tmp_path: Path) -> None:
-    """Hash and state are what the caller goes on with."""
-    out = tmp_path / "out.hdf5"
-    unfinished(out, 4)
-    with EmbeddingsWriter.resume(out, layout="bilm", header=HEADER) as writer:
-        progress = writer.progress
-    assert (progress.sentences, progress.tokens, progress.blocks) == (4, 7, 2)
-    assert (progress.text_sha256, progress.state) == ("hash of 4", b"state 4")
-
-
-def test_duplicates_are_counted_over_a_resume(tmp_path: Path) -> None:
-    """The count is a fact of the file, not of the process."""
-    out = tmp_path / "out.hdf5"
-    options: dict[str, Any] = {"layout": "manylangs", "header": HEADER}
-    with EmbeddingsWriter.create(out, **options) as writer:
-        write(writer, sentences(2)[:1] * 3, block=1, layers=None)
-    with EmbeddingsWriter.resume(out, **options) as writer:
-        assert writer.duplicates == 2
-        writer.append(sentences(1)[0], array(sentences(1)[0], None))
+def test_a_name_that_exists_is_refused_before_the_block_is_computed(out: Path) -> None:
+    """It would be found after the model has computed it, or after hours."""
+    first, second = sentences(1)[0], sentences(2)[1]
+    twice = spec("e2e-coref")
+    with EmbeddingsWriter.open(out, twice) as writer:
+        writer.check_names([first])
+        writer.append_block([first], [array(first)], text_sha256="1")
+        with pytest.raises(InputError, match=r"in\.txt, line 1"):
+            writer.check_names([first])
+    with EmbeddingsWriter.open(out, twice, resume=True) as writer:
+        with pytest.raises(InputError, match=r"in\.txt, line 1"):
+            writer.append_block([first], [array(first)], text_sha256="1")
+        writer.append_block([second], [array(second)], text_sha256="2")
         writer.finish({})
-    assert facts_of(out)["duplicates"] == 3
+    assert finished_attributes(out)["sentences"] == 2
 
 
-@pytest.mark.parametrize("finished", [False, True])
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        (
-            {"header": {**HEADER, "model_sha256": "9ab0" + "f" * 60}},
-            "weights (sha256 6c1f…, now 9ab0…)",
-        ),
-        ({"header": {**HEADER, "layers": [0, 2]}}, "layers (all, now [0, 2])"),
-        ({"header": {**HEADER, "batch_size": 8}}, "batch size (none, now 8)"),
-        ({"dtype": "float16"}, "dtype (float32, now float16)"),
-        ({"layout": "allennlp"}, "layout (bilm, now allennlp)"),
-        ({"first_sentence": 7}, "first sentence (0, now 7)"),
-    ],
-)
-def test_other_settings(tmp_path: Path, change: dict[str, Any], what: str, finished: bool) -> None:
-    """A file half of one model and half of another looks whole."""
-    out = tmp_path / "out.hdf5"
-    part = unfinished(out)
-    where = f"{part}: unfinished, 4 sentences"
-    if finished:
-        run(out, layout="bilm", resume=True)
-        where = f"{out}: finished"
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ResumeError) as caught:
-        EmbeddingsWriter.resume(out, **{"layout": "bilm", "header": HEADER, **change})
-    assert str(caught.value) == f"{where}, made with other {what}"
-    noun = what.partition(" (")[0]
-    assert caught.value.hint == f"`--overwrite` starts anew; `--resume` needs the first {noun}"
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+def test_a_closed_writer(out: Path) -> None:
+    """After the end nothing may be added to the file."""
+    writer = run(out, "bilm")
+    for call in (lambda: append(writer, "bilm", n=8, block=1), lambda: writer.finish({})):
+        with pytest.raises(ValueError, match="is closed"):
+            call()
 
 
-@pytest.mark.parametrize("finished", [False, True])
-def test_a_setting_that_is_gone(tmp_path: Path, finished: bool) -> None:
-    """A shard, or a file of int8 products, would pass for the whole run that is asked for now."""
-    out = tmp_path / "out.hdf5"
-    part = unfinished(out)
-    where = f"{part}: unfinished, 4 sentences"
-    if finished:
-        run(out, layout="bilm", resume=True)
-        where = f"{out}: finished"
-    header = {name: value for name, value in HEADER.items() if name != "state"}
-    with pytest.raises(ResumeError) as caught:
-        EmbeddingsWriter.resume(out, layout="bilm", header=header)
-    assert str(caught.value) == f"{where}, made with other state (zero, now none)"
+# -- resuming -------------------------------------------------------------------------------------
 
 
-def test_resume_of_a_finished_file(tmp_path: Path) -> None:
-    """The same command again has nothing to do, and clears what a kill after the renaming left."""
-    out = tmp_path / "out.hdf5"
-    run(out, layout="allennlp")
+def test_progress_comes_back(out: Path, part: Path) -> None:
+    """Hash and state are what the caller continues with."""
+    run(out, "bilm", n=4, finish=False)
+    settings, overwrite, logged = read_log(part)
+    assert (settings, overwrite) == (spec("bilm"), False)
+    with EmbeddingsWriter.open(out, spec("bilm"), resume=True) as writer:
+        assert writer.progress == logged
+    assert (logged.blocks, logged.sentences, logged.tokens) == (2, 4, 7)
+    assert (logged.text_sha256, logged.state) == ("hash of 4", b"state 4")
+
+
+def test_resume_of_nothing_begins_and_of_a_finished_file_ends(out: Path) -> None:
+    """So a job's script can always say `resume`."""
+    assert not run(out, "bilm", resume=True, finish=False, n=2).finished
+    assert not is_finished(out)
+    run(out, "bilm", resume=True)
     before = out.read_bytes()
-    Path(f"{out}.part.journal").write_text('{"settings": {"lay')
-    Path(f"{out}.part.undo").write_text("UNDO and so on")
-    writer = EmbeddingsWriter.resume(out, layout="allennlp", header=HEADER)
+    writer = EmbeddingsWriter.open(out, spec("bilm"), resume=True)
     assert writer.finished
-    assert (writer.progress.sentences, writer.progress.tokens) == (5, 9)
-    assert list(tmp_path.iterdir()) == [out]
+    assert (writer.progress.sentences, writer.progress.tokens) == (6, 12)
     assert out.read_bytes() == before
 
 
+def test_overwrite_keeps_the_old_file_until_the_new_one_is_complete(out: Path) -> None:
+    """A run that fails half way must leave what existed."""
+    out.write_text("precious")
+    run(out, "bilm", overwrite=True, n=4, finish=False)
+    assert out.read_text() == "precious"
+    run(out, "bilm", resume=True)
+    assert finished_attributes(out)["sentences"] == 6
+
+
 @pytest.mark.parametrize("content", [b"", b"some text", b"\x89HDF\r\n\x1a\n" + bytes(40)])
-def test_resume_over_a_foreign_file(tmp_path: Path, content: bytes) -> None:
-    """`--resume` is no leave to replace a file that no run of ours made."""
-    out = tmp_path / "out.hdf5"
+def test_resume_over_a_foreign_file(content: bytes, out: Path) -> None:
+    """`resume` is no permission to replace a file that no run of ours made."""
     out.write_bytes(content)
-    with pytest.raises(ResumeError) as caught:
-        run(out, layout="bilm", resume=True)
-    assert str(caught.value) == (
-        f"{out}: exists, and is not an embeddings file that a run of elmo finished"
-    )
+    with pytest.raises(ResumeError, match="is not an embeddings file that elmo finished"):
+        run(out, "bilm", resume=True)
     assert out.read_bytes() == content
 
 
@@ -456,298 +395,245 @@ def test_a_passing_error_of_the_disk_is_no_reason_to_overwrite() -> None:
     unreadable = "/proc/self/mem"  # gives an input/output error from its beginning on
     if not os.path.exists(unreadable):
         pytest.skip(f"no {unreadable} here")
-    with pytest.raises(OutputError) as caught:
-        finished_facts(unreadable)
-    assert str(caught.value) == f"{unreadable}: exists, and can't be read (Input/output error)"
-    assert "--overwrite" not in caught.value.hint
+    with pytest.raises(OutputError, match="exists and cannot be read") as caught:
+        finished_attributes(unreadable)
+    assert "overwrite" not in caught.value.hint
 
 
-@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
-def test_a_file_system_without_locks(
-    code: int, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was written there could not be read: HDF5 says that another program holds its lock."""
-    out = tmp_path / "out.hdf5"
-
-    class File(h5py.File):  # type: ignore[misc]
-        def __init__(self, name: Any, *args: Any, **options: Any) -> None:
-            if isinstance(name, (str, Path)) and options.get("locking") is not False:
-                raise OSError(code, f"[Errno {code}] unable to lock file")
-            super().__init__(name, *args, **options)
-
-    def no_lock(*_: object) -> None:
-        raise OSError(code, "no locks here")
-
-    monkeypatch.setattr(h5py, "File", File)
-    monkeypatch.setattr(fcntl, "flock", no_lock)
-    assert run(out, layout="bilm").finished
-    assert run(out, layout="bilm", resume=True).finished
-    with open_embeddings(out) as embeddings, open_embeddings(out) as again:
-        assert len(embeddings) == len(again) == 5
-    assert read_bilm(tiny / "options.json", tiny / "weights.hdf5").options.n_layers == 2
-
-
-@pytest.mark.parametrize("renamed", [False, True])
-def test_resume_knows_whether_the_finished_file_has_its_map(tmp_path: Path, renamed: bool) -> None:
-    """The settings ask for a map; what was too long for HDF5, or lost on the way, is not there."""
-    options: dict[str, Any] = {"layout": "allennlp", "header": HEADER}
-    for out in (tmp_path / "with.hdf5", tmp_path / "without.hdf5"):
-        with EmbeddingsWriter.create(out, **options) as writer:
-            if out.name == "without.hdf5":
-                writer.leave_out_map("as this test asks")
-            write(writer, sentences(3), block=1)
-            if not renamed:  # as a kill leaves it before OUT has its name
-                out.mkdir()
-                with pytest.raises(OutputError):
-                    writer.finish({})
-                out.rmdir()
-            else:
-                writer.finish({})
-        with EmbeddingsWriter.resume(out, **options) as writer:
-            assert writer.finished
-            assert writer.has_map == (out.name == "with.hdf5")
-
-
-def test_resume_of_nothing_begins(tmp_path: Path) -> None:
-    """So a job's script can say `--resume` always."""
-    out = tmp_path / "out.hdf5"
-    run(out, layout="bilm", resume=True)
-    assert facts_of(out)["sentences"] == 5
-
-
-def test_finish_needs_the_sentences_for_the_map(tmp_path: Path) -> None:
-    """Otherwise the map would lack the committed ones, and nobody would see it."""
-    out = tmp_path / "out.hdf5"
-    unfinished(out, layout="allennlp")
-    with EmbeddingsWriter.resume(out, layout="allennlp", header=HEADER) as writer:
-        with pytest.raises(ValueError, match="4 committed sentences were not remembered"):
-            writer.finish({})
-        for one in sentences(4):
-            writer.remember(one)
-        writer.finish({})
-    with h5py.File(out, "r") as file:
-        assert json.loads(file["sentence_to_index"][0]) == {
-            one.text: str(one.key) for one in sentences(4)
-        }
-
-
-def test_the_journal_stays_small(tmp_path: Path) -> None:
-    """Only the last state counts; 100,000 blocks of the carried state would be terabytes."""
-    out = tmp_path / "out.hdf5"
-    with EmbeddingsWriter.create(out, layout="bilm", header=HEADER) as writer:
-        for _ in range(50):
-            writer.commit("", os.urandom(10_000))
-        assert journal_path(f"{out}.part").stat().st_size < 20_000
-        assert writer.progress.blocks == 50
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text[:-3],
-        lambda text: text.replace(b'"size"', b'"sizf"'),
-        lambda text: b"",
-        lambda text: b"\xff\xfe",
-        lambda text: signed(b"[]"),
-        lambda text: signed(b"{}"),
-        lambda text: signed(b"[" * 100_000),
-        lambda text: signed(text.split(b"\n")[0].replace(b'"blocks": 2', b'"blocks": -2')),
-        lambda text: signed(text.split(b"\n")[0].replace(b'"blocks": 2', b'"blocks": "2"')),
-        lambda text: signed(text.split(b"\n")[0].replace(b'"state": "', b'"state": "*')),
-        lambda text: signed(
-            text.split(b"\n")[0].replace(b'"settings": {', b'"settings": 0, "": {')
-        ),
-    ],
-)
-def test_a_damaged_journal(tmp_path: Path, damage: Any) -> None:
-    """A disk or a hand can write anything there; it is told, not crashed on."""
-    out = tmp_path / "out.hdf5"
-    part = unfinished(out)
-    path = journal_path(part)
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ResumeError) as caught:
-        EmbeddingsWriter.resume(out, layout="bilm", header=HEADER)
-    assert str(caught.value).startswith(f"{path}: damaged, ")
-    assert caught.value.hint == "`--overwrite` starts the run anew"
-    run(out, layout="bilm", overwrite=True)
-    assert facts_of(out)["complete"] is True
-
-
-def signed(line: bytes) -> bytes:
-    return line + b"\ncrc32 %08x\n" % zlib.crc32(line)
-
-
-def test_half_a_new_journal_is_passed_over(tmp_path: Path) -> None:
-    """A kill while the journal is written leaves the one before in force."""
-    out = tmp_path / "out.hdf5"
-    part = unfinished(out)
-    Path(f"{part}.journal.new").write_bytes(b'{"settings": {"lay')
-    run(out, layout="bilm", resume=True)
-    assert list(tmp_path.iterdir()) == [out]
-
-
-@given(
-    some.lists(
-        some.tuples(some.integers(0, 40_000), some.binary(min_size=1, max_size=9_000)), max_size=12
-    ),
-    some.integers(0, 30_000),
-)
-def test_a_rollback_gives_the_committed_bytes(
-    tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[int, bytes]], cut: int
-) -> None:
-    """All writes of a block are undone, also those beyond the end and over each other."""
-    folder = tmp_path_factory.mktemp("rollback")
-    path, undo = folder / "part", folder / "undo"
-    committed = np.random.default_rng(0).bytes(20_000)
-    path.write_bytes(committed)
-    descriptor = os.open(path, os.O_RDWR)
-    file = JournaledFile(descriptor, undo, committed=len(committed), block=7)
-    expected = bytearray(committed)
-    for number, (offset, content) in enumerate(writes):
-        file.seek(offset)
-        file.write(content)
-        expected.extend(bytes(max(0, offset + len(content) - len(expected))))
-        expected[offset : offset + len(content)] = content
-        if number == 3:
-            file.truncate(cut)
-            expected = expected[:cut].ljust(cut, b"\0")
-        assert file.size == len(expected)
-    file.seek(0)
-    assert file.read(len(expected)) == expected == path.read_bytes()
-    file.close()
-    roll_back(descriptor, undo, committed=len(committed), block=7, name="part")
-    assert path.read_bytes() == committed
-    os.close(descriptor)
-
-
-def test_undo_of_an_older_block_is_never_applied(tmp_path: Path) -> None:
-    """A kill between journal and the emptying of the log leaves old bytes of a committed block."""
-    path, undo = tmp_path / "part", tmp_path / "undo"
-    path.write_bytes(b"a" * 100)
-    descriptor = os.open(path, os.O_RDWR)
-    file = JournaledFile(descriptor, undo, committed=100, block=1)
-    file.write(b"b" * 50)
-    file.close()
-    roll_back(descriptor, undo, committed=100, block=2, name="part")
-    assert path.read_bytes() == b"b" * 50 + b"a" * 50
-    os.close(descriptor)
-
-
-def test_a_dead_file_reads_what_was_written_to_it(tmp_path: Path) -> None:
-    """HDF5 reads back its own metadata while it is closed; it must find them, and the disk rest."""
-    path = tmp_path / "part"
-    path.write_bytes(b"a" * 100)
-    descriptor = os.open(path, os.O_RDWR)
-    file = JournaledFile(descriptor, tmp_path / "undo", committed=100, block=0)
-    file.fail(OSError("gone"))
-    file.seek(90)
-    file.write(b"bcd" * 10)
-    file.seek(85)
-    assert file.read(45) == b"a" * 5 + b"bcd" * 10 + bytes(10)
-    file.close()
-    os.close(descriptor)
-    assert path.read_bytes() == b"a" * 100
-
-
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
-    """Each says what is in the way and what to do."""
-    file, folder = tmp_path / "file", tmp_path / "folder"
-    file.write_text("text")
-    folder.mkdir()
-    for out, message, hint in [
-        (
-            tmp_path / "none" / "out.hdf5",
-            f"{tmp_path}/none/out.hdf5: there is no folder {tmp_path}/none",
-            f"`mkdir -p {tmp_path}/none`",
-        ),
-        (
-            file / "out.hdf5",
-            f"{file}/out.hdf5: {file} is not a folder",
-            "choose another place with `-o`",
-        ),
-        (folder, f"{folder}: is a folder", "name a file in it, such as `-o DIR/out.hdf5`"),
-        (
-            Path("/dev/null"),
-            "/dev/null: not a regular file",
-            "HDF5 needs a file on a disk, `-o out.hdf5`",
-        ),
-        (
-            tmp_path / ("x" * 300),
-            f"{tmp_path}/{'x' * 300}: can't be written (File name too long)",
-            "choose another place with `-o`",
-        ),
-    ]:
-        for resume in (False, True):
-            with pytest.raises(OutputError) as caught:
-                run(out, layout="bilm", resume=resume, **({} if resume else {"overwrite": True}))
-            assert (str(caught.value), caught.value.hint) == (message, hint)
-    assert sorted(tmp_path.iterdir()) == [file, folder]
-
-
-def test_a_pipe_of_the_shell_is_no_place() -> None:
-    """`-o >(xz > f)` was told that the disk is full."""
-    read, write = os.pipe()
-    try:
-        with pytest.raises(OutputError, match=f"/dev/fd/{write}: not a regular file"):
-            EmbeddingsWriter.create(f"/dev/fd/{write}", layout="bilm", header=HEADER)
-    finally:
-        os.close(read)
-        os.close(write)
-
-
-def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's refusal comes out as ours; root is refused nothing, so it is made."""
-
-    def refuse(*_: Any, **__: Any) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "open", refuse)
-    out = tmp_path / "out.hdf5"
-    with pytest.raises(OutputError) as caught:
-        EmbeddingsWriter.create(out, layout="bilm", header=HEADER)
-    assert str(caught.value) == f"{out}.part: can't be written (Permission denied)"
-    assert caught.value.hint == "choose a folder that you can write to with `-o`"
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_a_link_stays_a_link(tmp_path: Path, out: Path) -> None:
     """A renaming would put the file in the place of the link, and fill the wrong disk."""
-    target, link = tmp_path / "big" / "out.hdf5", tmp_path / "out.hdf5"
-    target.parent.mkdir()
-    link.symlink_to(target)
-    run(link, layout="bilm")
-    assert link.is_symlink()
-    assert facts_of(target)["complete"] is True
+    (tmp_path / "big").mkdir()
+    out.symlink_to(tmp_path / "big" / "out.hdf5")
+    run(out, "bilm", n=2, finish=False)
+    assert names(tmp_path / "big") == ["out.hdf5.part", "out.hdf5.part.log"]
+    run(out, "bilm", resume=True)
+    assert out.is_symlink()
+    assert names(tmp_path / "big") == ["out.hdf5"]
 
 
-def test_a_closed_writer(tmp_path: Path) -> None:
-    """After the end nothing may be added to the file."""
-    out = tmp_path / "out.hdf5"
-    writer = run(out, layout="bilm")
-    before = hashlib.sha256(out.read_bytes()).hexdigest()
-    with pytest.raises(ValueError, match="is closed"):
-        writer.append(sentences(1)[0], array(sentences(1)[0]))
-    with pytest.raises(ValueError, match="is closed"):
-        writer.commit("")
-    assert hashlib.sha256(out.read_bytes()).hexdigest() == before
+# -- full disks -----------------------------------------------------------------------------------
 
 
-def test_read_journal_for_inspect(tmp_path: Path) -> None:
-    """`elmo inspect OUT.part` tells how far a run is, without opening the part."""
-    part = unfinished(tmp_path / "out.hdf5")
-    journal = read_journal(part)
-    assert journal is not None
-    assert (journal.sentences, journal.tokens, journal.blocks) == (4, 7, 2)
-    assert journal.size == part.stat().st_size
-    assert journal.settings["layout"] == "bilm"
-    assert not journal.finished
-    assert read_journal(tmp_path / "none.part") is None
+@pytest.mark.parametrize("way", ["allennlp", "flat"])
+@pytest.mark.parametrize("committed", [0, 4])
+def test_a_full_disk_while_a_block_is_appended(way: str, committed: int, out: Path) -> None:
+    """Two lines; "continue" is promised only where something is committed (issue No. 12)."""
+    run(out.with_name("whole.hdf5"), way)
+    if committed:
+        run(out, way, n=committed, finish=False)
+        size = Path(f"{out}.part").stat().st_size
+    with disk_of(size + 5 if committed else 500), pytest.raises(OutputError) as caught:
+        run(out, way, resume=committed > 0)
+    assert str(caught.value).startswith(f"{out}.part: no space left (")
+    assert caught.value.resumable is (committed > 0)
+    assert ("resume=True" in caught.value.hint) is (committed > 0)
+    assert (names(out.parent) == ["whole.hdf5"]) is (committed == 0)
+    run(out, way, resume=True)
+    assert out.read_bytes() == out.with_name("whole.hdf5").read_bytes()
 
 
-def test_blocks_and_resumes_do_not_change_what_is_in_the_file(tmp_path: Path) -> None:
-    """The bytes depend on where commits are, the arrays do not."""
-    for block in (1, 3, 100):
-        out = tmp_path / f"{block}.hdf5"
-        run(out, layout="allennlp", n=7, block=block)
-        with h5py.File(out, "r") as file:
-            for one in sentences(7):
-                np.testing.assert_array_equal(file[str(one.key)][...], writer_runs.array(one))
+@pytest.mark.parametrize("way", ["allennlp", "e2e-coref", "flat"])
+@pytest.mark.parametrize("more", [100, 20_000, 300_000])
+def test_a_full_disk_while_the_file_is_completed(way: str, more: int, tmp_path: Path) -> None:
+    """HDF5 would end the process; the committed part stays, and with space the run is resumed."""
+    run(tmp_path / "whole.hdf5", way, n=300, block=100)
+    with small_disk(tmp_path / "disk", 8 << 20) as disk:
+        out = disk.folder / "out.hdf5"
+        run(out, way, n=300, block=100, finish=False)
+        filler = disk.folder / "filler"
+        with open(filler, "wb") as file:
+            free = os.statvfs(disk.folder).f_bavail * os.statvfs(disk.folder).f_frsize
+            file.write(bytes(max(0, free - more)))
+        try:
+            run(out, way, n=300, block=100, resume=True)
+        except OutputError as error:
+            assert error.resumable
+            assert "no space left" in str(error)
+            assert names(disk.folder) == ["filler", "out.hdf5.part", "out.hdf5.part.log"]
+        filler.unlink()
+        run(out, way, n=300, block=100, resume=True)
+        assert out.read_bytes() == (tmp_path / "whole.hdf5").read_bytes()
+
+
+def test_hdf5_that_meets_the_full_disk_is_closed(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the estimate was too small HDF5 itself fails, and must not end the process."""
+    run(out, "allennlp", n=300, block=100, finish=False)
+    monkeypatch.setattr("elmo_cli.store.writer.check_space", lambda *_: None)
+
+    def full(*_: object) -> int:
+        raise OSError(f"unable to write (errno = {errno.ENOSPC}, error message = 'No space left')")
+
+    monkeypatch.setattr("elmo_cli.store.layouts.dataset_writer.DatasetWriter.add", full)
+    with pytest.raises(OutputError, match="no space left") as caught:
+        run(out, "allennlp", n=300, block=100, resume=True)
+    assert caught.value.resumable
+    monkeypatch.undo()
+    assert run(out, "allennlp", n=300, block=100, resume=True).finished
+
+
+# -- corruption -----------------------------------------------------------------------------------
+
+
+class Damage:
+    """An unfinished output of four sentences, and the file that the undisturbed run makes."""
+
+    def __init__(self, folder: Path, way: str) -> None:
+        self.way, self.out = way, folder / "out.hdf5"
+        self.part = Path(f"{self.out}.part")
+        self.log = log_path(self.part)
+        run(self.out, way)
+        self.whole = self.out.read_bytes()
+        self.out.unlink()
+        run(self.out, way, n=4, finish=False)
+        self.data, self.lines = self.part.read_bytes(), self.log.read_bytes()
+        self.counts = {"warned": 0, "refused": 0, "silent": 0}
+
+    def resume(self, data: bytes, lines: bytes) -> str:
+        """Resume a changed output; it must end in the bytes of the undisturbed run, or an error."""
+        for path in self.out.parent.iterdir():
+            path.unlink()
+        self.part.write_bytes(data)
+        self.log.write_bytes(lines)
+        try:
+            writer = run(self.out, self.way, resume=True)
+        except ElmoError as error:
+            assert not self.out.exists()
+            self.counts["refused"] += 1
+            return str(error)
+        assert self.out.read_bytes() == self.whole
+        assert names(self.out.parent) == ["out.hdf5"]
+        self.counts["warned" if writer.warnings else "silent"] += 1
+        return "".join(writer.warnings)
+
+
+def flipped(content: bytes, position: int) -> bytes:
+    return (
+        content[:position]
+        + bytes([content[position] ^ 1 << position % 8])
+        + content[position + 1 :]
+    )
+
+
+@pytest.mark.parametrize(("way", "step"), [("allennlp", 5), ("manylangs", 9), ("int8", 9)])
+def test_a_changed_byte_is_recomputed_or_refused(way: str, step: int, tmp_path: Path) -> None:
+    """It would be resumed into a finished file without a word."""
+    damage = Damage(tmp_path, way)
+    values = range(len(damage.data) - _value_bytes(way), len(damage.data))
+    for position in values[random.randrange(step) :: step]:
+        message = damage.resume(flipped(damage.data, position), damage.lines)
+        assert "is corrupt (checksum)" in message, position
+    for position in range(random.randrange(step), len(damage.lines), step):
+        damage.resume(damage.data, flipped(damage.lines, position))
+    assert damage.counts["refused"] <= damage.lines.index(b"\n") // step + 1
+    assert damage.counts["silent"] <= 1  # the last line end, as a kill leaves it
+
+
+def _value_bytes(way: str) -> int:
+    layout = layout_of_spec(spec(way))
+    kept = [one for one in sentences(4, way) if not (way == "manylangs" and one.key == 3)]
+    return sum(layout.store(one, array(one, way), spec(way)).values.nbytes for one in kept)
+
+
+@pytest.mark.parametrize("way", ["allennlp", "flat"])
+def test_a_cut_is_recomputed_or_refused(way: str, tmp_path: Path) -> None:
+    """A power failure cuts what was not yet on the disk."""
+    damage = Damage(tmp_path, way)
+    for end in range(len(damage.data) - _value_bytes(way), len(damage.data), 7):
+        assert "is corrupt" in damage.resume(damage.data[:end], damage.lines)
+    for end in range(0, len(damage.lines), 7):
+        damage.resume(damage.data, damage.lines[:end])
+    assert damage.counts["refused"] <= damage.lines.index(b"\n") // 7 + 1
+
+
+LINE_DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "swapped": lambda lines: [lines[0], lines[2], lines[1]],
+    "twice": lambda lines: [*lines, lines[2]],
+    "first missing": lambda lines: [lines[0], lines[2]],
+    "not JSON": lambda lines: [lines[0], signed(b"no JSON"), lines[2]],
+    "a list": lambda lines: [lines[0], signed(b"[]"), lines[2]],
+    "nested": lambda lines: [lines[0], signed(b"[" * 100_000), lines[2]],
+    "no sentences": lambda lines: [lines[0], signed(b'{"block":1}'), lines[2]],
+    "other start": lambda lines: [*lines[:2], changed(lines[2], b'"start":', b'"start":9')],
+    "huge shape": lambda lines: [*lines[:2], changed(lines[2], b"[3,3,4]", b"[3,3,4000000000000]")],
+    "negative shape": lambda lines: [*lines[:2], changed(lines[2], b"[3,3,4]", b"[-3,-3,4]")],
+}
+
+
+def signed(content: bytes) -> bytes:
+    return content + b" %08x\n" % zlib.crc32(content)
+
+
+def changed(line: bytes, old: bytes, new: bytes) -> bytes:
+    assert old in line
+    return signed(line.rpartition(b" ")[0].replace(old, new))
+
+
+@pytest.mark.parametrize("case", LINE_DAMAGES)
+def test_lines_that_do_not_follow_each_other_are_recomputed(case: str, tmp_path: Path) -> None:
+    """A line may have a right checksum and still not be the next one."""
+    damage = Damage(tmp_path, "allennlp")
+    lines = damage.lines.splitlines(keepends=True)
+    message = damage.resume(damage.data, b"".join(LINE_DAMAGES[case](lines)))
+    assert "is corrupt (checksum); computing it and the following ones again" in message
+
+
+@pytest.mark.parametrize("header", [b"{}", b"[]", b'{"elmo_block_log":1,"settings":{}}'])
+def test_settings_that_cannot_be_read(header: bytes, tmp_path: Path) -> None:
+    """Nobody knows then what the values are; `overwrite` starts over."""
+    damage = Damage(tmp_path, "allennlp")
+    lines = [signed(header), *damage.lines.splitlines(keepends=True)[1:]]
+    assert damage.resume(damage.data, b"".join(lines))
+    assert damage.counts["refused"] == 1
+    if header.startswith(b'{"elmo'):
+        with pytest.raises(ResumeError, match="its settings cannot be read"):
+            run(damage.out, "allennlp")
+        run(damage.out, "allennlp", overwrite=True)
+        assert damage.out.read_bytes() == damage.whole
+
+
+def test_a_block_that_becomes_corrupt_after_it_was_verified(out: Path, part: Path) -> None:
+    """Hours lie between; the finished file would have the wrong values."""
+    with EmbeddingsWriter.open(out, spec("bilm")) as writer:
+        append(writer, "bilm", n=6, block=2)
+        content = part.read_bytes()
+        part.write_bytes(flipped(content, len(content) - 100))
+        with pytest.raises(ResumeError, match="block 3 is corrupt"):
+            writer.finish({})
+    assert names(out.parent) == ["out.hdf5.part", "out.hdf5.part.log"]
+    writer = run(out, "bilm", resume=True)
+    assert "block 3 is corrupt" in writer.warnings[0]
+    assert finished_attributes(out)["sentences"] == 6
+
+
+def random_damage(content: bytes, rng: random.Random) -> bytes:
+    """One changed byte, a zeroed or foreign range, a cut, bytes in the middle too few or many."""
+    begin = rng.randrange(len(content))
+    end = min(len(content), begin + 1 + int(rng.expovariate(0.01)))
+    return rng.choice(
+        [
+            flipped(content, begin),
+            content[:begin] + bytes(end - begin) + content[end:],
+            content[:begin] + rng.randbytes(end - begin) + content[end:],
+            content[:begin] + content[end:],
+            content[:begin] + content[begin:end] + content[begin:],
+            content[:begin],
+            content + rng.randbytes(end - begin),
+        ]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ALL)
+def test_300_random_damages(way: str, tmp_path: Path) -> None:
+    """None of them may give a finished file of other bytes."""
+    damage, rng = Damage(tmp_path, way), random.Random(way)
+    for _ in range(300):
+        data, lines = damage.data, damage.lines
+        if rng.random() < 0.6:
+            data = random_damage(data, rng)
+        if data == damage.data or rng.random() < 0.2:
+            lines = random_damage(lines, rng)
+        damage.resume(data, lines)
+    assert damage.counts["warned"] > 50, damage.counts

@@ -1,25 +1,40 @@
-"""Small runs of EmbeddingsWriter that every test of the write side begins with."""
+"""Small runs of EmbeddingsWriter, as `elmo embed` makes them; in a module for other processes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
-HEADER = {"layers": "all", "model_sha256": "6c1f" + "0" * 60, "state": "zero"}
+SETTINGS = {"layers": "all", "model_sha256": "6c1f" + "0" * 60, "state": "zero"}
+ONE_LAYER = {"manylangs", "bilm-types"}
 DIM = 4
+# Every way to write a file: numbers, names, groups, left-out duplicates, values in place, scales.
+WAYS: dict[str, dict[str, Any]] = {
+    "allennlp": {},
+    "lines": {"layout": "allennlp", "keys": "sentence"},
+    "e2e-coref": {},
+    "dygie": {},
+    "manylangs": {},
+    "bilm-types": {},
+    "flat": {},
+    "int8": {"layout": "flat", "dtype": "int8"},
+    "pooled": {"layout": "flat", "run_settings": {**SETTINGS, "pool": "mean"}},
+}
 
 
-def sentences(n: int) -> list[Sentence]:
-    """Sentences of 1 to 3 tokens, in documents of 3; one line stands twice."""
+def sentences(n: int, way: str = "allennlp") -> list[Sentence]:
+    """Sentences of 1 to 3 tokens in documents of 3; with `manylangs` one occurs twice."""
     made = []
     for key in range(n):
-        tokens = tuple(f"t{key if key != 3 else 2}.{i}/é" for i in range(1 + key % 3))
+        n_tokens = 1 if way == "bilm-types" else 1 + key % 3
+        number = 0 if way == "manylangs" and key == 3 else key
+        tokens = tuple(f"t{number}.{i}/é" for i in range(n_tokens))
         document, place = divmod(key, 3)
         name = f"bc/cctv/00/cctv_000{document}_{document}"
         text = "  ".join(tokens) if key % 2 else " ".join(tokens)
@@ -27,42 +42,46 @@ def sentences(n: int) -> list[Sentence]:
     return made
 
 
-def array(sentence: Sentence, layers: int | None = 3) -> np.ndarray:
+def array(sentence: Sentence, way: str = "allennlp") -> np.ndarray:
     """Values that differ for each sentence, layer, token and dim; (layer, token, dim)."""
-    shape = (len(sentence.tokens), DIM) if layers is None else (layers, len(sentence.tokens), DIM)
-    return (np.arange(np.prod(shape)).reshape(shape) / 8 + sentence.key).astype(np.float32)
+    n_tokens = len(sentence.tokens)
+    shape = (n_tokens, DIM) if way in ONE_LAYER else (3, n_tokens, DIM)
+    values = (np.arange(np.prod(shape)).reshape(shape) / 8 + sentence.key).astype(np.float32)
+    return values[:, 0] if way == "pooled" else values
+
+
+def spec(way: str, **changes: Any) -> FileSpec:
+    return FileSpec(**{"layout": way, "run_settings": SETTINGS, **WAYS.get(way, {}), **changes})
+
+
+def append(writer: EmbeddingsWriter, way: str, *, n: int, block: int) -> None:
+    """Append the blocks that are not committed."""
+    everything = sentences(n, way)
+    for begin in range(writer.progress.sentences, n, block):
+        part = everything[begin : begin + block]
+        end = begin + len(part)
+        arrays = [array(one, way) for one in part]
+        state = b"state %d" % end
+        writer.append_block(part, arrays, text_sha256=f"hash of {end}", state=state)
 
 
 def run(
     out: Path,
+    way: str,
     *,
-    layout: str,
-    n: int = 5,
+    n: int = 6,
     block: int = 2,
+    finish: bool = True,
     resume: bool = False,
-    header: dict[str, object] | None = None,
-    **options: Any,
+    overwrite: bool = False,
+    **changes: Any,
 ) -> EmbeddingsWriter:
-    """Write `n` sentences in blocks, as `elmo embed` does; with `resume` those that are missing."""
-    settings = {"layout": layout, "header": HEADER if header is None else header, **options}
-    make = EmbeddingsWriter.resume if resume else EmbeddingsWriter.create
-    layers = None if layout == "manylangs" else 3
-    with make(out, **settings) as writer:
-        if writer.finished:
-            return writer
-        write(writer, sentences(n), block=block, layers=layers)
-        writer.finish({"sources": [["in.txt", 0]]})
+    """Write `n` sentences in blocks; with `resume` those that are missing."""
+    with EmbeddingsWriter.open(
+        out, spec(way, **changes), resume=resume, overwrite=overwrite
+    ) as writer:
+        if not writer.finished:
+            append(writer, way, n=n, block=block)
+        if finish and not writer.finished:
+            writer.finish({"sources": [["in.txt", 0]]})
     return writer
-
-
-def write(
-    writer: EmbeddingsWriter, given: Sequence[Sentence], *, block: int, layers: int | None = 3
-) -> None:
-    """Remember what is committed, append and commit the rest."""
-    done = writer.progress.sentences
-    for sentence in given[:done]:
-        writer.remember(sentence)
-    for number, sentence in enumerate(given[done:], start=done + 1):
-        writer.append(sentence, array(sentence, layers))
-        if number % block == 0 or number == len(given):
-            writer.commit(f"hash of {number}", b"state %d" % number)

@@ -26,17 +26,17 @@ def lengths(batches: list[Batch]) -> list[list[int]]:
 def test_each_row_is_in_one_batch(batch_size: int, batch_tokens: int, padded: bool) -> None:
     """Without it a sentence would have no vectors, or those of another."""
     batches = cut(batch_size=batch_size, batch_tokens=batch_tokens, padded=padded)
-    places = [int(place) for batch in batches for place in batch.positions]
+    places = [int(place) for batch in batches for place in batch.source_rows]
     assert sorted(places) == list(range(len(LENGTHS)))
     for batch in batches:
-        for row, place in zip(batch.rows, batch.positions, strict=True):
+        for row, place in zip(batch.rows, batch.source_rows, strict=True):
             assert row.tolist() == [place] * LENGTHS[place]
 
 
 def test_rows_go_from_long_to_short_and_equal_ones_stay_in_order() -> None:
     """Without it the same text might be cut in another way, and come to other bits."""
     (batch,) = cut()
-    assert batch.positions.tolist() == [1, 8, 5, 9, 2, 3, 7, 0, 4, 6]
+    assert batch.source_rows.tolist() == [1, 8, 5, 9, 2, 3, 7, 0, 4, 6]
 
 
 def test_a_batch_has_so_many_rows_and_tokens_at_most() -> None:

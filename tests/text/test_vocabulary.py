@@ -72,7 +72,7 @@ def test_a_packed_one_that_grows_without_measure_is_refused(
     content = "\n".join(SPECIALS).encode()
     packed.write_bytes(gzip.compress(content))
     assert Vocabulary.read(packed).types == SPECIALS
-    monkeypatch.setattr(vocabulary, "_MOST_UNPACKED", len(content) - 1)
+    monkeypatch.setattr(vocabulary, "_MAX_UNPACKED_BYTES", len(content) - 1)
     with pytest.raises(InputError, match=r"vocab\.txt\.gz: more than 0 MiB when decompressed"):
         Vocabulary.read(packed)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError, TrainingError, UsageError
-from elmo_cli.text.formats import InputSettings, Notes
+from elmo_cli.text.input import InputReport, InputSettings
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.domain import Domain, evenly, read_domain
 from elmo_cli.train.domain_files import DomainFiles, domain_files
@@ -36,7 +36,9 @@ def sentences(corpus: Corpus) -> list[str]:
     return [" ".join(corpus.types[k] for k in corpus.tokens[a:b]) for a, b in pairs]
 
 
-def domain_of(*paths: str, heldout: tuple[str, ...] = (), notes: Notes | None = None) -> Domain:
+def domain_of(
+    *paths: str, heldout: tuple[str, ...] = (), notes: InputReport | None = None
+) -> Domain:
     return read_domain(DomainFiles(paths, heldout), notes=notes)
 
 
@@ -90,7 +92,7 @@ def test_what_cant_be_split_is_refused(tmp_path: Path, lines: list[str]) -> None
 
 def test_held_out_text_that_is_trained_on_is_told(tmp_path: Path) -> None:
     """Figures on known text look like success."""
-    texts, notes = documents(50), Notes()
+    texts, notes = documents(50), InputReport()
     domain = domain_of(
         written(tmp_path / "a.txt", texts),
         heldout=(written(tmp_path / "b.txt", texts[:5] + documents(5, seed=2)),),
@@ -212,6 +214,6 @@ def test_a_file_is_held_out_under_all_its_names(tmp_path: Path) -> None:
 
 def test_cut_tokens_are_counted_by_what_the_model_reads(tmp_path: Path) -> None:
     """A model of 20 characters cuts what one of 50 reads whole."""
-    path, notes = written(tmp_path / "a.txt", [*documents(50), ["x" * 30]]), Notes()
+    path, notes = written(tmp_path / "a.txt", [*documents(50), ["x" * 30]]), InputReport()
     read_domain(DomainFiles((path,), ()), max_characters=20, notes=notes)
     assert notes.truncated_tokens == 1

@@ -262,7 +262,7 @@ def test_lines_left_out_end_in_exit_code_3(
 ) -> None:
     """The figure is of the rest, and a script must be able to see that."""
     text.write_bytes(text.read_bytes() + b"caf\xe9 .\n")
-    refused(run(text, "-m", model), "is not UTF-8", "--encoding")
+    refused(run(text, "-m", model), "is not UTF-8", "encoding")
     code, out, err = run(text, "-m", model, "--on-error", "skip", "--json")
     assert code == 3
     assert json.loads(out)["perplexity"]["average"] == pytest.approx(

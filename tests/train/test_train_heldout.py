@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from training_commands import Command, refused
 
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport
 from elmo_cli.train.recipe import FILE_NAME
 from elmo_cli.train.training_text import TextFiles, TrainingText
 
@@ -47,7 +47,7 @@ def test_a_held_out_file_is_not_learned(name: str, data: Path) -> None:
     """Its perplexity would tell how well it was learned by heart."""
     files = TextFiles([str(data / "a.txt"), str(data / name)], [str(data / "dev.txt")])
     files.check()
-    text = TrainingText.read(files, max_characters=50, notes=Notes())
+    text = TrainingText.read(files, max_characters=50, notes=InputReport())
     assert text.corpus.types[2:] == ("cat",)
     assert text.heldout is not None
     assert text.heldout.types[2:] == ("dog",)

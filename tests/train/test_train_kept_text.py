@@ -16,7 +16,7 @@ from tiny_run import log
 from training_commands import Command, refused
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.text.formats import Notes
+from elmo_cli.text.input import InputReport
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.run_folder import OF_A_RUN
 from elmo_cli.train.training_text import FILE_NAME, TextFiles, TrainingText
@@ -73,7 +73,7 @@ def test_what_is_kept_is_what_was_read(text: Path, tmp_path: Path) -> None:
     files = TextFiles(
         [str(text)], [str(text.with_name("dev.txt"))], treebank=0.5, heldout_tokens=50
     )
-    read = TrainingText.read(files, max_characters=50, notes=Notes())
+    read = TrainingText.read(files, max_characters=50, notes=InputReport())
     odd = Corpus.read([["\ud800", "a\nb", "naïve", "\u2028", '"'], ["<S>", "日本"]])
     for corpus, heldout in ((read.corpus, read.heldout), (odd, None)):
         TrainingText(corpus, heldout, [("x.txt", 3, "not UTF-8")]).keep(tmp_path)
@@ -127,7 +127,7 @@ def _number(path: Path) -> None:
 @pytest.mark.parametrize("damage", [_cut, _flip, _foreign, _contradict, _number, Path.unlink])
 def test_a_damaged_text_is_told(damage: Callable[[Path], None], text: Path, tmp_path: Path) -> None:
     """Training on would be on another text, and nothing would show it."""
-    read = TrainingText.read(TextFiles([str(text)]), max_characters=50, notes=Notes())
+    read = TrainingText.read(TextFiles([str(text)]), max_characters=50, notes=InputReport())
     read.keep(tmp_path)
     assert TrainingText.kept(tmp_path, max_characters=50).corpus.types == read.corpus.types
     damage(tmp_path / FILE_NAME)

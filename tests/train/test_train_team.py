@@ -227,7 +227,9 @@ def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20), before[1]))
     try:
-        with pytest.raises(DeviceError, match="step 1: out of memory on cpu with 4 rows") as caught:
+        with pytest.raises(
+            DeviceError, match="step 1: out of memory on cpu with 4 streams"
+        ) as caught:
             run.train()
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)

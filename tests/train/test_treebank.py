@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.text.notes import Notes
+from elmo_cli.text.input import InputReport
 from elmo_cli.train.read_corpus import read_corpus
 from elmo_cli.train.treebank import OPENING, is_in_treebank_spelling, treebank_spelling
 
@@ -44,17 +44,17 @@ def test_too_few_documents_for_a_share_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     for n_documents, share, n_spelled in ((1, 0.125, 0), (1, 0.5, 0), (3, 0.25, 1), (2, 0.9, 2)):
         path.write_text('" a "\n( b )\n\n' * n_documents)
-        notes = Notes()
+        notes = InputReport()
         types = read_corpus([str(path)], treebank=share, notes=notes).types
         assert (OPENING in types, '"' in types) == (n_spelled > 0, n_spelled < n_documents)
         [said] = notes.warnings
         assert said.startswith(
-            f"--treebank-fraction {share:g}: {path}: too few documents for this share"
+            f"--treebank-fraction {share:g}: {path}: too few documents for this fraction"
         )
         assert f"spelled so: {n_spelled} of {n_documents};" in said
     for n_documents, share in ((8, 0.125), (2, 0.5), (1, 0.0), (1, 1.0)):
         path.write_text('" a "\n( b )\n\n' * n_documents)
-        notes = Notes()
+        notes = InputReport()
         types = read_corpus([str(path)], treebank=share, notes=notes).types
         assert not notes.warnings
         assert (OPENING in types, '"' in types) == (share > 0, share < 1)

@@ -12,8 +12,7 @@ import pytest
 from training_commands import Command, refused
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.text.count_types import TypeCounts
-from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
 from elmo_cli.train.corpus import Corpus
 
 TEXT = "b a c a\n\nd b a <UNK> <S>\nC zebra b\n"
@@ -40,7 +39,7 @@ def test_specials_then_the_commonest(run: Command, text: Path, tmp_path: Path) -
     assert out.read_text() == "".join(f"{token}\n" for token in TYPES)
     said = f"{out}: 9 entries for the 8 types of the text; they have 91.67% of its 12 tokens"
     assert err.splitlines()[-1] == said
-    assert "borders or padding (<S>" in err
+    assert "boundary or padding tokens (<S>" in err
     assert Vocabulary.read(out).types == tuple(TYPES)
     assert run(text, "-o", "-", "-q") == (0, out.read_text(), "")
 
@@ -114,12 +113,12 @@ def test_bad_input_is_told_in_two_lines(run: Command, text: Path, tmp_path: Path
     refused(run(text, "-o", tmp_path / "no" / "v.txt"), "there is no folder", "")
     refused(run(text, "-o", "-", "--json"), "--json: standard output", "-o FILE", code=2)
     too_often = run(text, "-o", out, "--min-count", "4")
-    refused(too_often, "--min-count 4: the commonest type of the text is seen 3", "", code=2)
+    refused(too_often, "`min_count=4`: the most frequent type of the text occurs 3", "", code=2)
     refused(run(text, "-o", out, "--vocabulary-size", "3"), "3", "--help", code=2)
     borders = tmp_path / "borders.txt"
     borders.write_text("<S> </S>\n" * 5 + "a\n")
     too_often = run(borders, "-o", out, "--min-count", "4")
-    refused(too_often, "--min-count 4: the commonest type of the text is seen 1", "", code=2)
+    refused(too_often, "`min_count=4`: the most frequent type of the text occurs 1", "", code=2)
     borders.write_text("<S> </S>\n")
     refused(run(borders, "-o", out), "the text: no token of it is a type", "with words in it")
     assert not out.exists()
@@ -154,7 +153,7 @@ def test_lines_left_out_end_in_exit_code_3(run: Command, text: Path, tmp_path: P
     """The vocabulary is of the rest, and a script must be able to see that."""
     text.write_bytes(text.read_bytes() + b"\xff\n")
     out = tmp_path / "vocab.txt"
-    refused(run(text, "-o", out), "is not UTF-8", "--encoding")
+    refused(run(text, "-o", out), "is not UTF-8", "encoding")
     assert not out.exists()
     code, _, err = run(text, "-o", out, "--on-error", "skip")
     assert code == 3
@@ -169,5 +168,5 @@ def test_counting_keeps_no_text() -> None:
     assert counts.coverage(Vocabulary(["<S>", "</S>", "<UNK>", "b"])) == 0.5
     with pytest.raises(InputError, match="no sentence"):
         TypeCounts.of([[], []])
-    with pytest.raises(UsageError, match="seen 1000 times"):
+    with pytest.raises(UsageError, match="occurs 1000 times"):
         counts.vocabulary(min_count=1001)

@@ -1,27 +1,304 @@
-"""allennlp: what `allennlp elmo` writes, a dataset a line."""
+"""allennlp: one data set per line (`allennlp elmo`); and bilm, the same without a map."""
 
 from __future__ import annotations
 
-from elmo_cli.store.layouts.contract import refused
-from elmo_cli.store.layouts.datasets import DatasetLayout
-from elmo_cli.store.layouts.numbered import NumberedLayout
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import h5py
+
+from elmo_cli import hdf5
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.layouts.base import (
+    SENTENCE_MAP,
+    Layout,
+    Sample,
+    SentenceReader,
+    is_number,
+    name_error,
+)
+from elmo_cli.store.layouts.sentence_datasets import NameReader, NumberReader, SentenceDatasets
+from elmo_cli.store.layouts.stored_sentence import (
+    Facts,
+    Handle,
+    Key,
+    SentenceInfo,
+    StoredSentence,
+    Totals,
+)
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
-_BLANK = (
-    "`--blank-lines skip` leaves blank lines out; without `--use-sentence-keys` they are numbered"
-)
+_MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
 
 
-class AllenNlp(NumberedLayout):
-    """Named by line number. The writer adds `sentence_to_index` when the run ends."""
+class Bilm(Layout):
+    """Named by sentence number, nothing else (`dump_bilm_embeddings` of bilm-tf)."""
+
+    name = "bilm"
+    needs = frozenset({"text order"})
+
+    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
+        return NumberReader(self, file, attributes)
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        is_numbered = all(name.isascii() and name.isdigit() for name, _ in sample)
+        return is_numbered and SENTENCE_MAP not in file and all(d.ndim == 3 for _, d in sample)
 
 
-class AllenNlpLines(DatasetLayout):
-    """Named by the line itself, as with `--use-sentence-keys`."""
+class AllenNlp(Layout):
+    """Named by sentence number, with a map from lines to numbers."""
 
-    hint = "leave out `--use-sentence-keys`; then keys are line numbers"
+    name = "allennlp"
+    needs = frozenset({"text order"})
+    supports_sentence_keys = True
 
-    def path(self, sentence: Sentence) -> str:
+    def write(
+        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    ) -> Facts:
+        if spec.forget_sentences:
+            return super().write(file, sentences, spec, totals)
+        lines = _Lines(pooled=spec.pooled)
+        facts = super().write(file, map(lines.add, sentences), spec, totals)
+        lines.write_map(file, facts)
+        return facts
+
+    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
+        return AllenNlpReader(self, file, attributes)
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        return SENTENCE_MAP in file or all(n.isascii() and n.isdigit() for n, _ in sample)
+
+    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
+        lines = super().python_example(key, reader)
+        if reader.has_map:
+            lines.append(f"names = json.loads(file['{SENTENCE_MAP}'][0])  # line -> data set name")
+        return lines
+
+
+class AllenNlpLines(SentenceDatasets):
+    """Named by the line itself (`--use-sentence-keys`); a `/` in it creates groups."""
+
+    name = "allennlp"
+    supports_sentence_keys = True
+    hint = "`keys=number` numbers the lines"
+    nests_by_chance = True
+
+    def dataset_name(self, sentence: Sentence) -> str:
         if not sentence.text:
-            raise refused(sentence, "a blank line can't be a key", _BLANK)
+            hint = "`blank=skip` leaves out blank lines; `keys=number` numbers them"
+            raise name_error(sentence, "a blank line cannot be a key", hint)
         return sentence.text
+
+    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        yield key if isinstance(key, str) else " ".join(map(str, key))
+
+    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+        return SentenceInfo(position, name, text=name)
+
+    def key_of(self, sentence: Sentence) -> Key | None:
+        return sentence.text
+
+    def write(
+        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
+    ) -> Facts:
+        lines = _Lines(pooled=spec.pooled, keep=False)
+        facts = super().write(file, map(lines.add, sentences), spec, totals)
+        facts.attributes["text_is_tokens"] = lines.are_tokens
+        return facts
+
+    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
+        return LineReader(self, file, attributes)
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        return any(" " in name for name, _ in sample)
+
+
+class Named(AllenNlpLines):
+    """Named by identifiers that say nothing of the tokens (SeqVec, bio_embeddings); read only."""
+
+    name = "named"
+
+    def key_of(self, sentence: Sentence) -> None:
+        return None
+
+    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
+        return NameReader(self, file, attributes)
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        return not any("/" in name for name, _ in sample)
+
+
+def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
+    """The tokens of a line, by white space or by single spaces; None where neither fits.
+
+    Args:
+        n_tokens: how many the sentence has; None where its array does not tell.
+    """
+    for tokens in (text.split(), text.split(" ")):
+        if n_tokens in (None, len(tokens)):
+            return tuple(tokens)
+    return None
+
+
+class _Lines:
+    """Collects the lines of a file while it is written.
+
+    Attributes:
+        are_tokens: whether `split_line` recovers the tokens of every sentence.
+    """
+
+    def __init__(self, *, pooled: bool, keep: bool = True) -> None:
+        self.are_tokens = True
+        self._pooled, self._keep = pooled, keep
+        self._numbers: dict[str, int] = {}
+        self._repeats: list[tuple[int, int]] = []
+
+    def add(self, stored: StoredSentence) -> StoredSentence:
+        """Add the line of a sentence, unless it is unknown."""
+        text, tokens, key = stored.sentence.text, stored.sentence.tokens, stored.sentence.key
+        if tokens and not text:
+            return stored
+        if self.are_tokens:
+            n_tokens = None if self._pooled else len(tokens)
+            self.are_tokens = split_line(text, n_tokens) == tokens
+        if self._keep:
+            if text in self._numbers:
+                self._repeats.append((self._numbers[text], key))
+            self._numbers[text] = key
+        return stored
+
+    def write_map(self, file: h5py.File, facts: Facts) -> None:
+        """Write `sentence_to_index` and add its attributes."""
+        content = self._json()
+        if len(content) > _MAX_MAP_BYTES:
+            facts.warnings.append(
+                f"the file has no {SENTENCE_MAP}, which would have {len(content):,} bytes; HDF5 "
+                f"takes at most {_MAX_MAP_BYTES:,}"
+            )
+            return
+        kind = h5py.string_dtype("utf-8")
+        file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)[0] = content
+        facts.attributes |= {
+            "text_is_tokens": self.are_tokens,
+            "sentence_map_crc32": zlib.crc32(content),
+            "repeated_lines": self._repeated(),
+        }
+
+    def _json(self) -> bytes:
+        """The map as `json.dumps` writes it, in pieces to save memory."""
+        content = bytearray(b"{")
+        for text, number in self._numbers.items():
+            content += f'{json.dumps(text)}: "{number}", '.encode("ascii")
+        return bytes(content.removesuffix(b", ")) + b"}"
+
+    def _repeated(self) -> list[list[int]]:
+        """The key of each sentence whose line occurs again, and of its last occurrence."""
+        last: dict[int, int] = {}
+        for key, following in reversed(self._repeats):
+            last[key] = last.get(following, following)
+        return [[key, last[key]] for key in sorted(last)]
+
+
+class AllenNlpReader(NumberReader):
+    """Numbered sentences with a map from lines."""
+
+    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        super().__init__(layout, file, attributes)
+        self.has_map = SENTENCE_MAP in file
+
+    @property
+    def records(self) -> frozenset[str]:
+        if self._is_own:
+            is_known = self.has_map and bool(self._attributes.get("text_is_tokens"))
+        else:
+            is_known = self.has_map and len(self.sentence_map) == len(self)
+        return frozenset({"tokens"} if is_known else ())
+
+    def find(self, key: Key) -> str:
+        # A key that is both, such as the line "7", is the number.
+        if not isinstance(key, tuple) and is_number(str(key)) and self.exists(str(key)):
+            return str(key)
+        line = " ".join(map(str, key)) if isinstance(key, tuple) else key
+        name = self.sentence_map.get(line, "") if isinstance(line, str) else ""
+        if not self.exists(name):
+            raise self.no_sentence(key, "" if self.has_map else " (and no sentence map)")
+        return name
+
+    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
+        text, tokens = self._texts.get(str(handle)), None
+        if text is not None and (not self._is_own or self._attributes.get("text_is_tokens")):
+            tokens = split_line(text, _n_tokens(self, handle))
+        return replace(super().info(handle, position), text=text, tokens=tokens)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        try:
+            names = self.sentence_map.values()
+        except EmbeddingsFileError as error:
+            yield error.message.removeprefix(f"{self._path}: ")
+            return
+        missing = {int(name) for name in names} - set(self._numbers.tolist())
+        if missing:
+            yield f"{SENTENCE_MAP} names sentences that are missing: {min(missing)}"
+        if not self.has_map and "sentence_map_crc32" in self._attributes:
+            yield f"{SENTENCE_MAP} is missing"
+
+    @cached_property
+    def sentence_map(self) -> dict[str, str]:
+        """Line -> name of its data set, in order of first occurrence; empty where there is no map.
+
+        Raises:
+            EmbeddingsFileError: it is corrupt.
+        """
+        if not self.has_map:
+            return {}
+        with self._reading():
+            content = hdf5.read_dataset(hdf5.open_dataset(self._file, SENTENCE_MAP))[0]
+        content = content.encode() if isinstance(content, str) else bytes(content)
+        expected = self._attributes.get("sentence_map_crc32")
+        if expected is not None and zlib.crc32(content) != expected:
+            raise self.corrupt(f"{SENTENCE_MAP} is corrupt (checksum)")
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or not all(
+            isinstance(name, str) and is_number(name) for name in found.values()
+        ):
+            raise self.corrupt(f"{SENTENCE_MAP} is not a JSON object of lines and numbers")
+        return found
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        """Name -> line; a file of ours records the lines that occur again, others do not."""
+        texts = {name: text for text, name in self.sentence_map.items()}
+        try:
+            for key, last in self._attributes.get("repeated_lines") or ():
+                texts[str(key)] = texts[str(last)]
+        except (KeyError, TypeError, ValueError):
+            raise self.corrupt("repeated_lines does not fit the sentence map") from None
+        return texts
+
+
+class LineReader(NameReader):
+    """Sentences named by their lines."""
+
+    @property
+    def records(self) -> frozenset[str]:
+        is_known = not self._is_own or bool(self._attributes.get("text_is_tokens"))
+        return frozenset({"tokens"} if is_known else ())
+
+    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
+        tokens = split_line(str(handle), _n_tokens(self, handle)) if self.records else None
+        return replace(super().info(handle, position), tokens=tokens)
+
+
+def _n_tokens(reader: SentenceReader, handle: Handle) -> int | None:
+    """The number of tokens by the shape of the array; None where it has no token axis."""
+    shape = reader.shape(handle)
+    return shape[-2] if len(shape) >= 2 and not reader.pooled else None

@@ -1,217 +1,269 @@
-"""flat: one array for all sentences, with offsets and tokens beside it; for big corpora."""
+"""flat: the vectors of all sentences in one array, with columns beside it; for large corpora."""
 
 from __future__ import annotations
 
+import json
+from array import array as integers
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import h5py
 import numpy as np
 
-from elmo_cli.store.int8 import INT8, quantized
-from elmo_cli.store.layouts.column import Column
-from elmo_cli.store.layouts.contract import Layout, OpenFile
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.int8 import INT8
+from elmo_cli.store.layouts.base import SentenceReader, is_number, is_pooled
+from elmo_cli.store.layouts.dataset_writer import create_dataset
+from elmo_cli.store.layouts.documents import document_and_place
+from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter
+from elmo_cli.store.layouts.stored_sentence import (
+    Array,
+    Handle,
+    Key,
+    Scales,
+    SentenceInfo,
+    StoredSentence,
+    Totals,
+)
 from elmo_cli.text.sentence import Sentence
 
-VECTOR_CHUNK_BYTES = 1 << 20
-CHUNK_BYTES = 1 << 16
 
+class Flat(RowLayout):
+    """The data sets of section `flat` of SCHEMA.md."""
 
-class Flat(Layout):
-    """The datasets of SCHEMA.md's `flat`."""
+    name = "flat"
+    rows_name = "vectors"
+    needs = frozenset({"tokens", "text order"})
+    supports_int8 = True
+    metadata_bytes = (36, 14)
 
-    alignment = 4096
+    def identity(self, sentence: Sentence) -> bytes:
+        text = sentence.text or " ".join(sentence.tokens)
+        document: tuple[object, ...] = ()
+        if sentence.document:
+            document = (sentence.document, sentence.place, sentence.offset)
+        return json.dumps([sentence.key, sentence.tokens, text, *document]).encode("ascii")
 
-    def __init__(self, target: OpenFile) -> None:
-        self._target = target
-        self._offsets = _integers(target, "offsets")
-        if not self._offsets.n_rows:
-            self._offsets.append(np.zeros(1, np.int64))
-        self._tokens = Strings(target, "token")
-        self._numbers = Runs(target, "numbers", 2)
-        self._vectors: Vectors | None = None
-        if "vectors" in target.file:
-            self._vectors = Vectors(target, target.file["vectors"].shape[1:])
-        self._documents = Documents(target) if "documents" in target.file else None
-        self._texts = Texts(target) if "texts" in target.file else None
-
-    def append(self, sentence: Sentence, array: np.ndarray) -> bool:
-        rows = self._rows(sentence, array)
-        position = self._offsets.n_rows - 1
-        if self._vectors is None:
-            self._vectors = Vectors(self._target, rows.shape[1:])
-        if rows.shape[1:] != self._vectors.row:
-            raise ValueError(f"rows of shape {rows.shape[1:]} after {self._vectors.row}")
-        self._vectors.append(rows)
-        self._tokens.append(sentence.tokens)
-        self._offsets.append(np.array([self._tokens.n_strings]))
-        self._numbers.append((position, sentence.key), follows=(1, 1))
-        self._append_document(position, sentence)
-        self._append_text(position, sentence)
-        return True
-
-    def close(self) -> None:
-        for column in (self._offsets, self._tokens, self._numbers, self._vectors):
-            if column is not None:
-                column.close()
-        for part in (self._documents, self._texts):
-            if part is not None:
-                part.close()
-
-    def _rows(self, sentence: Sentence, array: np.ndarray) -> np.ndarray:
-        """The array as rows of `vectors`, (row, layer, dim) or (row, dim)."""
-        if self._target.pooled:
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        if pooled:
             return array[np.newaxis]
-        if array.shape[-2] != len(sentence.tokens):
-            raise ValueError(f"an array of shape {array.shape} for {len(sentence.tokens)} tokens")
         return array.swapaxes(0, 1) if array.ndim == 3 else array
 
-    def _append_document(self, position: int, sentence: Sentence) -> None:
-        if self._documents is None:
-            if sentence.document is None:
-                return
-            self._documents = Documents(self._target)
-        self._documents.append(position, sentence)
+    def from_file(self, values: Array, *, pooled: bool) -> Array:
+        if pooled:
+            return np.asarray(values[0])
+        return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
-    def _append_text(self, position: int, sentence: Sentence) -> None:
-        if not sentence.text or sentence.text == " ".join(sentence.tokens):
-            return
-        if self._texts is None:
-            self._texts = Texts(self._target)
-        self._texts.append(position, sentence.text)
+    def _write(
+        self,
+        file: h5py.File,
+        sentences: Iterable[StoredSentence],
+        totals: Totals,
+        rows: type[RowWriter],
+    ) -> None:
+        writers: list[RowWriter] = []
+        if totals.row_shape is not None:
+            shape = (totals.rows, *totals.row_shape)
+            writers.append(rows(file, self.rows_name, shape, totals.dtype))
+            if totals.dtype == INT8:
+                writers.append(RowWriter(file, "scales", shape[:-1], np.dtype("<f4")))
+        columns = _Columns()
+        for stored in sentences:
+            for writer, values in zip(writers, (stored.values, stored.scales), strict=False):
+                if values is not None:
+                    writer.add(values)
+            columns.add(stored.sentence)
+        for writer in writers:
+            writer.close()
+        columns.write(file)
 
+    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
+        return FlatReader(self, file, attributes)
 
-class Vectors:
-    """`vectors`, and `scales` where values are int8.
-
-    Attributes:
-        row: shape of a row, (layer, dim) or (dim,).
-    """
-
-    def __init__(self, target: OpenFile, row: tuple[int, ...]) -> None:
-        self.row = row
-        self._values = Column(
-            target, "vectors", target.dtype, row=row, chunk_bytes=VECTOR_CHUNK_BYTES
-        )
-        self._scales: Column | None = None
-        if target.dtype == INT8:
-            self._scales = Column(
-                target, "scales", np.float32, row=row[:-1], chunk_bytes=CHUNK_BYTES
-            )
-
-    def append(self, rows: np.ndarray) -> None:
-        if self._scales is None:
-            self._values.append(rows)
-            return
-        values, scales = quantized(rows)
-        self._values.append(values)
-        self._scales.append(scales)
-
-    def close(self) -> None:
-        self._values.close()
-        if self._scales is not None:
-            self._scales.close()
+    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
+        position = int(reader.find(key))
+        values, scales = reader.stored(position)
+        rows, axes, lines = f"[{position}]", ("layer", "dim")[-values.ndim + 1 :], []
+        if not reader.pooled:
+            lines = [f"begin, end = file['offsets'][{position}:{position + 2}]"]
+            rows, axes = "[begin:end]", ("token", *axes)
+        scaled = "" if scales is None else f" * file['scales']{rows}[..., None]"
+        return [*lines, f"array = file['vectors']{rows}{scaled}  # axes: {', '.join(axes)}"]
 
 
-class Strings:
-    """Many strings as `NAME_bytes` and `NAME_ends`."""
+class _Strings:
+    """Many strings as one array of bytes and the end of each."""
 
-    def __init__(self, target: OpenFile, name: str) -> None:
-        self._bytes = Column(target, f"{name}_bytes", np.uint8, chunk_bytes=CHUNK_BYTES)
-        self._ends = _integers(target, f"{name}_ends")
+    def __init__(self) -> None:
+        self.bytes, self.ends = bytearray(), integers("q")
+
+    def add(self, *strings: str) -> int:
+        """Add strings; how many there are now."""
+        for string in strings:
+            # JSON can contain half a surrogate pair, which is kept.
+            self.bytes += string.encode("utf-8", "surrogatepass")
+            self.ends.append(len(self.bytes))
+        return len(self.ends)
+
+    def write(self, file: h5py.File, name: str) -> None:
+        _write_column(file, f"{name}_bytes", np.frombuffer(self.bytes, "u1"))
+        _write_column(file, f"{name}_ends", np.frombuffer(self.ends, "<i8"))
+
+
+class _Columns:
+    """What is known of the sentences; texts and documents are written only where needed."""
+
+    def __init__(self) -> None:
+        self._offsets, self._keys = integers("q", [0]), integers("q")
+        self._places, self._part_offsets = integers("q"), integers("q")
+        self._tokens, self._texts, self._documents = _Strings(), _Strings(), _Strings()
+
+    def add(self, sentence: Sentence) -> None:
+        self._offsets.append(self._tokens.add(*sentence.tokens))
+        self._keys.append(sentence.key)
+        self._texts.add("" if sentence.text == " ".join(sentence.tokens) else sentence.text)
+        self._documents.add(sentence.document or "")
+        self._places.append(sentence.place if sentence.document else 0)
+        self._part_offsets.append(sentence.offset if sentence.document else 0)
+
+    def write(self, file: h5py.File) -> None:
+        _write_column(file, "offsets", np.frombuffer(self._offsets, "<i8"))
+        _write_column(file, "keys", np.frombuffer(self._keys, "<i8"))
+        self._tokens.write(file, "token")
+        if self._texts.bytes:
+            self._texts.write(file, "text")
+        if self._documents.bytes:
+            self._documents.write(file, "document")
+            _write_column(file, "places", np.frombuffer(self._places, "<i8"))
+            _write_column(file, "part_offsets", np.frombuffer(self._part_offsets, "<i8"))
+
+
+def _write_column(file: h5py.File, name: str, values: Array) -> None:
+    dataset = create_dataset(file, name, values.shape, values.dtype)
+    if values.size:
+        dataset[...] = values
+
+
+class FlatReader(SentenceReader):
+    """The sentences of a `flat` file; handles are positions."""
+
+    def __init__(self, layout: Flat, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        self._layout, self._file, self._path = layout, file, str(file.filename)
+        self.pooled = is_pooled(attributes)
+        self._opened: dict[str, Rows] = {}
+        self._has_texts, self._has_documents = "text_ends" in file, "document_ends" in file
+        self._n = max(0, len(self._rows("offsets")) - 1)
 
     @property
-    def n_strings(self) -> int:
-        return self._ends.n_rows
+    def records(self) -> frozenset[str]:
+        return frozenset({"tokens", *(("document", "part offset") if self._has_documents else ())})
 
-    def append(self, strings: tuple[str, ...]) -> None:
-        # jsonl can bring half a surrogate pair; it is kept as it is.
-        encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-        ends = self._bytes.n_rows + np.cumsum([len(string) for string in encoded], dtype=np.int64)
-        self._bytes.append(np.frombuffer(b"".join(encoded), np.uint8))
-        self._ends.append(ends)
+    def __len__(self) -> int:
+        return self._n
 
-    def close(self) -> None:
-        self._bytes.close()
-        self._ends.close()
+    def handles(self) -> Iterator[Handle]:
+        return iter(range(self._n))
+
+    def key(self, handle: Handle) -> int:
+        return self._integer("keys", int(handle))
+
+    def find(self, key: Key) -> int:
+        number = int(key) if isinstance(key, str) and is_number(key) else key
+        if isinstance(number, int):
+            position = int(np.searchsorted(self._keys, number))
+            found = position if position < self._n and self._keys[position] == number else None
+        else:
+            found = self._positions.get(document_and_place(key) or ("", 0))
+        if found is None:
+            numbers = f"numbers go from {self.key(0)} to {self.key(self._n - 1)}" if self._n else ""
+            raise KeyError(f"{self._path}: no sentence {key!r}; {numbers or 'the file has none'}")
+        return found
+
+    def shape(self, handle: Handle) -> tuple[int, ...]:
+        begin, end = self._span(int(handle))
+        *layers, dim = self._rows("vectors").shape[1:]
+        return (*layers, dim) if self.pooled else (*layers, end - begin, dim)
+
+    def stored(self, handle: Handle) -> tuple[Array, Scales | None]:
+        begin, end = self._span(int(handle))
+        values = self._rows("vectors").read(begin, end)
+        is_int8 = values.dtype == INT8
+        return values, self._rows("scales").read(begin, end) if is_int8 else None
+
+    def example(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        return (self.shape(0), self._rows("vectors").dtype) if self._n else None
+
+    def identity(self, handle: Handle) -> bytes:
+        return self._layout.identity(self.info(handle).sentence())
+
+    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
+        i = int(handle)
+        tokens = tuple(self._strings("token", *self._offsets(i)))
+        text = self._strings("text", i, i + 1)[0] if self._has_texts else ""
+        info = SentenceInfo(i, self.key(i), tokens, text or " ".join(tokens))
+        document = self._strings("document", i, i + 1)[0] if self._has_documents else ""
+        if not document:
+            return info
+        place, offset = self._integer("places", i), self._integer("part_offsets", i)
+        return SentenceInfo(i, info.key, tokens, info.text, document, place, offset)
+
+    @cached_property
+    def _keys(self) -> Array:
+        return self._rows("keys").read(0, self._n)
+
+    @cached_property
+    def _positions(self) -> dict[tuple[str, int], int]:
+        """Document and number within it -> position."""
+        if not self._has_documents:
+            return {}
+        documents = self._strings("document", 0, self._n)
+        places = self._rows("places").read(0, self._n).tolist()
+        return {pair: i for i, pair in enumerate(zip(documents, places, strict=True)) if pair[0]}
+
+    def _span(self, position: int) -> tuple[int, int]:
+        """The rows of a sentence in `vectors`."""
+        return (position, position + 1) if self.pooled else self._offsets(position)
+
+    def _offsets(self, position: int) -> tuple[int, int]:
+        begin, end = self._rows("offsets").read(position, position + 2).tolist()
+        if not 0 <= begin <= end:
+            raise self._corrupt(f"data set 'offsets' goes from {begin} to {end}")
+        return begin, end
+
+    def _integer(self, name: str, position: int) -> int:
+        return int(self._rows(name).read(position, position + 1)[0])
+
+    def _strings(self, name: str, begin: int, end: int) -> list[str]:
+        """Strings `begin` to `end` of the pair NAME_bytes, NAME_ends."""
+        if begin == end:
+            return []
+        ends = self._rows(f"{name}_ends").read(max(0, begin - 1), end).tolist()
+        ends = ends if begin else [0, *ends]
+        if ends != sorted(ends):
+            raise self._corrupt(f"data set '{name}_ends' decreases")
+        content = self._rows(f"{name}_bytes").read(ends[0], ends[-1]).tobytes()
+        cuts = pairwise(end - ends[0] for end in ends)
+        try:
+            return [content[a:b].decode("utf-8", "surrogatepass") for a, b in cuts]
+        except UnicodeDecodeError as error:
+            raise self._corrupt(f"data set '{name}_bytes': {error}") from None
+
+    def _rows(self, name: str) -> Rows:
+        """One of the data sets, of a type and shape that the layout allows."""
+        if name not in self._opened:
+            rows = Rows(self._file, name)
+            kinds, n_axes = _KINDS.get(name, ("iu", (1,)))
+            fits = rows.dtype.kind in kinds or (name == "vectors" and rows.dtype == INT8)
+            if not fits or len(rows.shape) not in n_axes:
+                raise self._corrupt(f"data set {name!r} has {rows.dtype} in shape {rows.shape}")
+            self._opened[name] = rows
+        return self._opened[name]
+
+    def _corrupt(self, what: str) -> EmbeddingsFileError:
+        return EmbeddingsFileError(f"{self._path}: {what}", CORRUPT_HINT)
 
 
-class Runs:
-    """Rows of integers, of which only those are stored that don't follow from the one before."""
-
-    def __init__(self, target: OpenFile, name: str, width: int) -> None:
-        self._column = _integers(target, name, (width,))
-        n_rows = self._column.n_rows
-        stored = target.file[name][n_rows - 1] if n_rows else None
-        self._last: tuple[int, ...] | None = None if stored is None else tuple(map(int, stored))
-
-    def append(self, row: tuple[int, ...], *, follows: tuple[int, ...], anew: bool = False) -> bool:
-        """Add a row.
-
-        Args:
-            row: its first number is the position.
-            follows: by how much each number grows in a run, a position.
-            anew: begin a run in any case.
-        Returns:
-            whether a run begins.
-        """
-        if self._last is not None and not anew:
-            steps = row[0] - self._last[0]
-            expected = (
-                first + steps * step for first, step in zip(self._last, follows, strict=True)
-            )
-            if row == tuple(expected):
-                return False
-        self._column.append(np.array([row], np.int64))
-        self._last = row
-        return True
-
-    def close(self) -> None:
-        self._column.close()
-
-
-class Documents:
-    """Which sentences belong to which document."""
-
-    def __init__(self, target: OpenFile) -> None:
-        self._runs = Runs(target, "documents", 3)
-        self._keys = Strings(target, "document")
-        self._last = _last_string(target, "document")
-
-    def append(self, position: int, sentence: Sentence) -> None:
-        key = sentence.document or ""
-        if key == self._last == "":
-            return  # outside of documents nothing counts on
-        row = (position, sentence.place, sentence.offset)
-        if self._runs.append(row, follows=(1, 1, 0), anew=key != self._last):
-            self._keys.append((key,))
-            self._last = key
-
-    def close(self) -> None:
-        self._runs.close()
-        self._keys.close()
-
-
-class Texts:
-    """Texts that are not their tokens joined by one space."""
-
-    def __init__(self, target: OpenFile) -> None:
-        self._positions = _integers(target, "texts")
-        self._strings = Strings(target, "text")
-
-    def append(self, position: int, text: str) -> None:
-        self._positions.append(np.array([position]))
-        self._strings.append((text,))
-
-    def close(self) -> None:
-        self._positions.close()
-        self._strings.close()
-
-
-def _integers(target: OpenFile, name: str, row: tuple[int, ...] = ()) -> Column:
-    return Column(target, name, np.int64, row=row, chunk_bytes=CHUNK_BYTES)
-
-
-def _last_string(target: OpenFile, name: str) -> str | None:
-    ends = target.file[f"{name}_ends"]
-    if not len(ends):
-        return None
-    start = int(ends[-2]) if len(ends) > 1 else 0
-    content: bytes = target.file[f"{name}_bytes"][start : int(ends[-1])].tobytes()
-    return content.decode("utf-8", "surrogatepass")
+_KINDS = {"vectors": ("f", (2, 3)), "scales": ("f", (1, 2))}  # kinds of dtype, numbers of axes

@@ -1,43 +1,76 @@
-"""manylangs: what ELMoForManyLangs' `test` writes, one layer a file, named by the tokens."""
+"""manylangs: one layer per file, named by the tokens (`test` of ELMoForManyLangs)."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
+
+import h5py
 
 from elmo_cli.errors import UsageError
-from elmo_cli.store.layouts import keys
-from elmo_cli.store.layouts.contract import refused
-from elmo_cli.store.layouts.datasets import DatasetLayout
+from elmo_cli.store.layouts.base import Sample, name_error
+from elmo_cli.store.layouts.sentence_datasets import SentenceDatasets
+from elmo_cli.store.layouts.stored_sentence import Array, Key, SentenceInfo
 from elmo_cli.text.sentence import Sentence
 
-_OTHER = "`--layout allennlp` takes any token"
 
+class ManyLangs(SentenceDatasets):
+    """Tokens joined by TAB, `.` and `/` spelled out; the first of equal sentences is kept."""
 
-class ManyLangs(DatasetLayout):
-    """Named by the tokens; the first of equal sentences is kept."""
+    name = "manylangs"
+    needs = frozenset({"tokens", "one layer"})
+    hint = "leave out sentences without tokens; layout allennlp takes any"
+    keeps_first = True
+    file_axes = ("token", "dim")
 
-    hint = (
-        "`elmo embed --blank-lines skip` leaves out sentences without tokens; "
-        "`--layout allennlp` takes any"
-    )
-
-    def path(self, sentence: Sentence) -> str:
-        path = keys.joined_tokens(sentence.tokens)
-        if sentence.tokens and keys.tokens_of_joined(path) != sentence.tokens:
+    def dataset_name(self, sentence: Sentence) -> str:
+        name = _joined(sentence.tokens)
+        if sentence.tokens and _tokens(name) != sentence.tokens:
             spelled = "`$period$`, `$backslash$` or a TAB"
-            raise refused(sentence, f"{spelled} in a token would be read as something else", _OTHER)
-        return path
+            what = f"{spelled} in a token would be read as something else"
+            raise name_error(sentence, what, "layout allennlp takes any token")
+        return name
 
-    def arrange(self, array: np.ndarray) -> np.ndarray:
-        rank = 1 if self.target.pooled else 2
-        if array.ndim == rank + 1 and array.shape[0] == 1:
-            array = array.reshape(array.shape[1:])
-        if array.ndim != rank:
+    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        if isinstance(key, str):
+            yield key
+            yield _joined(key.split("\t"))
+            yield _joined(key.split())
+        else:
+            yield _joined(map(str, key))
+
+    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+        tokens = _tokens(name)
+        return SentenceInfo(position, name, tokens, " ".join(tokens))
+
+    def key_of(self, sentence: Sentence) -> Key:
+        return sentence.tokens
+
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        n_axes = 1 if pooled else 2
+        if array.ndim == n_axes + 1 and array.shape[0] == 1:
+            array = array[0]
+        if array.ndim != n_axes:
             raise UsageError(
-                f"`--layout manylangs` holds one layer a file, not {array.shape[0]}",
-                "`--layers top`, `--layers average` or one number",
+                f"layout manylangs holds one layer per file, not {array.shape[0]}",
+                "`layers=top`, `layers=average` or one number",
             )
         return array
 
-    def taken(self, path: str, sentence: Sentence) -> bool:
-        return False
+    def records_of_name(self, name: str) -> frozenset[str]:
+        return frozenset({"tokens"})
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        """Whether names are joined tokens with one vector each; lines may contain a tab too."""
+        return any(
+            len(dataset.shape) == 1 or len(name.split("\t")) == dataset.shape[-2]
+            for name, dataset in sample
+            if "\t" in name or "$period$" in name or "$backslash$" in name
+        )
+
+
+def _joined(tokens: Iterator[str] | tuple[str, ...] | list[str]) -> str:
+    return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
+
+
+def _tokens(name: str) -> tuple[str, ...]:
+    return tuple(name.replace("$backslash$", "/").replace("$period$", ".").split("\t"))

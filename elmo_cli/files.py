@@ -1,0 +1,277 @@
+"""Write files: check an output path, replace a file in one step, lock it, explain what failed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from elmo_cli.errors import ElmoError, OutputError, UsageError
+
+StrPath = str | os.PathLike[str]
+
+TEMPORARY_SUFFIX = ".part"
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_COMPRESSED = (".gz", ".xz", ".bz2")
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+def resolve(path: StrPath) -> Path:
+    """The file that a path leads to, so that a link survives when the file is replaced."""
+    return Path(os.path.realpath(path))
+
+
+def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool = False) -> None:
+    """Refuse, before any work, a path that no file can be written to.
+
+    Args:
+        overwrite: an existing file may be replaced.
+        regular: refuse pipes and devices as well.
+    Raises:
+        OutputError: the file exists, or is a folder; its folder is missing; its name promises
+            compression.
+    """
+    name = os.fspath(path)
+    folder = resolve(path).parent
+    if os.path.isdir(path) or name.endswith(os.sep):
+        raise OutputError(f"{name}: is a folder", "name a file in it")
+    is_stream = os.path.exists(path) and not os.path.isfile(path)
+    if is_stream and regular:
+        raise OutputError(f"{name}: not a regular file", "name a file on a disk")
+    if is_stream:
+        return
+    if not folder.is_dir():
+        is_file = os.path.lexists(folder) or any(parent.is_file() for parent in folder.parents)
+        raise output_error(name, OSError(errno.ENOTDIR if is_file else errno.ENOENT, ""))
+    if name.lower().endswith(_COMPRESSED):
+        raise OutputError(
+            f"{name}: would not be compressed, contrary to its name",
+            "choose a name without this suffix, and compress the file afterwards",
+        )
+    if os.path.exists(path) and not overwrite:
+        raise OutputError(
+            f"{name}: exists", "`overwrite=True` replaces it; or choose another output path"
+        )
+
+
+def check_distinct(
+    output: StrPath, inputs: Iterable[StrPath | None], *, what: str = "one of the inputs"
+) -> None:
+    """Refuse an output that is also read, whatever links lead to it.
+
+    Args:
+        output: a file, or "-" for standard output.
+        inputs: files, or folders whose files are read; "-" is standard input.
+        what: each of the inputs is, for the message.
+    Raises:
+        UsageError: writing the output would destroy what is read.
+    """
+    written = _regular_file(output, 1)
+    for name in (one for one in inputs if one):
+        for path in sorted(Path(name).iterdir()) if os.path.isdir(name) else [name]:
+            found = _regular_file(path, 0)
+            if written and found and os.path.samestat(written, found):
+                also = "" if path == output else f" ({os.fspath(path)})"
+                raise UsageError(
+                    f"{os.fspath(output)}: is also {what}{also}", "choose another output path"
+                )
+
+
+def _regular_file(path: StrPath, standard_stream: int) -> os.stat_result | None:
+    with suppress(OSError, ValueError):
+        status = os.stat(standard_stream if path == "-" else path)
+        return status if stat.S_ISREG(status.st_mode) else None
+    return None
+
+
+@contextmanager
+def new_file(
+    path: StrPath, *, overwrite: bool = True, durable: bool = False, resumable: bool = False
+) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name when it is complete.
+
+    Until then it is called PATH.1f2e3d4c.part, so two runs never write into one file. Links are
+    followed; devices and pipes are written to directly.
+
+    Args:
+        overwrite: replace a file that exists by then.
+        durable: wait until the content is on the disk before renaming the file.
+        resumable: as in `output_error`.
+    Raises:
+        OutputError: the file cannot be written, and nothing is left of it; or PATH was created
+            meanwhile, and the complete temporary file is kept.
+    """
+    with output_errors(path, resumable=resumable):
+        # By the name as given: /dev/fd/63 (a shell's `>(xz > FILE)`) links to no path.
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as stream:
+                yield stream
+            return
+        target = resolve(path)
+        temporary = Path(f"{target}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+        file = open(temporary, "xb")  # noqa: SIM115 - a file that exists is not ours to remove
+        try:
+            with file:
+                yield file
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        publish(temporary, path, overwrite=overwrite)
+
+
+def publish(temporary: StrPath, path: StrPath, *, overwrite: bool) -> None:
+    """Rename a complete file to PATH.
+
+    Raises:
+        OutputError: PATH was created meanwhile and may not be overwritten; both files are kept.
+    """
+    target = resolve(path)
+    if not overwrite and os.path.lexists(target):
+        raise OutputError(
+            f"{os.fspath(path)}: was created by another process meanwhile",
+            f"the complete output of this run is kept as {os.fspath(temporary)}",
+        )
+    os.replace(temporary, target)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until a renaming is on the disk, where the file system supports it."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_text(
+    path: StrPath, lines: Iterable[str], *, overwrite: bool = True, errors: str = "strict"
+) -> None:
+    """Write lines, which include their ends, in UTF-8 to a `new_file`.
+
+    Args:
+        errors: as in `open`; "surrogateescape" for file names, which need not be UTF-8.
+    Raises:
+        OutputError: as `new_file`.
+    """
+    with new_file(path, overwrite=overwrite) as file:
+        file.writelines(line.encode("utf-8", errors) for line in lines)
+
+
+def tsv_line(*cells: object) -> str:
+    r"""Cells as one tab-separated line; tab, line end and backslash become \t, \n, \r and \\."""
+    return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"
+
+
+@contextmanager
+def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
+    """Turn an OSError into an OutputError about PATH; a BrokenPipeError stays what it is."""
+    try:
+        yield
+    except (ElmoError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise output_error(path, error, resumable=resumable) from None
+
+
+def output_error(path: StrPath, error: OSError, *, resumable: bool = False) -> OutputError:
+    """Explain why PATH cannot be written.
+
+    Args:
+        resumable: an unfinished output is kept that the same run can resume; the hint says so.
+    """
+    name, folder = os.fspath(path), resolve(path).parent
+    reason = error.strerror or str(error)
+    if error.errno in _NO_SPACE:
+        after = "then `resume=True` continues after what is saved"
+        return OutputError(
+            f"{name}: no space left ({reason})",
+            f"free some space, {after if resumable else 'then run the same command again'}",
+            resumable,
+        )
+    if error.errno == errno.ENOENT:
+        return OutputError(f"{name}: there is no folder {folder}", f"`mkdir -p {folder}`")
+    if error.errno == errno.ENOTDIR:
+        return OutputError(f"{name}: {folder} is not a folder", "choose another output path")
+    return OutputError(
+        f"{name}: cannot be written ({reason})",
+        "choose an output path in a folder that you can write to",
+        resumable,
+    )
+
+
+class FileLock:
+    """An exclusive lock (flock) on a file; the system releases it when the process ends.
+
+    Attributes:
+        descriptor: the open file, for reading and writing; -1 while the lock is not held.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self._path = Path(path)
+        self.descriptor = -1
+
+    def acquire(self, *, wait: bool = False, on_wait: Callable[[], None] | None = None) -> bool:
+        """Lock the file, which is created if necessary.
+
+        Args:
+            wait: for another process to release the lock.
+            on_wait: called before waiting.
+        Returns:
+            False if another process holds the lock and `wait` is not set.
+        Raises:
+            OSError: the file cannot be opened for writing.
+        """
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                is_locked = _flock(descriptor, wait=wait, on_wait=on_wait)
+                # The process that held the lock may have renamed or removed the file.
+                if is_locked and is_open_file(descriptor, self._path):
+                    self.descriptor = descriptor
+                    return True
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+            if not is_locked:
+                return False
+
+    def release(self) -> None:
+        """Close the file, which releases the lock."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def _flock(descriptor: int, *, wait: bool, on_wait: Callable[[], None] | None) -> bool:
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                return False
+            if on_wait is not None:
+                on_wait()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    return True
+
+
+def is_open_file(descriptor: int, path: Path) -> bool:
+    """Whether PATH is still the file that is open."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

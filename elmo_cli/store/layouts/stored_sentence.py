@@ -1,0 +1,129 @@
+"""What a file records of a sentence, and the checksums over it."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.text.sentence import Sentence
+
+Array = NDArray[Any]
+Scales = NDArray[np.float32]
+Key = int | str | tuple[str, int] | tuple[str, ...]
+Handle = int | str  # position, or name of the data set
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceInfo:
+    """What a file records of a sentence; None where it does not.
+
+    Attributes:
+        position: number of the sentence in the file, from 0.
+        key: its number, or its name where the file is keyed by names.
+        text: its line.
+        place: number of the sentence within its document.
+        offset: number of sentences in the earlier parts of the document (LSGN).
+    """
+
+    position: int
+    key: int | str
+    tokens: tuple[str, ...] | None = None
+    text: str | None = None
+    document: str | None = None
+    place: int = 0
+    offset: int | None = None
+
+    def sentence(
+        self,
+        *,
+        key: int | None = None,
+        tokens: tuple[str, ...] | None = None,
+        text: str | None = None,
+        source: str = "-",
+    ) -> Sentence:
+        """The sentence as it was written, as far as the file records it.
+
+        Args:
+            key: its number in the text, for files keyed by names; None: its position.
+            tokens, text: in place of those of the file.
+            source: the file, for messages.
+        """
+        number = self.key if isinstance(self.key, int) else self.position
+        return Sentence(
+            tokens=(self.tokens if tokens is None else tokens) or (),
+            key=number if key is None else key,
+            text=(self.text if text is None else text) or "",
+            source=source,
+            document=self.document,
+            place=self.place,
+            offset=self.offset or 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSentence:
+    """One sentence on its way into, or out of, a file.
+
+    Attributes:
+        values: C-contiguous, with the dtype and the axes of the file.
+        scales: of int8 values, one float32 per vector.
+        crc32: `checksum` of its identity, values and scales.
+    """
+
+    sentence: Sentence
+    values: Array
+    scales: Scales | None
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What is known of a file before it is written.
+
+    Attributes:
+        rows: sum of the first axis of `StoredSentence.values`.
+        row_shape: their other axes, None without sentences.
+        dtype: of the values.
+    """
+
+    sentences: int
+    rows: int
+    row_shape: tuple[int, ...] | None
+    dtype: np.dtype[Any]
+
+
+@dataclass
+class Facts:
+    """What `Layout.write` found out: attributes for the root of the file, and warnings."""
+
+    attributes: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> int:
+    """CRC-32 of the identity of a sentence, its values and its scales, as the file holds them."""
+    crc32 = zlib.crc32(identity)
+    for array in (values, scales):
+        if array is not None and array.size:
+            crc32 = zlib.crc32(array.data, crc32)
+    return crc32
+
+
+def tokens_digest(tokens: Iterable[str]) -> bytes:
+    """8 bytes that identify a sequence of tokens, wherever they come from."""
+    digest = hashlib.blake2b(digest_size=8)
+    for token in tokens:
+        encoded = token.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.digest()
+
+
+def tokens_sha256(digests: bytes) -> str:
+    """The digest of a text, from the `tokens_digest` of all its sentences, joined."""
+    return hashlib.sha256(digests).hexdigest()

@@ -1,0 +1,126 @@
+"""FileSpec: the settings of one embeddings file, which must agree for a run to be resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from elmo_cli.errors import UsageError
+
+SCHEMA = 2
+DTYPES: dict[str, np.dtype[Any]] = {
+    "float32": np.dtype("<f4"),
+    "float16": np.dtype("<f2"),
+    "int8": np.dtype("i1"),
+}
+KEYS = ("number", "sentence")
+# Attributes that the writer or a layout writes; no setting of a run may have such a name.
+WRITER_ATTRIBUTES = frozenset(
+    {
+        *("elmo_schema", "sentences", "tokens", "duplicate_sentences", "complete"),
+        *("sentence_crc32", "token_digests", "tokens_sha256", "sentence_order"),
+        *("repeated_lines", "text_is_tokens", "sentence_map_crc32"),
+    }
+)
+_OWN = ("layout", "keys", "forget_sentences", "dtype", "first_sentence")
+
+
+@dataclass(frozen=True)
+class FileSpec:
+    """The settings of one embeddings file.
+
+    Attributes:
+        layout: name of a layout; `layout_of_spec` refuses unknown ones and those that cannot hold
+            these keys or this dtype.
+        keys: "number", or "sentence": the lines of the text are the keys.
+        forget_sentences: leave out the map from lines to keys.
+        dtype: of the stored values, a name of `DTYPES`.
+        first_sentence: key with which the input of this file begins: 0, or the start of a shard.
+        run_settings: layers, pool, state, model_sha256, …: they become attributes of the file.
+    Raises:
+        UsageError: keys or a dtype that do not exist.
+        ValueError: a setting of the run has a name that the writer needs itself.
+    """
+
+    layout: str = "allennlp"
+    keys: str = "number"
+    forget_sentences: bool = False
+    dtype: str = "float32"
+    first_sentence: int = 0
+    run_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_name("keys", self.keys, KEYS)
+        _check_name("dtype", self.dtype, DTYPES)
+        if reserved := {*WRITER_ATTRIBUTES, *_OWN} & self.run_settings.keys():
+            raise ValueError(f"the writer itself writes {sorted(reserved)}")
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a sentence has one vector for each layer, so that arrays have no token axis."""
+        return self.run_settings.get("pool") not in (None, "none")
+
+    def to_attributes(self) -> dict[str, Any]:
+        """The settings as JSON and attributes hold them; tuples are lists."""
+        own = {name: getattr(self, name) for name in _OWN}
+        plain: dict[str, Any] = json.loads(json.dumps({**own, **self.run_settings}))
+        return plain
+
+    @classmethod
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> FileSpec:
+        """The settings in the attributes of a file: the names before `sentences`.
+
+        Raises:
+            UsageError, KeyError, TypeError, ValueError: these are not attributes of such a file.
+        """
+        names = list(attributes)
+        if "sentences" in names:
+            names = names[: names.index("sentences")]
+        own = {name: attributes[name] for name in _OWN}
+        for name, kind in zip(_OWN, (str, str, bool, str, int), strict=True):
+            if type(own[name]) is not kind:
+                raise TypeError(f"{name} is {own[name]!r}")
+        run = {name: attributes[name] for name in names if name not in (*_OWN, "elmo_schema")}
+        return cls(**own, run_settings=run)
+
+
+def difference(old: FileSpec, new: FileSpec) -> str:
+    """The first setting that differs, with both values; "" if all are equal.
+
+    Args:
+        old: of a file.
+        new: of the present run.
+    """
+    before, now = old.to_attributes(), new.to_attributes()
+    for name in (*now, *(name for name in before if name not in now)):
+        if before.get(name) != now.get(name):
+            what, unit = _describe_setting(name)
+            return f"made with other {what} ({unit}{_short(before, name)}, now {_short(now, name)})"
+    return ""
+
+
+def _describe_setting(name: str) -> tuple[str, str]:
+    """How a message calls a setting, and the word before its value."""
+    if name == "model_sha256":
+        return "weights", "sha256 "
+    what = name.removesuffix("_sha256")
+    return what.replace("_", " "), "sha256 " if what != name else ""
+
+
+def _short(settings: Mapping[str, Any], name: str) -> str:
+    value = settings.get(name)
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value)
+    is_hash = len(text) == 64 and set(text) <= set("0123456789abcdef")
+    limit = 4 if is_hash else 60
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _check_name(parameter: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise UsageError(f"`{parameter}={name}`: no such name", f"one of {', '.join(names)}")

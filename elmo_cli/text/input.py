@@ -1,0 +1,253 @@
+"""From the names of text files to sentences: check the names, and choose a reader for each."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import tee
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.text.conll import read_conll, read_conllu
+from elmo_cli.text.input_settings import InputReport, InputSettings
+from elmo_cli.text.input_warnings import InputChecker
+from elmo_cli.text.jsonl import read_jsonl
+from elmo_cli.text.lines import LineReader
+from elmo_cli.text.plain import read_plain
+from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.text_bytes import STDIN, unreadable
+
+__all__ = [
+    "InputReport",
+    "InputSettings",
+    "check_inputs",
+    "count_sentences",
+    "format_of",
+    "is_stream",
+    "read_columns",
+    "read_sentences",
+]
+
+Name = str | os.PathLike[str]
+Reader = Callable[[LineReader, int], Generator[Sentence, None, int]]
+
+READERS: dict[str, Reader] = {
+    "plain": read_plain,
+    "conll": read_conll,
+    "conllu": read_conllu,
+    "jsonl": read_jsonl,
+}
+SUFFIXES = {
+    ".txt": "plain",
+    ".jsonl": "jsonl",
+    ".jsonlines": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".conllu": "conllu",
+    ".conll": "conll",
+    "_conll": "conll",  # CoNLL-2012 has .v4_gold_conll
+}
+_COMPRESSED = (".gz", ".xz")
+
+
+def read_sentences(
+    paths: Name | Sequence[Name],
+    settings: InputSettings | None = None,
+    report: InputReport | None = None,
+) -> Iterator[Sentence]:
+    """Yield the sentences of text files in order; memory does not grow with their number.
+
+    Keys number the sentences from 0, over all files; in plain text that is not tokenized the key is
+    the number of the line. `settings` defines what happens to blank and unreadable lines. All names
+    are checked before the first file is read.
+
+    Args:
+        paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
+        settings: how they are to be read; by default plain text in UTF-8.
+        report: receives warnings and counts; complete after the last sentence.
+    Raises:
+        UsageError: settings that contradict the format of a file, or no name at all.
+        InputError: a file that can't be read, or a line in it; it names the file and the line.
+    """
+    settings = settings or InputSettings()
+    report = report if report is not None else InputReport()
+    names = check_inputs(paths, settings)
+    return _checked(_numbered(names, settings, report), settings, report)
+
+
+def read_columns(
+    path: str, settings: InputSettings, columns: Sequence[int | None]
+) -> Iterator[tuple[Sentence, ...]]:
+    """Yield each sentence of a file of columns once per column; the file is read once.
+
+    Args:
+        columns: as `InputSettings.column`.
+    Raises:
+        UsageError, InputError: as `read_sentences`.
+    """
+    check_inputs(path, settings)
+    read = READERS[format_of(path, settings)]
+    copies = tee(LineReader(path, settings, InputReport()).lines(), len(columns))
+    chosen = [replace(settings, column=column) for column in columns]
+    readers = map(partial(_SharedLines, path), chosen, copies)
+    return zip(*(read(reader, 0) for reader in readers), strict=True)
+
+
+class _SharedLines(LineReader):
+    """A reader of lines that another one reads and refuses."""
+
+    def __init__(self, name: str, settings: InputSettings, lines: Iterator[str | None]) -> None:
+        super().__init__(name, settings, InputReport())
+        self._lines = lines
+
+    def lines(self) -> Iterator[str | None]:
+        return self._lines
+
+
+def count_sentences(
+    paths: Name | Sequence[Name], settings: InputSettings | None = None
+) -> tuple[int, int]:
+    """Count (sentences, tokens) that `read_sentences` yields for the same files, by reading them.
+
+    Raises:
+        UsageError, InputError: as `read_sentences`.
+    """
+    n_sentences = n_tokens = 0
+    for sentence in read_sentences(paths, settings):
+        n_sentences += 1
+        n_tokens += len(sentence.tokens)
+    return n_sentences, n_tokens
+
+
+def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> list[str]:
+    """Refuse, before any work, inputs that `read_sentences` would refuse before it reads them.
+
+    Returns:
+        Their names.
+    Raises:
+        UsageError: no name, standard input twice, or settings that contradict a file's format.
+        InputError: a file that is missing, a folder, or without read permission.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    names = [os.fspath(path) for path in paths]
+    if not names:
+        raise UsageError("no input: no file is named", "name text files, or `-` for standard input")
+    if names.count(STDIN) > 1:
+        raise UsageError(
+            "-: standard input is named twice and can be read only once",
+            "name `-` once; save the text to a file to read it twice",
+        )
+    settings = settings or InputSettings()
+    for name in names:
+        if name != STDIN:
+            _check_path(name)
+    for name in names:
+        _check_format(name, settings)
+    return names
+
+
+def require_files(what: str, paths: Sequence[str]) -> None:
+    """Refuse streams where a text is read more than once.
+
+    Args:
+        what: reads it more than once, for the message.
+    Raises:
+        UsageError: one of the names is standard input or a pipe.
+    """
+    for path in paths:
+        if is_stream(path):
+            raise UsageError(
+                f"{what}: {'standard input' if path == STDIN else path} can be read only once, "
+                "and its length is not known",
+                "write the text to a file first",
+            )
+
+
+def is_stream(path: str) -> bool:
+    """Whether a name stands for what can be read only once: standard input or a pipe."""
+    if path == STDIN:
+        return True
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def format_of(name: str, settings: InputSettings) -> str:
+    """The format that a file is read as: that of the settings, or by the suffix of its name."""
+    if settings.format != "auto":
+        return settings.format
+    bare = without_compression_suffix(name)
+    return next((text for suffix, text in SUFFIXES.items() if bare.endswith(suffix)), "plain")
+
+
+def without_compression_suffix(name: str) -> str:
+    """The name of a file in lower case, without .gz or .xz."""
+    name = name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def stem(name: str) -> str:
+    """The name of a file without the suffixes of compression and format."""
+    for suffix in (*_COMPRESSED, *SUFFIXES):
+        if suffix.startswith(".") and name.lower().endswith(suffix):
+            name = name[: -len(suffix)]
+    return name
+
+
+def shorten_list(names: Sequence[str]) -> str:
+    """Names of texts for a message, of many only the first."""
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1:,} more"
+
+
+def _check_path(path: str) -> None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    if stat.S_ISDIR(status.st_mode):
+        hint = f"name the files in it: `{os.path.join(path, '*')}`"
+        raise InputError(f"{path}: a folder, not a file", hint)
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: no permission to read it", f"`ls -l {path}` shows who may")
+
+
+def _check_format(name: str, settings: InputSettings) -> None:
+    if settings.format == "auto" and without_compression_suffix(name).endswith(".tsv"):
+        raise UsageError(
+            f"{name}: the suffix .tsv does not tell whether a line holds a token or a sentence",
+            "`format='conll'` reads one token per line, `format='plain'` one sentence per line "
+            "with all columns as its tokens; `cut -f` takes one column out",
+        )
+    settings.check_fits(format_of(name, settings))
+
+
+def _numbered(
+    names: list[str], settings: InputSettings, report: InputReport
+) -> Generator[Sentence, None, None]:
+    key = 0
+    for name in names:
+        report.sources.append((name, key))
+        reader = READERS[format_of(name, settings)]
+        key = yield from reader(LineReader(name, settings, report), key)
+    report.n_keys = key
+
+
+def _checked(
+    sentences: Iterable[Sentence], settings: InputSettings, report: InputReport
+) -> Iterator[Sentence]:
+    """The same sentences; what is noticed about each goes to the report."""
+    max_bytes = settings.max_characters - 2
+    checker = InputChecker(report)
+    for sentence in sentences:
+        if report.skipped:
+            report.note_position(sentence.key)
+        if sentence.tokens:
+            report.count_truncated(sentence, max_bytes)
+            checker.check(sentence)
+        yield sentence
+    report.note_position(sys.maxsize)
+    checker.finish()

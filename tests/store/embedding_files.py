@@ -1,0 +1,167 @@
+"""Small embeddings files for tests: ours and those of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.text.sentence import Sentence
+
+DIM = 6
+BLOCK = 5
+RUN = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
+LINES = (
+    "The cat sat on the mat .",
+    "A dog",
+    "",
+    "Yes .",
+    "He said / she said",
+    "Yes .",
+    'naïve 日本語 "quoted" tokens',
+    "A dog",
+    "one",
+    "Yes .",
+    "the last line",
+    "eleven , so that ten sorts after nine",
+)
+
+
+def lines(*, blank: bool = True, repeats: bool = True) -> list[Sentence]:
+    """One sentence a line; keys are line numbers, and lines left out keep theirs."""
+    seen: set[str] = set()
+    made = []
+    for key, line in enumerate(LINES):
+        if (blank or line) and (repeats or line not in seen):
+            made.append(Sentence(tuple(line.split()), key, line, "in.txt", key + 1))
+        seen.add(line)
+    return made
+
+
+def documents(*keys: str, n_places: int = 3) -> list[Sentence]:
+    """Sentences of documents, `n_places` each; LSGN's offset counts on over parts `_0`, `_1`."""
+    made = []
+    for document in keys:
+        part = int(document.rpartition("_")[2]) if document.rpartition("_")[2].isdigit() else 0
+        for place in range(n_places):
+            tokens = tuple(f"w{i}" for i in range(1 + (len(made) * 2) % 5))
+            made.append(
+                Sentence(
+                    tokens,
+                    len(made),
+                    " ".join(tokens),
+                    "in.jsonl",
+                    len(made) + 1,
+                    document,
+                    place,
+                    part * n_places,
+                    place == 0,
+                )
+            )
+    return made
+
+
+def array(sentence: Sentence, layers: int | None = 3, *, dim: int = DIM) -> np.ndarray:
+    """Values that depend on tokens, layer and dim, and above the token layer on the key as well."""
+    rng = np.random.default_rng(abs(hash_of(sentence.tokens)))
+    n_tokens = len(sentence.tokens)
+    if layers is None:
+        return rng.standard_normal((n_tokens, dim)).astype(np.float32) + sentence.key
+    values = rng.standard_normal((layers, n_tokens, dim)).astype(np.float32)
+    values[1:] += sentence.key
+    return values
+
+
+def hash_of(tokens: Sequence[str]) -> int:
+    """A number for tokens, the same in every process."""
+    return int.from_bytes("\t".join(tokens).encode("utf-8", "surrogatepass")[:60], "big") % (
+        1 << 62
+    )
+
+
+def write(
+    path: Path,
+    sentences: Sequence[Sentence],
+    *,
+    layout: str,
+    layers: int | None = 3,
+    run_settings: dict[str, Any] | None = None,
+    attributes: dict[str, Any] | None = None,
+    pool: bool = False,
+    **options: Any,
+) -> Path:
+    """Write a whole file with the writer, in blocks of `BLOCK` sentences."""
+    settings = {**RUN, **(run_settings or {}), **({"pool": "mean"} if pool else {})}
+    spec = FileSpec(layout=layout, run_settings=settings, **options)
+    with EmbeddingsWriter.open(path, spec) as writer:
+        for begin in range(0, len(sentences), BLOCK):
+            block = sentences[begin : begin + BLOCK]
+            arrays = [array(sentence, layers) for sentence in block]
+            writer.append_block(
+                block, [a.sum(-2) for a in arrays] if pool else arrays, text_sha256=""
+            )
+        writer.finish({"sources": [["in.txt", 0]]} if attributes is None else attributes)
+    return path
+
+
+def content(path: Path) -> tuple[list[tuple[str, Any]], list[tuple[str, bytes]]]:
+    """All that a file holds, in its order: attributes, and datasets with shape, type and bytes."""
+    datasets: list[tuple[str, bytes]] = []
+
+    def note(group: h5py.Group, above: str) -> None:
+        for name in group:
+            member = group[name]
+            if isinstance(member, h5py.Group):
+                note(member, f"{above}{name}/")
+            else:
+                values = member[()]
+                form = f"{above}{name} {values.shape} {member.dtype}"
+                datasets.append((form, values.tobytes() if member.dtype != "O" else values[0]))
+
+    with h5py.File(path) as file:
+        note(file, "")
+        attributes = [(name, _plain(value)) for name, value in file.attrs.items()]
+    return attributes, datasets
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def write_types(path: Path, n: int, *, start: int = 0, **options: Any) -> Path:
+    """A file of the layout bilm-types with `n` rows; row i of the vocabulary is all i."""
+    spec = FileSpec(**{"layout": "bilm-types", "run_settings": RUN, **options})
+    with EmbeddingsWriter.open(path, spec) as writer:
+        types = [Sentence((f"t{key}",), key, f"t{key}") for key in range(start, start + n)]
+        arrays = [np.full(DIM, one.key, np.float32) for one in types]
+        writer.append_block(types, arrays, text_sha256="")
+        writer.finish({})
+    return path
+
+
+def foreign(path: Path, datasets: dict[str, Any], **options: Any) -> Path:
+    """A file that another program could have made: plain h5py, no attributes."""
+    with h5py.File(path, "w", **options) as file:
+        for name, values in datasets.items():
+            file.create_dataset(name, data=values)
+    return path
+
+
+def biLM_weights(path: Path) -> Path:  # noqa: N802 - the paper's name
+    """A small weight file as bilm-tf names its parts."""
+    cell = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/"
+    shapes = {"char_embed": (261, 4), "CNN_proj/W_proj": (12, 5), "CNN_proj/b_proj": (5,)}
+    for i, (width, n) in enumerate([(1, 4), (2, 8)]):
+        shapes |= {f"CNN/W_cnn_{i}": (1, width, 4, n), f"CNN/b_cnn_{i}": (n,)}
+    for name in ("W_carry", "W_transform"):
+        shapes |= {f"CNN_high_0/{name}": (12, 12), f"CNN_high_0/b_{name[2:]}": (12,)}
+    for direction in (0, 1):
+        for layer in (0, 1):
+            at = cell.format(direction, layer)
+            shapes |= {at + "W_0": (10, 28), at + "B": (28,), at + "W_P_0": (7, 5)}
+    return foreign(path, {name: np.ones(shape, np.float32) for name, shape in shapes.items()})

@@ -1,0 +1,100 @@
+"""LayerSelection: the selection of layers that `embed` and `convert` share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_cli.errors import UsageError
+from elmo_cli.store.layers import LayerSelection, layer_list
+
+VALUES = (
+    np.random.default_rng(0).standard_normal((3, 5, 4)).astype(np.float32)
+)  # (layer, token, dim)
+F = np.float32
+
+SELECTIONS: list[tuple[str, dict[str, Any], str, int, np.ndarray]] = [
+    ("all", {}, "all", 3, VALUES),
+    (" top ", {}, "top", 1, VALUES[2]),
+    ("average", {}, "average", 1, VALUES.mean(0)),
+    ("1", {}, "1", 1, VALUES[1:2]),
+    ("1", {"drop_axis": True}, "1", 1, VALUES[1]),
+    ("0,1", {"drop_axis": True}, "0,1", 2, VALUES[:2]),
+    (" 2, 00", {}, "2,0", 2, VALUES[[2, 0]]),
+    ("mix:1,-0.5,2", {}, "mix:1,-0.5,2", 1, VALUES[0] - F(0.5) * VALUES[1] + 2 * VALUES[2]),
+    ("mix: 0,1,3,0.5", {}, "mix:0,1,3,0.5", 1, F(0.5) * VALUES[1] + F(1.5) * VALUES[2]),
+]
+
+
+@pytest.mark.parametrize(("text", "options", "name", "n_kept", "expected"), SELECTIONS)
+def test_numpy_and_torch_select_the_same_values(
+    text: str, options: dict[str, Any], name: str, n_kept: int, expected: np.ndarray
+) -> None:
+    """A converted file would differ from one that was embedded with these layers."""
+    selection = LayerSelection.parse(text, range(3), 3, **options)
+    assert (selection.name, selection.n_kept) == (name, n_kept)
+    found = selection.apply(VALUES)
+    assert (found.dtype, found.shape) == (np.float32, expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    by_torch = selection.apply(torch.from_numpy(VALUES)).numpy()
+    if name != "average":  # NumPy divides a sum, torch may multiply it
+        np.testing.assert_array_equal(by_torch, found)
+    np.testing.assert_allclose(by_torch, found, rtol=1e-6, atol=1e-7)
+
+
+def test_numbers_are_those_of_the_model() -> None:
+    """In a file of layers 0 and 2 layer 2 is the second one."""
+    selection = LayerSelection.parse("2", (0, 2), None)
+    np.testing.assert_array_equal(selection.apply(VALUES[[0, 2]]), VALUES[2:])
+    assert LayerSelection.parse("top", range(2), 2).indices == (1,)
+
+
+REFUSED = [
+    ("bottom", range(3), 3),
+    ("", range(3), 3),
+    ("-1", range(3), 3),
+    ("0,,2", range(3), 3),
+    ("1.5", range(3), 3),
+    ("1" * 5000, range(3), 3),
+    ("3", range(3), 3),
+    ("0,9", range(3), 3),
+    ("1,1", range(3), 3),
+    ("1,1", None, None),
+    ("1", (0, 2), None),
+    ("top", (0, 2), None),
+    ("average", (0, 1, 2), None),
+    ("mix:1,2", (0, 2), None),
+    ("mix:", range(3), 3),
+    ("mix:a,b,c", range(3), 3),
+    ("mix:1,2", range(3), 3),
+    ("mix:1,2,3,4,5", range(3), 3),
+    ("mix:1,nan,3", None, None),
+    ("mix:1,inf,3", range(3), 3),
+    ("mix:1e39,0,0", range(3), 3),
+    ("mix:1e30,0,0,1e30", range(3), 3),
+    ("mix:0,0,0", range(3), 3),
+    ("mix:1,2,3,0", range(3), 3),
+    ("mix:1e-46,0,0", range(3), 3),
+]
+
+
+@pytest.mark.parametrize(("text", "available", "n_layers"), REFUSED)
+def test_refused(text: str, available: Any, n_layers: int | None) -> None:
+    """Other layers would be taken in place of those that were asked for."""
+    with pytest.raises(UsageError) as caught:
+        LayerSelection.parse(text, available, n_layers, owner="a.hdf5")
+    assert caught.value.message.startswith(f"`layers={text}`: ")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["top", "average", "0,2", "7", "mix:1,2", "mix:1,2,3,4"])
+def test_without_arrays_only_the_form_is_checked(text: str) -> None:
+    """An empty shard has to say the same as the other shards."""
+    assert LayerSelection.parse(text, None, None).name == text
+
+
+def test_list_of_layers() -> None:
+    assert (layer_list((2,)), layer_list((0, 2))) == ("layer 2", "layers 0, 2")

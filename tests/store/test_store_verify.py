@@ -1,0 +1,283 @@
+"""verify and compare_with_text: what is wrong with a file, and whether it is of a text."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from embedding_files import DIM, documents, foreign, lines, write, write_types
+
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.verify import MAX_LISTED, compare_with_text, verify
+from elmo_cli.text.sentence import Sentence
+
+NESTED = documents("a/b", "c", "a/d")
+PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")
+BARE = lines(blank=False, repeats=False)
+ONE = {"layers": None}
+
+FILES: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
+    "allennlp": (lines(), {"layout": "allennlp"}),
+    "allennlp, blanks skipped": (lines(blank=False), {"layout": "allennlp"}),
+    "allennlp, float16": (lines(), {"layout": "allennlp", "dtype": "float16"}),
+    "allennlp, pooled": (lines(), {"layout": "allennlp", "pool": True}),
+    "allennlp, sentences": (BARE, {"layout": "allennlp", "keys": "sentence"}),
+    "bilm, a shard": (lines()[4:], {"layout": "bilm", "first_sentence": 4}),
+    "e2e-coref": (NESTED, {"layout": "e2e-coref"}),
+    "lsgn": (PARTS, {"layout": "lsgn"}),
+    "dygie": (NESTED, {"layout": "dygie", **ONE}),
+    "manylangs": (lines(blank=False), {"layout": "manylangs", **ONE}),
+    "flat": (PARTS, {"layout": "flat"}),
+    "flat, int8": (lines(), {"layout": "flat", "dtype": "int8"}),
+    "flat, pooled": (lines(), {"layout": "flat", "pool": True, **ONE}),
+    "bilm-types": ([], {"layout": "bilm-types"}),
+}
+
+
+def made(path: Path, name: str) -> Path:
+    """One of FILES."""
+    sentences, options = FILES[name]
+    return write_types(path, 9) if name == "bilm-types" else write(path, sentences, **options)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_valid_file_has_no_problems(tmp_path: Path, name: str) -> None:
+    path = made(tmp_path / "a.hdf5", name)
+    before = path.read_bytes()
+    assert verify(path).listed == []
+    assert path.read_bytes() == before
+
+
+# -- changed bytes --------------------------------------------------------------------------------
+
+
+def regions(path: Path) -> Iterator[tuple[str, int, int, str]]:
+    """What holds values, tokens and lines: start and size in bytes, and what is to be named."""
+    with open_embeddings(path) as embeddings, h5py.File(path) as file:
+        keys = [repr(key) for key in embeddings]
+        kind = "type" if embeddings.unit == "types" else "sentence"
+        handles = {str(h): key for h, key in zip(embeddings.reader.handles(), keys, strict=True)}
+        if "vectors" in file:
+            yield from flat_regions(file, keys, embeddings.is_pooled)
+        elif "embedding" in file:
+            n_bytes = file["embedding"].dtype.itemsize * file["embedding"].shape[1]
+            start = file["embedding"].id.get_offset()
+            yield from (("", start + i * n_bytes, n_bytes, f"type {i}") for i in range(len(keys)))
+        else:
+            for handle, key in handles.items():
+                dataset = file[handle]
+                if dataset.size:
+                    yield "", dataset.id.get_offset(), dataset.nbytes, f"{kind} {key}"
+        if "sentence_to_index" in file:
+            text = file["sentence_to_index"][0]
+            yield "map", path.read_bytes().index(text), len(text), "sentence_to_index"
+
+
+def flat_regions(
+    file: h5py.File, keys: list[str], pooled: bool
+) -> Iterator[tuple[str, int, int, str]]:
+    """Those of the layout flat."""
+    offsets, ends = file["offsets"][()], np.append(0, file["token_ends"][()])
+    for name in ("vectors", "scales") if "scales" in file else ("vectors",):
+        dataset = file[name]
+        row = dataset.nbytes // len(dataset)
+        for i, key in enumerate(keys):
+            begin, end = (i, i + 1) if pooled else offsets[i : i + 2].tolist()
+            if end > begin:
+                start = dataset.id.get_offset() + begin * row
+                yield name, start, (end - begin) * row, f"sentence {key}"
+    start = file["token_bytes"].id.get_offset()
+    for i, key in enumerate(keys):
+        begin, end = ends[offsets[i : i + 2]].tolist()
+        if end > begin:
+            yield "tokens", start + begin, end - begin, f"sentence {key}"
+
+
+def change(path: Path, at: int, rng: random.Random) -> None:
+    """Change one byte."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ rng.randrange(1, 256)]))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_sentence_with_a_changed_byte_is_named(tmp_path: Path, name: str) -> None:
+    """Nobody would see a wrong value, and `merge` and `convert` would carry it on."""
+    path = made(tmp_path / "a.hdf5", name)
+    whole, rng = path.read_bytes(), random.Random(0)
+    places = list(regions(path))
+    assert len(places) >= 5
+    for _, start, size, named in places:
+        change(path, start + rng.randrange(size), rng)
+        found = verify(path)
+        assert any(f"{named}: " in one or f"{named} " in one for one in found.listed), named
+        path.write_bytes(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_a_hundred_changed_bytes_are_a_hundred_problems(tmp_path: Path, name: str) -> None:
+    """The promise of the checksums."""
+    path = made(tmp_path / "a.hdf5", name)
+    whole, rng = path.read_bytes(), random.Random(1)
+    places = list(regions(path))
+    for _ in range(100):
+        _, start, size, named = rng.choice(places)
+        change(path, start + rng.randrange(size), rng)
+        listed = verify(path).listed
+        assert any(f"{named}: " in one or f"{named} " in one for one in listed), (named, listed)
+        path.write_bytes(whole)
+
+
+# -- other damage ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def allennlp(tmp_path: Path) -> Path:
+    return write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+
+
+def other_type(file: h5py.File) -> None:
+    for name in list(file):
+        if name.isdigit():
+            values = file[name][()]
+            del file[name]
+            file[name] = values.astype("f8") if name != "4" else values[:2].astype("f8")
+
+
+CHANGES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "not finite": (lambda f: f["3"].__setitem__((1, 0, 2), np.nan), ("sentence 3: 1 of 36",)),
+    "missing sentence": (lambda f: f.__delitem__("9"), ("11 sentences", "12 checksums")),
+    "another name": (lambda f: f.create_dataset("x", data=[1.0]), ("'x'",)),
+    "other types": (other_type, ("sentence 4: shape", "values are float64")),
+    "swapped": (lambda f: (f.move("3", "x"), f.move("4", "3"), f.move("x", "4")),
+                ("sentence 3: corrupt", "sentence 4: corrupt")),
+    "tokens": (lambda f: f.attrs.modify("tokens", 9), ("tokens, its attribute says 9",)),
+    "digests": (lambda f: f.attrs.modify("token_digests", np.zeros(12, "u8")),
+                ("token_digests",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_other_changes(allennlp: Path, case: str) -> None:
+    change, parts = CHANGES[case]
+    with h5py.File(allennlp, "a") as file:
+        change(file)
+    listed = verify(allennlp).listed
+    for part in parts:
+        assert any(part in one for one in listed), listed
+
+
+def test_a_sentence_that_cannot_be_read(allennlp: Path) -> None:
+    """Those after it are checked too."""
+    with h5py.File(allennlp, "a") as file:
+        address = h5py.h5o.get_info(file["3"].id).addr
+        file["10"][0, 0, 0] = np.inf
+    with allennlp.open("r+b") as raw:
+        raw.seek(address)
+        raw.write(b"\xff" * 40)
+    found = verify(allennlp)
+    assert any("'3'" in one for one in found.listed)
+    assert any("sentence 10: 1 of" in one for one in found.listed)
+    assert found.tokens is None
+
+
+def test_a_file_of_another_program(tmp_path: Path) -> None:
+    """fast-elmo leaves blank lines out and goes on numbering: every later look-up may be wrong."""
+    values = np.full((3, 1, DIM), np.nan, "f4")
+    path = foreign(tmp_path / "a.hdf5", {"0": values, "3": values, "5": values})
+    found = verify(path)
+    assert [one for one in found.listed if "gap" in one] == [
+        "no sentences 1 to 2: the keys have a gap",
+        "no sentences 4 to 4: the keys have a gap",
+    ]
+    assert (found.count, found.tokens) == (5, 3)
+    many = foreign(tmp_path / "b.hdf5", {str(i): values for i in range(MAX_LISTED + 9)})
+    found = verify(many)
+    assert (len(found.listed), found.count) == (MAX_LISTED, MAX_LISTED + 9)
+
+
+# -- compare_with_text ----------------------------------------------------------------------------
+
+COMPARED = [name for name in FILES if name not in ("bilm-types", "bilm, a shard")]
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_another_text_is_found_by_its_tokens(tmp_path: Path, name: str) -> None:
+    """A text with as many tokens in each sentence would pass for that of the file."""
+    sentences, _ = FILES[name]
+    path = made(tmp_path / "a.hdf5", name)
+    assert compare_with_text(path, sentences).listed == []
+    last = sentences[-1]
+    other = replace(last, tokens=("x", *last.tokens[1:]))
+    if "sentences" in name or name == "manylangs":  # the key is the line, or are the tokens
+        other = replace(other, text=" ".join(other.tokens))
+    found = compare_with_text(path, [*sentences[:-1], other])
+    assert f"sentence {last.key}: " in found.listed[0]
+    more = replace(last, key=last.key + 1, place=99, tokens=("more",), text="more")
+    assert compare_with_text(path, [*sentences, more]).count == 2
+    assert compare_with_text(path, sentences[:-1]).count == 1
+
+
+def test_what_differs_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="flat")
+    text = lines()
+    text[1] = replace(text[1], tokens=("A", "cat"))
+    text[3] = replace(text[3], tokens=("Yes", ",", "yes", "."))
+    assert compare_with_text(path, [*text, Sentence(("more",), 12)]).listed == [
+        "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
+        "sentence 3: 2 tokens in the file, 4 in the text",
+        "sentence 12: not in the file, 1 tokens in the text",
+        "the file is of 12 sentences, the text has 13",
+    ]
+
+
+@pytest.mark.parametrize("layout", ["flat", "bilm", "manylangs"])
+def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, layout: str) -> None:
+    text, options = lines(blank=False), ONE if layout == "manylangs" else {}
+    path = tmp_path / "a.hdf5"
+    for i, (begin, end) in enumerate([(0, 3), (3, 8), (8, len(text))], start=1):
+        first, settings = text[begin].key, {"shard": f"{i}/3"}
+        write(path, text[begin:end], layout=layout, first_sentence=first,
+              run_settings=settings, **options)  # fmt: skip
+        assert compare_with_text(path, text).listed == []
+        wrong = [*text[: end - 1], replace(text[end - 1], tokens=("x",) * 9), *text[end:]]
+        assert compare_with_text(path, wrong).count >= 1
+        short = compare_with_text(path, text[: end - 1]).listed
+        assert short == [f"the file is of {end - begin} sentences, the text has "
+                         f"{end - begin - 1} for shard {i}/3"]  # fmt: skip
+        if i < 3:
+            path.unlink()
+    more = compare_with_text(path, [*text, Sentence(("more",), 12)])
+    assert "sentence 12: not in the file" in more.listed[0]  # the last shard goes on to the end
+    with h5py.File(path, "a") as file:
+        file.attrs["shard"] = "x"
+    assert "`shard` is 'x'" in compare_with_text(path, text).listed[0]
+
+
+def test_files_of_other_programs_have_lines_or_counts(tmp_path: Path) -> None:
+    values = {str(i): np.ones((3, 2, DIM), "f4") for i in range(2)}
+    text = [Sentence(("a", "b"), 0, "a b"), Sentence(("c", "d"), 1, "c d")]
+    other = [text[0], Sentence(("c", "e"), 1, "c e")]
+    bare = foreign(tmp_path / "a.hdf5", values)
+    assert compare_with_text(bare, other).count == 0
+    assert compare_with_text(bare, [text[0], Sentence(("c",), 1, "c")]).count == 1
+    mapped = foreign(
+        tmp_path / "b.hdf5", {**values, "sentence_to_index": ['{"a b": "0", "c d": "1"}']}
+    )
+    assert compare_with_text(mapped, text).count == 0
+    assert compare_with_text(mapped, other).count == 1
+    types = foreign(tmp_path / "c.hdf5", {"embedding": np.ones((4, DIM), "f4")})
+    with pytest.raises(UsageError, match="records neither tokens nor"):
+        compare_with_text(types, text)
+    with pytest.raises(EmbeddingsFileError, match="no such file"):
+        compare_with_text(tmp_path / "d.hdf5", text)

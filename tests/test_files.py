@@ -1,0 +1,259 @@
+"""Output files: complete or absent, never in the place of another's, one writer at a time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from disks import disk_of
+
+from elmo_cli.errors import OutputError, UsageError
+from elmo_cli.files import (
+    FileLock,
+    check_distinct,
+    check_output_path,
+    new_file,
+    output_error,
+    tsv_line,
+    write_text,
+)
+
+
+def during(path: Path, *, overwrite: bool) -> Iterator[str]:
+    """Lines during which another run writes the same file from its beginning to its end."""
+    yield "one\n" * 100_000
+    write_text(path, ["other\n"], overwrite=overwrite)
+    yield "two\n"
+
+
+def test_a_file_that_appears_meanwhile_is_kept_and_so_is_the_output(tmp_path: Path) -> None:
+    """Nobody asked to overwrite it, and the output may be hours of work."""
+    path = tmp_path / "v.txt"
+    with pytest.raises(OutputError, match=r"v\.txt: was created by another process") as caught:
+        write_text(path, during(path, overwrite=False), overwrite=False)
+    assert path.read_text() == "other\n"
+    (kept,) = set(tmp_path.iterdir()) - {path}
+    assert kept.read_text() == "one\n" * 100_000 + "two\n"
+    assert str(kept) in caught.value.hint
+
+
+def test_the_last_of_two_runs_wins_if_both_may_overwrite(tmp_path: Path) -> None:
+    """A mixture of both would be left, under a name that says that it is complete."""
+    path = tmp_path / "v.txt"
+    write_text(path, during(path, overwrite=True))
+    assert path.read_text() == "one\n" * 100_000 + "two\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed_and_a_file_called_part_stays(tmp_path: Path) -> None:
+    """A renaming would replace the link; a fixed temporary name would destroy a user's file."""
+    (tmp_path / "v.part").write_text("precious")
+    (tmp_path / "v").symlink_to("target")
+    write_text(tmp_path / "v", ["new\n"])
+    assert (tmp_path / "v").is_symlink()
+    assert (tmp_path / "target").read_text() == "new\n"
+    assert (tmp_path / "v.part").read_text() == "precious"
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1 << 16])
+@pytest.mark.parametrize("resumable", [False, True])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(
+    n_bytes: int, resumable: bool, tmp_path: Path
+) -> None:
+    """Half a file would stay, or the hint would promise what was not kept."""
+    path = tmp_path / "v.txt"
+    path.write_text("old")
+    with (
+        disk_of(n_bytes),
+        pytest.raises(OutputError, match=r"v\.txt: no space left") as caught,
+        new_file(path, durable=True, resumable=resumable) as file,
+    ):
+        file.write(b"new\n" * 100_000)
+    assert caught.value.resumable is resumable
+    assert ("resume=True" in caught.value.hint) is resumable
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_exception_of_the_caller_leaves_nothing(tmp_path: Path) -> None:
+    """A file that is half written would pass for a complete one."""
+    with pytest.raises(ZeroDivisionError), new_file(tmp_path / "v.txt") as file:
+        file.write(b"half" * (1 // 0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_of_the_shell_is_written_to() -> None:
+    """`-o >(xz > FILE)` and `-o /dev/stdout | …` would end with "No such file"."""
+    reading, writing = os.pipe()
+    try:
+        check_output_path(f"/dev/fd/{writing}")
+        write_text(f"/dev/fd/{writing}", ["one\n", "two\n"])
+        with pytest.raises(OutputError, match="not a regular file"):
+            check_output_path(f"/dev/fd/{writing}", regular=True)
+    finally:
+        os.close(writing)
+    with open(reading, encoding="utf-8") as pipe:
+        assert pipe.read() == "one\ntwo\n"
+
+
+def test_a_reader_that_has_left_is_no_error_of_the_file() -> None:
+    """`| head` would be told that the output path cannot be written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with pytest.raises(BrokenPipeError):
+        write_text(f"/dev/fd/{writing}", ["line\n"])
+    os.close(writing)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("file", r"file: exists"),
+        ("link", r"link: exists"),
+        ("folder", r"folder: is a folder"),
+        ("new/", r"new/: is a folder"),
+        ("none/v.txt", r"there is no folder .*/none"),
+        ("file/v.txt", r"/file is not a folder"),
+        ("file/sub/v.txt", r"/file/sub is not a folder"),
+        ("v.txt.GZ", r"would not be compressed"),
+    ],
+)
+def test_output_paths_that_are_refused_before_any_work(
+    name: str, message: str, tmp_path: Path
+) -> None:
+    """The run would be refused at its end, after hours of work, or destroy a file."""
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match=message):
+        check_output_path(f"{tmp_path}/{name}")
+    if "exists" in message:
+        check_output_path(f"{tmp_path}/{name}", overwrite=True)
+    check_output_path(tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("output", "inputs", "message"),
+    [
+        ("v", ["a", "v"], "v: is also one of the inputs"),
+        ("v", ["link"], r"v: is also one of the inputs \(.*link\)"),
+        ("v", ["hard"], r"v: is also one of the inputs \(.*hard\)"),
+        ("link", [None, "v"], r"link: is also one of the inputs \(.*v\)"),
+        ("v", ["model"], r"v: is also one of the inputs \(.*model/weights\)"),
+    ],
+)
+def test_an_output_that_is_also_read_is_refused(
+    output: str, inputs: list[str | None], message: str, tmp_path: Path
+) -> None:
+    """Writing it would destroy what is read."""
+    for name in ("v", "a"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("v")
+    (tmp_path / "model").mkdir()
+    for name in ("hard", "model/weights"):
+        os.link(tmp_path / "v", tmp_path / name)
+    with pytest.raises(UsageError, match=message):
+        check_distinct(tmp_path / output, [name and tmp_path / name for name in inputs])
+    check_distinct(tmp_path / output, [tmp_path / "a", None, tmp_path / "none", "/dev/null"])
+
+
+def test_standard_output_into_an_input_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`elmo tokenize x.txt >> x.txt` would read what it writes for ever."""
+    (tmp_path / "x.txt").write_text("x")
+    saved = os.dup(1)
+    try:
+        with open(tmp_path / "x.txt", "ab") as file:
+            os.dup2(file.fileno(), 1)
+            with pytest.raises(UsageError, match="is also one of the inputs"):
+                check_distinct("-", [tmp_path / "x.txt"])
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (errno.ENOSPC, "no space left"),
+        (errno.EDQUOT, "no space left"),
+        (errno.EFBIG, "no space left"),
+        (errno.EACCES, "cannot be written"),
+        (errno.ENAMETOOLONG, "cannot be written"),
+        (errno.ENOENT, "there is no folder"),
+        (errno.ENOTDIR, "is not a folder"),
+    ],
+)
+def test_errors_of_the_system(code: int, message: str, tmp_path: Path) -> None:
+    """A user needs the path, the reason and what to do next."""
+    error = output_error(tmp_path / "v", OSError(code, os.strerror(code)))
+    assert str(error).startswith(f"{tmp_path}/v: ")
+    assert message in str(error)
+    assert error.hint
+
+
+def test_an_error_keeps_its_hint_between_processes() -> None:
+    """Errors of a worker process are pickled; the default would lose all but the message."""
+    copy = pickle.loads(pickle.dumps(OutputError("v: full", "free some space", True)))
+    assert (copy.message, copy.hint, copy.resumable) == ("v: full", "free some space", True)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    """Two writers of one file would write over each other's bytes."""
+    first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
+    assert first.acquire()
+    assert not second.acquire()
+    waited: list[str] = []
+
+    def on_wait() -> None:
+        waited.append("second")
+        first.release()
+
+    assert second.acquire(wait=True, on_wait=on_wait)
+    assert waited == ["second"]
+    assert not first.acquire()
+    second.release()
+
+
+def test_a_lock_on_a_file_that_was_replaced_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that held the lock renamed the file: its successor would write to that one."""
+    path, flock = tmp_path / "lock", fcntl.flock
+
+    def replaced(descriptor: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        path.rename(tmp_path / "old")
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+    lock = FileLock(path)
+    assert lock.acquire()
+    assert os.path.samestat(os.fstat(lock.descriptor), path.stat())
+    lock.release()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing could be written there at all."""
+
+    def no_locks(descriptor: int, how: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    lock = FileLock(tmp_path / "lock")
+    assert lock.acquire()
+    lock.release()
+
+
+def test_a_cell_is_on_one_line() -> None:
+    """A file name with a tab or a line end would shift all columns after it."""
+    assert tsv_line("a\tb", 1, "c\nd\r", "e\\") == "a\\tb\t1\tc\\nd\\r\te\\\\\n"

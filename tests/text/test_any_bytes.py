@@ -1,0 +1,131 @@
+"""Any bytes give sentences or one of our errors, and memory does not grow with the lines."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from elmo_cli.errors import InputError
+from elmo_cli.text.input import InputReport, InputSettings, count_sentences, read_sentences
+
+PARTS = st.sampled_from(
+    [
+        *(b"\n", b"\r\n", b"\r", b"\t", b" ", b"\0", b"\xe9", b"\xef\xbb\xbf", "é".encode(), b"a"),
+        *(
+            b"1\tThe\t_",
+            b"2-3\tx",
+            b"8.1\ty",
+            b"# newdoc id = d",
+            b"-DOCSTART-",
+            b"#",
+            b"# x y",
+            b"#tag",
+            b"\x0c",
+        ),
+        *(b"0 a", b"1 b X", b"2 c X", b"s1 a", b"s1 b"),
+        *(b"#begin document (a/b); part 000", b"#end document", b'{"tokens": ["a"]}', b'{"text":'),
+        *(
+            b'"b"}',
+            b'{"doc_key": "d_1", "sentences": [["a"], []]}',
+            b'"\\ud800"',
+            b"[",
+            b"\xff\xfe",
+        ),
+    ]
+)
+FILES = st.one_of(st.binary(max_size=200), st.lists(PARTS, max_size=30).map(b"".join))
+PACKED = FILES.map(gzip.compress) | FILES.map(lzma.compress)
+DAMAGED = st.tuples(PACKED, st.integers(0, 300), st.integers(1, 255)).map(
+    lambda made: bytes(b ^ made[2] if i == made[1] else b for i, b in enumerate(made[0]))
+)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    content=FILES | PACKED | DAMAGED,
+    text_format=st.sampled_from(["plain", "conll", "conllu", "jsonl"]),
+    encoding=st.sampled_from(["utf-8", "latin-1", "utf-16", "utf-7", "shift_jis", "iso2022_jp"]),
+    on_error=st.sampled_from(["stop", "skip"]),
+    blank=st.sampled_from(["keep", "skip", "error"]),
+)
+@example(b"\xef\xbb\xbf", "conll", "utf-8", "stop", "keep")
+@example(b"\r", "plain", "utf-8", "skip", "error")
+def test_any_bytes_give_sentences_or_an_error_that_names_the_file(
+    tmp_path: Path, content: bytes, text_format: str, encoding: str, on_error: str, blank: str
+) -> None:
+    """No traceback for any file; keys increase; `count_sentences` counts what is read."""
+    path = tmp_path / "corpus"
+    path.write_bytes(content)
+    chosen = InputSettings(
+        text_format, encoding=encoding, on_error=on_error, blank=blank, max_tokens=5
+    )
+    report = InputReport()
+    error = None
+    sentences = []
+    try:
+        sentences.extend(read_sentences(path, chosen, report))
+    except InputError as raised:
+        error = raised
+    if error is not None:
+        assert str(path) in error.message
+        assert error.hint
+        return
+    keys = [sentence.key for sentence in sentences]
+    assert keys == sorted(set(keys))
+    assert all(token and "\0" not in token for s in sentences for token in s.tokens)
+    assert all(s.text.encode() is not None for s in sentences)
+    assert report.bytes_read == len(content)
+    assert count_sentences(path, chosen) == (len(sentences), sum(len(s.tokens) for s in sentences))
+
+
+# VmHWM is the peak memory of a process, as the kernel counts it.
+PEAK = """
+import sys
+from elmo_cli.text.input import InputSettings, read_sentences
+
+def peak_kib():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+for path in sys.argv[2:]:
+    n_sentences = sum(1 for _ in read_sentences(path, InputSettings(sys.argv[1])))
+    print(n_sentences, peak_kib())
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("text_format", "sentence", "n_sentences"),
+    [
+        ("plain", b"The cat sat\n", 250_000),
+        pytest.param("plain", b"The cat sat\n", 1_000_000, marks=pytest.mark.slow),
+        ("conll", b"The DT\ncat NN\nsat VBD\n\n", 60_000),
+        ("conllu", b"1\tThe\n2\tcat\n3\tsat\n\n", 60_000),
+        ("jsonl", b'{"tokens": ["The", "cat", "sat"]}\n', 60_000),
+    ],
+)
+def test_memory_does_not_grow_with_the_corpus(
+    tmp_path: Path, text_format: str, sentence: bytes, n_sentences: int
+) -> None:
+    """Otherwise a run over a large corpus is killed for its memory."""
+    small, large = tmp_path / "small.gz", tmp_path / "large.gz"
+    small.write_bytes(gzip.compress(sentence * 30_000, 1))
+    large.write_bytes(gzip.compress(sentence * n_sentences, 1))
+    command = [sys.executable, "-c", PEAK, text_format, small, large]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    (n_small, kib_small), (n_large, kib_large) = (
+        map(int, line.split()) for line in output.splitlines()
+    )
+    assert (n_small, n_large) == (30_000, n_sentences)
+    # Fragmentation costs up to 3 MiB; sentences kept in memory would cost at least 20.
+    assert kib_large < kib_small + 4096

@@ -1,0 +1,296 @@
+"""CoNLL-U and column formats: the tokens of trees and tables, with their documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from text_files import read, refused, tokens, write
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.text.input import InputReport, count_sentences, read_sentences
+
+
+def rows(*words: str) -> str:
+    """A sentence of CoNLL-U."""
+    cells = (f"{i}\t{word}\t_\tX\t_\t_\t0\t_\t_\t_\n" for i, word in enumerate(words, 1))
+    return "".join(cells) + "\n"
+
+
+@pytest.fixture
+def conllu(tmp_path: Path) -> Path:
+    return tmp_path / "a.conllu"
+
+
+@pytest.fixture
+def conll(tmp_path: Path) -> Path:
+    return tmp_path / "a.conll"
+
+
+def test_conllu_gives_one_token_for_each_word_of_the_tree(conllu: Path) -> None:
+    """Otherwise token counts differ from the treebank's by its ranges and empty nodes."""
+    write(
+        conllu,
+        "# sent_id = 1\n# text = Va au lit\n1\tVa\taller\n2-3\tau\t_\n2\tà\tà\n3\tle\tle\n"
+        "3.1\tpetit\t_\n4\tlit\tlit\n\n" + rows("New York", "_", "#"),
+    )
+    first, second = read(conllu)
+    assert (first.tokens, first.text) == (("Va", "à", "le", "lit"), "Va à le lit")
+    assert (first.key, first.line) == (0, 3)
+    assert second.tokens == ("New York", "_", "#")
+    assert (second.key, second.line) == (1, 10)
+    assert count_sentences(conllu) == (2, 7)
+    assert tokens(write(conllu, "1\tWent\tgo\n\n"), column=3) == ["go"]
+    assert tokens(conllu, column=-2) == ["Went"]
+
+
+def test_documents_of_conllu(conllu: Path) -> None:
+    write(conllu, rows("a") + "# newdoc id = x/y 1\n" + rows("b") + rows("c") + "# newdoc\n"
+          + rows("d"))  # fmt: skip
+    assert [(s.document, s.place, s.starts_document) for s in read(conllu)] == [
+        (None, 0, True),
+        ("x/y 1", 0, True),
+        ("x/y 1", 1, False),
+        (None, 0, True),
+    ]
+
+
+def test_blank_lines_may_repeat_or_lack_at_the_end(conllu: Path) -> None:
+    write(conllu, "\n\n" + rows("a") + "\n\n# a comment alone\n\n" + rows("b").rstrip("\n"))
+    assert [(s.key, s.tokens) for s in read(conllu)] == [(0, ("a",)), (1, ("b",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("The cat sat .\n", "line 1: 'The cat sat .' is not a row", "`format='conll'`"),
+        ("1\tThe\nx\tcat\n", "line 2: 'x\\tcat' is not a row of CoNLL-U", "`format='conll'`"),
+        ("1\tThe\n2\t\n", "line 2: column 2 is empty", "`column`"),
+        ("1\tThe\n2\n", "line 2: '2' is not a row", "`format='conll'`"),
+        ("1\tThe\n3\tsat\n", "line 2: ID '3', 2 has to follow", "`column=2`"),
+        ("1\tThe\n1\tcat\n", "line 2: ID '1', 2 has to follow; is a blank line", "`column=2`"),
+        ("\n2\tThe\n", "line 2: ID '2', 1 has to follow", "`column=2`"),
+        (rows("a") + "# x\n1-2\tau\t_\n\n" + rows("b"), "line 4: a sentence of ranges", "words"),
+        ("1.1\tx\t_\n", "line 1: a sentence of ranges or empty nodes", "words"),
+    ],
+)
+def test_refused_lines_of_conllu(conllu: Path, text: str, message: str, hint: str) -> None:
+    error = refused(write(conllu, text))
+    assert f"{conllu}, {message}" in error.message
+    assert hint in error.hint
+
+
+def test_a_refused_row_takes_its_sentence_and_its_key(conllu: Path) -> None:
+    """Otherwise half a sentence is embedded, or later keys and positions are shifted."""
+    write(
+        conllu,
+        b"# newdoc id = d\n1\ta\n\n1\tb\nx\n3\tc\n\n1\td\xe9\n2\te\n\n"
+        b"# \xe9\n# newdoc id = e\n1\tf\n\n1\tg\n\n1-2\tdu\n\n1\th\n",
+    )
+    report = InputReport()
+    sentences = read(conllu, report, on_error="skip")
+    assert [(s.key, s.tokens, s.document, s.place, s.starts_document) for s in sentences] == [
+        (0, ("a",), "d", 0, True),
+        (4, ("g",), "e", 1, True),
+        (6, ("h",), "e", 3, False),
+    ]
+    assert [line for _, line, _ in report.skipped] == [5, 8, 11, 17]
+    assert report.next_key == [4, 4, 4, 6]
+
+
+def test_a_sentence_over_max_tokens_is_refused_at_the_limit(conll: Path) -> None:
+    """An endless sentence must not fill the memory."""
+    write(conll, "a\nb\n\n" + "c\n" * 5)
+    assert (
+        "line 4: a sentence of more than `max_tokens=2` tokens"
+        in refused(conll, max_tokens=2).message
+    )
+    assert tokens(conll, max_tokens=4, on_error="skip") == ["a b"]
+    assert tokens(conll, max_tokens=5) == ["a b", "c c c c c"]
+
+
+CONLL_2012 = "bc/cctv/00/cctv_0000   {part}   {n}   {word}   NN   (NP*)   -   -   -   A  *  -\n"
+
+
+def conll_2012(part: int, *words: str) -> str:
+    return "".join(CONLL_2012.format(part=part, n=n, word=w) for n, w in enumerate(words)) + "\n"
+
+
+CONLL_2003 = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\nran VBD I-VP O\n\n"
+
+# name -> (content, tokens, whether a warning names the column)
+READABLE = {
+    "CoNLL-2003": (f"-DOCSTART- -X- O O\n\n{CONLL_2003}", ["EU rejects", "Peter ran"], False),
+    "CoNLL-2000, # a row": ("# # B-NP\n3 CD I-NP\na DT B-NP\n# # I-NP\n", ["# 3 a #"], False),
+    "WNUT, tabs, # a row": ("#\tO\n#tag\tO\nNew York\tB-LOC\n\n#a\tO\n", ["# #tag New York", "#a"],
+                            False),
+    "U+00A0 a token": ("\u00a0\tO\na\u00a0b\tO\n", ["\u00a0 a\u00a0b"], False),
+    "U+00A0 alone": ("a\n\u00a0\nb\n", ["a \u00a0 b"], False),
+    "one column": ("EU\nrejects\n#tag\n\n1\n2\n", ["EU rejects #tag", "1 2"], False),
+    "spaces, not tabs": ("a\u00a0b  X \n c X\n", ["a\u00a0b c"], False),
+    "numbers among tokens": ("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"], False),
+    "index after the token": ("The 1 D\ncat 2 N\n\nIt 1 P\n", ["The cat", "It"], False),
+    "CoNLL-X": ("1\tThe\tthe\n2\tcat\tcat\n\n1\tYes\tyes\n", ["The cat", "Yes"], True),
+    "CoNLL-X after single words": ("1\tYes\tyes\n\n1\tNo\tno\n\n1\tThe\tt\n2\tcat\tc\n",
+                                   ["Yes", "No", "The cat"], True),
+    "CoNLL-X, a blank line missing": ("1 a X\n2 b X\n1 c X\n2 d X\n3 e X\n\n", ["a b c d e"], True),
+    "CoNLL-X, two columns": ("1\tThe\n2\tcat\n\n1\tIt\n2\tsat\n", ["The cat", "It sat"], True),
+    "numbered from 0": ("0 The D\n1 cat N\n\n0 It P\n1 sat V\n", ["The cat", "It sat"], True),
+    "numbered through the file": ("1 The D\n2 cat N\n\n3 It P\n4 sat V\n", ["The cat", "It sat"],
+                                  True),
+    "sentence, number, token": ("s1 1 The D\ns1 2 cat N\n\ns2 1 It P\n", ["The cat", "It"], True),
+    "CoNLL-2012": ("#begin document (x); part 000\n" + conll_2012(0, "In", "#") + "#end document",
+                   ["In #"], False),
+    "CoNLL-2012 without #begin": (conll_2012(0, "In", "it") + conll_2012(0, "Yes"),
+                                  ["In it", "Yes"], True),
+    "#begin without parentheses": ("#begin document a\na 0 0 In\na 0 1 it\n", ["In it"], False),
+    "SemEval-2010": ("#begin document wsj 1\n1\tIt\tit\tit\n2\tsat\tsit\tsit\n\n#end document\n",
+                     ["It sat"], True),
+    "form feed": ("EU NNP\nran VBD\n\x0c\nPeter NNP\nsat VBD\n", ["EU ran", "Peter sat"], False),
+    "form feed at a token": ("EU NNP\n\n\x0cPeter NNP\n", ["EU", "Peter"], False),
+    "a comment, tabs": ("# CoNLL-X data\n\n1\tNew York\tx\n2\tcat\tc\n\n# the end\n\n",
+                        ["New York cat"], True),
+    "a comment, spaces": (f"# my comment\n{CONLL_2003}# and another one, longer\n",
+                          ["EU rejects", "Peter ran"], False),
+    "a comment inside": ("EU NNP O\n# a longer comment here\nran VBD O\n", ["EU ran"], False),
+    "a comment, one column": ("# my file\nEU\nran\n", ["EU ran"], False),
+    "metadata, as wide": (f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"], False),
+    "comments fill the head": ("# a free text\n" * 5000 + "1 a X\n2 b X\n", ["a b"], True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_columns_that_are_detected(conll: Path, name: str) -> None:
+    """Ordinary files need no option; where numbers show the column a warning names it."""
+    content, expected, is_warned = READABLE[name]
+    report = InputReport()
+    assert tokens(write(conll, content), report) == expected
+    assert [("column" in warning) for warning in report.warnings] == [True] * is_warned
+
+
+# name -> (content, line, what the message names, what the hint says to pass)
+AMBIGUOUS = {
+    "CoNLL-X of single words": ("1\tYes\tyes\tUH\n\n1\tNo\tno\tUH\n\n", 1, "'1'", "`column=2`"),
+    "one row": ("\n1 CD O\n", 2, "'1'", "`column=1`"),
+    "numbers alone": ("1 CD O\n\n2 CD O\n\n3 CD O\n", 1, "'1'", "`column=2`"),
+    "offsets": ("0 The\n4 cat\n8 sat\n", 1, "'0'", "`column=2`"),
+    "CoNLL-2012 of single words": (conll_2012(0, "Yes") * 3, 1, "'bc/cctv/00", "`column=2`"),
+    "sentence ids": ("s1 The\ns1 cat\n\ns2 It\ns2 sat\n", 1, "'s1'", "`column=2`"),
+    "a hashtag without its tab": ("EU\tO\n#tag\nran\tO\n", 2, "'#tag'", "columns"),
+    "a hashtag first": ("#tag\nEU\tO\nran\tO\n", 1, "'#tag'", "columns"),
+    "a hashtag without its column": ("EU NN O\n#tag\n\n", 2, "'#tag'", "columns"),
+    "a row without tab": ("EU\tB-ORG\nrejects O\n", 2, "'rejects O' has no tab", "separate"),
+    "a row too short": ("a b\n\n", 1, "2 columns, `column=3`", "-1", {"column": 3}),
+    "too short from the end": ("a b\n\n", 1, "2 columns, `column=-3`", "-1", {"column": -3}),
+    "an empty cell": ("a\tb\n\tb\n", 2, "column 1 is empty", "`column`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_columns_that_are_refused(conll: Path, name: str) -> None:
+    """Nothing is guessed silently: these were read as other tokens, or as too few."""
+    content, line, what, hint, *settings = AMBIGUOUS[name]
+    error = refused(write(conll, content), **(settings[0] if settings else {}))  # type: ignore[arg-type]
+    assert error.message.startswith(f"{conll}, line {line}: ")
+    assert str(what) in error.message
+    assert str(hint) in error.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "expected"),
+    [
+        ("1\tYes\tyes\n\n1\tNo\tno\n", {"column": 2}, ["Yes", "No"]),
+        ("1 CD O\n\n2 CD O\n", {"column": 1}, ["1", "2"]),
+        (conll_2012(0, "Yes") * 3, {"column": 4}, ["Yes"] * 3),
+        ("1\tThe\tthe\n2\tcat\tcat\n", {"column": 1}, ["1 2"]),
+        # What structural-probes counts as the tokens of CoNLL-U: all rows.
+        (
+            "# text = du\n# newpar\n1-2\tdu\t_\n1\tde\t_\n2\tle\t_\n2.1\tx\t_\n",
+            {"column": 2},
+            ["du de le x"],
+        ),
+        (CONLL_2003, {"column": -1}, ["I-ORG O", "I-PER O"]),
+    ],
+)
+def test_a_column_that_is_given_is_read_without_a_word(
+    conll: Path, content: str, settings: dict[str, int], expected: list[str]
+) -> None:
+    report = InputReport()
+    assert tokens(write(conll, content), report, **settings) == expected
+    assert report.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "line"),
+    [
+        ("# comment\nEU NNP\nran VBD\n", ["# EU ran"], 1),
+        ("EU NNP\n# comment\nran VBD\n", ["EU # ran"], 2),
+        ("The cat sat on\nIt slept\n", ["The It"], 2),
+        ("a\tO\nalone\nb\tO\n", ["a alone b"], 2),
+    ],
+)
+def test_rows_that_may_be_something_else_are_named(
+    conll: Path, content: str, expected: list[str], line: int
+) -> None:
+    """They can be right, so they are read, but not silently."""
+    report = InputReport()
+    assert tokens(write(conll, content), report) == expected
+    assert [f"{conll}, line {line}: " in warning for warning in report.warnings] == [True]
+
+
+def test_documents_of_conll_2003(conll: Path) -> None:
+    write(conll, f"-DOCSTART- -X- O O\n\n{CONLL_2003}-DOCSTART- -X- O O\n\nEU NNP I-NP O\n")
+    sentences = read(conll)
+    assert [s.starts_document for s in sentences] == [True, False, True]
+    assert [s.document for s in sentences] == [None] * 3
+
+
+def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None:
+    """Otherwise coreference models do not find their documents in the file."""
+    begin = "#begin document (bc/cctv/00/cctv_0000); part {:03}\n"
+    write(
+        conll,
+        begin.format(0) + conll_2012(0, "In", "#") + conll_2012(0, "Yes") + "#end document\n"
+        + begin.format(12) + conll_2012(12, "So") + "#end document\n"
+        + "#begin document (nw/wsj/24/wsj_2400); part 000\n" + conll_2012(0, "But")
+        + "#begin document wsj 1\n" + conll_2012(0, "It") + "#begin document\n"
+        + conll_2012(0, "So"),
+    )  # fmt: skip
+    found = [(s.tokens, s.document, s.place, s.offset, s.starts_document) for s in read(conll)]
+    assert found == [
+        (("In", "#"), "bc/cctv/00/cctv_0000_0", 0, 0, True),
+        (("Yes",), "bc/cctv/00/cctv_0000_0", 1, 0, False),
+        (("So",), "bc/cctv/00/cctv_0000_12", 0, 2, True),
+        (("But",), "nw/wsj/24/wsj_2400_0", 0, 0, True),
+        (("It",), "wsj 1", 0, 0, True),
+        (("So",), None, 0, 0, True),
+    ]
+
+
+def test_the_rows_for_detection_are_neither_lost_nor_doubled(conll: Path) -> None:
+    words = [f"w{i}" for i in range(1000)]
+    write(conll, "".join(f"{word} O\n" for word in words))
+    assert read(conll)[0].tokens == tuple(words)
+    assert len(tokens(write(conll, "# x y z\n" * 3000 + "a O\n\n"))) == 1
+
+
+def test_a_refused_line_in_the_first_rows_hides_no_column(conll: Path) -> None:
+    write(conll, b"1 The D\n2 \xe9 N\n3 sat V\n\n1 It P\n2 sat V\n")
+    assert [(s.key, s.tokens) for s in read(conll, on_error="skip")] == [(1, ("It", "sat"))]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.TSV.gz"])
+def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
+    """Its labels would become tokens."""
+    path = write(tmp_path / name, "EU\tB-ORG\nrejects\tO\n")
+    with pytest.raises(UsageError) as caught:
+        read_sentences(path)
+    assert caught.value.message.startswith(str(path))
+    assert "`format='conll'`" in caught.value.hint
+    assert "`format='plain'`" in caught.value.hint
+    assert tokens(path, format="conll") == ["EU rejects"]
+
+
+def test_an_input_error_of_detection_is_one_of_ours(conll: Path) -> None:
+    with pytest.raises(InputError):
+        read(write(conll, "7 CD\n"), on_error="skip")

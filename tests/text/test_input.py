@@ -1,0 +1,264 @@
+"""From names to sentences: formats, settings, keys; and plain text, where line i is key i."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from text_files import read, refused, tokens, write
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.text.input import (
+    InputReport,
+    InputSettings,
+    check_inputs,
+    count_sentences,
+    format_of,
+    is_stream,
+    read_sentences,
+    require_files,
+    stem,
+)
+from elmo_cli.text.sentence import Sentence
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    return tmp_path / "corpus.txt"
+
+
+def test_line_i_is_key_i(text: Path) -> None:
+    """Otherwise a task's sentence k finds the vectors of another sentence."""
+    sentences = read(write(text, "The cat sat .\n\n  \t\nIt  slept\t. \n"))
+    assert [s.key for s in sentences] == [0, 1, 2, 3]
+    assert [s.line for s in sentences] == [1, 2, 3, 4]
+    assert [s.tokens for s in sentences] == [
+        ("The", "cat", "sat", "."), (), (), ("It", "slept", "."),
+    ]  # fmt: skip
+    assert sentences[3].text == "It  slept\t."
+    assert {s.source for s in sentences} == {str(text)}
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "keys"),
+    [
+        (b"a\n\nb\n", {"blank": "keep"}, [0, 1, 2]),
+        (b"a\n\nb\n", {"blank": "skip"}, [0, 2]),
+        (b"a\nb", {}, [0, 1]),
+        (b"a\nb\n", {}, [0, 1]),
+        (b"a b c\nd\n", {"max_tokens": 2, "on_error": "skip"}, [1]),
+        (b"a\n\xe9\nb\0\nc c c\na\rb\nd\n", {"max_tokens": 2, "on_error": "skip"}, [0, 5]),
+        (b"a\n\nb\n", {"blank": "error", "on_error": "skip"}, [0, 2]),
+        (b"A cat.\n\xe9\nA dog.\n", {"tokenize": True, "on_error": "skip"}, [0, 2]),
+    ],
+)
+def test_a_line_that_is_left_out_leaves_a_gap_in_the_keys(
+    text: Path, content: bytes, settings: dict[str, Any], keys: list[int]
+) -> None:
+    """Otherwise all later keys are shifted, as older tools did; and what is skipped is reported."""
+    report = InputReport()
+    sentences = read(write(text, content), report, **settings)
+    assert [s.key for s in sentences] == keys
+    assert sentences[0].starts_document
+    if settings.get("on_error"):
+        lines = range(1, content.count(b"\n") + 1)
+        assert [line for _, line, _ in report.skipped] == [n for n in lines if n - 1 not in keys]
+        assert len(report.next_key) == len(report.skipped)
+        assert all(reason for _, _, reason in report.skipped)
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "line", "hint"),
+    [
+        (b"a\n\nb\n", {"blank": "error"}, 2, "`blank='keep'`"),
+        (b"a\nb c d e\n", {"max_tokens": 3}, 2, "`max_tokens=4`"),
+    ],
+)
+def test_lines_that_the_settings_refuse(
+    text: Path, content: bytes, settings: dict[str, Any], line: int, hint: str
+) -> None:
+    error = refused(write(text, content), **settings)
+    assert error.message.startswith(f"{text}, line {line}: ")
+    assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("".join(f"a{c}b " for c in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"),
+         ("a", *["b", "a"] * 7, "b")),
+        ("a\u00a0b\u3000c\u200bd e\u0301 \ufeffx \ufb01",
+         ("a", "b", "c\u200bd", "e\u0301", "\ufeffx", "\ufb01")),
+        ("id 1\ta b\tX", ("id", "1", "a", "b", "X")),
+    ],
+)  # fmt: skip
+def test_tokens_are_those_of_str_split(text: Path, line: str, expected: tuple[str, ...]) -> None:
+    """As in bilm-tf and AllenNLP; lines end nowhere else than at a line feed."""
+    first, second = read(write(text, f"{line}\nc\n"))
+    assert (first.tokens, second.key) == (expected, 1)
+
+
+def test_keys_continue_over_files_and_the_report_names_the_first(tmp_path: Path) -> None:
+    one, two = write(tmp_path / "one", "a\nb\n\n"), write(tmp_path / "two", "c\n")
+    report = InputReport()
+    sentences = list(read_sentences([one, two, one], report=report))
+    assert [s.key for s in sentences] == list(range(7))
+    assert report.sources == [(str(one), 0), (str(two), 3), (str(one), 4)]
+    assert (report.n_keys, report.bytes_read) == (7, 12)
+
+
+def test_documents_start_with_a_file_and_after_a_blank_line(text: Path) -> None:
+    """Otherwise `state='document'` carries the state over documents."""
+    write(text, "a\nb\n\nc\nd\n")
+    starts = [(s.text, s.starts_document) for s in read(text)]
+    assert starts == [("a", True), ("b", False), ("", False), ("c", True), ("d", False)]
+    assert [s.text for s in read(text, blank="skip") if s.starts_document] == ["a", "c"]
+
+
+def test_raw_text_becomes_sentences_with_consecutive_keys(text: Path) -> None:
+    write(text, "The cat sat. It didn't sleep.\n\nThe dog “barked”.\n")
+    sentences = read(text, tokenize=True)
+    assert [s.key for s in sentences] == [0, 1, 2]
+    assert [s.line for s in sentences] == [1, 1, 3]
+    assert [s.starts_document for s in sentences] == [True, False, True]
+    assert sentences[1].tokens == ("It", "did", "n't", "sleep", ".")
+    assert sentences[1].text == "It did n't sleep ."
+
+
+@pytest.mark.parametrize("settings", [{}, {"blank": "skip"}, {"max_tokens": 2, "on_error": "skip"}])
+@pytest.mark.parametrize("tokenize", [False, True])
+def test_what_is_counted_is_what_is_read(
+    text: Path, settings: dict[str, Any], tokenize: bool
+) -> None:
+    """Otherwise the estimated size is that of another file."""
+    write(text, "a b\n\nc\u3000d e\nf\n\xa0\n")
+    sentences = read(text, tokenize=tokenize, **settings)
+    found = count_sentences(text, InputSettings(tokenize=tokenize, **settings))
+    assert found == (len(sentences), sum(len(s.tokens) for s in sentences))
+
+
+@pytest.mark.parametrize(
+    ("name", "text_format", "bare"),
+    [
+        ("a.conllu", "conllu", "a"),
+        ("a.conllu.gz", "conllu", "a"),
+        ("A.CONLLU.XZ", "conllu", "A"),
+        ("a.conll", "conll", "a"),
+        ("cctv_0000.v4_gold_conll", "conll", "cctv_0000.v4_gold_conll"),
+        ("a.jsonl", "jsonl", "a"),
+        ("a.ndjson", "jsonl", "a"),
+        ("a.json.gz", "jsonl", "a"),
+        ("train.english.jsonlines", "jsonl", "train.english"),
+        ("a.txt", "plain", "a"),
+        ("a.md", "plain", "a.md"),
+        ("conllu", "plain", "conllu"),
+        ("-", "plain", "-"),
+    ],
+)
+def test_the_suffix_determines_the_format(name: str, text_format: str, bare: str) -> None:
+    """Otherwise a CoNLL-U file is embedded as if its rows were sentences."""
+    assert format_of(name, InputSettings()) == text_format
+    assert format_of(name, InputSettings(format="plain")) == "plain"
+    assert stem(name) == bare
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"format": "xml"}, "`format='xml'`"),
+        ({"blank": "drop"}, "`blank='drop'`"),
+        ({"on_error": "ignore"}, "`on_error='ignore'`"),
+        ({"max_tokens": 0}, "`max_tokens=0`"),
+        ({"max_tokens": 1 << 31}, f"`max_tokens={1 << 31}`"),
+        ({"max_characters": 2}, "`max_characters=2`"),
+        ({"column": 0}, "`column=0`"),
+        ({"column": 2, "format": "plain"}, "`column=2`"),
+        ({"column": 2, "format": "jsonl"}, "`column=2`"),
+        ({"tokenize": True, "format": "conll"}, "`tokenize=True`"),
+        ({"encoding": "utf-9"}, "`encoding='utf-9'`"),
+        ({"encoding": "hex"}, "`encoding='hex'`"),
+        ({"encoding": "unicode_escape"}, "`encoding='unicode_escape'`"),
+        ({"encoding": "a\0b"}, "`encoding="),
+    ],
+)
+def test_settings_without_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        InputSettings(**settings)
+    assert caught.value.message.startswith(message)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("a.conllu", {"tokenize": True}, "`tokenize=True`: conllu"),
+        ("a.txt", {"tokenize": True, "blank": "error"}, "`blank='error'`"),
+        ("a.txt", {"column": 1}, "`column=1`: plain"),
+        ("a.json", {"column": 1}, "`column=1`: jsonl"),
+    ],
+)
+def test_settings_are_checked_against_each_suffix_before_reading(
+    tmp_path: Path, name: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_sentences(write(tmp_path / name, ""), InputSettings(**settings))
+    assert caught.value.message.startswith(message)
+
+
+def test_names_are_checked_before_any_file_is_read(text: Path, tmp_path: Path) -> None:
+    """Otherwise a mistyped name stops a run only after hours."""
+    write(text, "a\n")
+    gone = tmp_path / "link"
+    gone.symlink_to("nowhere")
+    for name, message in (
+        (tmp_path / "corpsu.txt", f"{tmp_path / 'corpsu.txt'}: no such file"),
+        (tmp_path, f"{tmp_path}: a folder, not a file"),
+        (text / "x", f"{text / 'x'}: can't be read (Not a directory)"),
+        ("a\0b", "a\0b: can't be read (embedded null byte)"),
+        (gone, f"{gone}: a link to nowhere, which is missing"),
+    ):
+        with pytest.raises(InputError) as caught:
+            check_inputs([text, name])
+        assert caught.value.message == message
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize(("paths", "message"), [([], "no input"), (["-", "-"], "-: standard")])
+def test_no_name_and_standard_input_twice_are_refused(paths: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_sentences(paths)
+    assert caught.value.message.startswith(message)
+
+
+def test_no_permission_is_reported(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(text, "a\n")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InputError, match=r"corpus\.txt: no permission to read it"):
+        read_sentences(text)
+
+
+def test_streams_are_refused_where_a_text_is_read_twice(text: Path, tmp_path: Path) -> None:
+    fifo = str(tmp_path / "fifo")
+    os.mkfifo(fifo)
+    write(text, "a\n")
+    streams = [is_stream(name) for name in (str(text), str(tmp_path), "none", fifo, "-")]
+    assert streams == [False, False, False, True, True]
+    require_files("`shard`", [str(text)])
+    for name in (fifo, "-"):
+        with pytest.raises(UsageError, match=r"`shard`: .* can be read only once"):
+            require_files("`shard`", [str(text), name])
+
+
+def test_a_sentence_without_a_line_is_named_by_its_number() -> None:
+    """Tokens that come from Python would be those of `-, line 0`."""
+    assert Sentence(("The",), 7, source="a.txt", line=3).where == "a.txt, line 3"
+    assert Sentence(("The",), 7, source="a.hdf5").where == "a.hdf5: sentence 7"
+
+
+def test_an_empty_file_is_mentioned(text: Path) -> None:
+    for content, n_warnings in (("", 1), ("\n", 0)):
+        report = InputReport()
+        tokens(write(text, content), report)
+        assert len(report.warnings) == n_warnings

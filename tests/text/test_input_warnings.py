@@ -1,0 +1,83 @@
+"""What readers report: truncated tokens, and signs that a text is not what it is read as."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from text_files import read, write
+
+from elmo_cli.text.input import InputReport
+
+
+def report_on(path: Path, text: str, **settings: object) -> InputReport:
+    report = InputReport()
+    read(write(path, text), report, **settings)
+    return report
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    return tmp_path / "corpus.txt"
+
+
+def test_truncated_tokens_are_counted_in_bytes_of_utf8(text: Path) -> None:
+    """48 bytes fit, 49 do not; characters of other scripts have two to four bytes each."""
+    fits = ["a" * 48, "é" * 24, "水" * 16, "🐈" * 12]
+    over = ["a" * 49, "é" * 24 + "a", "水" * 17, "🐈" * 13]
+    report = report_on(text, " ".join(fits) + "\n\nx " + " ".join(over) + "\n")
+    assert report.truncated_tokens == 4
+    assert report.first_truncated == ("a" * 49, str(text), 3)
+    assert report_on(text, "abcdef\n", max_characters=7).truncated_tokens == 1
+    shown = report_on(text, "b" * 100_000).first_truncated
+    assert shown == ("b" * 60 + "…", str(text), 1)
+
+
+TOKENIZED = "The cat , which sat on the mat , slept .\n" * 10
+
+# name -> (text, line that the warning names, words of the warning)
+SUSPICIOUS = {
+    "untokenized": ("The cat, which sat on the mat, slept.\n" * 10, 1, "`tokenize=True`"),
+    "full stops alone": ("The cat sat on the mat.\n" * 10, 1, "untokenized"),
+    "escapes": (TOKENIZED + "Smith &amp; Sons\n", 11, "HTML"),
+    "boundaries": (TOKENIZED + "<S> The cat </S>\n", 11, "<S>"),
+    "without white space": ("猫坐在垫子上" * 10 + "\n", 1, "over 100 bytes without white space"),
+    "tabs": ("1\tThe\tthe\tDET\n2\tcat\tcat\tNOUN\n3\tsat\tsit\tVERB\n\n" * 3, 1, "columns"),
+    "two columns": ("EU\tB-ORG\nrejects\tO\n\nPeter\tB-PER\n", 1, "`format='conll'`"),
+    "sentence and label": ("The cat sat .\tpos\nIt slept .\tneg\n", 1, "`cut -f`"),
+    "labels": ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\ncall NN I-NP O\n\n", 1, "columns"),
+    "mark": ("-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n", 1, "columns"),
+    "comments": ("# sent_id = 1\n# text = The cat\n1\tThe\n", 1, "columns"),
+    "JSON array": ('["The", "cat"]\n', 1, "`format='jsonl'`"),
+    "JSON lines": ('{"tokens": ["The", "cat"]}\n' * 9, 1, "`format='jsonl'`"),
+    "huge token": ("b" * 5_000_000, 1, "without white space"),  # in linear time
+}
+
+
+@pytest.mark.parametrize("name", SUSPICIOUS)
+def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
+    """Each is a mistake that users noticed only after training on the vectors."""
+    content, line, words = SUSPICIOUS[name]
+    (warning,) = report_on(text, content).warnings
+    assert warning.startswith(f"{text}, line {line}: ")
+    assert words in warning
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        TOKENIZED,
+        "He works in the U.S.\n" + TOKENIZED,
+        TOKENIZED + "http://example.org/" + "a" * 100 + "\n",
+        "id 1\tlabel\n" + TOKENIZED,
+        "a\tb c\n",
+        "I O\n" + TOKENIZED,
+        "M K L\nV V A\n" * 20,
+        "AT & T <s3>\n" * 10,
+        "[ The cat ]\n{ sat }\n",
+        "<S>\n</S>\n<UNK>\nthe\ncat\n",  # a vocabulary, for `layout='bilm-types'`
+        TOKENIZED * 20 + "a &amp; b\n" * 400,  # only the first sentences are checked
+    ],
+)
+def test_a_proper_text_causes_no_warning(text: Path, harmless: str) -> None:
+    assert report_on(text, harmless).warnings == []

@@ -1,0 +1,140 @@
+"""JSON lines: tokens, texts and documents; all other lines are refused by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from text_files import read, refused, tokens
+from text_files import write as write_file
+
+from elmo_cli.text.input import InputReport, count_sentences
+
+
+@pytest.fixture
+def jsonl(tmp_path: Path) -> Path:
+    return tmp_path / "a.jsonl"
+
+
+def write(path: Path, *objects: object) -> Path:
+    return write_file(path, "".join(json.dumps(each) + "\n" for each in objects))
+
+
+def test_tokens_and_texts(jsonl: Path) -> None:
+    write(jsonl, {"id": 7, "tokens": ["New York", "é"]}, {"text": " a  b\nc "}, {"tokens": []})
+    write_file(jsonl, "\n" + jsonl.read_text() + "  \n")
+    report = InputReport()
+    sentences = read(jsonl, report)
+    assert [s.tokens for s in sentences] == [("New York", "é"), ("a", "b", "c"), ()]
+    assert [s.text for s in sentences] == ["New York é", "a  b\nc", ""]
+    assert [(s.key, s.line) for s in sentences] == [(0, 2), (1, 3), (2, 4)]
+    assert [s.starts_document for s in sentences] == [True, False, False]
+    assert report.blank_lines == 1
+    assert count_sentences(jsonl) == (3, 5)
+    assert [s.key for s in read(jsonl, blank="skip")] == [0, 1]
+
+
+def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
+    """Otherwise coreference and SRL models look for sentences under other names."""
+    write(
+        jsonl,
+        {"doc_key": "bc/x_0", "sentences": [["a"], ["b", "c"]], "clusters": [[[0, 0]]]},
+        {"doc_key": "bc/x_1", "sentences": [["d"], []]},
+        {"doc_key": "bc/x_2", "sentences": [["e"]], "sent_offset": 40},
+        {"doc_key": "bc/y_0", "sentences": [["f"]]},
+    )
+    found = [(s.key, s.document, s.place, s.offset, s.starts_document) for s in read(jsonl)]
+    assert found == [
+        (0, "bc/x_0", 0, 0, True),
+        (1, "bc/x_0", 1, 0, False),
+        (2, "bc/x_1", 0, 2, True),
+        (3, "bc/x_1", 1, 2, False),
+        (4, "bc/x_2", 0, 40, True),
+        (5, "bc/y_0", 0, 0, True),
+    ]
+    first, *_ = read(jsonl, max_tokens=1, on_error="skip")[1:]
+    assert (first.key, first.place, first.starts_document) == (2, 0, True)
+
+
+def test_a_sentence_of_its_own_ends_the_document_before_it(jsonl: Path) -> None:
+    """Otherwise a document has sentences that its line does not hold."""
+    write(
+        jsonl,
+        {"doc_key": "d", "sentences": [["a"]]},
+        {"tokens": ["b"]},
+        {"text": "c"},
+        {"doc_key": "e", "sentences": [["d"]]},
+    )
+    found = [(s.document, s.place, s.starts_document) for s in read(jsonl)]
+    assert found == [("d", 0, True), (None, 0, True), (None, 0, False), ("e", 0, True)]
+    write(jsonl, {"text": "It is. It was."}, {"tokens": ["c"]}, {"tokens": ["d"]})
+    starts = [s.starts_document for s in read(jsonl, tokenize=True)]
+    assert starts == [True, False, True, False]
+
+
+def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
+    write(jsonl, {"text": "A cat. A dog.\nA cow."}, {"text": ""}, {"text": "It slept."})
+    sentences = read(jsonl, tokenize=True)
+    assert [(s.key, s.text) for s in sentences] == [
+        (0, "A cat ."),
+        (1, "A dog ."),
+        (2, "A cow ."),
+        (3, "It slept ."),
+    ]
+    assert [s.starts_document for s in sentences] == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON, at character 2: "),
+        ('{"tokens": ["a"]} x', "not JSON, at character 19: Extra data"),
+        ("[" * 100_000, "JSON nested too deeply"),
+        ('{"text": ' + '{"a":' * 100_000, "JSON nested too deeply"),
+        ('{"id": ' + "9" * 5000 + "}", "JSON that can't be read: "),
+        ('{"tokens": ["a"], "tokens": ["b"]}', "'tokens' twice"),
+        ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' twice"),
+        ('{"tokens": ["a"], "tok\\u0065ns": ["a"]}', "'tokens' twice"),
+        ('["a"]', "a list, not an object"),
+        ('"a"', "a string, not an object"),
+        ("null", "null, not an object"),
+        ("17", "17, not an object"),
+        ("{}", 'no "tokens", "text" or "sentences"; the object has no members'),
+        ('{"words": [], "id": 1}', "the object has 'words', 'id'"),
+        ('{"tokens": "a b"}', '"tokens" is a string, not a list of strings'),
+        ('{"tokens": ["a", 1]}', '"tokens[1]" is 1, not a string'),
+        ('{"tokens": [["a"]]}', '"tokens[0]" is a list, not a string'),
+        ('{"tokens": ["a", ""]}', '"tokens[1]" is empty'),
+        ('{"tokens": ["\\ud83d"]}', '"tokens[0]" holds \\ud83d, half a character'),
+        ('{"tokens": ["a\\u0000"]}', '"tokens[0]" holds a NUL'),
+        ('{"text": ["a"]}', '"text" is a list, not a string'),
+        ('{"text": "\\udc00"}', '"text" holds \\udc00, half a character'),
+        ('{"sentences": [["a"]]}', '"sentences" without a "doc_key"'),
+        ('{"sentences": [["a"]], "doc_key": null}', '"doc_key" is null, not a string'),
+        ('{"sentences": [["a"]], "doc_key": ""}', '"doc_key" is empty'),
+        ('{"sentences": {}, "doc_key": "d"}', '"sentences" is an object, not a list'),
+        ('{"sentences": ["a"], "doc_key": "d"}', '"sentences[0]" is a string, not a list'),
+        ('{"sentences": [["a"], [""]], "doc_key": "d"}', '"sentences[1][0]" is empty'),
+        ('{"sentences": [], "doc_key": "d", "sent_offset": -1}', '"sent_offset" is -1'),
+        ('{"sentences": [], "doc_key": "d", "sent_offset": true}', '"sent_offset" is true'),
+    ],
+)
+def test_refused_lines(jsonl: Path, line: str, message: str) -> None:
+    write_file(jsonl, '{"tokens": ["a"]}\n' + line + '\n{"tokens": ["b"]}\n')
+    error = refused(jsonl)
+    assert error.message.startswith(f"{jsonl}, line 2: ")
+    assert message in error.message
+    report = InputReport()
+    assert [s.key for s in read(jsonl, report, on_error="skip")] == [0, 2]
+    assert [position[1] for position in report.skipped] == [2]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.ndjson", "A.JSON.gz"])
+def test_a_json_file_is_read_as_json_lines(tmp_path: Path, name: str) -> None:
+    """An array in it would be one token or many, with its quotes and brackets."""
+    path = write(tmp_path / name, {"tokens": ["New York"]})
+    assert tokens(path) == ["New York"]
+    for array in ('["The", "cat"]\n', '[\n  "The",\n  "cat"\n]\n', '[["The", "cat"]]'):
+        assert refused(write_file(path, array)).message.startswith(f"{path}, line 1: ")
+    assert "jq -c" in refused(write_file(path, '["The"]')).hint
