@@ -212,7 +212,7 @@ LAYOUTS = [
     ),
     bad(
         "float32 overflow",
-        "EMBED a.txt -m tiny --layers mix:1e38,1,1",
+        "EMBED a.txt -m tiny --layers mix:1,1e38,1",
         stocked("tiny"),
         options(lstm__proj_clip=None, lstm__cell_clip=None),
         *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS),
