@@ -37,11 +37,12 @@ def kind_of_weights(file: h5py.File) -> str:
     """What an open file contains: "biLM", "softmax", or "" for no weights.
 
     Raises:
-        OSError: an external link in the place of weights, or corrupt.
+        WeightFileError: an external link in the place of weights, or corrupt.
     """
-    if _has(file, "RNN_0") or (_has(file, "char_embed") and _has(file, "CNN")):
-        return "biLM"
-    return "softmax" if _has(file, "softmax/W") and _has(file, "softmax/b") else ""
+    with reading(file.filename, WeightFileError):
+        if _has(file, "RNN_0") or (_has(file, "char_embed") and _has(file, "CNN")):
+            return "biLM"
+        return "softmax" if _has(file, "softmax/W") and _has(file, "softmax/b") else ""
 
 
 def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
@@ -53,8 +54,8 @@ def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
     Raises:
         WeightFileError: parts of a biLM are missing, or the file is corrupt.
     """
+    kind = kind_of_weights(file)
     with reading(path, WeightFileError):
-        kind = kind_of_weights(file)
         names = list(dataset_names(file))
         datasets = [file[name] for name in names]  # by links that have been checked
         shapes = {name: tuple(one.shape or ()) for name, one in zip(names, datasets, strict=True)}

@@ -208,14 +208,14 @@ LAYOUTS = [
         "EMBED a.txt -m tiny --dtype float16",
         stocked("tiny"),
         options(lstm__proj_clip=None),
-        *(weight(path, lambda w: w * 1e6) for path in PROJECTIONS),
+        *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS),
     ),
     bad(
         "float32 overflow",
-        "EMBED a.txt -m tiny",
+        "EMBED a.txt -m tiny --layers mix:1,1e38,1",
         stocked("tiny"),
         options(lstm__proj_clip=None, lstm__cell_clip=None),
-        *(weight(path, lambda w: w * 1e38) for path in PROJECTIONS),
+        *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS),
     ),
 ]
 

@@ -206,7 +206,7 @@ def _resumed(ending: str, layout: str) -> Callable[[Path, bytes], None]:
 
 def _recipe(folder: Path, content: bytes) -> None:
     _file(folder, "a.txt", b"")
-    known = ["texts", "heldout", "batch-size", "options-file", "vocabulary", "init-from"]
+    known = ["texts", "heldout", "batch-size", "options-file", "vocabulary", "init-from", "seed"]
     read_recipe(_file(folder, "recipe.json", content), known)
 
 
