@@ -63,7 +63,7 @@ def merge_shards(
         out: the file to make.
         overwrite: replace `out`.
     Returns:
-        output, layout, dtype, shards, sentences, tokens, bytes, sentence_map, warnings.
+        output, layout, shards, sentences, tokens, bytes, warnings.
     Raises:
         EmbeddingsFileError: a shard is missing, given twice, unfinished, of another run, or does
             not hold what it says of itself.
@@ -85,7 +85,8 @@ def merge_shards(
         n_tokens=total["tokens"],
         overwrite=overwrite,
     )
-    return {**summary, "shards": len(shards)}
+    names = ("output", "layout", "sentences", "tokens", "bytes", "warnings")
+    return {"shards": len(shards), **{name: summary[name] for name in names}}
 
 
 def _read(path: str) -> _Shard:

@@ -198,16 +198,10 @@ class Layout(ABC):
             file: new, from `create`.
             sentences: in the order of the text, with names that `UniqueNames` has accepted.
         """
-        writer = DatasetWriter(file, DTYPES[spec.dtype])
+        writer = DatasetWriter(file, DTYPES[spec.dtype], with_values=totals.with_values)
         for stored in sentences:
             writer.add(self.dataset_name(stored.sentence), stored.values)
-        return Facts(writer.order_attributes())
-
-    def write_around(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        """Write the same file but leave out the values of the large data set."""
-        raise NotImplementedError
+        return Facts(writer.order_attributes(), extents=writer.extents)
 
     @abstractmethod
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:

@@ -37,14 +37,11 @@ class RowLayout(Layout):
     def write(
         self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
     ) -> Facts:
-        self._write(file, sentences, totals, RowWriter)
-        return Facts()
-
-    def write_around(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        self._write(file, sentences, totals, UnwrittenRows)
-        return Facts()
+        self._write(file, sentences, totals, RowWriter if totals.with_values else UnwrittenRows)
+        address = file[self.rows_name].id.get_offset() if self.rows_name in file else None
+        if totals.with_values or address is None:
+            return Facts()
+        return Facts(extents=[(int(address), file[self.rows_name].nbytes)])
 
     @abstractmethod
     def _write(
