@@ -18,6 +18,7 @@ StrPath = str | os.PathLike[str]
 TEMPORARY_SUFFIX = ".part"
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_COPIED_BYTES = 1 << 20
 _COMPRESSED = (".gz", ".xz", ".bz2")
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
@@ -207,6 +208,31 @@ def output_error(path: StrPath, error: OSError, *, resumable: bool = False) -> O
         "choose an output path in a folder that you can write to",
         resumable,
     )
+
+
+def copy_range(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
+    """Copy bytes from one open file to another; file systems that can do so share them.
+
+    Args:
+        source, target: descriptors.
+        start, position: where the bytes are in the one file, and where they belong in the other.
+    """
+    done, in_kernel = 0, hasattr(os, "copy_file_range")
+    while done < n_bytes:
+        count, at, to = n_bytes - done, start + done, position + done
+        if in_kernel:
+            try:
+                n_copied = os.copy_file_range(source, target, count, at, to)
+            except OSError as error:
+                if error.errno in _NO_SPACE:
+                    raise
+                n_copied = 0
+            in_kernel = n_copied > 0
+        else:
+            n_copied = os.pwrite(target, os.pread(source, min(count, _COPIED_BYTES), at), to)
+            if not n_copied:
+                raise OSError(errno.EIO, "the file has become shorter")
+        done += n_copied
 
 
 class FileLock:

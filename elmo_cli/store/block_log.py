@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.files import FileLock, StrPath, is_open_file, output_errors
+from elmo_cli.files import FileLock, StrPath, copy_range, is_open_file, output_errors
 from elmo_cli.store.layouts import StoredSentence, Totals, checksum, layout_of_spec
 from elmo_cli.store.log_lines import (
     MAGIC,
@@ -167,29 +167,27 @@ class BlockLog:
 
     @property
     def totals(self) -> Totals:
-        """Of the file that the committed sentences make."""
+        """Of the file that the committed sentences make, without their values."""
         n_sentences = self.progress.sentences - self.progress.duplicates
         row_shape = self._row_shape[0] if self._row_shape else None
-        return Totals(n_sentences, self._rows, row_shape, self._dtype)
+        return Totals(n_sentences, self._rows, row_shape, self._dtype, with_values=False)
 
-    def stored(
-        self, token_digests: bytearray, *, with_values: bool = True
-    ) -> Iterator[StoredSentence]:
-        """All committed sentences, in order.
+    def without_values(self, token_digests: bytearray) -> Iterator[StoredSentence]:
+        """All committed sentences, in order; their values only have the right shape.
 
         Args:
             token_digests: gets those of all sentences handed over.
-            with_values: read the values too; otherwise they only have their shape.
         Raises:
-            ResumeError: a block has become corrupt.
+            ResumeError: the log has become corrupt.
         """
-        number = 0
-        with output_errors(self.name), suppress(_CorruptError):
+        number, zero = 0, np.zeros((), self._dtype)
+        with output_errors(self.name):
             for block in read_blocks(self.part):
                 if block is None:
                     break
                 token_digests += block.token_digests
-                yield from self._read(block) if with_values else self._shapes(block)
+                for one in block.sentences:
+                    yield one.stored(np.broadcast_to(zero, tuple(one.shape)))
                 number = block.progress.blocks
         if number < self.progress.blocks:
             raise ResumeError(
@@ -197,16 +195,29 @@ class BlockLog:
                 "`resume=True` computes it and the following ones again",
             )
 
-    def complete_in_place(self, file: Path) -> None:
-        """Copy all but the values of the finished file into OUT.part, which gets the same bytes."""
-        size = file.stat().st_size
-        with open(file, "rb") as source:
-            for start, end in ((0, self.data[0]), (self.data[1], size)):
-                for position in range(start, end, _READ_BYTES):
-                    piece = os.pread(source.fileno(), min(_READ_BYTES, end - position), position)
-                    _write_all(self._lock.descriptor, [memoryview(piece)], position)
-        os.ftruncate(self._lock.descriptor, size)
-        os.fsync(self._lock.descriptor)
+    def complete(self, file: Path, descriptor: int, extents: Sequence[tuple[int, int]]) -> Path:
+        """Bring the values and everything else together; the file that has all.
+
+        Args:
+            file, descriptor: the finished file without values.
+            extents: where its values belong, as in `Facts`.
+        Returns:
+            OUT.part where the values are in place there, and get the rest; otherwise `file`.
+        """
+        start, end = self.data
+        if start and extents == [(start, end - start)]:
+            size = file.stat().st_size
+            copy_range(descriptor, 0, self._lock.descriptor, 0, start)
+            copy_range(descriptor, end, self._lock.descriptor, end, size - end)
+            os.ftruncate(self._lock.descriptor, size)
+            file.unlink()
+            file, descriptor = self.part, self._lock.descriptor
+        else:
+            for address, n_bytes in extents:
+                copy_range(self._lock.descriptor, start, descriptor, address, n_bytes)
+                start += n_bytes
+        os.fsync(descriptor)
+        return file
 
     def mark_finished(self, file: Path) -> None:
         """Note which file is renamed to OUT next: a kill may leave this log behind."""
@@ -316,10 +327,6 @@ class BlockLog:
             n_read = os.preadv(self._lock.descriptor, [view], position)
             view, position = view[n_read:], position + n_read
         return values
-
-    def _shapes(self, block: Block) -> Iterator[StoredSentence]:
-        zero = np.zeros((), self._dtype)
-        return (one.stored(np.broadcast_to(zero, tuple(one.shape))) for one in block.sentences)
 
     def _append_line(self, record: Mapping[str, Any]) -> int:
         """Write a line after the last committed one; where it ends."""

@@ -256,15 +256,14 @@ def _sentences(
 ) -> Iterator[tuple[Sentence, Array]]:
     """The sentences with what is kept of their arrays."""
     n_layers, dim = source.n_layers, source.dim
+    expected = (dim,) if n_layers is None else (n_layers, dim)
     # A single numbered layer has an axis, except in layouts with one layer.
     adds_axis = n_layers is None and "one layer" not in target.needs and _lists_layers(source)
     for sentence, array in verified_sentences(source):
         axes = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
-        if (*axes, array.shape[-1]) != ((dim,) if n_layers is None else (n_layers, dim)):
-            raise EmbeddingsFileError(
-                f"{sentence.where}: shape {array.shape}, others have layers {n_layers}, dim {dim}",
-                CORRUPT_HINT,
-            )
+        if (*axes, array.shape[-1]) != expected:
+            what = f"shape {array.shape}, others have layers {n_layers}, dim {dim}"
+            raise EmbeddingsFileError(f"{sentence.where}: {what}", CORRUPT_HINT)
         if selection is None:
             kept = array[np.newaxis] if adds_axis and source.unit != "types" else array
         else:
@@ -273,14 +272,9 @@ def _sentences(
 
 
 def _reduced(selection: LayerSelection, array: Array, where: str) -> Array:
-    if not selection.is_sum:
-        kept: Array = selection.apply(array)
-        return kept
     with np.errstate(over="ignore", invalid="ignore"):
-        total: Array = selection.apply(array.astype(np.float32))
-    if not np.isfinite(total).all() and np.isfinite(array).all():
-        raise UsageError(
-            f"`layers={selection.name}`: {where}: a value is beyond float32",
-            "give smaller weights or a smaller gamma",
-        )
-    return total
+        kept: Array = selection.apply(array.astype(np.float32) if selection.is_sum else array)
+    if selection.is_sum and np.isfinite(array).all() and not np.isfinite(kept).all():
+        what = f"`layers={selection.name}`: {where}: a value is beyond float32"
+        raise UsageError(what, "give smaller weights or a smaller gamma")
+    return kept

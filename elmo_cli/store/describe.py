@@ -128,7 +128,8 @@ def _with_h5py(path: Path, body: list[str]) -> list[str]:
 
 
 def _with_reader(embeddings: Embeddings, key: Key) -> list[str]:
-    axes = ("layer", "token", "dim") if embeddings.unit == "tokens" else ("layer", "dim")
+    is_whole = embeddings.unit != "tokens"  # one vector stands for all tokens
+    axes = [axis for axis in ("layer", "token", "dim") if axis != "token" or not is_whole]
     axes = axes[-len(embeddings.shape(key)) :]
     lines = [
         "from elmo_cli import open_embeddings",

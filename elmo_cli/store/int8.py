@@ -1,4 +1,4 @@
-"""Vectors in a byte a value, with a scale each."""
+"""Quantization to int8 with one scale per vector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_SCALE = np.float32(
 
 
 def quantize(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """The nearest values of 255 steps, and the size of a step for each vector.
+    """Quantize vectors to 255 levels, with one scale per vector.
 
     A scale has 16 significant bits, rounded up, so that its products with integers up to 127 are
     float32 without rounding: what `dequantize` gives is quantized to the same bytes again.
@@ -42,7 +42,7 @@ def quantize(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float3
 
 
 def dequantize(values: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors that `quantize` has stored: (…, dim) int8 and (…,) -> (…, dim) float32."""
-    with np.errstate(over="ignore", invalid="ignore"):  # of a damaged file; `verify` says so
+    """Reverse `quantize`: (…, dim) int8 and scales (…,) to (…, dim) float32."""
+    with np.errstate(over="ignore", invalid="ignore"):  # in a corrupt file
         vectors: NDArray[np.float32] = values * scales[..., np.newaxis]
     return vectors

@@ -21,6 +21,8 @@ from elmo_cli.store.spec import WRITER_ATTRIBUTES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
 _AGAIN = "embed the shard again with `elmo embed --shard i/n`"
+_COUNTS = ("first_sentence", "sentences", "tokens")
+_OTHERS = "shards of one run have the same settings and text; embed the others again"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def merge_shards(
         out: the file to make.
         overwrite: replace `out`.
     Returns:
-        output, layout, dtype, shards, sentences, tokens, bytes, sentence_map, warnings.
+        output, layout, shards, sentences, tokens, bytes, warnings.
     Raises:
         EmbeddingsFileError: a shard is missing, given twice, unfinished, of another run, or does
             not hold what it says of itself.
@@ -85,7 +87,8 @@ def merge_shards(
         n_tokens=total["tokens"],
         overwrite=overwrite,
     )
-    return {**summary, "shards": len(shards)}
+    names = ("output", "layout", "sentences", "tokens", "bytes", "warnings")
+    return {"shards": len(shards), **{name: summary[name] for name in names}}
 
 
 def _read(path: str) -> _Shard:
@@ -105,14 +108,10 @@ def _read(path: str) -> _Shard:
             raise EmbeddingsFileError(f"{path}: not a shard, it has no attribute `shard`", hint)
         try:
             spec = FileSpec.from_attributes(attributes)
-            counts = {
-                name: int(attributes[name]) for name in ("first_sentence", "sentences", "tokens")
-            }
+            counts = {name: int(attributes[name]) for name in _COUNTS}
             digests = np.asarray(attributes["token_digests"], "<u8")
-            n_checksums, text_sha256 = (
-                len(attributes["sentence_crc32"]),
-                attributes["tokens_sha256"],
-            )
+            n_checksums = len(attributes["sentence_crc32"])
+            is_intact = tokens_sha256(digests.tobytes()) == attributes["tokens_sha256"]
         except (UsageError, KeyError, TypeError, ValueError) as error:
             raise EmbeddingsFileError(f"{path}: attributes are corrupt: {error}", _AGAIN) from None
         counts["duplicate_sentences"] = embeddings.count("duplicate_sentences")
@@ -124,9 +123,10 @@ def _read(path: str) -> _Shard:
         ):
             if n != said:
                 raise EmbeddingsFileError(f"{path}: it has {n} {what}, not {said}", _AGAIN)
-        if tokens_sha256(digests.tobytes()) != text_sha256:
-            raise EmbeddingsFileError(f"{path}: its token digests are corrupt", _AGAIN)
-        if problem := next(embeddings.reader.problems(), None):
+        problem = next(
+            embeddings.reader.problems(), "" if is_intact else "token digests are corrupt"
+        )
+        if problem:
             raise EmbeddingsFileError(f"{path}: {problem}", _AGAIN)
     own = WRITER_ATTRIBUTES | spec.to_attributes().keys()
     others = {name: value for name, value in attributes.items() if name not in own}
@@ -154,12 +154,9 @@ def _in_order(shards: list[_Shard]) -> list[_Shard]:
     ordered = [found[i] for i in range(1, n + 1)]
     # A shard without sentences has no position in the text.
     for before, after in pairwise(shard for shard in ordered if len(shard.digests)):
-        if after.start < before.start + len(before.digests):
-            raise EmbeddingsFileError(
-                f"{after.path}: begins with sentence {after.start}, {before.path} extends to "
-                f"{before.start + len(before.digests) - 1}",
-                "shards of one run are made from the same text; embed them again",
-            )
+        if after.start < (end := before.start + len(before.digests)):
+            what = f"begins with sentence {after.start}, {before.path} extends to {end - 1}"
+            raise EmbeddingsFileError(f"{after.path}: {what}", _OTHERS)
     return ordered
 
 
@@ -169,11 +166,8 @@ def _check_equal(
     """Refuse a shard of another run."""
     for name in {**theirs, **ours}:
         if ours.get(name) != theirs.get(name):
-            raise EmbeddingsFileError(
-                f"{shard.path}: {name} is {ours.get(name)!r}, that of {first.path} is "
-                f"{theirs.get(name)!r}",
-                "shards of one run have the same settings and text; embed the others again",
-            )
+            what = f"is {ours.get(name)!r}, that of {first.path} is {theirs.get(name)!r}"
+            raise EmbeddingsFileError(f"{shard.path}: {name} {what}", _OTHERS)
 
 
 def _common(shards: list[_Shard]) -> dict[str, Any]:

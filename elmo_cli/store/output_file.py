@@ -17,7 +17,6 @@ import numpy as np
 from elmo_cli.errors import ElmoError, OutputError
 from elmo_cli.files import FileLock, StrPath, is_open_file, resolve
 from elmo_cli.store.layouts import Facts, Layout, StoredSentence, tokens_sha256
-from elmo_cli.store.layouts.dataset_writer import create_file
 from elmo_cli.store.spec import SCHEMA, WRITER_ATTRIBUTES, FileSpec
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -75,13 +74,6 @@ class Tally:
         return {**everything, "complete": True}
 
 
-def has_values_at(file: h5py.File, start: int, end: int) -> bool:
-    """Whether a data set of the root has its values there."""
-    return (start, end - start) in (
-        (one.id.get_offset(), one.id.get_storage_size()) for one in file.values()
-    )
-
-
 def check_space(file: Path, size: int, needed: int) -> None:
     """Refuse, before HDF5 is opened, a file for which there is no space.
 
@@ -106,7 +98,7 @@ def new_hdf5(path: Path, layout: Layout) -> Iterator[h5py.File]:
     Raises:
         OSError: of the system, where HDF5 says that it is the cause.
     """
-    file = create_file(path, layout.alignment)
+    file = layout.create(path)
     try:
         yield file
         file.close()

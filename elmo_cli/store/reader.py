@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import h5py
@@ -25,7 +23,6 @@ from elmo_cli.store.layouts import (
     Key,
     SentenceInfo,
     SentenceReader,
-    StoredSentence,
     checksum,
     is_number,
     layout_of_file,
@@ -36,50 +33,34 @@ _RESUME = "run the same `elmo embed` command with `resume=True`"
 _WRITTEN_BY = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read"
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """An open file and the process that opened it."""
-
-    process: int
-    file: h5py.File
-    reader: SentenceReader
-
-
 class Embeddings(Mapping[Key, Array]):
     """The arrays of an embeddings file, read when asked for; made by `open_embeddings`.
 
     `embeddings[key]` is a new array in the stored dtype, int8 as float32: (layer, token, dim), or
     (token, dim) where the file holds one layer; of pooled files (layer, dim) or (dim,); of types
-    (projection,). A key is
+    (projection,). A key that does not exist is a KeyError. A key is
 
     - the number of a sentence, in any layout. In a file keyed by names it counts in the order of
       the file, which is the order of the text unless sentences were left out, or unless a program
-      that keeps no order wrote it, as e2e-coref, LSGN and ELMoForManyLangs do: then it is the order
-      of the names, numbers at their ends as numbers;
+      that keeps no order wrote it (e2e-coref, LSGN, ELMoForManyLangs): then it is the order of the
+      names, numbers at their ends as numbers;
     - its name in the file;
     - "DOCUMENT:3" or ("DOCUMENT", 3) where the file records documents;
     - its line, where there is a `sentence_to_index` or lines are keys;
     - its tokens, as a tuple or joined by spaces, in the layout of ELMoForManyLangs.
 
-    Iteration gives numbers or names in the order of the sentences. No handle survives a fork or a
-    pickle: each process opens the file itself when it first reads, so this is safe as a data set of
-    worker processes.
+    Iteration gives numbers or names in the order of the sentences. Each process opens the file
+    itself when it first reads, so this is safe as a data set of worker processes.
 
     Attributes:
-        path: the file.
         layout: name of the layout, or "named" for arrays under identifiers.
         attributes: what the file records of its run.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open a file.
-
-        Raises:
-            EmbeddingsFileError: it is missing, corrupt, unfinished or holds no embeddings.
-        """
         self.path = Path(path)
         self._closed = False
-        self._opened: _Opened | None = None
+        self._opened: tuple[int, h5py.File, SentenceReader] | None = None  # by which process
         file = _open_file(self.path)
         try:
             with reading(path, EmbeddingsFileError):
@@ -94,9 +75,9 @@ class Embeddings(Mapping[Key, Array]):
                 file.close()
             raise
 
-    def _open(self, file: h5py.File) -> _Opened:
+    def _open(self, file: h5py.File) -> tuple[int, h5py.File, SentenceReader]:
         with reading(self.path, EmbeddingsFileError):
-            return _Opened(os.getpid(), file, self._layout.open(file, self.attributes))
+            return os.getpid(), file, self._layout.open(file, self.attributes)
 
     @property
     def reader(self) -> SentenceReader:
@@ -104,40 +85,24 @@ class Embeddings(Mapping[Key, Array]):
         if self._closed:
             raise EmbeddingsFileError(f"{self.path}: closed", "open it again: `open_embeddings`")
         opened = self._opened  # which another thread may close
-        if opened is None or opened.process != os.getpid():
+        if opened is None or opened[0] != os.getpid():
             # Dropped, not closed: after a fork the handle is still the parent's.
             self._opened = opened = self._open(_open_file(self.path))
-        return opened.reader
-
-    # -- arrays -----------------------------------------------------------------------------------
+        return opened[2]
 
     def __getitem__(self, key: Key) -> Array:
         return self._array(*self.reader.stored(self._find(key)))
 
     def shape(self, key: Key) -> tuple[int, ...]:
-        """The shape of `self[key]`, without reading its values.
-
-        Raises:
-            KeyError: no such sentence.
-        """
+        """The shape of `self[key]`, without reading its values."""
         return self.reader.shape(self._find(key))
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
-        """The tokens of a sentence; None where the file does not record them.
-
-        Files of other programs may record lines only, and of equal lines only the last one.
-
-        Raises:
-            KeyError: no such sentence.
-        """
+        """The tokens of a sentence; None where the file does not record them."""
         return self.reader.tokens(self._find(key))
 
     def info(self, key: Key) -> SentenceInfo:
-        """What the file records of a sentence.
-
-        Raises:
-            KeyError: no such sentence.
-        """
+        """What the file records of a sentence."""
         return self.reader.info(self._find(key))
 
     def _find(self, key: object) -> Handle:
@@ -166,40 +131,23 @@ class Embeddings(Mapping[Key, Array]):
             EmbeddingsFileError: a sentence is corrupt; the message names it.
         """
         for position, handle in enumerate(self.reader.handles()):
-            stored = self._stored(position, handle) if verify else self.reader.stored(handle)
-            yield self.reader.info(handle, position), self._array(*stored)
+            values, scales = self.reader.stored(handle)
+            if verify and self.has_checksums:
+                crc32 = checksum(self.reader.identity(handle), values, scales)
+                self._verify(position, handle, crc32)
+            yield self.reader.info(handle, position), self._array(values, scales)
 
-    def stored_sentences(self) -> Iterator[StoredSentence]:
-        """All sentences as the file holds them, with checksums verified where the file has them.
-
-        Raises:
-            EmbeddingsFileError: a sentence is corrupt; the message names it.
-        """
-        first = self.first_sentence if self.is_keyed_by_name else None
-        for position, handle in enumerate(self.reader.handles()):
-            values, scales = self._stored(position, handle)
-            key = None if first is None else first + position
-            sentence = self.reader.info(handle, position).sentence(key=key, source=str(self.path))
-            crc32 = checksum(self.reader.identity(handle), values, scales)
-            yield StoredSentence(sentence, values, scales, crc32)
-
-    def _stored(self, position: int, handle: Handle) -> tuple[Array, Any]:
-        values, scales = self.reader.stored(handle)
-        if self.has_checksums:
-            expected = self.attributes["sentence_crc32"]
-            crc32 = checksum(self.reader.identity(handle), values, scales)
-            if position >= len(expected) or crc32 != expected[position]:
-                unit = "type" if self.unit == "types" else "sentence"
-                what = f"{unit} {self.reader.key(handle)!r} is corrupt (checksum)"
-                raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT)
-        return values, scales
+    def _verify(self, position: int, handle: Handle, crc32: int) -> None:
+        expected = self.attributes["sentence_crc32"]
+        if position >= len(expected) or crc32 != expected[position]:
+            unit = "type" if self.unit == "types" else "sentence"
+            what = f"{unit} {self.reader.key(handle)!r} is corrupt (checksum)"
+            raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT)
 
     def _array(self, values: Array, scales: Any) -> Array:
         if scales is not None:
             values = dequantize(values, scales)
         return self._layout.from_file(values, pooled=self.reader.pooled)
-
-    # -- keys -------------------------------------------------------------------------------------
 
     @property
     def is_keyed_by_name(self) -> bool:
@@ -232,21 +180,6 @@ class Embeddings(Mapping[Key, Array]):
             "give a text that names documents or lists these names, or embed with layout flat",
         )
 
-    def ordered_keys(self) -> Iterator[int | str]:
-        """All keys in the order of the text.
-
-        Raises:
-            UsageError: the file does not record that order.
-        """
-        if not self.order_is_known:
-            raise UsageError(
-                f"{self.path}: lists its sentences by name, not in the order of the text",
-                "embed the text with a layout that keeps the order, such as flat",
-            )
-        return iter(self)
-
-    # -- the file ---------------------------------------------------------------------------------
-
     @property
     def records(self) -> frozenset[str]:
         """What this file records, in the words of `Layout.needs`; all of them without sentences."""
@@ -273,18 +206,14 @@ class Embeddings(Mapping[Key, Array]):
 
     @property
     def first_sentence(self) -> int:
-        """The key with which the input of this file begins.
-
-        Raises:
-            EmbeddingsFileError: the attribute is not a number.
-        """
+        """The key with which the input of this file begins."""
         return self.count("first_sentence")
 
     def count(self, name: str) -> int:
         """A count among the attributes, 0 where it is missing.
 
         Raises:
-            EmbeddingsFileError: the attribute is not a number.
+            EmbeddingsFileError: it is not a number.
         """
         found = self.attributes.get(name, 0)
         if not isinstance(found, int):
@@ -301,7 +230,7 @@ class Embeddings(Mapping[Key, Array]):
     @property
     def is_pooled(self) -> bool:
         """Whether arrays have no token axis because tokens were pooled."""
-        return str(self.attributes.get("pool")) not in ("None", "none")
+        return self.reader.pooled
 
     @property
     def layers(self) -> tuple[int | str, ...]:
@@ -321,30 +250,25 @@ class Embeddings(Mapping[Key, Array]):
     @property
     def n_layers(self) -> int | None:
         """Layers of each array; None where arrays have no layer axis, or there is no array."""
-        shape = self._shape
+        shape, _ = self.reader.example() or ((), None)
         return shape[0] if len(shape) == (2 if self.is_pooled else 3) else None
 
     @property
     def dim(self) -> int:
         """Size of the last axis of each array; 0 in a file without sentences."""
-        return (0, *self._shape)[-1]
+        shape, _ = self.reader.example() or ((0,), None)
+        return shape[-1]
 
     @property
     def stored_dtype(self) -> np.dtype[Any] | None:
         """Type of the values in the file; None without sentences."""
-        example = self.reader.example()
-        return None if example is None else example[1]
+        _, dtype = self.reader.example() or ((), None)
+        return dtype
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """Type of the arrays, float32 where int8 is stored; None without sentences."""
-        stored = self.stored_dtype
-        return np.dtype(np.float32) if stored == INT8 else stored
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        example = self.reader.example()
-        return () if example is None else example[0]
+        return np.dtype(np.float32) if self.stored_dtype == INT8 else self.stored_dtype
 
     def python_example(self, key: Key) -> list[str]:
         """Lines of Python that read `array` with h5py below `with h5py.File(…) as file:`."""
@@ -354,19 +278,14 @@ class Embeddings(Mapping[Key, Array]):
         """Close the file; reading from it afterwards is an error."""
         self._closed = True
         opened, self._opened = self._opened, None
-        if opened is not None and opened.process == os.getpid():
+        if opened is not None and opened[0] == os.getpid():
             with reading(self.path, EmbeddingsFileError):
-                opened.file.close()
+                opened[1].close()
 
     def __enter__(self) -> Embeddings:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -407,38 +326,26 @@ def _checked(key: object) -> Key:
 
 def _open_file(path: Path) -> h5py.File:
     """Open an HDF5 file; the error says what a file is that is none."""
-    if path.with_name(f"{path.name}.log").exists():
+    part, log = (path.with_name(path.name + suffix) for suffix in (".part", ".log"))
+    if log.exists() or (part.exists() and not path.exists()):
         raise UnfinishedError(f"{path}: the run that writes it has not finished", _RESUME)
     try:
         return open_hdf5(path)
     except OSError as error:
-        raise _open_error(path, error) from None
+        is_locked = "unable to lock file" in str(error)
+        reason = "another program is writing it" if is_locked else reason_of(error, path)
+        raise EmbeddingsFileError(f"{path}: {reason}", _hint(path)) from None
 
 
-def _open_error(path: Path, error: OSError) -> EmbeddingsFileError:
-    if path.is_dir():
-        inside = path / "weights.hdf5"
-        hint = f": `elmo inspect {inside}`" if inside.is_file() else ""
-        return EmbeddingsFileError(f"{path}: is a folder", f"give the HDF5 file itself{hint}")
-    if isinstance(error, FileNotFoundError):
-        part = path.with_name(f"{path.name}.part")
-        if part.exists():
-            return UnfinishedError(f"{path}: missing, but {part.name} exists", _RESUME)
-        return EmbeddingsFileError(f"{path}: no such file", "check the name")
-    if "unable to lock file" in str(error):
-        return EmbeddingsFileError(f"{path}: another program is writing it", "wait for its end")
+def _hint(path: Path) -> str:
+    """What to do about a file that HDF5 cannot open."""
     try:
+        if not path.is_file():  # a pipe would wait for its writer
+            return "give an HDF5 file" + (" in it" if path.is_dir() else "")
         with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError as reason:
-        return EmbeddingsFileError(f"{path}: can't be read: {reason.strerror}", f"`ls -l {path}`")
-    if not head:
-        return EmbeddingsFileError(f"{path}: an empty file (0 bytes)", _WRITTEN_BY)
-    kind = identify(head)
-    if kind is HDF5 or error.errno is not None:
-        return EmbeddingsFileError(f"{path}: {reason_of(error, path)}", CORRUPT_HINT)
-    if kind is not None:
-        return EmbeddingsFileError(f"{path}: {kind.name}, not an HDF5 file", kind.hint)
-    is_text = not any(byte < 9 or 13 < byte < 27 for byte in head)
-    what = "a text file" if is_text else f"unknown (first bytes {head[:8].hex(' ')})"
-    return EmbeddingsFileError(f"{path}: {what}, not an HDF5 file", _WRITTEN_BY)
+            kind = identify(file.read(HEAD_BYTES))
+    except OSError:
+        return f"`ls -l {path}`"
+    if kind is HDF5:
+        return CORRUPT_HINT
+    return f"it is {kind.name}: {kind.hint}" if kind else _WRITTEN_BY

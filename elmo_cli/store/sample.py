@@ -27,8 +27,8 @@ class Sample:
         path, attributes: of the file.
         dtype: of its values.
         sentences: key, tokens and array of each.
-        passed_over: sentences that were not taken since the file does not record their tokens; the
-            next ones were taken in their place.
+        passed_over: number of sentences that were not taken since the file does not record their
+            tokens; the next ones were taken in their place.
     """
 
     path: str
@@ -53,19 +53,23 @@ def take_sample(
     """
     with open_embeddings(path) as embeddings:
         _check_computable(embeddings)
-        choose = _from_file(embeddings, n) if text is None else _from_text(embeddings, n, text)
-        found = {key: (tokens, skipped) for key, tokens, skipped in choose}
+        choices = _from_file(embeddings, n) if text is None else _from_text(embeddings, n, text)
+        found: dict[Key, tuple[str, ...]] = {}
+        passed_over: set[int] = set()
+        for key, tokens, passed in choices:
+            found[key] = tokens
+            passed_over.update(passed)
         stored = embeddings.stored_dtype
         return Sample(
             os.fspath(path),
             dict(embeddings.attributes),
             None if stored is None else stored.name,
-            [(key, tokens, embeddings[key]) for key, (tokens, _) in found.items()],
-            sum(skipped for _, skipped in found.values()),
+            [(key, tokens, embeddings[key]) for key, tokens in found.items()],
+            len(passed_over),
         )
 
 
-_Choice = tuple[Key, tuple[str, ...], int]  # and how many were passed over
+_Choice = tuple[Key, tuple[str, ...], Iterable[int]]  # and the positions that were passed over
 
 
 def _spread(n: int, total: int) -> list[int]:
@@ -85,7 +89,7 @@ def _from_file(embeddings: Embeddings, n: int) -> Iterator[_Choice]:
                 f"{embeddings.path}: does not record the tokens of its sentences",
                 "`text` names the text that it was made from",
             )
-        yield key, tokens, i
+        yield key, tokens, range(place, place + i)
 
 
 def _from_text(embeddings: Embeddings, n: int, text: Iterable[Sentence]) -> Iterator[_Choice]:
@@ -97,7 +101,7 @@ def _from_text(embeddings: Embeddings, n: int, text: Iterable[Sentence]) -> Iter
         key = embeddings.key_of(sentence)
         if key not in embeddings:
             raise _other_text(embeddings, f"has no sentence {key!r}, the text has it")
-        yield key, sentence.tokens, 0
+        yield key, sentence.tokens, ()
 
 
 def _other_text(embeddings: Embeddings, what: str) -> EmbeddingsFileError:

@@ -166,13 +166,14 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
     # Sentences that the text has not had yet, with their positions.
     left = {handle: position for position, handle in enumerate(reader.handles())}
     is_complete = digests is not None and len(digests) == len(left)  # no equal ones were left out
-    n = 0
+    n = n_missing = 0
     for n, sentence in enumerate(sentences_of_shard(embeddings, sentences), start=1):
         name, n_tokens = f"sentence {sentence.key}", len(sentence.tokens)
         try:
             handle = reader.find(embeddings.key_of(sentence))
         except KeyError:
             yield f"{name}: not in the file, {n_tokens} tokens in the text"
+            n_missing += 1
             continue
         position = left.pop(handle, None)
         tokens, shape = reader.tokens(handle), reader.shape(handle)
@@ -189,6 +190,8 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
             if digest != tokens_digest(sentence.tokens):
                 yield f"{name}: its tokens are not those of the text"
     n_read = len(reader) + embeddings.count("duplicate_sentences")
-    if n != n_read or left:
+    if n != n_read:
         of_shard = f" for shard {attributes['shard']}" if "shard" in attributes else ""
         yield f"the file is of {n_read} sentences, the text has {n}{of_shard}"
+    elif len(left) > n_missing:
+        yield f"the text does not have {len(left)} sentences of the file"

@@ -22,6 +22,7 @@ from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import (
+    Facts,
     StoredSentence,
     Totals,
     UniqueNames,
@@ -29,7 +30,7 @@ from elmo_cli.store.layouts import (
     tokens_digest,
 )
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
-from elmo_cli.store.output_file import Tally, check_space, has_values_at, new_hdf5, temporary_file
+from elmo_cli.store.output_file import Tally, check_space, new_hdf5, temporary_file
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference
 from elmo_cli.text.sentence import Sentence
 
@@ -147,24 +148,15 @@ class EmbeddingsWriter:
             output_errors(self._out, resumable=resumable),
             temporary_file(self._out) as (temporary, lock),
         ):
-            in_place = 0 < log.data[0] < log.data[1]
-            warnings = self._write(log, temporary, attributes, in_place=in_place)
-            if warnings is None:  # HDF5 has put the values elsewhere
-                in_place = False
-                warnings = self._write(log, temporary, attributes, in_place=False)
-            if in_place:
-                log.complete_in_place(temporary)
-                temporary.unlink()
-            else:
-                os.fsync(lock.descriptor)
-            complete = log.part if in_place else temporary
+            facts = self._write(log, temporary, attributes)
+            complete = log.complete(temporary, lock.descriptor, facts.extents)
             log.mark_finished(complete)
             publish(complete, self._out, overwrite=log.overwrite)
             log.close(remove=True)
             sync_folder(resolve(self._out).parent)
         self._log, self.finished = None, True
-        self.warnings += warnings or []
-        return warnings or []
+        self.warnings += facts.warnings
+        return facts.warnings
 
     def close(self) -> None:
         """Close, and keep what is committed for `resume=True`; nothing stays if nothing is."""
@@ -221,26 +213,18 @@ class EmbeddingsWriter:
             raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
         return self._log
 
-    def _write(
-        self, log: BlockLog, file: Path, attributes: Mapping[str, Any], *, in_place: bool
-    ) -> list[str] | None:
-        """Write the HDF5 file; its warnings.
-
-        Args:
-            in_place: leave out the values, which are in OUT.part already; None if that failed.
-        """
-        needed = log.metadata_bytes + _BYTES_PER_DATASET * log.totals.sentences
-        check_space(file, log.data[1] + needed, needed if in_place else log.data[1] + needed)
+    def _write(self, log: BlockLog, file: Path, attributes: Mapping[str, Any]) -> Facts:
+        """Write the HDF5 file, with room for the values."""
+        metadata = log.metadata_bytes + _BYTES_PER_DATASET * log.totals.sentences
+        values = log.data[1] if self._layout.copies_values else 0
+        check_space(file, log.data[1] + metadata, values + metadata)
         tally = Tally()
         with new_hdf5(file, self._layout) as new:
-            stored = tally.counted(log.stored(tally.token_digests, with_values=not in_place))
-            write = self._layout.write_around if in_place else self._layout.write
-            facts = write(new, stored, self._spec, log.totals)
-            if in_place and not has_values_at(new, *log.data):
-                return None
+            stored = tally.counted(log.without_values(tally.token_digests))
+            facts = self._layout.write(new, stored, self._spec, log.totals)
             everything = tally.attributes(self._spec, self._layout, facts, attributes)
             write_attributes(new, everything)
-        return facts.warnings
+        return facts
 
 
 def write_embeddings(

@@ -118,7 +118,9 @@ class _SentenceBuilder:
         most = self._reader.settings.max_tokens
         if len(self._tokens) > most:
             what = f"a sentence of more than {most} tokens"
-            error = LineError(what, "is a blank line missing? otherwise raise the limit (`max_tokens`)")
+            error = LineError(
+                what, "is a blank line missing? otherwise raise the limit (`max_tokens`)"
+            )
             self.refuse(self._line, error)
 
     def refuse(self, line: int, error: LineError | None) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
@@ -97,13 +98,13 @@ def write(
 ) -> None:
     """One file, from its creation to its name."""
     text, keys = " ".join(tokens), itertools.count()
-    with EmbeddingsWriter.create(path, layout=layout, header={}, dtype=dtype) as writer:
+    with EmbeddingsWriter.open(path, FileSpec(layout=layout, dtype=dtype)) as writer:
         for _ in range(given.sentences // BLOCK):
-            for array in np.split(values, BLOCK, 1):  # (layer, token, dim)
-                key = next(keys)
-                sentence = Sentence(tokens, key, text=f"{text} {key}")
-                writer.append(sentence, array)
-            writer.commit("")
+            block = [
+                Sentence(tokens, key, f"{text} {key}") for key in itertools.islice(keys, BLOCK)
+            ]
+            arrays = np.split(values, BLOCK, 1)  # (layer, token, dim)
+            writer.append_block(block, arrays, text_sha256="")
         writer.finish({})
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from command_line import made
 
 from elmo_cli.store.reader import open_embeddings
@@ -148,7 +149,7 @@ def check_whole(out: Path, whole: Path, facts: dict[str, Any]) -> None:
 def same(one: Path, other: Path) -> None:
     """Every array and every attribute of two files is the same, bit for bit."""
     with open_embeddings(one) as a, open_embeddings(other) as b:
-        assert a.attributes == b.attributes
+        np.testing.assert_equal(a.attributes, b.attributes)
         assert list(a) == list(b)
         for key in b:
             assert a[key].tobytes() == b[key].tobytes(), key

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cluster_runs import begun, check_whole, ended
 from command_line import elmo, made
@@ -126,7 +127,7 @@ def test_shards_of_a_mended_text_are_renewed(job: EmbedJob, far: EmbedJob, tmp_p
     for name in names(rows):
         near = folder_of(job, ".").facts(name)
         assert near["text_sha256"] == survey_of(job)[0].text_sha256
-        assert folder_of(far, ".").facts(name) == near
+        np.testing.assert_equal(folder_of(far, ".").facts(name), near)
 
 
 @pytest.mark.parametrize("at", [("put",), ("put", "remove")])
@@ -208,7 +209,7 @@ def test_a_foreign_file_is_told_from_a_silent_store(
     first, *_ = names(worked(far))
     Bucket().pipe_file(f"b/a/{first}", b"not HDF5")
     row, *_ = worked(far)
-    assert row["error"].startswith(f"s3://b/a/{first}: exists, and is not an embeddings file")
+    assert row["error"].startswith(f"s3://b/a/{first}: exists and is not an embeddings file")
     assert row["hint"] == "remove it"
     breaking(monkeypatch, TimeoutError("no answer"), "read")
     row, *_ = worked(far)

@@ -7,7 +7,6 @@ would know.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import random
 import signal
@@ -19,6 +18,8 @@ import torch
 
 import elmo_cli.cli.embedding  # noqa: F401  (imported once here rather than in every child)
 from elmo_cli.cli.main import main
+from elmo_cli.errors import ResumeError
+from elmo_cli.store.log_lines import read_log
 
 N_SENTENCES = 3300
 WORDS = ["the", "of", "and", "river", "bank", "3,000", "naïve", "do", "n't", "北京", "x"]
@@ -60,12 +61,10 @@ class Run:
 
 
 def committed(out) -> int:
-    """Sentences that the journal beside OUT counts; -1 without a journal."""
+    """Sentences that the log of OUT counts; -1 without a log."""
     try:
-        return json.loads((out.parent / f"{out.name}.part.journal").read_text().split("\n")[0]).get(
-            "sentences", -1
-        )
-    except (OSError, ValueError):
+        return read_log(f"{out}.part")[2].sentences
+    except (OSError, ResumeError):
         return -1
 
 

@@ -338,7 +338,6 @@ OTHER_SETTINGS = [
     ({"state": "document"}, "state"),
     ({"pool": "mean"}, "pool"),
     ({"layout": "bilm"}, "layout"),
-    ({"keys": "sentence"}, "keys"),
     ({"forget_sentences": True}, "sentence"),
     ({"shard": (1, 2)}, "shard"),
     ({"text": InputSettings(blank="skip")}, "blank"),
@@ -354,7 +353,7 @@ def test_resume_refuses_other_settings_by_name(job: EmbedJob, tmp_path: Path) ->
             run_job(replace(again, **change))
         assert named in caught.value.message
         assert "now" in caught.value.message
-        assert "--overwrite" in caught.value.hint
+        assert "overwrite=True" in caught.value.hint
     run_job(again)  # no refusal has spoilt anything
     anew = replace(job, output=str(tmp_path / "anew.hdf5"))
     run_job(anew)
@@ -473,17 +472,17 @@ def test_a_vocabulary_has_one_type_a_line(job: EmbedJob) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"shard": (1, 2), "state": "carry"}, "--shard with --state carry"),
+        ({"shard": (1, 2), "state": "carry"}, "`shard` and `state=carry`"),
         ({"shard": (1, 2), "inputs": ("-",)}, "--shard: standard input can be read only once"),
-        ({"layout": "bilm-types", "layers": "top"}, "holds the token vectors and nothing else"),
-        ({"layout": "bilm-types", "pool": "mean"}, "holds the token vectors and nothing else"),
-        ({"layout": "bilm-types", "state": "carry"}, "holds the token vectors and nothing else"),
-        ({"layout": "manylangs"}, "holds one layer a file, not --layers all"),
-        ({"layout": "manylangs", "layers": "0,2"}, "holds one layer a file, not --layers 0,2"),
-        ({"layout": "manylangs", "layers": " 0 ,2"}, "holds one layer a file, not --layers  0 ,2"),
-        ({"shard": (0, 2)}, "--shard 0/2: there is no shard 0"),
-        ({"shard": (3, 2)}, "--shard 3/2: i = 3 is greater than n = 2"),
-        ({"shard": (-1, 2)}, "--shard -1/2: not of the form i/n"),
+        ({"layout": "bilm-types", "layers": "top"}, "holds token vectors and nothing else"),
+        ({"layout": "bilm-types", "pool": "mean"}, "holds token vectors and nothing else"),
+        ({"layout": "bilm-types", "state": "carry"}, "holds token vectors and nothing else"),
+        ({"layout": "manylangs"}, "`layout=manylangs` holds one layer per file"),
+        ({"layout": "manylangs", "layers": "0,2"}, "`layout=manylangs` holds one layer per file"),
+        ({"layout": "manylangs", "layers": " 0 ,2"}, "`layout=manylangs` holds one layer per file"),
+        ({"shard": (0, 2)}, "`shard=0/2`"),
+        ({"shard": (3, 2)}, "`shard=3/2`"),
+        ({"shard": (-1, 2)}, "`shard=-1/2`"),
     ],
 )
 def test_settings_that_contradict_each_other(

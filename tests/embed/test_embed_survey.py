@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.embed import blocks
-from elmo_cli.embed.survey import Survey, check_space, gib, survey
+from elmo_cli.embed.survey import FileBytes, Survey, check_space, gib, survey
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.text.input import InputSettings
 
 STARTS = st.lists(st.booleans(), max_size=40)
@@ -150,17 +151,20 @@ def test_a_sample_of_many_files_ends_in_a_later_one(tmp_path: Path) -> None:
 def test_size_of_the_file() -> None:
     """Without it a disk could be full after hours that the first minute could have told."""
     found = Survey(10, 1000, True)
-    tokens = found.bytes("bilm", n_kept=3, dim=1024, itemsize=4, pooled=False)
+    bilm = LAYOUTS["bilm"]
+    size = found.bytes(bilm, n_kept=3, dim=1024, itemsize=4, pooled=False)
+    tokens = size.total
+    assert size.peak == tokens + 1000 * 3 * 1024 * 4  # in OUT.part as well
     assert 1000 * 3 * 1024 * 4 <= tokens <= 1000 * 3 * 1024 * 4 + 10 * 1000
-    half = found.bytes("bilm", n_kept=3, dim=1024, itemsize=2, pooled=False)
+    half = found.bytes(bilm, n_kept=3, dim=1024, itemsize=2, pooled=False).total
     assert half < 0.51 * tokens
-    pooled = found.bytes("bilm", n_kept=1, dim=1024, itemsize=4, pooled=True)
+    pooled = found.bytes(bilm, n_kept=1, dim=1024, itemsize=4, pooled=True).total
     assert 10 * 1024 * 4 <= pooled < 20 * 1024 * 4
     short = Survey(20_000, 20_000, True)
-    flat = short.bytes("flat", n_kept=1, dim=1024, itemsize=1, pooled=True)
-    assert 21_000_000 < flat < 22_000_000  # such a file has 21,663,623
-    types = short.bytes("bilm-types", n_kept=1, dim=512, itemsize=2, pooled=False)
-    assert types == 20_000 * 1024
+    flat = short.bytes(LAYOUTS["flat"], n_kept=1, dim=1024, itemsize=1, pooled=True)
+    assert 21_000_000 < flat.total < flat.peak < 23_000_000
+    types = short.bytes(LAYOUTS["bilm-types"], n_kept=1, dim=512, itemsize=2, pooled=False)
+    assert 20_000 * 1024 <= types.total < 20_000 * 1040
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,20 +172,19 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(9, 9, 5 << 30))
     out = tmp_path / "out.hdf5"
-    check_space(out, 5 << 30)
-    check_space(out, 7 << 30, held=2 << 30)
-    with pytest.raises(OutputError) as caught:
-        check_space(out, 7 << 30, smaller=["`--dtype float16` halves it"])
-    assert caught.value.message == f"{out}: about 7.0 GiB are needed, 5.0 GiB are free on its disk"
-    assert caught.value.hint == "`--dtype float16` halves it; or write to another disk"
-    with pytest.raises(OutputError) as caught:
-        check_space(out, 7 << 30)
-    assert caught.value.hint == "write to another disk"
+    check_space(out, FileBytes(5 << 30, 0, is_copied=False))
+    check_space(out, FileBytes(7 << 30, 0, is_copied=False), held=2 << 30)
+    check_space(out, FileBytes(5 << 29, 0, is_copied=True))
+    with pytest.raises(OutputError, match=r"out\.hdf5: about 7\.0 GiB are needed") as caught:
+        check_space(out, FileBytes(7 << 30, 0, is_copied=False), smaller=["a smaller dtype"])
+    assert caught.value.hint == "a smaller dtype; or write to another disk"
+    with pytest.raises(OutputError, match=r"about 6\.0 GiB are needed for a file of 3\.0 GiB"):
+        check_space(out, FileBytes(3 << 30, 0, is_copied=True))
 
 
 def test_a_folder_that_is_not_there_is_left_to_the_writer(tmp_path: Path) -> None:
     """Without it a wrong folder would be told as a lack of space."""
-    check_space(tmp_path / "none" / "out.hdf5", 1 << 60)
+    check_space(tmp_path / "none" / "out.hdf5", FileBytes(1 << 60, 0, is_copied=True))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from functools import cache
 from random import Random
 
-from elmo_cli.store.sentence_map import lookup3
-
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _HUGE = (
     b"-1",
@@ -43,6 +41,7 @@ _LINE = 32
 # What begins a part of an HDF5 file that ends in a check sum of its own.
 _SIGNED = re.compile(rb"OHDR|OCHK|FRHP|FHDB|FHIB|BTHD|BTIN|BTLF|FAHD|FADB|EAHD|EAIB|EASB|EADB")
 _LONGEST_PART = 160
+_MASK = 0xFFFFFFFF
 
 
 def mutated(content: bytes, random: Random, *, keep_length: bool = False) -> bytes:
@@ -110,21 +109,10 @@ _IN_PLACE = (_flip, _byte, _size, _size, _copy_over)
 _ANY = (*_IN_PLACE, _cut, _insert, _number, _number)
 
 
-def signed_journal(content: bytes) -> bytes:
-    """A journal with the right check sum, as somebody would write it who means harm."""
-    line = content.partition(b"\n")[0]
-    return line + b"\ncrc32 %08x\n" % zlib.crc32(line)
-
-
-def signed_undo(content: bytes) -> bytes:
-    """An undo log with the right check sums, as far as its lengths lead."""
-    made, at = bytearray(content), 0
-    while at + 32 <= len(made):
-        (length,) = struct.unpack_from("<I", made, at + 20)
-        struct.pack_into("<I", made, at + 24, zlib.crc32(made[at + 32 : at + 32 + length]))
-        struct.pack_into("<I", made, at + 28, zlib.crc32(made[at : at + 28]))
-        at += 32 + length
-    return bytes(made)
+def signed_log(content: bytes, seed: bytes) -> bytes:
+    """The log of an unfinished output with the right checksums, as an attacker would write it."""
+    lines = (line.rpartition(b" ")[0] for line in content.splitlines())
+    return b"".join(b"%s %08x\n" % (line, zlib.crc32(line)) for line in lines)
 
 
 def signed_zip(content: bytes, seed: bytes) -> bytes:
@@ -180,3 +168,37 @@ def _ends(seed: bytes, start: int) -> Iterable[int]:
     at = start + 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
     width = 1 << (flags & 3)
     return [at + width + int.from_bytes(seed[at : at + width], "little")]
+
+
+def lookup3(content: bytes) -> int:
+    """Check sum of HDF5 metadata: Bob Jenkins' lookup3 (2006, `hashlittle`), initial value 0.
+
+    Args:
+        content: at least one byte.
+    """
+    a = b = c = (0xDEADBEEF + len(content)) & _MASK
+    *blocks, last = (content[start : start + 12] for start in range(0, len(content), 12))
+    for block in blocks:
+        x, y, z = struct.unpack("<III", block)
+        a, b, c = _mix((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
+    x, y, z = struct.unpack("<III", last.ljust(12, b"\0"))
+    return _final((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
+
+
+def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
+    for turn in (4, 6, 8, 16, 19, 4):
+        a = ((a - c) & _MASK) ^ _turned(c, turn)
+        c = (c + b) & _MASK
+        a, b, c = b, c, a
+    return a, b, c
+
+
+def _final(a: int, b: int, c: int) -> int:
+    for turn in (14, 11, 25, 16, 4, 14, 24):
+        c = ((c ^ b) - _turned(b, turn)) & _MASK
+        a, b, c = b, c, a
+    return b
+
+
+def _turned(value: int, bits: int) -> int:
+    return ((value << bits) | (value >> (32 - bits))) & _MASK

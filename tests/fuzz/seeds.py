@@ -6,8 +6,6 @@ import gzip
 import io
 import json
 import lzma
-import struct
-import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.train.corpus import Corpus
@@ -66,24 +65,28 @@ def array(sentence: Sentence, layout: str) -> np.ndarray:
     return (np.arange(np.prod(shape)).reshape(shape) / 8 + sentence.key).astype(np.float32)
 
 
-def writer_settings(layout: str) -> dict[str, Any]:
-    """What `EmbeddingsWriter` takes for a layout; "flat-int8" is one here."""
+def spec(layout: str, **run_settings: Any) -> FileSpec:
+    """The settings of a file; "flat-int8" is a layout here."""
     name, int8, _ = layout.partition("-int8")
-    return {"layout": name, "dtype": "int8" if int8 else "float32"}
+    dtype = "int8" if int8 else "float32"
+    return FileSpec(layout=name, dtype=dtype, run_settings={**HEADER, **run_settings})
 
 
-def write(path: Path, layout: str, *, n_blocks: int | None = None, **header: Any) -> None:
-    """Write an embeddings file in blocks of two sentences, or only its first blocks."""
+def append(writer: EmbeddingsWriter, layout: str, n_blocks: int = 3) -> None:
+    """Append the blocks of two sentences that are not committed."""
     given = [s for s in sentences() if s.tokens or layout != "manylangs"]  # its keys are tokens
-    settings = {**writer_settings(layout), "header": {**HEADER, **header}}
-    with EmbeddingsWriter.create(path, **settings) as writer:
-        for number, sentence in enumerate(given, start=1):
-            writer.append(sentence, array(sentence, layout))
-            if n_blocks is not None and number > 2 * n_blocks:
-                return
-            if number % 2 == 0:
-                writer.commit("hash", b"state")
-        writer.commit("hash", b"state")
+    for begin in range(writer.progress.sentences, len(given), 2)[
+        : n_blocks - writer.progress.blocks
+    ]:
+        block = given[begin : begin + 2]
+        arrays = [array(sentence, layout) for sentence in block]
+        writer.append_block(block, arrays, text_sha256="hash", state=b"state")
+
+
+def write(path: Path, layout: str, **run_settings: Any) -> None:
+    """Write an embeddings file in blocks of two sentences."""
+    with EmbeddingsWriter.open(path, spec(layout, **run_settings)) as writer:
+        append(writer, layout)
         writer.finish({"sources": [["in.txt", 0]]})
 
 
@@ -193,25 +196,14 @@ def state() -> bytes:
 
 @cache
 def run_files(layout: str) -> dict[str, bytes]:
-    """What a run leaves that was killed in its second block, by what the names end in."""
+    """What a run leaves that was killed in its third block, by what the names end in."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "out.hdf5"
-        write(path, layout, n_blocks=1)
-        found = {
+        with EmbeddingsWriter.open(Path(folder) / "out.hdf5", spec(layout)) as writer:
+            append(writer, layout, n_blocks=2)
+        return {
             made.name.removeprefix("out.hdf5"): made.read_bytes()
             for made in sorted(Path(folder).iterdir())
         }
-    # HDF5 changes old bytes only when it closes the block; here is what would then be kept.
-    part, old = found[".part"], b"\0" * 64
-    found[".part.undo"] = b"".join(undo_record(1, at, part[at : at + 64]) for at in (0, 96, 512))
-    found[".part"] = part[:96] + old + part[160:]
-    return found
-
-
-def undo_record(block: int, offset: int, old: bytes) -> bytes:
-    """A record of an undo log, as journaled_file.py describes it."""
-    fields = struct.pack("<4sQQII", b"UNDO", block, offset, len(old), zlib.crc32(old))
-    return fields + struct.pack("<I", zlib.crc32(fields)) + old
 
 
 def options() -> bytes:

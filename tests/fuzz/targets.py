@@ -12,9 +12,7 @@ from pathlib import Path
 from random import Random
 
 import seeds
-from elmo_cli.store.journal import read_journal
-from elmo_cli.store.reading_lines import reading_lines
-from mutations import mutated, signed_hdf5, signed_journal, signed_undo, signed_zip
+from mutations import mutated, signed_hdf5, signed_log, signed_zip
 
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
@@ -23,7 +21,8 @@ from elmo_cli.probe.neighbors import nearest, read_query
 from elmo_cli.probe.places import places_of
 from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.convert import convert
-from elmo_cli.store.describe import describe
+from elmo_cli.store.describe import describe, python_example
+from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.verify import verify
@@ -130,7 +129,7 @@ def _state(folder: Path, content: bytes) -> None:
 def _inspect(path: Path) -> None:
     """What `elmo inspect` does."""
     refused = None
-    for look in (describe, verify, reading_lines):
+    for look in (describe, verify, python_example):
         try:
             look(path)
         except ElmoError as error:  # the others are to be tried too
@@ -174,32 +173,22 @@ def _merged(folder: Path, content: bytes) -> None:
     merge_shards([path], folder / "out.hdf5", overwrite=True)
 
 
-def _journal(folder: Path, content: bytes) -> None:
-    _file(folder, "out.hdf5.part.journal", content)
-    read_journal(folder / "out.hdf5.part")
+def _log(folder: Path, content: bytes) -> None:
+    _file(folder, "out.hdf5.part.log", content)
+    read_log(folder / "out.hdf5.part")
     describe(_file(folder, "out.hdf5.part", b"x"))
 
 
 def _resumed(ending: str, layout: str) -> Callable[[Path, bytes], None]:
-    """The rest of a killed run, one file of which is damaged."""
+    """The rest of a killed run, one file of which is corrupt."""
 
     def read(folder: Path, content: bytes) -> None:
         _clear(folder)
-        for name, sound in seeds.run_files(layout).items():
-            _file(folder, f"out.hdf5{name}", content if name == ending else sound)
-        settings = {**seeds.writer_settings(layout), "header": seeds.HEADER}
-        with EmbeddingsWriter.resume(folder / "out.hdf5", **settings) as writer:
-            if writer.finished:
-                return
-            given = seeds.sentences()
-            done = writer.progress.sentences
-            for sentence in given[:done]:
-                writer.remember(sentence)
-            for sentence in given[done:]:
-                writer.append(sentence, seeds.array(sentence, layout))
-            writer.commit("hash")
-            if done <= len(given):  # else the caller would find that the text is another one
-                writer.finish({})
+        for name, valid in seeds.run_files(layout).items():
+            _file(folder, f"out.hdf5{name}", content if name == ending else valid)
+        with EmbeddingsWriter.open(folder / "out.hdf5", seeds.spec(layout), resume=True) as writer:
+            seeds.append(writer, layout)
+            writer.finish({})
 
     return read
 
@@ -270,10 +259,10 @@ TARGETS = {
             signed=signed_zip,
         ),
         Target(
-            "journal",
-            lambda: [seeds.run_files("allennlp")[".part.journal"]],
-            _journal,
-            signed=lambda content, seed: signed_journal(content),
+            "log",
+            lambda: [seeds.run_files("allennlp")[".part.log"]],
+            _log,
+            signed=signed_log,
         ),
         *(
             Target(f"text-{name}", lambda name=name: seeds.texts(name), _text(name))
@@ -288,24 +277,16 @@ TARGETS = {
         _hdf5("convert", lambda: [*_embeddings_seeds(), *_foreign_seeds()], _converted),
         _hdf5("neighbors", lambda: [*_embeddings_seeds(), *_foreign_seeds()], _neighbors),
         _hdf5("merge", lambda: [seeds.shard()], _merged),
-        _hdf5(
+        Target(
             "resume-part",
             lambda: [seeds.run_files("allennlp")[".part"]],
             _resumed(".part", "allennlp"),
         ),
         Target(
-            "resume-journal",
-            lambda: [seeds.run_files("flat")[".part.journal"]],
-            _resumed(".part.journal", "flat"),
-            keeps_length=True,
-            signed=lambda content, seed: signed_journal(content),
-        ),
-        Target(
-            "resume-undo",
-            lambda: [seeds.run_files("flat")[".part.undo"]],
-            _resumed(".part.undo", "flat"),
-            keeps_length=True,
-            signed=lambda content, seed: signed_undo(content),
+            "resume-log",
+            lambda: [seeds.run_files("flat-int8")[".part.log"]],
+            _resumed(".part.log", "flat-int8"),
+            signed=signed_log,
         ),
     )
 }

@@ -15,11 +15,9 @@ import seeds
 from command_line import elmo
 
 from elmo_cli import isolate
-from elmo_cli.errors import ResumeError
-from elmo_cli.store.writer import EmbeddingsWriter
 
 KEPT = Path(__file__).parent / "kept"
-EMBEDDINGS = sorted(path.stem for path in KEPT.glob("*.gz") if not path.stem.startswith("part"))
+EMBEDDINGS = sorted(path.stem for path in KEPT.glob("*.gz"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -59,22 +57,8 @@ def test_commands_end_in_one_error_and_leave_nothing(name: str, tmp_path: Path) 
         out.unlink(missing_ok=True)
 
 
-def test_an_unfinished_file_that_sends_hdf5_far_away_is_refused(tmp_path: Path) -> None:
-    """Python's own OverflowError came out of the writer."""
-    for ending, content in seeds.run_files("allennlp").items():
-        (tmp_path / f"out.hdf5{ending}").write_bytes(content)
-    unpacked("part-seeks-far", tmp_path / "out.hdf5.part")
-    (tmp_path / "out.hdf5.part.undo").unlink()
-    settings = {**seeds.writer_settings("allennlp"), "header": seeds.HEADER}
-    sentences = seeds.sentences()
-    with EmbeddingsWriter.resume(tmp_path / "out.hdf5", **settings) as writer:
-        with pytest.raises(ResumeError, match="damaged") as raised:
-            writer.append(sentences[4], seeds.array(sentences[4], "allennlp"))
-        assert raised.value.hint
-
-
 def test_a_crash_leaves_the_unfinished_file_of_another_run(tmp_path: Path) -> None:
-    """`elmo merge` clears away what its child began, and only that."""
+    """`elmo merge` writes to OUT.tmp, and leaves nothing of it."""
     path, out = unpacked("crash-shard", tmp_path / "in.hdf5"), tmp_path / "out.hdf5"
     for ending, content in seeds.run_files("allennlp").items():
         (tmp_path / f"out.hdf5{ending}").write_bytes(content)

@@ -79,9 +79,8 @@ def array(sentence: Sentence, layers: int | None = 3, *, dim: int = DIM) -> np.n
 
 def hash_of(tokens: Sequence[str]) -> int:
     """A number for tokens, the same in every process."""
-    return int.from_bytes("\t".join(tokens).encode("utf-8", "surrogatepass")[:60], "big") % (
-        1 << 62
-    )
+    joined = "\t".join(tokens).encode("utf-8", "surrogatepass")
+    return int.from_bytes(joined[:60], "big") % (1 << 62)
 
 
 def write(

@@ -103,10 +103,10 @@ def test_a_finished_file_may_be_called_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ask", [describe, verify, python_example])
 def test_neither(tmp_path: Path, ask: Any) -> None:
-    with pytest.raises(EmbeddingsFileError, match="no such file"):
+    with pytest.raises(EmbeddingsFileError, match=r"a\.hdf5: "):
         ask(tmp_path / "a.hdf5")
     (tmp_path / "b.hdf5").write_text("some text")
-    with pytest.raises(EmbeddingsFileError, match=r"b\.hdf5: .*not an HDF5 file"):
+    with pytest.raises(EmbeddingsFileError, match=r"b\.hdf5: "):
         ask(tmp_path / "b.hdf5")
 
 

@@ -64,9 +64,10 @@ def write_directly(
     layers = None if layout.name == "manylangs" else 3
     stored = [layout.store(one, array(one, layers), spec) for one in sentences]
     rows = sum(len(one.values) for one in stored)
-    totals = Totals(len(stored), rows, stored[0].values.shape[1:], stored[0].values.dtype)
+    first = stored[0].values
+    totals = Totals(len(stored), rows, first.shape[1:], first.dtype, with_values=not around)
     with layout.create(path) as file:
-        facts = (layout.write_around if around else layout.write)(file, stored, spec, totals)
+        facts = layout.write(file, stored, spec, totals)
     return [one.crc32 for one in stored], facts.attributes
 
 

@@ -194,7 +194,7 @@ def attribute(name: str, value: Any) -> Change:
 SELF: dict[str, tuple[Change, str]] = {
     "lacks a sentence": (lambda file: file.__delitem__("7"), "has 4 sentences, not 5"),
     "has another sentence": (lambda file: file.copy("7", "15"), "has 6 sentences, not 5"),
-    "another number": (lambda file: file.move("9", "15"), "names 1 sentences"),
+    "another number": (lambda file: file.move("9", "15"), "sentence_to_index names"),
     "swapped sentences": (swap("6", "8"), "sentence 6 is corrupt"),
     "another length": (longer, "sentence 6 is corrupt"),
     "another value": (lambda file: file["8"].__setitem__((0, 0, 0), 7), "sentence 8 is corrupt"),
@@ -256,7 +256,7 @@ def test_output_paths(tmp_path: Path) -> None:
         merge_shards(paths, paths[0], overwrite=True)
     assert paths[0].exists()
     paths[1].unlink()
-    refused(paths, tmp_path / "n.hdf5", "no such file", kind=EmbeddingsFileError)
+    refused(paths, tmp_path / "n.hdf5", f"{paths[1]}: ", kind=EmbeddingsFileError)
 
 
 # -- shards ---------------------------------------------------------------------------------------

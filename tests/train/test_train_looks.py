@@ -171,7 +171,7 @@ def test_a_perplexity_beyond_all_numbers_is_told(tmp_path: Path) -> None:
 
 def test_patience_ends_a_run(tmp_path: Path) -> None:
     """Without it a run goes on over-fitting until its time is used up."""
-    trained = trainer(tmp_path, replace(WILD, max_steps=60, patience=2))
+    trained = trainer(tmp_path, replace(WILD, max_steps=60, patience=2, learning_rate=0.05))
     trained.train()
     measured = [average for _, average in looks(tmp_path)]
     assert trained.progress.step < 60

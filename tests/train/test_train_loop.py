@@ -226,10 +226,10 @@ def test_a_checkpoint_of_an_older_form_is_told(tmp_path: Path) -> None:
 
 def test_a_model_that_gets_far_worse_stops_the_run(tmp_path: Path) -> None:
     """Hours at a wrong rate would overwrite the checkpoint that was good."""
-    wild = replace(SETTINGS, learning_rate=3.0, warmup_steps=0, max_steps=200, eval_steps=2)
+    wild = replace(SETTINGS, learning_rate=10.0, warmup_steps=0, max_steps=200, eval_steps=2)
     with pytest.raises(TrainingError, match=r"held-out perplexity .* before") as caught:
         trainer(tmp_path, wild).train()
-    assert "--resume --learning-rate 0.75" in caught.value.hint
+    assert "--resume --learning-rate 2.5" in caught.value.hint
     stopped = re.search(r"step (\d+): ", str(caught.value))
     assert stopped is not None
     kept = trainer(tmp_path, wild)

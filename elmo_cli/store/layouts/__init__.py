@@ -1,5 +1,8 @@
 """Layouts of embeddings files: how sentences are named, arranged and found."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -38,28 +41,6 @@ from elmo_cli.store.layouts.stored_sentence import (
 )
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights
-
-__all__ = [
-    "LAYOUTS",
-    "SENTENCE_MAP",
-    "Array",
-    "Facts",
-    "Handle",
-    "Key",
-    "Layout",
-    "SentenceInfo",
-    "SentenceReader",
-    "StoredSentence",
-    "Totals",
-    "UniqueNames",
-    "checksum",
-    "is_number",
-    "layout_of_file",
-    "layout_of_spec",
-    "name_problem",
-    "tokens_digest",
-    "tokens_sha256",
-]
 
 _ALL = (AllenNlp(), Bilm(), BilmTypes(), E2eCoref(), Lsgn(), Dygie(), ManyLangs(), Flat())
 LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}

@@ -12,14 +12,13 @@ from typing import Any
 import h5py
 
 from elmo_cli import hdf5
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.store.layouts.base import (
     SENTENCE_MAP,
     Layout,
     Sample,
     SentenceReader,
     is_number,
-    name_error,
 )
 from elmo_cli.store.layouts.sentence_datasets import NameReader, NumberReader, SentenceDatasets
 from elmo_cli.store.layouts.stored_sentence import (
@@ -91,7 +90,7 @@ class AllenNlpLines(SentenceDatasets):
     def dataset_name(self, sentence: Sentence) -> str:
         if not sentence.text:
             hint = "`blank=skip` leaves out blank lines; `keys=number` numbers them"
-            raise name_error(sentence, "a blank line cannot be a key", hint)
+            raise InputError(f"{sentence.where}: a blank line cannot be a key", hint)
         return sentence.text
 
     def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:

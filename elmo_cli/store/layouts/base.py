@@ -198,16 +198,10 @@ class Layout(ABC):
             file: new, from `create`.
             sentences: in the order of the text, with names that `UniqueNames` has accepted.
         """
-        writer = DatasetWriter(file, DTYPES[spec.dtype])
+        writer = DatasetWriter(file, DTYPES[spec.dtype], with_values=totals.with_values)
         for stored in sentences:
             writer.add(self.dataset_name(stored.sentence), stored.values)
-        return Facts(writer.order_attributes())
-
-    def write_around(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        """Write the same file but leave out the values of the large data set."""
-        raise NotImplementedError
+        return Facts(writer.order_attributes(), extents=writer.extents)
 
     @abstractmethod
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
@@ -238,10 +232,8 @@ class UniqueNames:
         self._groups: set[bytes] = set()
 
     def add(self, sentence: Sentence) -> bool:
-        """Add the next sentence.
+        """Add the next sentence; False if the layout keeps only the first of equal sentences.
 
-        Returns:
-            False if the layout leaves it out because it keeps only the first of equal sentences.
         Raises:
             InputError: its name exists already, or HDF5 cannot hold such a name.
             UsageError: it lacks what the layout makes names of.
@@ -259,7 +251,8 @@ class UniqueNames:
             self._names.add(digest)
             self._groups.update(groups)
         if problem:
-            raise name_error(sentence, f"the key {_shown(name)} {problem}", self._layout.hint)
+            shown = repr(name if len(name) <= 80 else f"{name[:80]}…")
+            raise InputError(f"{sentence.where}: the key {shown} {problem}", self._layout.hint)
         return True
 
     def _conflict(self, name: bytes, groups: list[bytes]) -> str:
@@ -289,11 +282,6 @@ def name_problem(name: str) -> str:
         return "contains half a surrogate pair"
     too_long = longest > _MAX_NAME_BYTES
     return f"has {longest} bytes, HDF5 takes at most {_MAX_NAME_BYTES}" if too_long else ""
-
-
-def name_error(sentence: Sentence, what: str, hint: str) -> InputError:
-    """The error for a sentence whose name a file cannot hold."""
-    return InputError(f"{sentence.where}: {what}", hint)
 
 
 def is_pooled(attributes: Mapping[str, Any]) -> bool:
@@ -327,7 +315,3 @@ def _converted(
 
 def _digest(name: str) -> bytes:
     return hashlib.blake2b(name.encode("utf-8"), digest_size=12).digest()
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 80 else f"{name[:80]}…")

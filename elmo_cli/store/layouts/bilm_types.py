@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import h5py
@@ -10,14 +10,12 @@ import numpy as np
 
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts.base import Sample, SentenceReader, is_number
-from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter
+from elmo_cli.store.layouts.rows import RowLayout, Rows
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     Handle,
     Key,
     SentenceInfo,
-    StoredSentence,
-    Totals,
 )
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -46,19 +44,6 @@ class BilmTypes(RowLayout):
             what = f"holds one vector per line, got an array of shape {array.shape}"
             hint = "give a vocabulary, one type per line; layout bilm holds sentences"
             raise UsageError(f"{sentence.where}: layout {self.name} {what}", hint)
-
-    def _write(
-        self,
-        file: h5py.File,
-        sentences: Iterable[StoredSentence],
-        totals: Totals,
-        rows: type[RowWriter],
-    ) -> None:
-        if totals.row_shape is not None:
-            vectors = rows(file, self.rows_name, (totals.rows, *totals.row_shape), totals.dtype)
-            for stored in sentences:
-                vectors.add(stored.values)
-            vectors.close()
 
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
         return TypeReader(file, self.rows_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array as integers
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ from elmo_cli.store.int8 import INT8
 from elmo_cli.store.layouts.base import SentenceReader, is_number, is_pooled
 from elmo_cli.store.layouts.dataset_writer import create_dataset
 from elmo_cli.store.layouts.documents import document_and_place
-from elmo_cli.store.layouts.rows import RowLayout, Rows, RowWriter
+from elmo_cli.store.layouts.rows import Columns, RowLayout, Rows, RowWriter
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     Handle,
@@ -57,28 +57,8 @@ class Flat(RowLayout):
             return np.asarray(values[0])
         return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
-    def _write(
-        self,
-        file: h5py.File,
-        sentences: Iterable[StoredSentence],
-        totals: Totals,
-        rows: type[RowWriter],
-    ) -> None:
-        writers: list[RowWriter] = []
-        if totals.row_shape is not None:
-            shape = (totals.rows, *totals.row_shape)
-            writers.append(rows(file, self.rows_name, shape, totals.dtype))
-            if totals.dtype == INT8:
-                writers.append(RowWriter(file, "scales", shape[:-1], np.dtype("<f4")))
-        columns = _Columns()
-        for stored in sentences:
-            for writer, values in zip(writers, (stored.values, stored.scales), strict=False):
-                if values is not None:
-                    writer.add(values)
-            columns.add(stored.sentence)
-        for writer in writers:
-            writer.close()
-        columns.write(file)
+    def columns(self, file: h5py.File, totals: Totals) -> Columns:
+        return _FlatColumns(file, totals)
 
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
         return FlatReader(self, file, attributes)
@@ -108,43 +88,54 @@ class _Strings:
             self.ends.append(len(self.bytes))
         return len(self.ends)
 
-    def write(self, file: h5py.File, name: str) -> None:
-        _write_column(file, f"{name}_bytes", np.frombuffer(self.bytes, "u1"))
-        _write_column(file, f"{name}_ends", np.frombuffer(self.ends, "<i8"))
 
-
-class _Columns:
+class _FlatColumns(Columns):
     """What is known of the sentences; texts and documents are written only where needed."""
 
-    def __init__(self) -> None:
-        self._offsets, self._keys = integers("q", [0]), integers("q")
-        self._places, self._part_offsets = integers("q"), integers("q")
+    def __init__(self, file: h5py.File, totals: Totals) -> None:
+        self._file, self._scales = file, None
+        if totals.dtype == INT8 and totals.row_shape is not None:
+            shape = (totals.rows, *totals.row_shape[:-1])
+            self._scales = RowWriter(file, "scales", shape, np.dtype("<f4"))
+        self._integers = {name: integers("q") for name in ("keys", "places", "part_offsets")}
+        self._offsets = integers("q", [0])
         self._tokens, self._texts, self._documents = _Strings(), _Strings(), _Strings()
 
-    def add(self, sentence: Sentence) -> None:
+    def add(self, stored: StoredSentence) -> None:
+        sentence = stored.sentence
+        if self._scales is not None and stored.scales is not None:
+            self._scales.add(stored.scales)
         self._offsets.append(self._tokens.add(*sentence.tokens))
-        self._keys.append(sentence.key)
         self._texts.add("" if sentence.text == " ".join(sentence.tokens) else sentence.text)
         self._documents.add(sentence.document or "")
-        self._places.append(sentence.place if sentence.document else 0)
-        self._part_offsets.append(sentence.offset if sentence.document else 0)
+        in_document = (sentence.place, sentence.offset) if sentence.document else (0, 0)
+        for column, value in zip(
+            self._integers.values(), (sentence.key, *in_document), strict=True
+        ):
+            column.append(value)
 
-    def write(self, file: h5py.File) -> None:
-        _write_column(file, "offsets", np.frombuffer(self._offsets, "<i8"))
-        _write_column(file, "keys", np.frombuffer(self._keys, "<i8"))
-        self._tokens.write(file, "token")
+    def close(self) -> None:
+        if self._scales is not None:
+            self._scales.close()
+        self._write("offsets", self._offsets)
+        self._write("keys", self._integers["keys"])
+        self._write_strings("token", self._tokens)
         if self._texts.bytes:
-            self._texts.write(file, "text")
+            self._write_strings("text", self._texts)
         if self._documents.bytes:
-            self._documents.write(file, "document")
-            _write_column(file, "places", np.frombuffer(self._places, "<i8"))
-            _write_column(file, "part_offsets", np.frombuffer(self._part_offsets, "<i8"))
+            self._write_strings("document", self._documents)
+            self._write("places", self._integers["places"])
+            self._write("part_offsets", self._integers["part_offsets"])
 
+    def _write_strings(self, name: str, strings: _Strings) -> None:
+        self._write(f"{name}_bytes", strings.bytes, "u1")
+        self._write(f"{name}_ends", strings.ends)
 
-def _write_column(file: h5py.File, name: str, values: Array) -> None:
-    dataset = create_dataset(file, name, values.shape, values.dtype)
-    if values.size:
-        dataset[...] = values
+    def _write(self, name: str, content: bytearray | integers[int], dtype: str = "<i8") -> None:
+        values = np.frombuffer(content, dtype)
+        dataset = create_dataset(self._file, name, values.shape, values.dtype)
+        if values.size:
+            dataset[...] = values
 
 
 class FlatReader(SentenceReader):

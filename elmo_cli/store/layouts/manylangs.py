@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import h5py
 
-from elmo_cli.errors import UsageError
-from elmo_cli.store.layouts.base import Sample, name_error
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.store.layouts.base import Sample
 from elmo_cli.store.layouts.sentence_datasets import SentenceDatasets
 from elmo_cli.store.layouts.stored_sentence import Array, Key, SentenceInfo
 from elmo_cli.text.sentence import Sentence
@@ -25,9 +25,8 @@ class ManyLangs(SentenceDatasets):
     def dataset_name(self, sentence: Sentence) -> str:
         name = _joined(sentence.tokens)
         if sentence.tokens and _tokens(name) != sentence.tokens:
-            spelled = "`$period$`, `$backslash$` or a TAB"
-            what = f"{spelled} in a token would be read as something else"
-            raise name_error(sentence, what, "layout allennlp takes any token")
+            what = "`$period$`, `$backslash$` or a TAB in a token would be read as something else"
+            raise InputError(f"{sentence.where}: {what}", "layout allennlp takes any token")
         return name
 
     def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:

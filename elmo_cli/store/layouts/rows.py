@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -37,32 +36,42 @@ class RowLayout(Layout):
     def write(
         self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
     ) -> Facts:
-        self._write(file, sentences, totals, RowWriter)
-        return Facts()
+        if totals.row_shape is None:
+            vectors = None
+        else:
+            shape = (totals.rows, *totals.row_shape)
+            vectors = RowWriter(file, self.rows_name, shape, totals.dtype)
+            vectors.with_values = totals.with_values
+        columns = self.columns(file, totals)
+        for stored in sentences:
+            if vectors is not None:
+                vectors.add(stored.values)
+            columns.add(stored)
+        columns.close()
+        return Facts() if vectors is None else Facts(extents=vectors.close())
 
-    def write_around(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        self._write(file, sentences, totals, UnwrittenRows)
-        return Facts()
+    def columns(self, file: h5py.File, totals: Totals) -> Columns:
+        """What the file holds of the sentences besides their vectors."""
+        return Columns()
 
-    @abstractmethod
-    def _write(
-        self,
-        file: h5py.File,
-        sentences: Iterable[StoredSentence],
-        totals: Totals,
-        rows: type[RowWriter],
-    ) -> None:
-        """Write a file; `rows` writes the vectors or leaves them out."""
+
+class Columns:
+    """No columns; layouts override it."""
+
+    def add(self, stored: StoredSentence) -> None:
+        """Add the next sentence."""
+
+    def close(self) -> None:
+        """Write what is held back."""
 
 
 class RowWriter:
-    """A new contiguous data set of a known number of rows."""
+    """A new contiguous data set of a known number of rows; its values may be left out."""
 
     def __init__(
         self, file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
+        self.with_values = True
         self._dataset = create_dataset(file, name, shape, dtype)
         self._held: list[Array] = []
         self._bytes = self._n_written = 0
@@ -71,16 +80,22 @@ class RowWriter:
         """Write the next rows, (row, …)."""
         if rows.shape[1:] != self._dataset.shape[1:]:
             raise ValueError(f"rows of {rows.shape[1:]} in a data set of {self._dataset.shape}")
+        if not self.with_values:
+            self._n_written += len(rows)
+            return
         self._held.append(rows)
         self._bytes += rows.nbytes
         if self._bytes >= _BUFFER_BYTES:
             self._flush()
 
-    def close(self) -> None:
-        """Write what is held back; all rows must have come."""
+    def close(self) -> list[tuple[int, int]]:
+        """Write what is held back; address and number of bytes of the values that were left out."""
         self._flush()
         if self._n_written != len(self._dataset):
             raise ValueError(f"{self._n_written} rows of {len(self._dataset)} were written")
+        address = self._dataset.id.get_offset()
+        left_out = not self.with_values and address is not None
+        return [(int(address), self._dataset.nbytes)] if left_out else []
 
     def _flush(self) -> None:
         if self._held:
@@ -89,13 +104,6 @@ class RowWriter:
                 self._dataset[self._n_written : self._n_written + len(rows)] = rows
             self._n_written += len(rows)
         self._held, self._bytes = [], 0
-
-
-class UnwrittenRows(RowWriter):
-    """Rows whose values are in the file already."""
-
-    def add(self, rows: Array) -> None:
-        self._n_written += len(rows)
 
 
 class Rows:

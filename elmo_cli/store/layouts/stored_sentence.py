@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,20 +91,29 @@ class Totals:
         rows: sum of the first axis of `StoredSentence.values`.
         row_shape: their other axes, None without sentences.
         dtype: of the values.
+        with_values: false to leave the values out, and only to make room for them.
     """
 
     sentences: int
     rows: int
     row_shape: tuple[int, ...] | None
     dtype: np.dtype[Any]
+    with_values: bool = True
 
 
 @dataclass
 class Facts:
-    """What `Layout.write` found out: attributes for the root of the file, and warnings."""
+    """What `Layout.write` found out.
+
+    Attributes:
+        attributes: for the root of the file.
+        warnings: what the file lacks.
+        extents: where the values belong that were left out: address and number of bytes, in order.
+    """
 
     attributes: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    extents: list[tuple[int, int]] = field(default_factory=list)
 
 
 def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> int:
@@ -115,13 +125,11 @@ def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> in
     return crc32
 
 
-def tokens_digest(tokens: Iterable[str]) -> bytes:
+def tokens_digest(tokens: Sequence[str]) -> bytes:
     """8 bytes that identify a sequence of tokens, wherever they come from."""
-    digest = hashlib.blake2b(digest_size=8)
-    for token in tokens:
-        encoded = token.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.digest()
+    lengths = struct.pack(f"<{len(tokens) + 1}Q", len(tokens), *map(len, tokens))
+    text = "".join(tokens).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(lengths + text, digest_size=8).digest()
 
 
 def tokens_sha256(digests: bytes) -> str:
