@@ -231,22 +231,19 @@ class _Rows:
             if _METADATA.match(line):
                 continue
             if len(cells) == self._width:
-                self._check_row(number, line, cells)
+                self._check_label(number, line, cells)
                 yield number, self._token(line, cells)
             elif _LONE_HASHTAG.fullmatch(line):
-                yield (
-                    number,
-                    LineError(
-                        f"{shortened(line.strip())!r} has no further column, rows next to it have "
-                        f"{self._width}",
-                        "add the columns that it lacks, or write a space after the # of a comment",
-                    ),
-                )
+                shown = shortened(line.strip())
+                what = f"{shown!r} has no further column, rows next to it have {self._width}"
+                hint = "add the columns that it lacks, or write a space after the # of a comment"
+                yield number, LineError(what, hint)
         held.clear()
 
-    def _check_row(self, number: int, line: str, cells: list[str]) -> None:
-        looks_free = len(cells) > 1 and not self._columns.tabs and line.startswith("# ")
-        if looks_free and cells[-1] not in self._columns.labels:
+    def _check_label(self, number: int, line: str, cells: list[str]) -> None:
+        """Warn of a row that may be a comment, since its last column is unlike the first rows'."""
+        columns = self._columns
+        if not columns.tabs and columns.width > 1 and cells[-1] not in columns.labels:
             self._reader.report.warn(
                 "hash",
                 f"{self._reader.name}, line {number}: {shortened(line)!r} has as many columns as "

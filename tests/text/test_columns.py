@@ -225,6 +225,7 @@ def test_a_column_that_is_given_is_read_without_a_word(
     [
         ("# comment\nEU NNP\nran VBD\n", ["# EU ran"], 1),
         ("EU NNP\n# comment\nran VBD\n", ["EU # ran"], 2),
+        ("EU NNP\n#my comment\nran VBD\n", ["EU #my ran"], 2),
         ("The cat sat on\nIt slept\n", ["The It"], 2),
         ("a\tO\nalone\nb\tO\n", ["a alone b"], 2),
     ],

@@ -42,7 +42,8 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
         {"doc_key": "bc/x_0", "sentences": [["a"], ["b", "c"]], "clusters": [[[0, 0]]]},
         {"doc_key": "bc/x_1", "sentences": [["d"], []]},
         {"doc_key": "bc/x_2", "sentences": [["e"]], "sent_offset": 40},
-        {"doc_key": "bc/y_0", "sentences": [["f"]]},
+        {"doc_key": "bc/x_3", "sentences": [["f"]]},
+        {"doc_key": "bc/y_0", "sentences": [["g"]]},
     )
     found = [(s.key, s.document, s.place, s.offset, s.starts_document) for s in read(jsonl)]
     assert found == [
@@ -51,7 +52,8 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
         (2, "bc/x_1", 0, 2, True),
         (3, "bc/x_1", 1, 2, False),
         (4, "bc/x_2", 0, 40, True),
-        (5, "bc/y_0", 0, 0, True),
+        (5, "bc/x_3", 0, 41, True),
+        (6, "bc/y_0", 0, 0, True),
     ]
     first, *_ = read(jsonl, max_tokens=1, on_error="skip")[1:]
     assert (first.key, first.place, first.starts_document) == (2, 0, True)
