@@ -62,6 +62,7 @@ def lossy(file: h5py.File) -> None:
 def nbit(file: h5py.File) -> None:
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     properties.set_chunk((2, 6))
+    properties.set_shuffle()  # the first of two filters is lossless
     properties.set_filter(h5py.h5z.FILTER_NBIT)
     space = h5py.h5s.create_simple(VALUES.shape)
     identifier = h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 import torch
 from make_weights import write_arrays
 
+from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.embed.warm import warm_state
 from elmo_cli.errors import ModelError, WeightFileError
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
 from elmo_cli.pretrained.parts import PARTS_FILE, check_parts, remove_parts, write_parts
+from elmo_cli.train.export import export_model
 from elmo_cli.train.language_model import LanguageModel, load_language_model
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
@@ -121,6 +124,35 @@ def test_a_file_that_is_not_valid_is_refused(content: str, model: Path) -> None:
     with pytest.raises(ModelError, match=PARTS_FILE) as caught:
         load_language_model(model)
     assert caught.value.hint
+
+
+def test_what_writes_a_folder_writes_its_parts(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed half way leaves no parts.json rather than a wrong one."""
+    found = load_language_model(model)
+    before = json.loads((model / PARTS_FILE).read_text())
+    write_warm_state(model)
+    after = json.loads((model / PARTS_FILE).read_text())
+    assert [part for part in before if after[part] != before[part]] == ["state"]
+    assert load(model).warm_error is None
+    assert load(model).warm_warning == ""
+    export_model(model, found.bilm, found.head, found.vocabulary, dtype="float16")
+    assert load_language_model(model).warning == ""
+
+    def stop(*_: object, **__: object) -> None:
+        assert not (model / PARTS_FILE).exists()
+        raise KeyboardInterrupt
+
+    export = partial(export_model, model, found.bilm, found.head, found.vocabulary)
+    for name, write in (
+        ("train.export.write_softmax", export),
+        ("cli.warm.write_state", partial(write_warm_state, model)),
+    ):
+        write_parts(model)
+        monkeypatch.setattr(f"elmo_cli.{name}", stop)
+        with pytest.raises(KeyboardInterrupt):
+            write()
 
 
 def test_only_what_exists_has_an_entry(tmp_path: Path) -> None:
