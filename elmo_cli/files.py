@@ -38,14 +38,13 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
         OutputError: the file exists, or is a folder; its folder is missing; its name promises
             compression.
     """
-    name = os.fspath(path)
-    folder = resolve(path).parent
+    name, folder = os.fspath(path), resolve(path).parent
     if os.path.isdir(path) or name.endswith(os.sep):
         raise OutputError(f"{name}: is a folder", "name a file in it")
-    is_stream = os.path.exists(path) and not os.path.isfile(path)
-    if is_stream and regular:
-        raise OutputError(f"{name}: not a regular file", "name a file on a disk")
-    if is_stream:
+    exists = os.path.exists(path)
+    if exists and not os.path.isfile(path):
+        if regular:
+            raise OutputError(f"{name}: not a regular file", "name a file on a disk")
         return
     if not folder.is_dir():
         is_file = os.path.lexists(folder) or any(parent.is_file() for parent in folder.parents)
@@ -55,7 +54,7 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
             f"{name}: would not be compressed, contrary to its name",
             "choose a name without this suffix, and compress the file afterwards",
         )
-    if os.path.exists(path) and not overwrite:
+    if exists and not overwrite:
         raise OutputError(
             f"{name}: exists", "`overwrite=True` replaces it; or choose another output path"
         )
@@ -114,8 +113,7 @@ def new_file(
             with open(path, "wb") as stream:
                 yield stream
             return
-        target = resolve(path)
-        temporary = Path(f"{target}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
+        temporary = Path(f"{resolve(path)}.{os.urandom(4).hex()}{TEMPORARY_SUFFIX}")
         file = open(temporary, "xb")  # noqa: SIM115 - a file that exists is not ours to remove
         try:
             with file:
@@ -126,32 +124,19 @@ def new_file(
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        publish(temporary, path, overwrite=overwrite)
+        hint = f"the complete output of this run is kept as {temporary}"
+        publish(temporary, path, overwrite=overwrite, hint=hint)
 
 
-def publish(temporary: StrPath, path: StrPath, *, overwrite: bool) -> None:
+def publish(temporary: Path, path: StrPath, *, overwrite: bool, hint: str) -> None:
     """Rename a complete file to PATH.
 
     Raises:
-        OutputError: PATH was created meanwhile and may not be overwritten; both files are kept.
+        OutputError: PATH was created meanwhile and may not be overwritten, with this hint.
     """
-    target = resolve(path)
-    if not overwrite and os.path.lexists(target):
-        raise OutputError(
-            f"{os.fspath(path)}: was created by another process meanwhile",
-            f"the complete output of this run is kept as {os.fspath(temporary)}",
-        )
-    os.replace(temporary, target)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until a renaming is on the disk, where the file system supports it."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    if not overwrite and os.path.lexists(resolve(path)):
+        raise OutputError(f"{os.fspath(path)}: was created by another process meanwhile", hint)
+    os.replace(temporary, resolve(path))
 
 
 def write_text(
@@ -173,6 +158,41 @@ def tsv_line(*cells: object) -> str:
     return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until a renaming is on the disk, where the file system supports it."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def copy_range(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
+    """Copy bytes between open files, in the kernel where it can; some file systems share them.
+
+    Args:
+        source, target: descriptors.
+        start, position: where the bytes are in the one file, and where they belong in the other.
+    """
+    in_kernel = hasattr(os, "copy_file_range")
+    while n_bytes:
+        n_copied = 0
+        if in_kernel:
+            try:
+                n_copied = os.copy_file_range(source, target, n_bytes, start, position)
+            except OSError as error:
+                if error.errno in _NO_SPACE:
+                    raise
+            in_kernel = n_copied > 0
+        if not n_copied:
+            content = os.pread(source, min(n_bytes, _COPIED_BYTES), start)
+            n_copied = os.pwrite(target, content, position)
+        if not n_copied:
+            raise OSError(errno.EIO, "the file has become shorter")
+        start, position, n_bytes = start + n_copied, position + n_copied, n_bytes - n_copied
+
+
 @contextmanager
 def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
     """Turn an OSError into an OutputError about PATH; a BrokenPipeError stays what it is."""
@@ -190,49 +210,18 @@ def output_error(path: StrPath, error: OSError, *, resumable: bool = False) -> O
     Args:
         resumable: an unfinished output is kept that the same run can resume; the hint says so.
     """
-    name, folder = os.fspath(path), resolve(path).parent
-    reason = error.strerror or str(error)
+    folder = resolve(path).parent
+    what = f"cannot be written ({error.strerror or error})"
+    hint = "choose an output path in a folder that you can write to"
     if error.errno in _NO_SPACE:
-        after = "then `resume=True` continues after what is saved"
-        return OutputError(
-            f"{name}: no space left ({reason})",
-            f"free some space, {after if resumable else 'then run the same command again'}",
-            resumable,
-        )
-    if error.errno == errno.ENOENT:
-        return OutputError(f"{name}: there is no folder {folder}", f"`mkdir -p {folder}`")
-    if error.errno == errno.ENOTDIR:
-        return OutputError(f"{name}: {folder} is not a folder", "choose another output path")
-    return OutputError(
-        f"{name}: cannot be written ({reason})",
-        "choose an output path in a folder that you can write to",
-        resumable,
-    )
-
-
-def copy_range(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
-    """Copy bytes from one open file to another; file systems that can do so share them.
-
-    Args:
-        source, target: descriptors.
-        start, position: where the bytes are in the one file, and where they belong in the other.
-    """
-    done, in_kernel = 0, hasattr(os, "copy_file_range")
-    while done < n_bytes:
-        count, at, to = n_bytes - done, start + done, position + done
-        if in_kernel:
-            try:
-                n_copied = os.copy_file_range(source, target, count, at, to)
-            except OSError as error:
-                if error.errno in _NO_SPACE:
-                    raise
-                n_copied = 0
-            in_kernel = n_copied > 0
-        else:
-            n_copied = os.pwrite(target, os.pread(source, min(count, _COPIED_BYTES), at), to)
-            if not n_copied:
-                raise OSError(errno.EIO, "the file has become shorter")
-        done += n_copied
+        what = f"no space left ({error.strerror})"
+        then = "`resume=True` continues after what is saved" if resumable else "run it again"
+        hint = f"free some space, then {then}"
+    elif error.errno == errno.ENOENT:
+        what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
+    elif error.errno == errno.ENOTDIR:
+        what, hint = f"{folder} is not a folder", "choose another output path"
+    return OutputError(f"{os.fspath(path)}: {what}", hint, resumable)
 
 
 class FileLock:
@@ -281,14 +270,13 @@ class FileLock:
 
 def _flock(descriptor: int, *, wait: bool, on_wait: Callable[[], None] | None) -> bool:
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not wait:
-                return False
-            if on_wait is not None:
-                on_wait()
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if wait and on_wait is not None:
+            on_wait()
+        if wait:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return wait
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise

@@ -188,7 +188,7 @@ def write_shard(
         try:
             return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
         except BaseException:
-            writer.discard()
+            writer.close(discard=True)
             raise
 
 

@@ -27,7 +27,6 @@ from elmo_cli.store.layouts import StoredSentence, Totals, checksum, layout_of_s
 from elmo_cli.store.log_lines import (
     MAGIC,
     Block,
-    LoggedSentence,
     Progress,
     block_record,
     encode_line,
@@ -39,7 +38,6 @@ from elmo_cli.store.log_lines import (
 )
 from elmo_cli.store.spec import DTYPES, FileSpec
 
-_READ_BYTES = 8 << 20  # at once
 _FSYNC_INTERVAL_S = 30.0
 _MAX_BUFFERS = os.sysconf("SC_IOV_MAX")  # in one system call
 
@@ -68,9 +66,13 @@ class BlockLog:
             OutputError: another process is writing it; the files are not ours.
         """
         self.name, self.part = f"{os.fspath(out)}.part", part_path(out)
-        self.progress, self.is_corrupt = Progress(), False
-        self.data, self.metadata_bytes = (0, 0), 0
-        self._rows, self._row_shape = 0, list[tuple[int, ...]]()
+        self.progress, self.is_corrupt, self.data, self.metadata_bytes = (
+            Progress(),
+            False,
+            (0, 0),
+            0,
+        )
+        self._rows, self._row_shape = 0, list[tuple[int, ...]]()  # none before the first sentence
         self._log, self._log_end, self._synced_s = -1, 0, time.monotonic()
         self._lock = FileLock(self.part)
         with output_errors(self.name):
@@ -140,24 +142,15 @@ class BlockLog:
         Raises:
             OutputError: no space left; what was committed before stays.
         """
-        before, n_sentences = self.progress, len(token_digests) // 8
-        progress = Progress(
-            blocks=before.blocks + 1,
-            sentences=before.sentences + n_sentences,
-            tokens=before.tokens + sum(len(one.sentence.tokens) for one in stored),
-            duplicates=before.duplicates + n_sentences - len(stored),
-            text_sha256=text_sha256,
-            state=state,
-        )
+        lengths = [len(one.sentence.tokens) for one in stored]
+        progress = self.progress.after(len(token_digests) // 8, lengths, text_sha256, state)
         start = self.data[1]
         if stored and not self._row_shape:
             start = self._layout.data_start(self.spec, stored[0].values.shape[1:]) or 0
         record = block_record(stored, token_digests, start, progress)
-        with output_errors(self.name, resumable=before.blocks > 0):
-            values = [
-                one.values.reshape(-1).view(np.uint8).data for one in stored if one.values.size
-            ]
-            _write_all(self._lock.descriptor, values, start)
+        with output_errors(self.name, resumable=self.progress.blocks > 0):
+            arrays = [one.values.reshape(-1).view(np.uint8) for one in stored if one.values.size]
+            _write_all(self._lock.descriptor, [array.data for array in arrays], start)
             line_end = self._append_line(record)
             if time.monotonic() - self._synced_s >= _FSYNC_INTERVAL_S:
                 os.fsync(self._lock.descriptor)
@@ -274,69 +267,31 @@ class BlockLog:
         self._log_end, self.progress = line_end, progress
 
     def _is_intact(self, block: Block) -> bool:
-        """Whether a block comes after the last one, and all its values are there."""
-        if self._row_shape and block.start != self.data[1]:
+        """Whether a block comes after the last one and all its values are right."""
+        descriptor, position = self._lock.descriptor, block.start
+        size = os.fstat(descriptor).st_size
+        if self._row_shape and position != self.data[1]:
             return False
-        with suppress(_CorruptError, ValueError, TypeError):
-            for _ in self._read(block):
-                pass
-            return True
-        return False
-
-    def _read(self, block: Block) -> Iterator[StoredSentence]:
-        """The sentences of a block, with large reads.
-
-        Raises:
-            _CorruptError: a checksum is wrong, or bytes are missing.
-        """
-        position = block.start
-        for group in self._groups(block.sentences):
-            values = self._read_values(position, sum(size for _, size in group))
-            position += len(values)
-            begin = 0
-            for logged, size in group:
-                array = values[begin : begin + size].view(self._dtype).reshape(logged.shape)
-                begin += size
-                stored = logged.stored(array)
-                identity = self._layout.identity(stored.sentence)
-                if checksum(identity, array, stored.scales) != stored.crc32:
-                    raise _CorruptError
-                yield stored
-
-    def _groups(
-        self, sentences: Sequence[LoggedSentence]
-    ) -> Iterator[list[tuple[LoggedSentence, int]]]:
-        """Sentences that are read at once, and the number of bytes of each."""
-        group: list[tuple[LoggedSentence, int]] = []
-        n_bytes = 0
-        for one in sentences:
-            size = one.n_values * self._dtype.itemsize
-            group.append((one, size))
-            n_bytes += size
-            if n_bytes >= _READ_BYTES:
-                yield group
-                group, n_bytes = [], 0
-        yield group
-
-    def _read_values(self, position: int, n_bytes: int) -> np.ndarray:
-        if position + n_bytes > os.fstat(self._lock.descriptor).st_size:
-            raise _CorruptError
-        values = np.empty(n_bytes, np.uint8)
-        view = values.data
-        while view:
-            n_read = os.preadv(self._lock.descriptor, [view], position)
-            view, position = view[n_read:], position + n_read
-        return values
+        for one in block.sentences:
+            n_bytes = one.n_values * self._dtype.itemsize
+            if position + n_bytes > size:
+                return False
+            values = np.frombuffer(os.pread(descriptor, n_bytes, position), self._dtype)
+            position += n_bytes
+            try:
+                stored = one.stored(values)
+            except (TypeError, ValueError):
+                return False
+            identity = self._layout.identity(stored.sentence)
+            if checksum(identity, values, stored.scales) != stored.crc32:
+                return False
+        return True
 
     def _append_line(self, record: Mapping[str, Any]) -> int:
         """Write a line after the last committed one; where it ends."""
         line = encode_line(record)
         _write_all(self._log, [memoryview(line)], self._log_end)
         return self._log_end + len(line)
-
-
-class _CorruptError(Exception):
-    """A checksum is wrong, or bytes are missing."""
 
 
 def _write_all(descriptor: int, buffers: Sequence[memoryview], position: int) -> None:

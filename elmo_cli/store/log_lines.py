@@ -48,6 +48,24 @@ class Progress:
     text_sha256: str = ""
     state: bytes = b""
 
+    def after(
+        self, n_sentences: int, lengths: Sequence[int], text_sha256: str, state: bytes
+    ) -> Progress:
+        """The progress after one more block.
+
+        Args:
+            n_sentences: handed over.
+            lengths: numbers of tokens of those that are stored.
+        """
+        return Progress(
+            self.blocks + 1,
+            self.sentences + n_sentences,
+            self.tokens + sum(lengths),
+            self.duplicates + n_sentences - len(lengths),
+            text_sha256,
+            state,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedSentence:
@@ -216,17 +234,10 @@ def _block(record: Any, before: Progress, line_end: int) -> Block | None:
     """The block of a line; None if it is not the one after `before`."""
     try:
         sentences = [LoggedSentence(*row) for row in record["sentences"]]
-        digests = base64.b64decode(record["token_digests"])
-        n_sentences = len(digests) // 8
-        progress = Progress(
-            blocks=before.blocks + 1,
-            sentences=before.sentences + n_sentences,
-            tokens=before.tokens + sum(len(one.tokens) for one in sentences),
-            duplicates=before.duplicates + n_sentences - len(sentences),
-            text_sha256=str(record["text_sha256"]),
-            state=base64.b64decode(record["state"]),
-        )
-        if record["block"] != progress.blocks or any(one.n_values < 0 for one in sentences):
+        digests, state = map(base64.b64decode, (record["token_digests"], record["state"]))
+        lengths = [len(one.tokens) for one in sentences]
+        progress = before.after(len(digests) // 8, lengths, str(record["text_sha256"]), state)
+        if record["block"] != progress.blocks or any(min(one.shape) < 0 for one in sentences):
             return None
         return Block(sentences, digests, int(record["start"]), line_end, progress)
     except _INVALID:

@@ -138,7 +138,7 @@ class Embeddings(Mapping[Key, Array]):
             yield self.reader.info(handle, position), self._array(values, scales)
 
     def _verify(self, position: int, handle: Handle, crc32: int) -> None:
-        expected = self.attributes["sentence_crc32"]
+        expected = np.ravel(self.attributes["sentence_crc32"])
         if position >= len(expected) or crc32 != expected[position]:
             unit = "type" if self.unit == "types" else "sentence"
             what = f"{unit} {self.reader.key(handle)!r} is corrupt (checksum)"
@@ -157,7 +157,7 @@ class Embeddings(Mapping[Key, Array]):
     @property
     def order_is_known(self) -> bool:
         """Whether the order of the file is that of the text."""
-        return not self.attributes.get("order_unknown") and self.reader.order_is_known
+        return self.attributes.get("order_unknown") is not True and self.reader.order_is_known
 
     def key_of(self, sentence: Sentence) -> Key:
         """The key of a sentence of the text, whether the file holds it or not.

@@ -151,24 +151,19 @@ class EmbeddingsWriter:
             facts = self._write(log, temporary, attributes)
             complete = log.complete(temporary, lock.descriptor, facts.extents)
             log.mark_finished(complete)
-            publish(complete, self._out, overwrite=log.overwrite)
+            hint = "move it elsewhere; then `resume=True` completes the output of this run"
+            publish(complete, self._out, overwrite=log.overwrite, hint=hint)
             log.close(remove=True)
             sync_folder(resolve(self._out).parent)
         self._log, self.finished = None, True
         self.warnings += facts.warnings
         return facts.warnings
 
-    def close(self) -> None:
-        """Close, and keep what is committed for `resume=True`; nothing stays if nothing is."""
+    def close(self, *, discard: bool = False) -> None:
+        """Close, and keep what is committed for `resume=True` unless it is to be discarded."""
         log, self._log = self._log, None
         if log is not None:
-            log.close(remove=not log.progress.blocks)
-
-    def discard(self) -> None:
-        """Close, and remove what is committed."""
-        log, self._log = self._log, None
-        if log is not None:
-            log.close(remove=True)
+            log.close(remove=discard or not log.progress.blocks)
 
     def __enter__(self) -> EmbeddingsWriter:
         return self
@@ -265,7 +260,7 @@ def write_embeddings(
             facts = layout.write(file, tally.counted(stored()), spec, totals)
             write_attributes(file, tally.attributes(spec, layout, facts, attributes))
         os.fsync(lock.descriptor)
-        publish(temporary, path, overwrite=overwrite)
+        publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")
         sync_folder(resolve(path).parent)
     return facts.warnings
 
@@ -291,6 +286,10 @@ def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[
             ) from None
     counts = (facts.get("sentences"), facts.get("tokens"), facts.get("duplicate_sentences", 0))
     is_ours = facts.get("complete") is True and facts.get("elmo_schema") == SCHEMA
+    try:
+        FileSpec.from_attributes(facts)
+    except (KeyError, TypeError, ValueError):
+        is_ours = False
     if not is_ours or not all(isinstance(count, int) for count in counts):
         raise ResumeError(
             f"{name}: exists and is not an embeddings file that elmo finished",

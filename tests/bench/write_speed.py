@@ -100,9 +100,8 @@ def write(
     text, keys = " ".join(tokens), itertools.count()
     with EmbeddingsWriter.open(path, FileSpec(layout=layout, dtype=dtype)) as writer:
         for _ in range(given.sentences // BLOCK):
-            block = [
-                Sentence(tokens, key, f"{text} {key}") for key in itertools.islice(keys, BLOCK)
-            ]
+            numbers = itertools.islice(keys, BLOCK)
+            block = [Sentence(tokens, key, f"{text} {key}") for key in numbers]
             arrays = np.split(values, BLOCK, 1)  # (layer, token, dim)
             writer.append_block(block, arrays, text_sha256="")
         writer.finish({})

@@ -408,11 +408,11 @@ def test_e4_sent_bias_takes_every_name_for_a_sentence_of_rank_three(
 def test_e5_neurox_expects_one_entry_for_each_sentence(
     embed: Embed, alone: Alone, layers: str
 ) -> None:
-    """It takes the entries of the map for the sentences; of equal lines there is only the last."""
+    """Of equal lines the map has only the last; these are the lines of `docs/inputs.md`."""
     with h5py.File(embed(LINES, "--layers", layers), "r") as file:
         lines = {key: line for line, key in json.loads(file["sentence_to_index"][0]).items()}
-        for key, last in json.loads(file.attrs["repeated_lines"]):
-            lines[str(key)] = lines[str(last)]
+        repeated = json.loads(file.attrs.get("repeated_lines", "[]"))
+        lines |= {str(key): lines[str(last)] for key, last in repeated}
         sentences = [lines[key] for key in sorted(lines, key=int)]
         assert sentences == [line.strip() for line in LINES]
         for number, line in enumerate(sentences):

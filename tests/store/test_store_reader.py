@@ -519,6 +519,10 @@ READING: dict[str, tuple[str, Change]] = {
     "a count that is a word": ("manylangs", attribute("first_sentence", "x")),
     "repeated lines that do not exist": ("allennlp", attribute("repeated_lines", "[[0, 77]]")),
     "a short order": ("dygie", attribute("sentence_order", np.zeros(1, "u4"))),
+    "a checksum that is a word": ("bilm", attribute("sentence_crc32", "x")),
+    "an order that is a number": ("dygie", attribute("sentence_order", 1)),
+    "no numeric order": ("dygie", attribute("sentence_order", "x")),
+    "checksums of the map": ("allennlp", attribute("sentence_map_crc32", np.arange(2))),
     "fewer checksums": ("bilm", attribute("sentence_crc32", np.zeros(1, "u4"))),
 }
 

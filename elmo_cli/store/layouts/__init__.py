@@ -125,4 +125,4 @@ def _own(path: str, attributes: Mapping[str, Any]) -> Layout:
         )
     if not isinstance(name, str) or name not in LAYOUTS:
         raise EmbeddingsFileError(f"{path}: unknown layout {name!r}", CORRUPT_HINT)
-    return _LINES if attributes.get("keys") == "sentence" else LAYOUTS[name]
+    return _LINES if str(attributes.get("keys")) == "sentence" else LAYOUTS[name]

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import h5py
+import numpy as np
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, InputError
@@ -213,7 +214,7 @@ class AllenNlpReader(NumberReader):
     @property
     def records(self) -> frozenset[str]:
         if self._is_own:
-            is_known = self.has_map and bool(self._attributes.get("text_is_tokens"))
+            is_known = self.has_map and self._attributes.get("text_is_tokens") is True
         else:
             is_known = self.has_map and len(self.sentence_map) == len(self)
         return frozenset({"tokens"} if is_known else ())
@@ -230,7 +231,7 @@ class AllenNlpReader(NumberReader):
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
         text, tokens = self._texts.get(str(handle)), None
-        if text is not None and (not self._is_own or self._attributes.get("text_is_tokens")):
+        if text is not None and (not self._is_own or self.records):
             tokens = split_line(text, _n_tokens(self, handle))
         return replace(super().info(handle, position), text=text, tokens=tokens)
 
@@ -260,7 +261,7 @@ class AllenNlpReader(NumberReader):
             content = hdf5.read_dataset(hdf5.open_dataset(self._file, SENTENCE_MAP))[0]
         content = content.encode() if isinstance(content, str) else bytes(content)
         expected = self._attributes.get("sentence_map_crc32")
-        if expected is not None and zlib.crc32(content) != expected:
+        if expected is not None and not np.array_equal(expected, zlib.crc32(content)):
             raise self.corrupt(f"{SENTENCE_MAP} is corrupt (checksum)")
         try:
             found = json.loads(content)
@@ -289,7 +290,7 @@ class LineReader(NameReader):
 
     @property
     def records(self) -> frozenset[str]:
-        is_known = not self._is_own or bool(self._attributes.get("text_is_tokens"))
+        is_known = not self._is_own or self._attributes.get("text_is_tokens") is True
         return frozenset({"tokens"} if is_known else ())
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:

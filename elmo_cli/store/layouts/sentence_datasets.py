@@ -149,9 +149,10 @@ class NumberReader(DatasetReader):
     """A file that names its sentences by their numbers."""
 
     def __len__(self) -> int:
-        if self._is_own:  # nothing else is in it, and listing a million names takes a second
+        if not self._is_own:
+            return len(self._numbers)
+        with self._reading():  # nothing else is in it, and listing a million names takes a second
             return len(self._file) - (SENTENCE_MAP in self._file)
-        return len(self._numbers)
 
     def handles(self) -> Iterator[Handle]:
         return map(str, self._numbers.tolist())
@@ -263,6 +264,6 @@ class NameReader(DatasetReader):
         order = self._attributes.get("sentence_order")
         if order is None:
             return names
-        if sorted(order) != list(range(len(names))):
+        if not np.array_equal(np.sort(np.ravel(order)), np.arange(len(names))):
             raise self.corrupt(f"sentence_order does not fit {len(names)} sentences")
         return [names[i] for i in np.argsort(order)]
