@@ -306,17 +306,6 @@ INPUTS = [
         link("l.hdf5", "part-2.hdf5"),
     ),
     bad(
-        "a shard is the unfinished output",
-        "merge -q part-1.hdf5 m.hdf5.part -o m.hdf5",
-        SHARDS,
-        stocked("part-2.hdf5", name="m.hdf5.part"),
-    ),
-    bad(
-        "the file to convert is the unfinished output",
-        "convert ok.hdf5.part -o ok.hdf5",
-        stocked("ok.hdf5", name="ok.hdf5.part"),
-    ),
-    bad(
         "a whole file under the name of the unfinished one",
         "embed -q a.txt -o b.hdf5 --overwrite",
         stocked("ok.hdf5", name="b.hdf5.part"),
@@ -332,7 +321,7 @@ INPUTS = [
 
 # -- runs that can't be resumed --------------------------------------------------------------------
 
-UNFINISHED = stocked("long.txt", "long.hdf5.part", "long.hdf5.part.journal")
+UNFINISHED = stocked("long.txt", "long.hdf5.part", "long.hdf5.part.log")
 GO_ON = "embed -q long.txt -o long.hdf5 --resume"
 RUNS = [
     bad("unfinished output is there", "embed -q long.txt -o long.hdf5", UNFINISHED),
@@ -341,8 +330,7 @@ RUNS = [
     bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
     # A dry run refuses what is known before the model computes.
     bad("--resume with other layers, in a dry run", f"{GO_ON} --layers top --dry-run", UNFINISHED),
-    bad("journal cut off", GO_ON, UNFINISHED, cut("long.hdf5.part.journal", 200)),
-    bad("unfinished file cut off", GO_ON, UNFINISHED, cut("long.hdf5.part", 5000)),
+    bad("log cut off", GO_ON, UNFINISHED, cut("long.hdf5.part.log", 200)),
     bad(
         "--resume onto a foreign file",
         "embed -q a.txt -o b.txt --resume",
@@ -566,7 +554,7 @@ def unfinished(name: str) -> tuple[Maker, ...]:
     """An unfinished file and its journal."""
     return (
         stocked("long.hdf5.part", name=name),
-        stocked("long.hdf5.part.journal", name=f"{name}.journal"),
+        stocked("long.hdf5.part.log", name=f"{name}.log"),
     )
 
 
@@ -602,21 +590,9 @@ MERGES = [
         stocked("part-2.hdf5", name="part-2.hdf5.part"),
     ),
     bad("a shard cut off", f"{MERGE} -o m.hdf5", SHARDS, cut("part-2.hdf5", -100)),
-    bad(
-        "an unfinished file in the place of the merged one",
-        f"{MERGE} -o m.hdf5",
-        SHARDS,
-        *unfinished("m.hdf5.part"),
-    ),
 ]
 
 CONVERSIONS = [
-    bad(
-        "an unfinished file in the place of the converted one",
-        "convert ok.hdf5 -o c.hdf5",
-        OK,
-        *unfinished("c.hdf5.part"),
-    ),
     bad("text to convert", "convert a.txt -o c.hdf5"),
     bad("weights to convert", "convert tiny/weights.hdf5 -o c.hdf5", stocked("tiny")),
     bad("lines to documents", "convert ok.hdf5 -o c.hdf5 --layout e2e-coref", OK),
@@ -634,12 +610,12 @@ INSPECTIONS = [
     bad(
         "unfinished file",
         "inspect -q long.hdf5.part",
-        stocked("long.hdf5.part", "long.hdf5.part.journal"),
+        stocked("long.hdf5.part", "long.hdf5.part.log"),
     ),
     bad(
         "an unfinished file to convert",
         "convert long.hdf5.part -o whole.hdf5",
-        stocked("long.hdf5.part", "long.hdf5.part.journal"),
+        stocked("long.hdf5.part", "long.hdf5.part.log"),
     ),
     bad("a checkpoint of torch", "inspect -q checkpoint.pt", torch_file("checkpoint.pt")),
     bad("NaN in a sentence", "inspect -q ok.hdf5", OK, hdf5("ok.hdf5", _nan)),
@@ -738,7 +714,7 @@ NEIGHBORS = [
     bad(
         "neighbours in an unfinished file",
         "neighbors long.hdf5.part 0:1",
-        stocked("long.hdf5.part", "long.hdf5.part.journal"),
+        stocked("long.hdf5.part", "long.hdf5.part.log"),
     ),
     bad("neighbours in weights", "neighbors tiny/weights.hdf5 0:1", stocked("tiny")),
     bad("neighbours in no file", "neighbors b.hdf5 0:1", file("c.hdf5")),

@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 
 import pytest
-from elmo_cli.store.journal import read_journal
 from situations import Scene, file, stocked
 
 from elmo_cli.cli.main import main
+from elmo_cli.errors import ResumeError
+from elmo_cli.store.log_lines import read_log
 
 LONG = ("embed", "-q", "long.txt", "-o", "long.hdf5")
 COMMAND = "from elmo_cli.cli.main import command; command()"
@@ -159,7 +160,7 @@ def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
     before = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
     run = elmo(*LONG, before=before)
     assert (run.communicate()[1], run.returncode) == (NO_SPACE, 1)
-    assert files(scene) >= {"long.hdf5.part", "long.hdf5.part.journal"}
+    assert files(scene) >= {"long.hdf5.part", "long.hdf5.part.log"}
     assert in_process(*LONG, "--resume") == 0
     assert in_process("embed", "-q", "long.txt", "-o", "whole.hdf5") == 0
     assert (scene.folder / "long.hdf5").read_bytes() == (scene.folder / "whole.hdf5").read_bytes()
@@ -213,6 +214,14 @@ def test_interrupted_in_an_import(scene: Scene, tmp_path: Path) -> None:
     assert not [name for name in files(scene) if name.startswith("long.hdf5")]
 
 
+def committed(part: str) -> int:
+    """How many sentences of an unfinished file are committed."""
+    try:
+        return read_log(part)[2].sentences
+    except (OSError, ResumeError):  # there is no log, or only a part of its first line
+        return 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(number: int, scene: Scene, stock: Path, monkeypatch) -> None:
     """Without it Ctrl-C, or a cluster's scheduler, would cost what was done, or say how to go on
@@ -223,7 +232,7 @@ def test_interrupted(number: int, scene: Scene, stock: Path, monkeypatch) -> Non
     run.stdin.write(text)
     run.stdin.flush()  # and not closed, so that the run waits for more
     until = time.monotonic() + 60
-    while not (journal := read_journal("long.hdf5.part")) or not journal.sentences:
+    while not (n_committed := committed("long.hdf5.part")):
         assert time.monotonic() < until, "no block was committed"
         assert run.poll() is None
         time.sleep(0.05)
@@ -236,9 +245,7 @@ def test_interrupted(number: int, scene: Scene, stock: Path, monkeypatch) -> Non
     assert run.wait() == 130
     run.stdin.close()
     run.stderr.close()
-    kept = read_journal("long.hdf5.part")
-    assert kept is not None
-    assert kept.sentences == journal.sentences
+    assert committed("long.hdf5.part") == n_committed
     assert "long.hdf5" not in files(scene)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert in_process("embed", "-q", "-", "-o", "long.hdf5", "--resume") == 0

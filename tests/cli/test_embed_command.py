@@ -538,7 +538,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
 def test_resume_goes_on_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("embed", "corpus.txt", "-o", "out.hdf5")
     stopped(monkeypatch, *command)
-    assert sorted(os.listdir())[1:3] == ["out.hdf5.part", "out.hdf5.part.journal"]
+    assert sorted(os.listdir())[1:3] == ["out.hdf5.part", "out.hdf5.part.log"]
     refused(elmo(*command), 1, "out.hdf5.part: unfinished, 3 sentences", "`--resume`")
     done = made(*command, "--resume", "--json")
     assert "going on after 9 tokens" in said(done)
