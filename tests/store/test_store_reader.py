@@ -546,6 +546,7 @@ def test_files_of_ours_with_something_else_in_them(tmp_path: Path, case: str) ->
 def read_all(path: Path) -> tuple[list[str], EmbeddingsFileError | None]:
     try:
         with open_embeddings(path) as embeddings:
+            assert embeddings.records is not None
             problems = [*embeddings.reader.problems(), *["?"] * embeddings.first_sentence]
             list(embeddings.sentences(verify=True))
             return problems, None
