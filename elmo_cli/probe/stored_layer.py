@@ -26,6 +26,7 @@ class StoredLayer:
         number: of the layer in its model; None where the file doesn't tell.
         name: the number, or "top", "average", "mix:…", "unknown".
         by_token: whether a sentence has a vector for each token, not one in all.
+        what: what has a vector: "tokens", "sentences" or "types".
     """
 
     def __init__(self, embeddings: Embeddings, number: int | None = None) -> None:
@@ -47,18 +48,13 @@ class StoredLayer:
         has_number = self.number is not None and form.has_layers
         self._row = held.index(self.number) if has_number else 0
         self.by_token = not form.by_sentence
+        of_whole = "types" if embeddings.unit == "types" else "sentences"
+        self.what = "tokens" if self.by_token else of_whole
 
     @property
     def path(self) -> str:
         """The file's name."""
         return str(self.embeddings.path)
-
-    @property
-    def what(self) -> str:
-        """What has a vector: "tokens", "sentences" or "types"."""
-        if self.by_token:
-            return "tokens"
-        return "types" if self.embeddings.unit == "types" else "sentences"
 
     def __iter__(self) -> Iterator[Key]:
         """The keys of all sentences, in the order of the file: numbers where the key of a sentence

@@ -111,7 +111,7 @@ def verified_sentences(source: Embeddings) -> Iterator[tuple[Sentence, Array]]:
     for info, array in source.sentences(verify=True):
         tokens = info.tokens
         if tokens is None and source.unit == "tokens":
-            tokens = ("",) * array.shape[-2]
+            tokens = ("",) * (0, *array.shape)[-2]
         is_named = source.is_keyed_by_name or source.unit == "types"
         key = source.first_sentence + info.position if is_named else None
         yield info.sentence(key=key, tokens=tokens, source=str(source.path)), array
@@ -212,7 +212,7 @@ def _spec(
 
 def _count_tokens(source: Embeddings) -> int:
     if source.unit == "tokens":
-        return sum(source.reader.shape(handle)[-2] for handle in source.reader.handles())
+        return sum((0, *source.reader.shape(handle))[-2] for handle in source.reader.handles())
     return len(source) if source.unit == "types" else source.count("tokens")
 
 

@@ -165,9 +165,9 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
     digests = attributes.get("token_digests")
     # Sentences that the text has not had yet, with their positions.
     left = {handle: position for position, handle in enumerate(reader.handles())}
-    is_complete = digests is not None and len(digests) == len(left)  # no equal ones were left out
     n = n_missing = 0
-    for n, sentence in enumerate(sentences_of_shard(embeddings, sentences), start=1):
+    for sentence in sentences_of_shard(embeddings, sentences):
+        n += 1
         name, n_tokens = f"sentence {sentence.key}", len(sentence.tokens)
         try:
             handle = reader.find(embeddings.key_of(sentence))
@@ -178,15 +178,14 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
         position = left.pop(handle, None)
         tokens, shape = reader.tokens(handle), reader.shape(handle)
         n_stored = shape[-2] if embeddings.unit == "tokens" and len(shape) > 1 else None
-        i = position if is_complete else n - 1
         if n_stored not in (None, n_tokens):
             yield f"{name}: {n_stored} tokens in the file, {n_tokens} in the text"
         elif tokens is not None and tokens != sentence.tokens:
             pairs = enumerate(zip(tokens, sentence.tokens, strict=False))
             at = next((f": token {k} is `{a}`, not `{b}`" for k, (a, b) in pairs if a != b), "")
             yield f"{name}: its tokens are not those of the text{at}"
-        elif tokens is None and digests is not None and i is not None:
-            digest = digests[i : i + 1].tobytes()  # empty behind the last one
+        elif tokens is None and digests is not None and position is not None:
+            digest = digests[position : position + 1].tobytes()  # empty behind the last one
             if digest != tokens_digest(sentence.tokens):
                 yield f"{name}: its tokens are not those of the text"
     n_read = len(reader) + embeddings.count("duplicate_sentences")

@@ -628,7 +628,7 @@ def test_an_array_that_is_not_like_the_others() -> None:
     refused(
         elmo(*line()),
         "test.hdf5: sentence 8 has shape (2, 5, 16), others have layers 0, 1, 2, dim 16",
-        "damaged",
+        "corrupt",
     )
 
 
@@ -640,9 +640,9 @@ def test_files_that_are_no_embeddings_of_a_text() -> None:
     words[at] = "types.hdf5"
     refused(elmo(*words), "types.hdf5: holds types, not sentences", "vectors of a text")
     words[at] = "none.hdf5"
-    refused(elmo(*words), "none.hdf5: no such file", "check the name")
+    refused(elmo(*words), "none.hdf5: No such file or directory", "give an HDF5 file")
     words[at] = "test.txt"
-    refused(elmo(*words), "test.txt: a text file, not an HDF5 file", "`elmo embed`")
+    refused(elmo(*words), "test.txt: not an HDF5 file", "`elmo embed`")
     Path("test.hdf5").write_bytes(Path("test.hdf5").read_bytes()[:-200])
     refused(elmo(*line()), "test.hdf5: cut off: …")
 

@@ -115,7 +115,7 @@ def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
         ({"batch_size": 0}, "--batch-size 0: a whole number from 1 is needed"),
         ({"batch_size": 1.5}, "--batch-size 1.5: a whole number from 1 is needed"),
         ({"engine": "onnx"}, "--engine onnx: not fast or plain"),
-        ({"layers": "7"}, "--layers 7: the model has layers 0 to 2"),
+        ({"layers": "7"}, "`layers=7`: the model has layers 0, 1, 2"),
         ({"state": "none"}, "--state none: not zero, warm, carry, document"),
     ],
 )
@@ -183,7 +183,7 @@ def test_write_spares_what_it_reads(tiny_bilm: BiLM, golden: Path, tmp_path: Pat
     text = tmp_path / "text.txt"
     text.write_bytes((golden / "sentences.txt").read_bytes())
     before = text.read_bytes()
-    with pytest.raises(UsageError, match="is one of the inputs"):
+    with pytest.raises(UsageError, match="is also one of the inputs"):
         embedder_of(tiny_bilm).write(text, text, overwrite=True)
     assert text.read_bytes() == before
 
@@ -195,7 +195,7 @@ def test_write_spares_the_model(tiny: Path, golden: Path, tmp_path: Path) -> Non
     weights = tmp_path / "weights.hdf5"
     before = weights.read_bytes()
     embedder = embedder_of(load(tmp_path))
-    with pytest.raises(UsageError, match=r"weights\.hdf5: is a file of the model"):
+    with pytest.raises(UsageError, match=r"weights\.hdf5: is also a file of the model"):
         embedder.write(golden / "sentences.txt", weights, overwrite=True)
     assert weights.read_bytes() == before
 
@@ -207,7 +207,7 @@ def test_write_takes_a_shard_as_the_command_does(
     for name, shard in (("a.hdf5", "1/1"), ("b.hdf5", (1, 1))):
         embedder_of(tiny_bilm).write(golden / "sentences.txt", tmp_path / name, shard=shard)
     assert (tmp_path / "a.hdf5").read_bytes() == (tmp_path / "b.hdf5").read_bytes()
-    with pytest.raises(UsageError, match="--shard 3/2: i = 3 is greater"):
+    with pytest.raises(UsageError, match="`shard=3/2`"):
         embedder_of(tiny_bilm).write(golden / "sentences.txt", tmp_path / "c.hdf5", shard="3/2")
 
 
@@ -447,5 +447,5 @@ def test_what_would_be_passed_over_is_refused(tiny_bilm: BiLM, tmp_path: Path) -
     embedder = embedder_of(tiny_bilm)
     with pytest.raises(UsageError, match="settings say how a file is read"):
         next(embedder.stream([["a"]], InputSettings(tokenize=True)))
-    with pytest.raises(UsageError, match="--overwrite and --resume"):
+    with pytest.raises(UsageError, match="`overwrite=True` and `resume=True`"):
         embedder.write("a.txt", tmp_path / "out.hdf5", overwrite=True, resume=True)

@@ -250,9 +250,11 @@ def test_a_corrupt_source_is_an_error_that_names_the_sentence(tmp_path: Path, la
     refused(EmbeddingsFileError, path, f"{key!r} is corrupt", layout="bilm")
 
 
-def test_values_beyond_the_dtype(tmp_path: Path) -> None:
+def test_values_that_no_file_of_the_layout_holds(tmp_path: Path) -> None:
     path = foreign(tmp_path / "a.hdf5", {"0": np.ones((3, 2, DIM)), "1": np.full((3, 2, DIM), 1e6)})
     refused(OutputError, path, f"{path}: sentence 1", "float16", dtype="float16")
+    vectors = foreign(tmp_path / "v.hdf5", {"0": np.ones(DIM, "f4"), "1": np.ones(DIM, "f4")})
+    refused(UsageError, vectors, f"{vectors}: sentence 0", layout="bilm")
     infinite = foreign(tmp_path / "c.hdf5", {"0": np.full((3, 2, DIM), np.inf, "f4")})
     convert(infinite, tmp_path / "d.hdf5", layers="average")  # they were infinite before
     with open_embeddings(tmp_path / "d.hdf5") as embeddings:

@@ -523,6 +523,7 @@ READING: dict[str, tuple[str, Change]] = {
     "an order that is a number": ("dygie", attribute("sentence_order", 1)),
     "no numeric order": ("dygie", attribute("sentence_order", "x")),
     "checksums of the map": ("allennlp", attribute("sentence_map_crc32", np.arange(2))),
+    "no checksums": ("bilm", attribute("sentence_crc32", np.zeros(0, "u4"))),
     "fewer checksums": ("bilm", attribute("sentence_crc32", np.zeros(1, "u4"))),
 }
 
@@ -546,6 +547,7 @@ def test_files_of_ours_with_something_else_in_them(tmp_path: Path, case: str) ->
 def read_all(path: Path) -> tuple[list[str], EmbeddingsFileError | None]:
     try:
         with open_embeddings(path) as embeddings:
+            assert embeddings.records is not None
             problems = [*embeddings.reader.problems(), *["?"] * embeddings.first_sentence]
             list(embeddings.sentences(verify=True))
             return problems, None
@@ -714,6 +716,19 @@ def test_processes_open_the_file_for_themselves(tmp_path: Path, method: str) -> 
     assert [sum_of_seventh(file) for file in files] == expected  # the parent goes on reading
     for file in files:
         file.close()
+
+
+@pytest.mark.parametrize("layout", SHARED)
+def test_a_forked_process_does_not_share_the_handle(tmp_path: Path, layout: str) -> None:
+    """As workers that inherit a data set do: its file has one position for both processes."""
+    with open_documents(tmp_path, layout) as embeddings:
+        inherited, expected = embeddings.reader, sum_of_seventh(embeddings)
+        child = os.fork()
+        if not child:
+            is_right = sum_of_seventh(embeddings) == expected
+            os._exit(0 if is_right and embeddings.reader is not inherited else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert embeddings.reader is inherited
 
 
 @pytest.mark.parametrize("layout", SHARED)

@@ -177,6 +177,13 @@ def test_other_changes(allennlp: Path, case: str) -> None:
         assert any(part in one for one in listed), listed
 
 
+def test_scales_that_are_not_finite(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="flat", dtype="int8")
+    with h5py.File(path, "a") as file:
+        file["scales"][0, 0] = np.nan
+    assert "sentence 0: 1 of 21 values are not finite" in verify(path).listed
+
+
 def test_a_sentence_that_cannot_be_read(allennlp: Path) -> None:
     """Those after it are checked too."""
     with h5py.File(allennlp, "a") as file:

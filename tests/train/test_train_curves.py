@@ -156,7 +156,7 @@ def test_a_picture_is_never_half_there(
 
     with monkeypatch.context() as patched:
         patched.setattr(figure, "savefig", half)
-        with pytest.raises(OutputError, match=r"link\.png: can't be written \(No space left"):
+        with pytest.raises(OutputError, match=r"link\.png: no space left \(No space left"):
             run(folder, "-o", link, "--overwrite")
     assert old.read_bytes() == b"mine"
     run(folder, "-o", link, "--overwrite")

@@ -140,7 +140,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     """A text that is half written must not stand there under its name."""
     types = [[f"{i * 7919 % 9973:x}" for i in range(9000)]]
     with small_disk(tmp_path / "disk", 1 << 13):
-        with pytest.raises(OutputError, match=r"text\.npz: can't be written \(No space"):
+        with pytest.raises(OutputError, match=r"text\.npz: no space left \(No space"):
             TrainingText(Corpus.read(types)).keep(tmp_path / "disk")
         assert not list((tmp_path / "disk").iterdir())
 
@@ -231,7 +231,7 @@ def test_preparing_leaves_nothing_of_another_run(
     again = (text, "-o", out, "--prepare", "--overwrite", "--max-steps", 3, *SIZES[:-1])
     with disk_of(100):
         refused(
-            elmo_pretrain(*again, "-q"), "text.npz: can't be written (File too large)", "free some"
+            elmo_pretrain(*again, "-q"), "text.npz: no space left (File too large)", "free some"
         )
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     code, _, said = elmo_pretrain(*again)

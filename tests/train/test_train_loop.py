@@ -77,7 +77,7 @@ def test_a_full_disk_is_told_in_the_words_of_the_system(tmp_path: Path) -> None:
     with disk_of(5000), pytest.raises(OutputError) as caught:
         trainer(tmp_path).train()
     path = tmp_path / FILE_NAME
-    assert caught.value.message == f"{path}: can't be written (File too large)"
+    assert caught.value.message == f"{path}: no space left (File too large)"
     assert caught.value.hint.startswith("free some space")
     assert list(tmp_path.iterdir()) == []
 

@@ -105,7 +105,7 @@ def test_where_the_first_process_can_t_save_all_of_them_fail(text: Path, tmp_pat
             command(text, tmp_path / "two", "--batch-size", "2", "-q")
         )
     assert (first, second) == (1, 1)
-    assert "checkpoint.pt: can't be written (File too large)" in said
+    assert "checkpoint.pt: no space left (File too large)" in said
     assert others.splitlines()[0] == "error: the first process failed"
 
 

@@ -81,7 +81,7 @@ class AllenNlp(Layout):
 
 
 class AllenNlpLines(SentenceDatasets):
-    """Named by the line itself (`--use-sentence-keys`); a `/` in it creates groups."""
+    """Named by the line itself, as AllenNLP can too; a `/` in it creates groups."""
 
     name = "allennlp"
     supports_sentence_keys = True

@@ -49,7 +49,9 @@ class DocumentDatasets(SentenceDatasets):
         return None if sentence.document is None else (sentence.document, sentence.place)
 
     def records_of_name(self, name: str) -> frozenset[str]:
-        return _records(name.rpartition("/")[0].replace(":", "/"))
+        """Only LSGN's names for OntoNotes need the offset of a part."""
+        document = self.sentence_info(name, 0).document or ""
+        return frozenset({"document", *(() if is_ontonotes(document) else ("part offset",))})
 
 
 class E2eCoref(LayersLast, DocumentDatasets):
@@ -107,12 +109,10 @@ class Lsgn(DocumentDatasets):
         return are_flat and all(dataset.ndim == 3 for _, dataset in sample)
 
 
-class Dygie(LayersLast):
+class Dygie(LayersLast, DocumentDatasets):
     """What DyGIE's `generate_elmo.py` writes: document, `_` and number; a `/` creates groups."""
 
     name = "dygie"
-    needs = frozenset({"document"})
-    hint = "give each document its own `doc_key`"
     nests_by_chance = True
 
     def dataset_name(self, sentence: Sentence) -> str:
@@ -124,15 +124,12 @@ class Dygie(LayersLast):
         if (found := document_and_place(key)) is not None:
             yield f"{found[0]}_{found[1]}"
 
+    def key_of_name(self, name: str) -> str:
+        return name
+
     def sentence_info(self, name: str, position: int) -> SentenceInfo:
         document, _, place = name.rpartition("_")
         return SentenceInfo(position, name, document=document, place=_number(name, place))
-
-    def key_of(self, sentence: Sentence) -> Key | None:
-        return None if sentence.document is None else (sentence.document, sentence.place)
-
-    def records_of_name(self, name: str) -> frozenset[str]:
-        return _records(name.rpartition("_")[0])
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         are_joined = all(re.search(r"_\d+$", name) for name, _ in sample)
@@ -144,18 +141,8 @@ def is_ontonotes(document: str) -> bool:
     return _ONTONOTES.fullmatch(document) is not None
 
 
-def _records(document: str) -> frozenset[str]:
-    """Of a document key; only LSGN's names for OntoNotes need the offset of a part."""
-    offset = () if is_ontonotes(document) else ("part offset",)
-    return frozenset({"document", *offset})
-
-
 def document_of(sentence: Sentence, layout: str) -> str:
-    """The document key of the sentence.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """The document key of the sentence; a UsageError if it has none."""
     if sentence.document is None:
         raise UsageError(
             f"{sentence.where}: layout {layout} needs documents, this sentence has none",
@@ -197,11 +184,7 @@ def _are_numbers_in_groups(sample: Sample) -> bool:
 
 
 def _number(name: str, text: str) -> int:
-    """The number at the end of a name.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The number at the end of a name; a ValueError if there is none."""
     if not is_number(text):
         raise ValueError(f"{name!r} is not the name of a sentence, it ends with {text!r}")
     return int(text)

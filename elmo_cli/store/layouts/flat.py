@@ -66,12 +66,13 @@ class Flat(RowLayout):
     def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
         position = int(reader.find(key))
         values, scales = reader.stored(position)
-        rows, axes, lines = f"[{position}]", ("layer", "dim")[-values.ndim + 1 :], []
+        layer = "layer, " * (values.ndim == 3)
+        rows, axes, lines = f"[{position}]", f"{layer}dim", []
         if not reader.pooled:
             lines = [f"begin, end = file['offsets'][{position}:{position + 2}]"]
-            rows, axes = "[begin:end]", ("token", *axes)
+            rows, axes = "[begin:end]", f"token, {layer}dim"
         scaled = "" if scales is None else f" * file['scales']{rows}[..., None]"
-        return [*lines, f"array = file['vectors']{rows}{scaled}  # axes: {', '.join(axes)}"]
+        return [*lines, f"array = file['vectors']{rows}{scaled}  # axes: {axes}"]
 
 
 class _Strings:
@@ -97,8 +98,8 @@ class _FlatColumns(Columns):
         if totals.dtype == INT8 and totals.row_shape is not None:
             shape = (totals.rows, *totals.row_shape[:-1])
             self._scales = RowWriter(file, "scales", shape, np.dtype("<f4"))
-        self._integers = {name: integers("q") for name in ("keys", "places", "part_offsets")}
-        self._offsets = integers("q", [0])
+        self._offsets, self._keys = integers("q", [0]), integers("q")
+        self._places, self._part_offsets = integers("q"), integers("q")
         self._tokens, self._texts, self._documents = _Strings(), _Strings(), _Strings()
 
     def add(self, stored: StoredSentence) -> None:
@@ -108,24 +109,22 @@ class _FlatColumns(Columns):
         self._offsets.append(self._tokens.add(*sentence.tokens))
         self._texts.add("" if sentence.text == " ".join(sentence.tokens) else sentence.text)
         self._documents.add(sentence.document or "")
-        in_document = (sentence.place, sentence.offset) if sentence.document else (0, 0)
-        for column, value in zip(
-            self._integers.values(), (sentence.key, *in_document), strict=True
-        ):
-            column.append(value)
+        self._keys.append(sentence.key)
+        self._places.append(sentence.place if sentence.document else 0)
+        self._part_offsets.append(sentence.offset if sentence.document else 0)
 
     def close(self) -> None:
         if self._scales is not None:
             self._scales.close()
         self._write("offsets", self._offsets)
-        self._write("keys", self._integers["keys"])
+        self._write("keys", self._keys)
         self._write_strings("token", self._tokens)
         if self._texts.bytes:
             self._write_strings("text", self._texts)
         if self._documents.bytes:
             self._write_strings("document", self._documents)
-            self._write("places", self._integers["places"])
-            self._write("part_offsets", self._integers["part_offsets"])
+            self._write("places", self._places)
+            self._write("part_offsets", self._part_offsets)
 
     def _write_strings(self, name: str, strings: _Strings) -> None:
         self._write(f"{name}_bytes", strings.bytes, "u1")

@@ -234,7 +234,10 @@ class NameReader(DatasetReader):
     @property
     def records(self) -> frozenset[str]:
         of_names = (self.layout.records_of_name(name) for name in self._names)
-        return next(of_names, frozenset()).intersection(*of_names)
+        try:
+            return next(of_names, frozenset()).intersection(*of_names)
+        except ValueError as error:
+            raise self.corrupt(str(error)) from None
 
     @cached_property
     def order_is_known(self) -> bool:
