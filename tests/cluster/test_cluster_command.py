@@ -91,9 +91,9 @@ def test_a_cluster_that_is_not_there(tiny: Path, monkeypatch: pytest.MonkeyPatch
         (
             ("--layout", "flat", "--use-sentence-keys"),
             2,
-            "`--use-sentence-keys` and `--layout flat`",
+            "sentences as keys and layout flat",
         ),
-        (("--layers", "0,7"), 2, "--layers 0,7: the model has layers 0 to 2"),
+        (("--layers", "0,7"), 2, "`--layers 0,7`: the model has layers 0, 1, 2"),
         (("-m", "nosuch/"), 1, "nosuch: no such file or folder"),
     ],
 )
