@@ -30,7 +30,7 @@ MAX_LISTED = 50
 
 @dataclass
 class Problems:
-    """What a check found; it goes on counting when the list is full.
+    """What a check found; it still counts when the list is full.
 
     Attributes:
         listed: the first `MAX_LISTED`, in the order in which they were found.
