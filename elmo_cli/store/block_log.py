@@ -173,14 +173,17 @@ class BlockLog:
         Raises:
             ResumeError: the log has become corrupt.
         """
-        number, zero = 0, np.zeros((), self._dtype)
+        number, zero, empty = 0, np.zeros((), self._dtype), dict[tuple[int, ...], np.ndarray]()
         with output_errors(self.name):
             for block in read_blocks(self.part):
                 if block is None:
                     break
                 token_digests += block.token_digests
                 for one in block.sentences:
-                    yield one.stored(np.broadcast_to(zero, tuple(one.shape)))
+                    shape = tuple(one.shape)
+                    if shape not in empty:
+                        empty[shape] = np.broadcast_to(zero, shape)
+                    yield one.stored(empty[shape])
                 number = block.progress.blocks
         if number < self.progress.blocks:
             raise ResumeError(
@@ -267,11 +270,10 @@ class BlockLog:
         self._log_end, self.progress = line_end, progress
 
     def _is_intact(self, block: Block) -> bool:
-        """Whether a block comes after the last one and all its values are right."""
-        descriptor, position = self._lock.descriptor, block.start
+        """Whether all values of the next block are right."""
+        descriptor = self._lock.descriptor
+        position = self.data[1] if self._row_shape else block.start
         size = os.fstat(descriptor).st_size
-        if self._row_shape and position != self.data[1]:
-            return False
         for one in block.sentences:
             n_bytes = one.n_values * self._dtype.itemsize
             if position + n_bytes > size:

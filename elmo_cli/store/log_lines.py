@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,8 +67,7 @@ class Progress:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedSentence:
+class LoggedSentence(NamedTuple):
     """A stored sentence without its values; the fields in the order of the log.
 
     Attributes:
@@ -94,9 +93,9 @@ class LoggedSentence:
     def sentence(self) -> Sentence:
         """The sentence; of its source nothing is recorded."""
         return Sentence(
-            tokens=tuple(self.tokens),
-            key=self.key,
-            text=" ".join(self.tokens) if self.text is None else self.text,
+            tuple(self.tokens),
+            self.key,
+            " ".join(self.tokens) if self.text is None else self.text,
             document=self.document,
             place=self.place,
             offset=self.offset,

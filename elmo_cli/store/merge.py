@@ -20,7 +20,7 @@ from elmo_cli.store.shards import shard_of
 from elmo_cli.store.spec import WRITER_ATTRIBUTES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
-_AGAIN = "embed the shard again with `elmo embed --shard i/n`"
+_AGAIN = "embed this shard of the text again"
 _COUNTS = ("first_sentence", "sentences", "tokens")
 _OTHERS = "shards of one run have the same settings and text; embed the others again"
 
@@ -104,7 +104,7 @@ def _read(path: str) -> _Shard:
     with embeddings:
         attributes, place = embeddings.attributes, shard_of(embeddings)
         if place is None:
-            hint = "give files that `elmo embed --shard i/n` made"
+            hint = "give the files of a run in shards"
             raise EmbeddingsFileError(f"{path}: not a shard, it has no attribute `shard`", hint)
         try:
             spec = FileSpec.from_attributes(attributes)
@@ -149,7 +149,7 @@ def _in_order(shards: list[_Shard]) -> list[_Shard]:
     n = shards[0].n
     if missing := [str(i) for i in range(1, n + 1) if i not in found]:
         which = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
-        hint = f"`elmo embed --shard {missing[0]}/{n}` makes the first"
+        hint = f"embed shard {missing[0]}/{n} of the text first"
         raise EmbeddingsFileError(f"{len(found)} of {n} shards given, missing: {which}", hint)
     ordered = [found[i] for i in range(1, n + 1)]
     # A shard without sentences has no position in the text.

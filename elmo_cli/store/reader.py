@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import h5py
 import numpy as np
@@ -40,10 +40,9 @@ class Embeddings(Mapping[Key, Array]):
     (token, dim) where the file holds one layer; of pooled files (layer, dim) or (dim,); of types
     (projection,). A key that does not exist is a KeyError. A key is
 
-    - the number of a sentence, in any layout. In a file keyed by names it counts in the order of
-      the file, which is the order of the text unless sentences were left out, or unless a program
-      that keeps no order wrote it (e2e-coref, LSGN, ELMoForManyLangs): then it is the order of the
-      names, numbers at their ends as numbers;
+    - the number of a sentence. In a file keyed by names it counts in the order of the file, which
+      is that of the text unless sentences were left out, or unless a program that keeps no order
+      wrote it (e2e-coref, LSGN, ELMoForManyLangs): then it is the natural order of the names;
     - its name in the file;
     - "DOCUMENT:3" or ("DOCUMENT", 3) where the file records documents;
     - its line, where there is a `sentence_to_index` or lines are keys;
@@ -133,20 +132,18 @@ class Embeddings(Mapping[Key, Array]):
         for position, handle in enumerate(self.reader.handles()):
             values, scales = self.reader.stored(handle)
             if verify and self.has_checksums:
-                crc32 = checksum(self.reader.identity(handle), values, scales)
-                self._verify(position, handle, crc32)
+                self._verify(position, handle, values, scales)
             yield self.reader.info(handle, position), self._array(values, scales)
 
-    def _verify(self, position: int, handle: Handle, crc32: int) -> None:
+    def _verify(self, position: int, handle: Handle, values: Array, scales: Any) -> None:
         expected = np.ravel(self.attributes["sentence_crc32"])
+        crc32 = checksum(self.reader.identity(handle), values, scales)
         if position >= len(expected) or crc32 != expected[position]:
-            unit = "type" if self.unit == "types" else "sentence"
-            what = f"{unit} {self.reader.key(handle)!r} is corrupt (checksum)"
+            what = f"{self._layout.unit[:-1]} {self.reader.key(handle)!r} is corrupt (checksum)"
             raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT)
 
     def _array(self, values: Array, scales: Any) -> Array:
-        if scales is not None:
-            values = dequantize(values, scales)
+        values = values if scales is None else dequantize(values, scales)
         return self._layout.from_file(values, pooled=self.reader.pooled)
 
     @property
@@ -174,11 +171,9 @@ class Embeddings(Mapping[Key, Array]):
             return sentence.key
         if sentence.text in self:  # the text is a list of the names
             return sentence.text
-        raise UsageError(
-            f"{sentence.where}: the sentence has no name, and {self.path} lists its sentences by "
-            "name, not in the order of the text",
-            "give a text that names documents or lists these names, or embed with layout flat",
-        )
+        what = f"the sentence has no name, and {self.path} does not have the order of the text"
+        hint = "give a text that names documents or lists these names, or embed with layout flat"
+        raise UsageError(f"{sentence.where}: {what}", hint)
 
     @property
     def records(self) -> frozenset[str]:
@@ -210,11 +205,7 @@ class Embeddings(Mapping[Key, Array]):
         return self.count("first_sentence")
 
     def count(self, name: str) -> int:
-        """A count among the attributes, 0 where it is missing.
-
-        Raises:
-            EmbeddingsFileError: it is not a number.
-        """
+        """A count among the attributes, 0 where it is missing; an error if it is not a number."""
         found = self.attributes.get(name, 0)
         if not isinstance(found, int):
             raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", CORRUPT_HINT)
@@ -223,9 +214,8 @@ class Embeddings(Mapping[Key, Array]):
     @property
     def unit(self) -> str:
         """What one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary)."""
-        if self._layout.unit == "types":
-            return "types"
-        return "sentences" if self.is_pooled else "tokens"
+        is_types = self._layout.unit == "types"
+        return "types" if is_types else "sentences" if self.is_pooled else "tokens"
 
     @property
     def is_pooled(self) -> bool:
@@ -234,12 +224,9 @@ class Embeddings(Mapping[Key, Array]):
 
     @property
     def layers(self) -> tuple[int | str, ...]:
-        """The layers of each array: numbers (0 is the token layer), or one word.
-
-        The word is the setting `layers` of the run, such as "top", or "unknown".
-        """
+        """The layers of each array: numbers, or one word: that of the run, or "unknown"."""
         setting, n_layers = str(self.attributes.get("layers", "all")).strip(), self.n_layers
-        parts = [part.strip() for part in setting.split(",")]
+        parts = list(map(str.strip, setting.split(",")))
         if len(parts) == (n_layers or 1) and all(map(is_number, parts)):
             return tuple(map(int, parts))
         if n_layers is not None and (n_layers > 1 or setting == "all"):
@@ -262,8 +249,7 @@ class Embeddings(Mapping[Key, Array]):
     @property
     def stored_dtype(self) -> np.dtype[Any] | None:
         """Type of the values in the file; None without sentences."""
-        _, dtype = self.reader.example() or ((), None)
-        return dtype
+        return (self.reader.example() or ((), None))[1]
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -276,8 +262,7 @@ class Embeddings(Mapping[Key, Array]):
 
     def close(self) -> None:
         """Close the file; reading from it afterwards is an error."""
-        self._closed = True
-        opened, self._opened = self._opened, None
+        self._closed, opened, self._opened = True, self._opened, None
         if opened is not None and opened[0] == os.getpid():
             with reading(self.path, EmbeddingsFileError):
                 opened[1].close()
@@ -298,11 +283,8 @@ class Embeddings(Mapping[Key, Array]):
 
 
 def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
-    """Open an embeddings file for reading, whatever its layout and whoever wrote it.
+    """Open an embeddings file of any layout, of ours or of another program.
 
-    Args:
-        path: an HDF5 file of `elmo embed`, AllenNLP, bilm-tf, e2e-coref, LSGN, DyGIE,
-            ELMoForManyLangs or SeqVec.
     Returns:
         a mapping from the key of a sentence to its array; use it in a `with`, or call `close`.
     Raises:
@@ -311,23 +293,20 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
     return Embeddings(path)
 
 
-def _checked(key: object) -> Key:
+def _checked(key: Any) -> Key:
     """A key of Python's own types."""
-    if isinstance(key, np.integer):
-        return int(key)
-    if isinstance(key, str) or (isinstance(key, int) and not isinstance(key, bool)):
-        return key
     if isinstance(key, tuple):
-        parts: Any = tuple(int(part) if isinstance(part, np.integer) else part for part in key)
-        checked: Key = parts
-        return checked
+        return cast(Key, tuple(int(x) if isinstance(x, np.integer) else x for x in key))
+    key = int(key) if isinstance(key, np.integer) else key
+    if isinstance(key, (int, str)) and not isinstance(key, bool):
+        return key
     raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
 
 
 def _open_file(path: Path) -> h5py.File:
     """Open an HDF5 file; the error says what a file is that is none."""
     part, log = (path.with_name(path.name + suffix) for suffix in (".part", ".log"))
-    if log.exists() or (part.exists() and not path.exists()):
+    if (path.suffix == ".part" and log.exists()) or (part.exists() and not path.exists()):
         raise UnfinishedError(f"{path}: the run that writes it has not finished", _RESUME)
     try:
         return open_hdf5(path)

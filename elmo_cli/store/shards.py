@@ -42,7 +42,7 @@ def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
     except UsageError:
         raise EmbeddingsFileError(
             f"{embeddings.path}: the attribute `shard` is {shard!r}, not i/n",
-            "embed the shard again with `elmo embed --shard i/n`",
+            "embed this shard of the text again",
         ) from None
 
 

@@ -12,7 +12,13 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.describe import kind_of_file
-from elmo_cli.store.layouts import Handle, checksum, tokens_digest, tokens_sha256
+from elmo_cli.store.layouts import (
+    Handle,
+    SentenceReader,
+    checksum,
+    tokens_digest,
+    tokens_sha256,
+)
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import sentences_of_shard
@@ -24,7 +30,7 @@ MAX_LISTED = 50
 
 @dataclass
 class Problems:
-    """What a check found; it goes on counting when the list is full.
+    """What a check found; it still counts when the list is full.
 
     Attributes:
         listed: the first `MAX_LISTED`, in the order in which they were found.
@@ -101,6 +107,9 @@ def _sentences(embeddings: Embeddings) -> Generator[str, None, int | None]:
     is_ours, expected = "sentences" in embeddings.attributes, 0
     axes: tuple[int, ...] | None = None  # that all arrays share
     tokens: int | None = 0
+    checksums = embeddings.attributes.get("sentence_crc32")
+    if checksums is not None and len(checksums) != len(reader):
+        checksums = None  # which belongs to which is not known
     for position, handle in enumerate(reader.handles()):
         key = reader.key(handle)
         name = f"{kind} {key!r}"
@@ -109,7 +118,8 @@ def _sentences(embeddings: Embeddings) -> Generator[str, None, int | None]:
                 yield f"no sentences {expected} to {key - 1}: the keys have a gap"
             expected = key + 1
         try:
-            yield from _values(embeddings, handle, position, name)
+            crc32 = None if checksums is None else int(checksums[position])
+            yield from _values(reader, handle, name, crc32)
             shape = reader.shape(handle)
         except EmbeddingsFileError as error:
             yield f"{name}: {error.message.removeprefix(f'{embeddings.path}: ')}"
@@ -124,17 +134,13 @@ def _sentences(embeddings: Embeddings) -> Generator[str, None, int | None]:
     return None if embeddings.is_pooled else tokens
 
 
-def _values(embeddings: Embeddings, handle: Handle, position: int, name: str) -> Iterator[str]:
-    values, scales = embeddings.reader.stored(handle)
+def _values(reader: SentenceReader, handle: Handle, name: str, crc32: int | None) -> Iterator[str]:
+    """Problems of the values of a sentence with this checksum."""
+    values, scales = reader.stored(handle)
     floats = values if scales is None else scales
     if wrong := int(floats.size - np.isfinite(floats).sum()):
         yield f"{name}: {wrong} of {floats.size} values are not finite"
-    if not embeddings.has_checksums:
-        return
-    checksums = embeddings.attributes["sentence_crc32"]
-    if len(checksums) != len(embeddings):  # which belongs to which is not known
-        return
-    if checksum(embeddings.reader.identity(handle), values, scales) != checksums[position]:
+    if crc32 is not None and checksum(reader.identity(handle), values, scales) != crc32:
         yield f"{name}: corrupt: its key, tokens or values do not match their checksum"
 
 

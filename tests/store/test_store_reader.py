@@ -402,6 +402,12 @@ def test_unfinished(tmp_path: Path, name: str) -> None:
         open_embeddings(tmp_path / name)
 
 
+def test_a_log_of_the_user_next_to_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.hdf5.log").touch()
+    with open_embeddings(write(tmp_path / "a.hdf5", lines(), layout="bilm")) as embeddings:
+        assert len(embeddings) == len(lines())
+
+
 NOT_EMBEDDINGS: dict[str, tuple[dict[str, Any], str]] = {
     "softmax": ({"softmax/W": random(9, 4), "softmax/b": random(9)}, "a weight file (softmax)"),
     "keras": ({"model_weights/dense/kernel": random(9, 4)}, "a Keras model"),

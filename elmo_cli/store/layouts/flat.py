@@ -6,7 +6,7 @@ import json
 from array import array as integers
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import h5py
@@ -83,10 +83,14 @@ class _Strings:
 
     def add(self, *strings: str) -> int:
         """Add strings; how many there are now."""
-        for string in strings:
-            # JSON can contain half a surrogate pair, which is kept.
-            self.bytes += string.encode("utf-8", "surrogatepass")
-            self.ends.append(len(self.bytes))
+        end, joined = len(self.bytes), "".join(strings)
+        # JSON can contain half a surrogate pair, which is kept.
+        self.bytes += joined.encode("utf-8", "surrogatepass")
+        if joined.isascii():
+            lengths = list(map(len, strings))
+        else:
+            lengths = [len(string.encode("utf-8", "surrogatepass")) for string in strings]
+        self.ends.extend(accumulate(lengths[1:], initial=end + lengths[0]) if lengths else ())
         return len(self.ends)
 
 

@@ -72,14 +72,14 @@ class RowWriter:
         self, file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self.with_values = True
-        self._dataset = create_dataset(file, name, shape, dtype)
+        self._dataset, self._shape = create_dataset(file, name, shape, dtype), shape
         self._held: list[Array] = []
         self._bytes = self._n_written = 0
 
     def add(self, rows: Array) -> None:
         """Write the next rows, (row, …)."""
-        if rows.shape[1:] != self._dataset.shape[1:]:
-            raise ValueError(f"rows of {rows.shape[1:]} in a data set of {self._dataset.shape}")
+        if rows.shape[1:] != self._shape[1:]:
+            raise ValueError(f"rows of {rows.shape[1:]} in a data set of {self._shape}")
         if not self.with_values:
             self._n_written += len(rows)
             return
