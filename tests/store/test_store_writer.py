@@ -24,6 +24,7 @@ from elmo_cli.store.layouts import Totals, layout_of_spec
 from elmo_cli.store.log_lines import is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec, difference
+from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter, finished_attributes, write_embeddings
 
 ALL = list(WAYS)
@@ -84,6 +85,7 @@ def test_what_was_appended_is_read_back(way: str, out: Path) -> None:
             tolerance = 0.1 if way == "int8" else 0
             found = embeddings[embeddings.key_of(one)]
             np.testing.assert_allclose(found.squeeze(), array(one, way).squeeze(), atol=tolerance)
+    assert verify(out).count == 0
 
 
 @pytest.mark.parametrize("way", ALL)
