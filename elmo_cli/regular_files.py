@@ -1,7 +1,6 @@
 """Files that must be regular: models, settings, HDF5 files; reading JSON settings strictly.
 
-A device may never end and a pipe may never begin; both are refused before they are opened. Texts
-and labels are read by `text/`, which takes pipes.
+A device may never end and a pipe may never begin; both are refused before they are opened.
 """
 
 from __future__ import annotations
@@ -10,88 +9,56 @@ import hashlib
 import json
 import os
 import stat
+from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from elmo_cli.errors import ElmoError
-
-MAX_JSON_BYTES = 1 << 20
-_CHUNK_BYTES = 1 << 20
+from elmo_cli.files import StrPath
 
 
-def is_regular(path: str | os.PathLike[str]) -> bool:
+def is_regular(path: StrPath) -> bool:
     """Whether a path is a regular file, a folder or missing: opening it neither waits nor lasts."""
-    try:
+    with suppress(OSError, ValueError):  # whatever opens it reports the reason
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return True  # who opens it finds the reason
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+        return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    return True
 
 
-def check_regular(path: str | os.PathLike[str], error_class: type[ElmoError]) -> None:
-    """Refuse a pipe, a socket or a device.
-
-    Raises:
-        ElmoError: of `error_class`.
-    """
+def check_regular(path: StrPath, error_class: type[ElmoError]) -> None:
+    """Raise `error_class` for a pipe, a socket or a device."""
     if not is_regular(path):
-        raise error_class(
-            f"{os.fspath(path)}: not a regular file", "copy its content to a file and give that"
-        )
+        raise error_class(f"{path!s}: not a regular file", "copy its content to a file")
 
 
-def read_json(path: str | os.PathLike[str], error_class: type[ElmoError], hint: str) -> Any:
-    """Read a JSON file of settings: UTF-8, at most 1 MiB, no key twice in one object.
-
-    Args:
-        hint: what to do about a file that is not such JSON.
-    Raises:
-        FileNotFoundError: it is missing.
-        ElmoError: of `error_class`: not a regular file, too large, not JSON, or a key twice.
-    """
+def read_json(path: StrPath, error_class: type[ElmoError], hint: str) -> Any:
+    """Read settings in JSON: UTF-8, at most 1 MiB, no key twice; or FileNotFoundError."""
     check_regular(path, error_class)
-    where = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            content = file.read(MAX_JSON_BYTES + 1)
-        if len(content) > MAX_JSON_BYTES:
-            raise error_class(f"{where}: larger than 1 MiB, not a file of settings", hint)
-        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=unique_keys)
+            content = file.read((1 << 20) + 1)
+        if len(content) > 1 << 20:
+            raise ValueError("larger than 1 MiB")
+        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=_unique_keys)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise error_class(f"{where}: can't be read ({error.strerror or error})", hint) from None
-    except DuplicateKeyError as error:
-        raise error_class(f"{where}: {error}", "remove one of the two") from None
+        raise error_class(f"{path!s}: can't be read ({error.strerror or error})", hint) from None
     except (ValueError, RecursionError) as error:
-        raise error_class(f"{where}: not JSON ({error})", hint) from None
+        raise error_class(f"{path!s}: not JSON ({error})", hint) from None
 
 
-class DuplicateKeyError(ValueError):
-    """A key that occurs twice in a JSON object, of which parsers keep one silently."""
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for name, count in Counter(name for name, _ in pairs).items():
+        if count > 1:  # parsers keep one of them silently
+            raise ValueError(f"the key {name!r} occurs twice in one object")
+    return dict(pairs)
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its pairs; an `object_pairs_hook` of `json.loads`.
-
-    Raises:
-        DuplicateKeyError: a key occurs twice.
-    """
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise DuplicateKeyError(f"the key {key!r} occurs twice in one object")
-        found[key] = value
-    return found
-
-
-def sha256_of_file(path: str | os.PathLike[str]) -> str:
-    """The sha256 of a file's bytes, in hexadecimal.
-
-    Raises:
-        OSError: it can't be read.
-    """
+def sha256_of_file(path: StrPath) -> str:
+    """The sha256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
+        while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()

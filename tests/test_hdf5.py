@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -29,24 +30,39 @@ VALUES = np.arange(24, dtype=np.float32).reshape(4, 6)
 Make = Callable[[h5py.File], object]
 
 
-def chunked(**more: object) -> Make:
-    """Half of the chunks of `x` are written."""
+def created(n_rows: int = 0, **more: Any) -> Make:
+    """A data set `x` of which `n_rows` are written."""
 
     def make(file: h5py.File) -> None:
-        dataset = file.create_dataset("x", VALUES.shape, "f4", chunks=(2, 6), **more)
-        dataset[:2] = VALUES[:2]
+        dataset = file.create_dataset("x", **({"shape": VALUES.shape, "dtype": "f4"} | more))
+        if n_rows:
+            dataset[:n_rows] = VALUES[:n_rows]
 
     return make
 
 
-def linked(kind: Callable[[], object]) -> Make:
-    return lambda file: file.update({"x": kind()})
+def with_properties(change: Callable[[Any], object]) -> Make:
+    def make(file: h5py.File) -> None:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        change(properties)
+        space = h5py.h5s.create_simple(VALUES.shape)
+        h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties))[:] = (
+            VALUES
+        )
+
+    return make
+
+
+def nbit(properties: Any) -> None:
+    properties.set_chunk((2, 6))
+    properties.set_shuffle()  # the first of two filters is lossless
+    properties.set_filter(h5py.h5z.FILTER_NBIT)
 
 
 def external(file: h5py.File) -> None:
-    place = Path(file.filename).with_name("secret")
-    place.write_bytes(VALUES.tobytes())
-    file.create_dataset("x", VALUES.shape, "f4", external=[(os.fspath(place), 0, VALUES.nbytes)])
+    path = Path(file.filename).with_name("secret")
+    path.write_bytes(VALUES.tobytes())
+    created(external=[(os.fspath(path), 0, VALUES.nbytes)])(file)
 
 
 def virtual(file: h5py.File) -> None:
@@ -55,33 +71,7 @@ def virtual(file: h5py.File) -> None:
     file.create_virtual_dataset("x", layout)
 
 
-def lossy(file: h5py.File) -> None:
-    file.create_dataset("x", data=VALUES, scaleoffset=2)
-
-
-def nbit(file: h5py.File) -> None:
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_chunk((2, 6))
-    properties.set_shuffle()  # the first of two filters is lossless
-    properties.set_filter(h5py.h5z.FILTER_NBIT)
-    space = h5py.h5s.create_simple(VALUES.shape)
-    identifier = h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties)
-    h5py.Dataset(identifier)[:] = VALUES
-
-
-def compact(file: h5py.File) -> None:
-    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_layout(h5py.h5d.COMPACT)
-    space = h5py.h5s.create_simple(VALUES.shape)
-    identifier = h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties)
-    h5py.Dataset(identifier)[:] = VALUES
-
-
-def soft_ring(file: h5py.File) -> None:
-    file["x"], file["y"] = h5py.SoftLink("/y"), h5py.SoftLink("/x")
-
-
-def through_external(file: h5py.File) -> None:
+def links(file: h5py.File) -> None:
     with h5py.File(Path(file.filename).with_name("other.hdf5"), "w") as other:
         other["group/x"] = VALUES
     file["out"] = h5py.ExternalLink("other.hdf5", "/group")
@@ -89,43 +79,31 @@ def through_external(file: h5py.File) -> None:
 
 
 REFUSED: dict[str, tuple[Make, str]] = {
-    "external storage": (external, "external storage"),
-    "external link": (linked(lambda: h5py.ExternalLink("other.hdf5", "y")), "external link"),
-    "soft link through an external one": (through_external, "external link"),
-    "virtual": (virtual, "virtual storage"),
-    "contiguous, never written": (lambda f: f.create_dataset("x", (4, 6), "f4"), "never written"),
-    "chunked, partly written": (chunked(), "1 of 2"),
-    "compressed, partly written": (chunked(compression="gzip"), "1 of 2"),
-    "chunked, never written": (
-        lambda f: f.create_dataset("x", (5, 6), "f4", chunks=(2, 4)),
-        "0 of 6",
-    ),
-    "scale-offset": (lossy, "lossless"),
-    "n-bit": (nbit, "lossless"),
-    "dangling": (linked(lambda: h5py.SoftLink("/nowhere")), "does not exist"),
-    "ring of soft links": (soft_ring, "too many"),
+    "external storage": (external, "external or virtual storage"),
+    "virtual": (virtual, "external or virtual storage"),
+    "contiguous, never written": (created(), "not written in full"),
+    "chunked, partly written": (created(2, chunks=(2, 6)), "not written in full"),
+    "compressed, partly written": (created(2, chunks=(2, 6), compression=9), "not written in full"),
+    "chunked, never written": (created(chunks=(3, 4)), "not written in full"),
+    "last chunk missing": (created(3, shape=(4, 6), chunks=(3, 6)), "not written in full"),
+    "scale-offset": (created(data=VALUES, scaleoffset=2), "lossless"),
+    "n-bit": (with_properties(nbit), "lossless"),
+    "soft link": (links, "external link or a soft link"),
 }
-
 READ: dict[str, Make] = {
-    "contiguous": lambda f: f.create_dataset("x", data=VALUES),
-    "chunked": lambda f: f.create_dataset("x", data=VALUES, chunks=(3, 4)),
-    "gzip, shuffle, fletcher32": lambda f: f.create_dataset(
-        "x", data=VALUES, compression="gzip", shuffle=True, fletcher32=True
-    ),
-    "lzf": lambda f: f.create_dataset("x", data=VALUES, compression="lzf"),
-    "compact": compact,
-    "soft link": lambda f: f.update(
-        {"a/y": VALUES, "a/link": h5py.SoftLink("y"), "x": h5py.SoftLink("a/link")}
-    ),
-    "hard link": lambda f: (f.update({"y": VALUES}), f.update({"x": f["y"]})),
+    "contiguous": created(data=VALUES),
+    "chunked": created(data=VALUES, chunks=(3, 4)),
+    "gzip and more": created(data=VALUES, compression="gzip", shuffle=True, fletcher32=True),
+    "lzf": created(data=VALUES, compression="lzf"),
+    "compact": with_properties(lambda properties: properties.set_layout(h5py.h5d.COMPACT)),
+    "hard link": lambda file: (file.update({"y": VALUES}), file.update({"x": file["y"]})),
 }
 
 
 def open_made(tmp_path: Path, make: Make) -> h5py.File:
-    path = tmp_path / "in.hdf5"
-    with h5py.File(path, "w") as file:
+    with h5py.File(tmp_path / "in.hdf5", "w") as file:
         make(file)
-    return open_hdf5(path)
+    return open_hdf5(tmp_path / "in.hdf5")
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -139,8 +117,7 @@ def test_values_that_are_not_in_the_file_are_refused(case: str, tmp_path: Path) 
                 reading(file.filename, EmbeddingsFileError),
             ):
                 open_dataset(file, name)
-            assert raised.value.message.startswith(f"{file.filename}: ")
-            assert "x'" in raised.value.message
+            assert raised.value.message.startswith(f"{file.filename}: {name!r} ")
             assert raised.value.hint
 
 
@@ -148,7 +125,7 @@ def test_values_that_are_not_in_the_file_are_refused(case: str, tmp_path: Path) 
 def test_values_that_are_in_the_file_are_read(case: str, tmp_path: Path) -> None:
     with open_made(tmp_path, READ[case]) as file:
         np.testing.assert_array_equal(read_dataset(open_dataset(file, "x")), VALUES)
-        np.testing.assert_array_equal(read_dataset(open_dataset(file, "//./x"), 1), VALUES[1])
+        np.testing.assert_array_equal(read_dataset(open_dataset(file, "//x"), 1), VALUES[1])
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), None])
@@ -159,19 +136,17 @@ def test_an_empty_array_is_read(
     """Nothing is written for it, and nothing is missing."""
     more = {} if shape is None or not chunks else {"chunks": (1, 1), "maxshape": (None, None)}
     empty = h5py.Empty("f4") if shape is None else None
-    with open_made(
-        tmp_path, lambda f: f.create_dataset("x", shape, data=empty, dtype="f4", **more)
-    ) as file:
+    with open_made(tmp_path, created(shape=shape, data=empty, **more)) as file:
         assert open_dataset(file, "x").shape == shape
 
 
-@pytest.mark.parametrize("component", ["out/x", "/out/x", "out/deeper/x"])
-def test_an_external_link_in_a_path_is_not_followed(component: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["out/x", "/out/x", "out/deeper/x"])
+def test_an_external_link_in_a_path_is_not_followed(name: str, tmp_path: Path) -> None:
     """To follow it may open a device that never answers: it is refused although it exists."""
-    with open_made(tmp_path, through_external) as file:
+    with open_made(tmp_path, links) as file:
         for opener in (open_dataset, open_group):
-            with pytest.raises(OSError, match="external link"):
-                opener(file, component)
+            with pytest.raises(OSError, match="external link or a soft link"):
+                opener(file, name)
 
 
 @pytest.mark.parametrize("name", ["", "/", ".", "y", "x/y", "group/y", "a\0b", "\ud800", "group"])
@@ -191,34 +166,30 @@ def test_a_claim_beyond_what_the_file_can_hold_is_refused(
 ) -> None:
     """Compressed zeros of gigabytes fit into a file of some kilobytes."""
     monkeypatch.setattr(hdf5, "MIN_MEMORY", 1 << 20)
-    shape = (1000, 2048)
-
-    def make(file: h5py.File) -> None:
-        file.create_dataset("x", data=np.zeros(shape, "f4"), compression="gzip", chunks=(500, 2048))
-
-    with open_made(tmp_path, make) as file:
-        most = hdf5.max_plausible_bytes(file)
-        assert most == (1 << 20) + 16 * os.path.getsize(file.filename) < 8000 * 1000
-        dataset = open_dataset(file, "x")
-        n = most // 8192
-        for whole in ((), slice(None), ..., slice(0, n + 1), (slice(0, n + 1), 0)):
-            with pytest.raises(OSError, match=r"claims \d+ bytes, the file has"):
-                read_dataset(dataset, whole)
-        for rows, shape in ((slice(5, 5 + n), (n, 2048)), (7, (2048,)), ([1, 4], (2, 2048))):
-            assert read_dataset(dataset, rows).shape == shape
+    for n_rows, is_refused in ((100, False), (1000, True)):
+        zeros = np.zeros((n_rows, 2048), "f4")
+        with open_made(tmp_path, created(shape=None, data=zeros, compression=9)) as file:
+            most = hdf5.max_plausible_bytes(file)
+            assert most == (1 << 20) + 16 * os.path.getsize(file.filename)
+            assert (zeros.nbytes > most) == is_refused
+            if not is_refused:
+                read_dataset(open_dataset(file, "x"))
+                continue
+            with pytest.raises(OSError, match=r"claims \d+ bytes"):
+                read_dataset(open_dataset(file, "x"))
 
 
-def test_names_are_in_natural_order_or_that_of_creation(tmp_path: Path) -> None:
-    for tracked, first in ((False, ["a/s2", "a/s10", "b"]), (True, ["b", "a/s10", "a/s2"])):
-        path = tmp_path / f"{tracked}.hdf5"
-        with h5py.File(path, "w", track_order=tracked) as file:
-            file["b"] = VALUES
-            group = file.create_group("a", track_order=tracked)
-            group["s10"], group["s2"] = VALUES, VALUES
-            group["type"] = np.dtype("f4")
-        with open_hdf5(path) as file:
-            assert list(dataset_names(file)) == first
-            assert tracks_creation_order(file) == tracked
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_names_are_in_natural_order_or_that_of_creation(is_tracked: bool, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "in.hdf5", "w", track_order=is_tracked) as file:
+        file["b"] = VALUES
+        group = file.create_group("a", track_order=is_tracked)
+        group["s10"], group["s2"], group["type"] = VALUES, VALUES, np.dtype("f4")
+    with open_hdf5(tmp_path / "in.hdf5") as file:
+        expected = ["b", "a/s10", "a/s2"] if is_tracked else ["a/s2", "a/s10", "b"]
+        assert list(dataset_names(file)) == expected
+        assert tracks_creation_order(file) == is_tracked
+        assert len(sample_datasets(file, 2)) == 2
     in_order = ["9", "10", "s", "s02", "s2", "s10"]
     assert natural_order(in_order[::-1]) == in_order
 
@@ -230,84 +201,52 @@ def test_listing_survives_cycles_and_a_thousand_nested_groups(tmp_path: Path) ->
         file[deep] = VALUES
         file["ring"] = file["g/g"]
         file["g/g/up"] = file["/"]
-        file["g/soft"] = h5py.SoftLink("/g/g")
 
     with open_made(tmp_path, make) as file:
         assert list(dataset_names(file)) == [deep]
         assert [name for name, _ in sample_datasets(file, 5)] == [deep]
-        np.testing.assert_array_equal(open_dataset(file, deep)[:], VALUES)
 
 
-@pytest.mark.parametrize("case", ["external link", "dangling"])
-def test_listing_refuses_links_that_leave_the_file(case: str, tmp_path: Path) -> None:
-    with open_made(tmp_path, REFUSED[case][0]) as file:
-        for listing in (dataset_names, lambda file: sample_datasets(file, 3)):
-            with pytest.raises(OSError, match=REFUSED[case][1]):
-                list(listing(file))
+def bad_name(file: h5py.File) -> None:
+    file["x"] = VALUES
+    file.id.links.create_hard(b"\xff", file.id, b"x")
 
 
-def test_listing_refuses_a_name_that_is_not_utf8(tmp_path: Path) -> None:
-    def make(file: h5py.File) -> None:
-        file["x"] = VALUES
-        file.id.links.create_hard(b"\xff", file.id, b"x")
-
-    with (
-        open_made(tmp_path, make) as file,
-        pytest.raises(EmbeddingsFileError, match="utf-8"),
-        reading(file.filename, EmbeddingsFileError),
-    ):
-        list(dataset_names(file))
-
-
-def test_a_sample_is_taken_from_several_groups(tmp_path: Path) -> None:
-    """What is told by a few sentences must not rest on one document of many."""
-
-    def make(file: h5py.File) -> None:
-        file.update({f"doc{i}/{k}": VALUES for i in range(20) for k in range(30)})
-
+@pytest.mark.parametrize(("make", "part"), [(links, "soft link"), (bad_name, "utf-8")])
+def test_listing_refuses_links_and_names(make: Make, part: str, tmp_path: Path) -> None:
     with open_made(tmp_path, make) as file:
-        names = [name for name, _ in sample_datasets(file, 48)]
-        assert len(set(names)) == 48
-        assert len({name.partition("/")[0] for name in names}) >= 8
-
-
-@pytest.mark.parametrize("kind", ["fifo", "device"])
-def test_opening_refuses_what_is_not_a_regular_file(kind: str, tmp_path: Path) -> None:
-    """A pipe would be waited for, a device may never end."""
-    path = tmp_path / "in.hdf5"
-    if kind == "fifo":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
-    with pytest.raises(OSError, match="not a regular file"):
-        open_hdf5(path)
+        for listing in (dataset_names, lambda file: sample_datasets(file, 3)):
+            with pytest.raises(InputError, match=part), reading(file.filename, InputError):
+                list(listing(file))
 
 
 @pytest.mark.parametrize(
     ("content", "part"),
-    [(b"", "not an HDF5 file|truncated"), (b"text" * 200, "not an HDF5 file"), (None, "No such")],
+    [
+        (b"text" * 200, "not an HDF5 file"),
+        (b"cut", "truncated"),
+        (None, "no such file"),
+        ("folder", "Is a directory"),
+        ("/dev/zero", "not a regular file"),
+        ("pipe", "not a regular file"),
+    ],
 )
-def test_errors_of_h5py_become_the_error_of_the_caller(
-    content: bytes | None, part: str, tmp_path: Path
-) -> None:
+def test_a_file_that_is_not_hdf5(content: bytes | str | None, part: str, tmp_path: Path) -> None:
+    """A pipe would be waited for, a device may never end."""
     path = tmp_path / "in.hdf5"
-    if content is not None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    if content == b"cut":
+        open_made(tmp_path, READ["contiguous"]).close()
+        os.truncate(path, path.stat().st_size - 5)
+    elif isinstance(content, bytes):
         path.write_bytes(content)
-    with (
-        pytest.raises(InputError, match=f"^{path}: .*({part})") as raised,
-        reading(path, InputError, "try again"),
-    ):
+    elif content:
+        path.symlink_to(content)
+    with pytest.raises(InputError) as raised, reading(path, InputError, "try again"):
         open_hdf5(path)
-    assert raised.value.hint == "try again"
-
-
-def test_a_truncated_file_says_how_much_is_left(tmp_path: Path) -> None:
-    open_made(tmp_path, READ["contiguous"]).close()
-    path = tmp_path / "in.hdf5"
-    size = path.stat().st_size
-    os.truncate(path, size - 5)
-    with pytest.raises(InputError, match=f"{size - 5} of {size}"), reading(path, InputError):
-        open_hdf5(path)
+    assert raised.value.message == f"{path}: {part}"
+    assert raised.value.hint == ("check the name" if content is None else "try again")
 
 
 def test_other_errors_pass() -> None:
@@ -322,7 +261,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def refuse(path: Path, mode: str, **more: object) -> h5py.File:
         if more.get("locking") is not False:
-            raise OSError(hdf5._NO_LOCKS[0], "unable to lock file")
+            raise OSError(hdf5.NO_LOCKS[0], "unable to lock file")
         return opened(path, mode, locking=False)
 
     monkeypatch.setattr(h5py, "File", refuse)

@@ -29,20 +29,13 @@ def take(n_bytes: int) -> Callable[[], int]:
     return lambda: len(bytes(n_bytes))
 
 
-@pytest.mark.parametrize("result", [None, {"a": 1}, b"." * (3 << 20)], ids=["none", "dict", "long"])
+@pytest.mark.parametrize(
+    "result", [None, {"a": 1}, b"." * (100 << 20)], ids=["none", "dict", "long"]
+)
 def test_a_result_comes_back(result: object) -> None:
-    """A pipe holds 64 KiB."""
-    assert run_isolated(lambda: result, [], InputError) == result
-
-
-def test_work_runs_in_another_process() -> None:
-    assert run_isolated(os.getpid, [], InputError) != os.getpid()
-
-
-def test_a_long_result_takes_time_in_proportion_to_its_size() -> None:
-    """A sample of vectors of 100 MB took minutes."""
+    """A pipe holds 64 KiB; a sample of vectors has many MB."""
     start = time.process_time()
-    assert len(run_isolated(lambda: bytes(100 << 20), [], InputError)) == 100 << 20
+    assert run_isolated(lambda: result, [], InputError) == result
     assert time.process_time() - start < 5
 
 
@@ -56,19 +49,22 @@ def test_an_error_keeps_its_type_message_and_hint() -> None:
 
 
 def test_an_internal_error_has_the_traceback_of_the_child() -> None:
-    """`--debug` has to show where; a lambda in the error can't be pickled."""
-
     def fail() -> None:
-        raise ValueError(lambda: 0)
+        raise ValueError(os.getpid())
 
-    with pytest.raises(RuntimeError, match="ValueError") as raised:
+    with pytest.raises(ValueError, match=r"\d+") as raised:
         run_isolated(fail, ["a.hdf5"], EmbeddingsFileError)
     assert "in fail" in str(raised.value.__cause__)
+    assert str(raised.value) != str(os.getpid())
 
 
 @pytest.mark.parametrize(
     ("work", "part"),
-    [(crash, "crashed (SIGSEGV)"), (loop, "more time"), (take(1 << 30), "more memory than 16")],
+    [
+        (crash, "crashed (SIGSEGV)"),
+        (loop, "crashed (SIGXCPU)"),
+        (take(1 << 30), "more memory than 16"),
+    ],
     ids=["crash", "loop", "memory"],
 )
 def test_a_failure_is_one_error_that_names_the_file(
@@ -79,7 +75,7 @@ def test_a_failure_is_one_error_that_names_the_file(
     path.write_bytes(b"x")
     with pytest.raises(EmbeddingsFileError) as raised:
         run_isolated(work, [path, "b.hdf5"], EmbeddingsFileError)
-    assert raised.value.message.startswith(f"{path} and 1 more: ")
+    assert raised.value.message.startswith(f"{path}, b.hdf5: ")
     assert part in raised.value.message
     assert raised.value.hint
 

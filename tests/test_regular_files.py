@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.errors import ElmoError, OptionsError, UsageError
+from elmo_cli.errors import ElmoError, OptionsError
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.bundled import bundled_path
 from elmo_cli.pretrained.cache import sha256_of
 from elmo_cli.pretrained.load import locate
-from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
+from elmo_cli.regular_files import read_json, sha256_of_file
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.log import read_log
 from elmo_cli.train.recipe import read_recipe
@@ -33,7 +33,7 @@ BUNDLED = bundled_path() or Path()
     ],
 )
 def test_json_that_is_refused(content: bytes, part: str, tmp_path: Path) -> None:
-    """Of a key that occurs twice, parsers keep the last without a word."""
+    """Of a key that occurs twice, parsers keep the last silently."""
     path = tmp_path / "in.json"
     path.write_bytes(content)
     with pytest.raises(OptionsError) as caught:
@@ -49,10 +49,11 @@ def test_json_that_is_read(tmp_path: Path) -> None:
     assert read_json(path, OptionsError, "")["a"] == {"b": 1}
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none.json", OptionsError, "")
+    with pytest.raises(OptionsError, match="Is a directory"):
+        read_json(tmp_path, OptionsError, "")
 
 
 READERS = {
-    "JSON": lambda path: read_json(path, UsageError, "fix it"),
     "recipe": lambda path: read_recipe(path, ["rows"]),
     "sha256": sha256_of,
     "options": Options.from_file,
@@ -60,7 +61,6 @@ READERS = {
     "weights": lambda path: locate(options=BUNDLED / "options.json", weights=path).weights_sha256,
     "vocabulary": Vocabulary.read,
     "training log": read_log,
-    "check": lambda path: check_regular(path, UsageError),
 }
 
 
@@ -81,9 +81,5 @@ def test_a_pipe_or_a_device_is_refused_at_once(kind: str, reader: str, tmp_path:
 
 
 def test_the_hash_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"abc")
-    assert sha256_of_file(path).startswith("ba7816bf8f01cfea")
-    check_regular(path, UsageError)
-    check_regular(tmp_path, UsageError)
-    check_regular(tmp_path / "none", UsageError)
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256_of_file(tmp_path / "a").startswith("ba7816bf8f01cfea")

@@ -311,13 +311,13 @@ def _open_file(path: Path) -> h5py.File:
     try:
         return open_hdf5(path)
     except OSError as error:
-        is_locked = "unable to lock file" in str(error)
-        reason = "another program is writing it" if is_locked else reason_of(error, path)
-        raise EmbeddingsFileError(f"{path}: {reason}", _hint(path)) from None
+        raise EmbeddingsFileError(f"{path}: {reason_of(error)}", _hint(path)) from None
 
 
 def _hint(path: Path) -> str:
     """What to do about a file that HDF5 cannot open."""
+    if not path.exists():
+        return "check the name"
     try:
         if not path.is_file():  # a pipe would wait for its writer
             return "give an HDF5 file" + (" in it" if path.is_dir() else "")

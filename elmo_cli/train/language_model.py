@@ -12,7 +12,7 @@ from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.load import Place, load_files, locate
 from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.weightfile.describe import probe_hdf5
+from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
 from elmo_cli.weightfile.read import open_weights, read_softmax
 
 
@@ -113,4 +113,4 @@ def softmax_of(files: ModelFiles) -> Path | None:
     if files.softmax is not None:
         return files.softmax
     with files.named(), open_weights(files.weights) as file:
-        return files.weights if file.get("softmax/W") is not None else None
+        return files.weights if find_dataset(file, "softmax/W") is not None else None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +15,42 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.errors import ElmoError, WeightFileError
+from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import (
     NoSuchNameError,
     dataset_names,
     open_dataset,
-    open_group,
     open_hdf5,
     read_dataset,
     reading,
 )
-from elmo_cli.isolate import StrPath, run_isolated
+from elmo_cli.isolate import CORRUPT_HINT, run_isolated
 from elmo_cli.regular_files import sha256_of_file
 
 Array = npt.NDArray[np.float32]
 
-_PIECE_BYTES = 1 << 24
 _LARGEST = 1e6  # trained weights are far below; what is far above overflows in the first layer
 _LSTM = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell/"
+_KINDS = (
+    ("biLM", (f"{_LSTM.format(0)}W_0",)),
+    ("biLM", ("char_embed", "CNN/W_cnn_0")),
+    ("softmax", ("softmax/W", "softmax/b")),
+)
 
 
 def kind_of_weights(file: h5py.File) -> str:
-    """What an open file contains: "biLM", "softmax", or "" for no weights.
+    """What an open file contains: "biLM", "softmax", or "" for no weights; or WeightFileError."""
+    for kind, names in _KINDS:
+        if all(find_dataset(file, name) is not None for name in names):
+            return kind
+    return ""
 
-    Raises:
-        WeightFileError: an external link in the place of weights, or corrupt.
-    """
-    with reading(file.filename, WeightFileError):
-        if _has(file, "RNN_0") or (_has(file, "char_embed") and _has(file, "CNN")):
-            return "biLM"
-        return "softmax" if _has(file, "softmax/W") and _has(file, "softmax/b") else ""
+
+def find_dataset(file: h5py.File, name: str) -> h5py.Dataset | None:
+    """Open a data set of an open weight file, None where it is missing; or WeightFileError."""
+    with reading(file.filename, WeightFileError), suppress(NoSuchNameError):
+        return open_dataset(file, name)
+    return None
 
 
 def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
@@ -51,22 +59,18 @@ def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
     Returns:
         kind "weights", weights ("biLM", "softmax"), path, bytes, sha256, dtypes, parameters, shapes
         (HDF5 path -> shape) and options: those keys of an options.json that the shapes decide.
-    Raises:
-        WeightFileError: parts of a biLM are missing, or the file is corrupt.
     """
     kind = kind_of_weights(file)
     with reading(path, WeightFileError):
-        names = list(dataset_names(file))
-        datasets = [file[name] for name in names]  # by links that have been checked
-        shapes = {name: tuple(one.shape or ()) for name, one in zip(names, datasets, strict=True)}
-        dtypes = sorted({str(one.dtype) for one in datasets})
+        datasets = {name: file[name] for name in dataset_names(file)}  # by links that were checked
+        shapes = {name: tuple(one.shape or ()) for name, one in datasets.items()}
     return {
         "kind": "weights",
         "weights": kind,
         "path": str(path),
         "bytes": path.stat().st_size,
         "sha256": sha256_of_file(path),
-        "dtypes": dtypes,
+        "dtypes": sorted({str(one.dtype) for one in datasets.values()}),
         "parameters": sum(map(math.prod, shapes.values())),
         "shapes": {name: list(shape) for name, shape in shapes.items()},
         "options": _options(path, shapes) if kind == "biLM" else {},
@@ -74,150 +78,89 @@ def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
 
 
 def weight_problems(file: h5py.File) -> Iterator[str]:
-    """Yield what is wrong with an open file of weights, as `read_values` refuses it.
-
-    Raises:
-        WeightFileError: its data sets can't be listed.
-    """
-    path = str(file.filename)
-    with reading(path, WeightFileError):
+    """Yield what is wrong with an open file of weights, as `read_values` refuses it."""
+    with reading(file.filename, WeightFileError):
         names = list(dataset_names(file))
     for name in names:
         try:
-            with reading(path, WeightFileError):
-                dataset = open_dataset(file, name)
-            read_values(dataset, path)
+            with reading(file.filename, WeightFileError):
+                read_values(open_dataset(file, name))
         except WeightFileError as error:
-            yield error.message.removeprefix(f"{path}: ")
+            yield error.message.removeprefix(f"{file.filename}: ")
 
 
-def read_values(dataset: h5py.Dataset, path: StrPath) -> Array:
-    """Read all values of an array as float32.
+def read_values(dataset: h5py.Dataset) -> Array:
+    """Read all values of an array of an open weight file as float32.
 
-    Args:
-        dataset: of an open weight file.
-        path: name of the file for messages.
     Raises:
         WeightFileError: not floats; NaN, infinite or absurdly large values; or corrupt.
     """
-    name = str(dataset.name).lstrip("/")
-    with reading(path, WeightFileError):
+    where = f"{dataset.file.filename}: {dataset.name.lstrip('/')}"
+    with reading(dataset.file.filename, WeightFileError):
         if dataset.dtype.kind != "f":
-            raise WeightFileError(
-                f"{path}: {name} holds {dataset.dtype}, not float32 or float16",
-                "write the weights again as float32",
-            )
-        values = read_dataset(dataset)
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-        array: Array = values.astype(np.float32)
-    if not np.isfinite(array).all():
-        raise WeightFileError(
-            f"{path}: {name} has values that are NaN or infinite",
-            "training may have diverged: use an earlier checkpoint of this model",
-        )
-    if array.size and (largest := float(np.abs(array).max())) > _LARGEST:
-        raise WeightFileError(
-            f"{path}: {name} has a value of {largest:.3g}, weights are below {_LARGEST:g}",
-            "the file is corrupt or the model is untrained: get it again",
-        )
+            what = f"{where} holds {dataset.dtype}, not float32 or float16"
+            raise WeightFileError(what, "write the weights again as float32")
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            array: Array = read_dataset(dataset).astype(np.float32)
+    if not (largest := np.abs(array).max(initial=0)) <= _LARGEST:  # NaN is not
+        what = f"{where} has a value of {largest:.3g}, weights are below {_LARGEST:g}"
+        raise WeightFileError(what, "it is corrupt or its training has diverged: get it again")
     return array
 
 
 def holds_bilm(path: StrPath) -> bool:
-    """Whether a file contains the weights of a biLM, found in a child process.
+    """Whether a file contains a biLM, found in a child process; OSError if it is no HDF5 file."""
 
-    Raises:
-        WeightFileError: HDF5 crashes on it or exceeds a limit.
-        OSError, RuntimeError: it is not a complete HDF5 file.
-    """
-    return run_isolated(partial(_holds_bilm, path), [path], WeightFileError)
+    def work() -> bool:
+        with open_hdf5(path) as file:
+            return "char_embed" in file
+
+    return run_isolated(work, [path], WeightFileError)
 
 
 def probe_hdf5(
     paths: Sequence[StrPath | None], error_class: type[ElmoError] = WeightFileError
 ) -> None:
-    """Let a child process open all data sets of files and unpack those that are compressed.
+    """Let a child process open and unpack all data sets of files, to find what crashes a reader.
 
-    This finds what would crash a reader; what is wrong with a data set, its reader reports.
-
-    Args:
-        paths: HDF5 files; None for one that a model lacks.
     Raises:
         ElmoError: of `error_class`: HDF5 crashes on one of them or exceeds a limit, or its groups
-            can't be listed, by external links for example.
+            can't be listed; what is wrong with a data set, its reader reports.
     """
     for path in paths:
         if path is not None:
             run_isolated(partial(_probe, path, error_class), [path], error_class)
 
 
-def _has(file: h5py.File, name: str) -> bool:
-    for opener in (open_dataset, open_group):
-        with suppress(NoSuchNameError):
-            opener(file, name)
-            return True
-    return False
-
-
-def _holds_bilm(path: StrPath) -> bool:
-    with open_hdf5(path) as file:
-        return "char_embed" in file
-
-
 def _probe(path: StrPath, error_class: type[ElmoError]) -> None:
-    try:
-        file = open_hdf5(path)
-    except OSError:
-        return  # its reader says why
-    with file, reading(path, error_class):
+    with suppress(OSError), open_hdf5(path) as file, reading(path, error_class):
         for name in dataset_names(file):
             with suppress(Exception):
-                _unpack(open_dataset(file, name))
-
-
-def _unpack(dataset: h5py.Dataset) -> None:
-    """Read compressed numbers, in pieces; others need no code that could crash."""
-    if dataset.dtype.kind == "f" and dataset.chunks is not None:
-        row_bytes = max(1, dataset.nbytes // max(1, len(dataset)))
-        step = max(1, _PIECE_BYTES // row_bytes)
-        for begin in range(0, len(dataset), step):
-            dataset[begin : begin + step]
+                dataset = open_dataset(file, name)
+                for chunk in dataset.iter_chunks() if dataset.chunks else ():
+                    dataset[chunk]
 
 
 def _options(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
     """The part of options.json that shapes decide; clips, activation and skips leave no trace."""
+
+    def number_of(name: str) -> int:
+        return next(i for i in count() if name.format(i) not in shapes)
+
+    first = _LSTM.format(0)
     try:
-        return {"char_cnn": _char_cnn(shapes), "lstm": _lstm(shapes)}
+        filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(number_of("CNN/W_cnn_{}"))]
+        dim = shapes[f"{first}B"][0] // 4
+        char_cnn = {
+            "n_characters": shapes["char_embed"][0],
+            "embedding": {"dim": shapes["char_embed"][1]},
+            "filters": [[width, n] for _, width, _, n in filters],
+            "n_highway": number_of("CNN_high_{}/W_carry"),
+        }
+        projection_dim = shapes.get(f"{first}W_P_0", (dim, dim))[1]
     except (LookupError, ValueError) as error:
-        raise WeightFileError(
-            f"{path}: weights of a biLM, but {error} is missing or has another rank",
-            "get the file again: bilm-tf and AllenNLP use the same names",
-        ) from None
-
-
-def _char_cnn(shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(_count(shapes, "CNN/W_cnn_{}"))]
-    rows, char_dim = shapes["char_embed"]
-    return {
-        "n_characters": rows,
-        "embedding": {"dim": char_dim},
-        "filters": [[width, n] for _, width, _, n in filters],
-        "n_highway": _count(shapes, "CNN_high_{}/W_carry"),
-    }
-
-
-def _lstm(shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    dim = shapes[_LSTM.format(0) + "B"][0] // 4
-    projected = shapes.get(_LSTM.format(0) + "W_P_0")
-    return {
-        "dim": dim,
-        "projection_dim": projected[1] if projected else dim,
-        "n_layers": _count(shapes, _LSTM + "W_0"),
-    }
-
-
-def _count(shapes: dict[str, tuple[int, ...]], name: str) -> int:
-    n = 0
-    while name.format(n) in shapes:
-        n += 1
-    return n
+        what = f"weights of a biLM, but {error} is missing or has another rank"
+        raise WeightFileError(f"{path}: {what}", CORRUPT_HINT) from None
+    n_layers = number_of(f"{_LSTM}W_0")
+    lstm = {"dim": dim, "projection_dim": projection_dim, "n_layers": n_layers}
+    return {"char_cnn": char_cnn, "lstm": lstm}

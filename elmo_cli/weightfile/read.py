@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,22 +14,19 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.errors import WeightFileError
-from elmo_cli.hdf5 import NoSuchNameError, open_dataset, open_group, open_hdf5, reading, reason_of
+from elmo_cli.files import StrPath
+from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
-from elmo_cli.regular_files import check_regular
-from elmo_cli.weightfile.describe import read_values
+from elmo_cli.weightfile.describe import Array, find_dataset, read_values
 from elmo_cli.weightfile.table import Row, lstm_path, rows
 
-StrPath = str | Path
-
-_TRUNCATED_HINT = "the file may be truncated: get it again and compare its size or sha256"
-_MISMATCH_HINT = "the options and the weights must come from one model"
+_MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
 
 
-def read_bilm(options: StrPath | Options, weights: StrPath) -> BiLM:
+def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
     """Read a biLM from its two files.
 
     Args:
@@ -45,12 +42,12 @@ def read_bilm(options: StrPath | Options, weights: StrPath) -> BiLM:
     if not isinstance(options, Options):
         options = Options.from_file(options)
     with open_weights(weights) as file:
-        options = file.resolve_optional_matrices(options)
+        options = _resolve_optional_matrices(file, options)
         # Every shape is checked before the first byte of memory is taken.
-        datasets = [(row, file.row(row)) for row in rows(options)]
+        datasets = [(row, _dataset(file, row.path, row.shape)) for row in rows(options)]
         parameters: dict[str, torch.Tensor] = {}
         for row, dataset in datasets:
-            parameters.update(_parameters(row, read_values(dataset, weights)))
+            parameters.update(_parameters(row, read_values(dataset)))
     with torch.device("meta"), _NoInitialization():
         bilm = BiLM(options)
     bilm.load_state_dict(parameters, assign=True)
@@ -58,32 +55,16 @@ def read_bilm(options: StrPath | Options, weights: StrPath) -> BiLM:
 
 
 def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextToken:
-    """Read the softmax layer from a file with softmax/W and softmax/b.
+    """Read softmax/W (type, projection) and softmax/b (type,) from a file of their own or a biLM's.
 
-    Args:
-        path: the softmax file, or a weight file that has the group `softmax`.
-        n_types: types of its vocabulary.
-        projection: output size of the biLM's LSTM layers.
     Raises:
         WeightFileError: corrupt, without a softmax layer, or of another size.
     """
-    with open_weights(path) as file:
-        weight, bias = file.get("softmax/W"), file.get("softmax/b")
-        if weight is None or bias is None:
-            raise WeightFileError(
-                f"{path}: no softmax/W and softmax/b in it", "give the file of softmax weights"
-            )
-        if weight.shape != (n_types, projection) or bias.shape != (n_types,):
-            raise WeightFileError(
-                f"{path}: softmax/W has shape {weight.shape} and softmax/b {bias.shape}, "
-                f"vocabulary and options ask for {(n_types, projection)} and {(n_types,)}",
-                "softmax, vocabulary and biLM must come from one model",
-            )
-        arrays = [torch.from_numpy(read_values(item, path)) for item in (weight, bias)]
     softmax = NextToken(n_types, projection)
-    with torch.no_grad():
-        softmax.weight.copy_(arrays[0])
-        softmax.bias.copy_(arrays[1])
+    with open_weights(path) as file, torch.no_grad():
+        for name, parameter in (("W", softmax.weight), ("b", softmax.bias)):
+            dataset = _dataset(file, f"softmax/{name}", tuple(parameter.shape))
+            parameter.copy_(torch.from_numpy(read_values(dataset)))
     return softmax
 
 
@@ -93,152 +74,72 @@ def read_state(path: StrPath, options: Options) -> State:
     Raises:
         WeightFileError: corrupt, or of another model's sizes.
     """
+    arrays = []
     with open_weights(path) as file:
-        arrays = []
         for name, size in (("h", options.projection), ("c", options.cell)):
-            dataset, shape = file.get(name), (options.n_layers, 2, 1, size)
-            if dataset is None or dataset.shape != shape:
-                raise WeightFileError(
-                    f"{path}: {name} is {dataset.shape if dataset is not None else 'missing'}, "
-                    f"options.json asks for {shape}",
-                    "the state must be the one stored with this model",
-                )
-            arrays.append(read_values(dataset, path))
-    return State(*(torch.from_numpy(array) for array in arrays))
+            dataset = _dataset(file, name, (options.n_layers, 2, 1, size))
+            arrays.append(torch.from_numpy(read_values(dataset)))
+    return State(*arrays)
 
 
 @contextmanager
-def open_weights(path: StrPath) -> Iterator[WeightFile]:
-    """Open a weight file for reading.
-
-    Raises:
-        WeightFileError: missing, a folder, or not HDF5.
-    """
-    check_regular(path, WeightFileError)
-    try:
+def open_weights(path: StrPath) -> Iterator[h5py.File]:
+    """Open a weight file for reading; WeightFileError if it is missing or not HDF5."""
+    with reading(path, WeightFileError):
         file = open_hdf5(path)
-    except FileNotFoundError:
-        raise WeightFileError(
-            f"{path}: no such weight file", "a model is an options.json and a weights.hdf5"
-        ) from None
-    except IsADirectoryError:
-        raise WeightFileError(
-            f"{path}: a folder, not a weight file", "give the weights.hdf5 in it, or a whole model"
-        ) from None
-    except Exception as error:
-        what = f"not a readable HDF5 file ({reason_of(error, path)})"
-        raise WeightFileError(f"{path}: {what}", _TRUNCATED_HINT) from None
     with file:
-        yield WeightFile(file, path)
+        yield file
 
 
-class WeightFile:
-    """An open weight file, whose errors are WeightFileErrors.
+def _dataset(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
+    dataset = find_dataset(file, name)
+    shapes = [shape]
+    if name == "char_embed":  # 262 rows have one for "no token here" in front; nothing reads it
+        shapes.append((N_CHARACTERS + 1, *shape[1:]))
+    if dataset is None or dataset.shape not in shapes:
+        found = "missing" if dataset is None else f"of shape {dataset.shape}"
+        raise WeightFileError(
+            f"{file.filename}: {name} is {found}, the model asks for {shape}", _MISMATCH_HINT
+        )
+    return dataset
 
-    Args:
-        file: open for reading.
-        path: its name for messages.
-    """
 
-    def __init__(self, file: h5py.File, path: StrPath) -> None:
-        self._file, self._path = file, path
-
-    def get(self, name: str) -> h5py.Dataset | None:
-        """Open a data set; None where there is none."""
-        with reading(self._path, WeightFileError):
-            try:
-                return open_dataset(self._file, name)
-            except NoSuchNameError:
-                return None
-
-    def has(self, name: str) -> bool:
-        """Whether there is a data set or a group of this name."""
-        with reading(self._path, WeightFileError):
-            try:
-                open_group(self._file, name)
-            except NoSuchNameError:
-                return self.get(name) is not None
-            return True
-
-    def row(self, row: Row) -> h5py.Dataset:
-        """Open the array of a row, whose shape has to be that of the options."""
-        dataset, shape = self.get(row.path), row.shape
-        if dataset is None:
-            what = "a group, not an array" if self.has(row.path) else "missing"
-            raise WeightFileError(f"{self._path}: {row.path} is {what}", _MISMATCH_HINT)
-        one_more = (N_CHARACTERS + 1, *shape[1:])
-        if dataset.shape != shape and (row.path != "char_embed" or dataset.shape != one_more):
-            raise WeightFileError(
-                f"{self._path}: {row.path} has shape {dataset.shape}, "
-                f"options.json asks for {shape}",
-                _MISMATCH_HINT,
-            )
-        return dataset
-
-    def resolve_optional_matrices(self, options: Options) -> Options:
-        """The options with what only the file decides: which optional matrices exist."""
-        if not self.has("char_embed"):
-            raise WeightFileError(
-                f"{self._path}: no char_embed in it, so these are not biLM weights "
-                f"(found {self._names()})",
-                "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
-            )
-        first = lstm_path(0, 0)
-        has_cnn, has_lstm = self.has("CNN_proj"), self.has(f"{first}/W_P_0")
-        missing = ""
-        if not has_cnn and options.n_filters != options.projection:
-            missing = f"CNN_proj is missing, and {options.n_filters} filters are"
-        elif not has_lstm and options.cell != options.projection and self.has(first):
-            missing = f"{first}/W_P_0 is missing, and dim {options.cell} is"
-        if missing:
-            raise WeightFileError(
-                f"{self._path}: {missing} not projection_dim {options.projection}", _MISMATCH_HINT
-            )
-        self._reject_unread_arrays(options)
-        return replace(options, cnn_projection=has_cnn, lstm_projection=has_lstm)
-
-    def _reject_unread_arrays(self, options: Options) -> None:
-        """Refuse arrays that the options would leave unread: the two are not of one model."""
-        # More LSTM layers than the options name are no contradiction: leaving the top layer out is
-        # a published practice.
-        unread = {
-            f"CNN_high_{options.n_highway}": f"n_highway {options.n_highway}",
-            f"CNN/W_cnn_{len(options.filters)}": f"{len(options.filters)} filters",
-        }
-        for name, stated in unread.items():
-            if self.has(name):
-                raise WeightFileError(
-                    f"{self._path}: holds {name}, options.json says {stated}", _MISMATCH_HINT
-                )
-
-    def _names(self) -> str:
-        with reading(self._path, WeightFileError):
-            names = [str(name) for name in self._file]
-        return ", ".join(names[:4] + ["…"] * (len(names) > 4)) or "nothing"
+def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
+    """The options with the matrices that files may have beyond need; both must be of one model."""
+    if find_dataset(file, "char_embed") is None:
+        raise WeightFileError(
+            f"{file.filename}: no char_embed in it, so these are not biLM weights",
+            "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
+        )
+    # More LSTM layers than the options name are no contradiction: leaving the top layer out is a
+    # published practice. Other arrays must not be left unread.
+    for name, stated in (
+        (f"CNN_high_{options.n_highway}/W_carry", f"n_highway {options.n_highway}"),
+        (f"CNN/W_cnn_{len(options.filters)}", f"{len(options.filters)} filters"),
+    ):
+        if find_dataset(file, name) is not None:
+            what = f"holds {name}, options.json says {stated}"
+            raise WeightFileError(f"{file.filename}: {what}", _MISMATCH_HINT)
+    projections = ("CNN_proj/W_proj", f"{lstm_path(0, 0)}/W_P_0")
+    has_cnn, has_lstm = (find_dataset(file, name) is not None for name in projections)
+    return replace(
+        options,
+        cnn_projection=has_cnn or options.n_filters != options.projection,
+        lstm_projection=has_lstm or options.cell != options.projection,
+    )
 
 
 class _NoInitialization(TorchFunctionMode):
-    """Modules leave their parameters without values, since all are taken from a file.
+    """Leave parameters without values; drawing those of no memory makes torch load its compiler."""
 
-    Drawing them costs seconds even for parameters without memory: for those torch loads its
-    compiler.
-    """
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", None) == "torch.nn.init":
-            return args[0] if args else (kwargs or {})["tensor"]
+            return None
         return func(*args, **(kwargs or {}))
 
 
-def _parameters(row: Row, array: np.ndarray[Any, Any]) -> dict[str, torch.Tensor]:
+def _parameters(row: Row, array: Array) -> dict[str, torch.Tensor]:
     if row.path == "char_embed":
-        # A file of 262 rows has the one for "no token here" in front; nothing reads it.
         array = array[-N_CHARACTERS:]
     parts = np.split(array, len(row.parameters))
     return {

@@ -1,11 +1,8 @@
 """The two-way table between the arrays of a weight file and the parameters of a biLM.
 
-Reading and writing both go through `rows`, so that neither can know something the other does not.
 A file holds matrices that are multiplied from the right (their rows are inputs); torch keeps
-(output, input).
-
-Two facts have no row because no number changes: gates keep the file's order (input, candidate,
-forget, output), and the forget bias of 1.0 is in no file; the LSTM adds it when it runs.
+(output, input). Gates keep the file's order (input, candidate, forget, output). The forget bias of
+1.0 is in no file; the LSTM adds it when it runs.
 """
 
 from __future__ import annotations
@@ -33,14 +30,10 @@ CONV_FILTER = Transform(lambda a: a[0].transpose(2, 1, 0), lambda a: a.transpose
 
 @dataclass(frozen=True)
 class Row:
-    """One array of the file.
+    """One array of the file: its HDF5 path, its shape there and the parameters that are in it.
 
-    Attributes:
-        path: its name in the HDF5 file.
-        shape: its shape there.
-        parameters: names in the biLM; two share one array where the file has the input weights
-            above the recurrent weights in one matrix.
-        transform: applied to each of them.
+    Two parameters share one array where the file has the input weights above the recurrent weights
+    in one matrix; `transform` applies to each of them.
     """
 
     path: str
@@ -51,13 +44,19 @@ class Row:
 
 def rows(options: Options) -> list[Row]:
     """List every array of a weight file of these sizes, in the order bilm-tf writes them."""
+    n_filters, projection = options.n_filters, options.projection
     table = [Row("char_embed", (N_CHARACTERS, options.char_dim), ("char_cnn.embedding.weight",))]
-    table += _filter_rows(options) + _highway_rows(options)
+    for i, (width, count) in enumerate(options.filters):
+        shape, prefix = (1, width, options.char_dim, count), f"char_cnn.filters.{i}"
+        table.append(Row(f"CNN/W_cnn_{i}", shape, (f"{prefix}.weight",), CONV_FILTER))
+        table.append(Row(f"CNN/b_cnn_{i}", (count,), (f"{prefix}.bias",)))
+    for k in range(options.n_highway):
+        for gate in ("carry", "transform"):
+            table += _linear(
+                f"CNN_high_{k}/{{}}_{gate}", n_filters, n_filters, f"char_cnn.highways.{k}.{gate}"
+            )
     if options.cnn_projection:
-        shape = (options.n_filters, options.projection)
-        prefix = "char_cnn.projection"
-        table.append(Row("CNN_proj/W_proj", shape, (f"{prefix}.weight",), TRANSPOSE))
-        table.append(Row("CNN_proj/b_proj", (options.projection,), (f"{prefix}.bias",)))
+        table += _linear("CNN_proj/{}_proj", n_filters, projection, "char_cnn.projection")
     for direction, name in enumerate(("forward_lm", "backward_lm")):
         for layer in range(options.n_layers):
             table += _lstm_rows(options, lstm_path(direction, layer), f"{name}.layers.{layer}")
@@ -69,26 +68,11 @@ def lstm_path(direction: int, layer: int) -> str:
     return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
 
 
-def _filter_rows(options: Options) -> list[Row]:
-    table = []
-    for i, (width, count) in enumerate(options.filters):
-        prefix = f"char_cnn.filters.{i}"
-        shape = (1, width, options.char_dim, count)
-        table.append(Row(f"CNN/W_cnn_{i}", shape, (f"{prefix}.weight",), CONV_FILTER))
-        table.append(Row(f"CNN/b_cnn_{i}", (count,), (f"{prefix}.bias",)))
-    return table
-
-
-def _highway_rows(options: Options) -> list[Row]:
-    table = []
-    size = options.n_filters
-    for k in range(options.n_highway):
-        for gate in ("carry", "transform"):
-            prefix = f"char_cnn.highways.{k}.{gate}"
-            path = f"CNN_high_{k}/W_{gate}"
-            table.append(Row(path, (size, size), (f"{prefix}.weight",), TRANSPOSE))
-            table.append(Row(f"CNN_high_{k}/b_{gate}", (size,), (f"{prefix}.bias",)))
-    return table
+def _linear(path: str, n_inputs: int, n_outputs: int, prefix: str) -> list[Row]:
+    return [
+        Row(path.format("W"), (n_inputs, n_outputs), (f"{prefix}.weight",), TRANSPOSE),
+        Row(path.format("b"), (n_outputs,), (f"{prefix}.bias",)),
+    ]
 
 
 def _lstm_rows(options: Options, path: str, prefix: str) -> list[Row]:

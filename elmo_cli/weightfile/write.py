@@ -19,11 +19,9 @@ from elmo_cli.weightfile.table import rows
 
 
 def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
-    """Write the weights of a biLM; `path` appears when it is complete.
+    """Write the weights of a biLM to an HDF5 file, which is replaced when it is complete.
 
     Args:
-        bilm: on any device.
-        path: the HDF5 file to write; an old one is replaced.
         dtype: "float32", or "float16" for half the bytes (AllenNLP loads both).
     Raises:
         OutputError: the file can't be written, or `dtype` can't hold a value.
@@ -39,22 +37,14 @@ def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
 
 
 def write_softmax(softmax: NextToken, path: str | Path, *, dtype: str = "float32") -> None:
-    """Write softmax/W (type, projection) and softmax/b (type,) to a file of their own.
-
-    Raises:
-        OutputError: the file can't be written, or `dtype` can't hold a value.
-    """
+    """Write softmax/W (type, projection) and softmax/b (type,) as `write_bilm` does."""
     parts = (("W", softmax.weight), ("b", softmax.bias))
     arrays = [(f"softmax/{name}", part.detach().cpu().float().numpy()) for name, part in parts]
     _write(path, arrays, dtype)
 
 
 def write_state(state: State, path: str | Path) -> None:
-    """Write a state of one row.
-
-    Raises:
-        OutputError: the file can't be written.
-    """
+    """Write a state of one row as `write_bilm` does."""
     parts = (("h", state.h), ("c", state.c))
     _write(path, [(name, part.cpu().float().numpy()) for name, part in parts], "float32")
 

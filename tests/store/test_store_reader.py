@@ -357,7 +357,7 @@ def refused(path: Path) -> str:
 
 
 NOT_HDF5: list[tuple[bytes | None, str, str]] = [
-    (None, "No such file", "give an HDF5 file"),
+    (None, "no such file", "check the name"),
     (b"", "", "embeddings are made by"),
     ("日本語 The cat sat .\n".encode() * 200, "not an HDF5 file", "embeddings are made by"),
     (gzip.compress(b"x" * 99), "not an HDF5 file", "gzip"),
@@ -390,7 +390,7 @@ def test_truncated(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    assert refused(path) == f"truncated: {len(content) // 2} of {len(content)} bytes are left"
+    assert refused(path) == "truncated"
 
 
 @pytest.mark.parametrize("name", ["a.hdf5", "a.hdf5.part"])
