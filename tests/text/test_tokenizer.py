@@ -14,7 +14,7 @@ from elmo_cli.text.tokenizer import EnglishTokenizer
 
 TOKENIZER = EnglishTokenizer()
 
-# Text -> its sentences, tokens parted by one space.
+# Text -> its sentences, tokens separated by one space.
 HARD = {
     # contractions
     "I can't do that.": ["I ca n't do that ."],
@@ -29,10 +29,7 @@ HARD = {
     "John F. Kennedy and J. R. R. Tolkien met.": ["John F. Kennedy and J. R. R. Tolkien met ."],
     "St. John's is in St. Louis.": ["St. John 's is in St. Louis ."],
     # abbreviations within and at the end of a sentence
-    "He lives in the U.S. The weather is fine.": [
-        "He lives in the U.S.",
-        "The weather is fine .",
-    ],
+    "He lives in the U.S. It rains.": ["He lives in the U.S.", "It rains ."],
     "The U.S. Senate met.": ["The U.S. Senate met ."],
     "Is it in the U.S.?": ["Is it in the U.S. ?"],
     "Use tools, e.g. a saw, i.e. cut it.": ["Use tools , e.g. a saw , i.e. cut it ."],
@@ -78,22 +75,22 @@ HARD = {
 
 @pytest.mark.parametrize("text", HARD)
 def test_hard_sentences(text: str) -> None:
-    """The bundled model knows the tokens of this table; other ones are foreign to it."""
+    """The bundled model knows the tokens of this table."""
     assert [" ".join(sentence) for sentence in TOKENIZER.sentences(text)] == HARD[text]
 
 
 @given(st.text(st.sampled_from("ab AB .,!?'\"`’“”()[]…-—1$&@:/\n\u00a0\u2028é"), max_size=60))
 @settings(deadline=None, max_examples=200)
 def test_tokens_are_the_text_without_white_space(text: str) -> None:
-    """Without it a tokenizer could drop, double or rewrite characters, as treebank quotes are."""
+    """Otherwise a tokenizer could drop, double or rewrite characters, as treebank quotes are."""
     sentences = TOKENIZER.sentences(text)
     assert "".join("".join(sentence) for sentence in sentences) == "".join(text.split())
     assert all(token.split() == [token] for sentence in sentences for token in sentence)
     assert all(sentences)
 
 
-def test_nltk_is_not_imported_for_tokenised_text() -> None:
-    """Without it every command would start half a second later."""
+def test_nltk_is_not_imported_for_tokenized_text() -> None:
+    """Otherwise every command starts half a second later."""
     code = (
         "import sys; from elmo_cli.text.tokenizer import EnglishTokenizer;"
         "EnglishTokenizer(); sys.exit('nltk' in sys.modules)"
@@ -101,18 +98,8 @@ def test_nltk_is_not_imported_for_tokenised_text() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_is_no_word_does_not_take_for_ever():
-    """Without it one line of 10 MB without white space would stop a run for good."""
-    huge = "a" * 10_000_000
-    assert EnglishTokenizer().sentences(f"It is . {huge} It was.") == [
-        ["It", "is", "."],
-        [huge],
-        ["It", "was", "."],
-    ]
-
-
-def test_a_long_paragraph_has_no_time_to_be_read_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it a line of a megabyte fails after the five seconds that nltk gives its patterns."""
+def test_a_long_paragraph_has_no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a line of a megabyte fails after the five seconds that nltk gives its patterns."""
     redos = pytest.importorskip("nltk.redos", reason="nltk before 3.10 has no such limit")
     monkeypatch.setattr(redos, "DEFAULT_TIMEOUT", 0.05)  # of which each sentence has its own
     sentences = EnglishTokenizer().sentences("They left . " * 2_000)
@@ -121,9 +108,12 @@ def test_a_long_paragraph_has_no_time_to_be_read_in(monkeypatch: pytest.MonkeyPa
     assert EnglishTokenizer().sentences("they left, " * 5_000) == [["they", "left", ","] * 5_000]
 
 
-def test_a_sentence_that_goes_on_and_on_is_not_searched_each_time() -> None:
-    """Without it time grows with the square: `. . .` of 32,000 characters took 23 s, now one."""
-    begun = time.process_time()
+def test_time_grows_linearly() -> None:
+    """`. . .` of 32,000 characters took 23 s, and 10 MB without white space took for ever."""
+    start = time.process_time()
     ((*tokens,),) = EnglishTokenizer().sentences(". " * 16_000)
-    assert time.process_time() - begun < 10
+    huge = "a" * 10_000_000
+    sentences = EnglishTokenizer().sentences(f"It is . {huge} It was.")
+    assert time.process_time() - start < 10
     assert tokens == ["."] * 16_000
+    assert sentences == [["It", "is", "."], [huge], ["It", "was", "."]]
