@@ -73,7 +73,7 @@ def batches_by_length(
         padded: whether each row counts as long as the longest of its batch; if not, padding the
             batch may multiply its tokens by at most `_MAX_PADDED`.
     Returns:
-        Batches that contain each row once, from long to short.
+        Each row once, in batches from long to short.
     """
     lengths = np.array([len(row) for row in rows], np.int64)
     order = np.argsort(-lengths, kind="stable")

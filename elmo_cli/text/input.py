@@ -33,10 +33,6 @@ def read_sentences(
 ) -> Iterator[Sentence]:
     """Yield the sentences of text files in order; memory does not grow with their number.
 
-    Keys number the sentences from 0, over all files; in plain text that is not tokenized the key is
-    the number of the line. `settings` defines what happens to blank and unreadable lines. All names
-    are checked before the first file is read.
-
     Args:
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
         settings: how they are to be read; by default plain text in UTF-8.
@@ -54,8 +50,7 @@ def read_sentences(
 def read_columns(
     path: str, settings: InputSettings, columns: Sequence[int | None]
 ) -> Iterator[tuple[Sentence, ...]]:
-    """Yield each sentence of a file of columns once per column, with that column as its tokens; the
-    file is read once. `columns` and errors are as in `read_sentences`."""
+    """Yield each sentence of a file with each of some columns as its tokens; read it once."""
     check_inputs(path, settings)
     read = _READERS[format_of(path, settings)]
     copies = tee(LineReader(path, settings, InputReport()).lines(), len(columns))
@@ -87,12 +82,7 @@ def count_sentences(
 
 
 def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> list[str]:
-    """The names of inputs, checked before any work.
-
-    Raises:
-        UsageError: no name, standard input twice, or settings that contradict a file's format.
-        InputError: a file that is missing, a folder, or without read permission.
-    """
+    """The names of inputs; an error for one that `read_sentences` would refuse without reading."""
     names = [os.fspath(p) for p in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise UsageError("no input: no file is named", "name text files, or `-` for standard input")
@@ -128,7 +118,7 @@ def is_stream(path: str) -> bool:
 
 
 def format_of(name: str, settings: InputSettings) -> str:
-    """The format that a file is read as: that of the settings, or by the suffix of its name."""
+    """The format of a file: that of the settings, or by the suffix of its name."""
     if settings.format != "auto":
         return settings.format
     bare = without_compression_suffix(name)

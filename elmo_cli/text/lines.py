@@ -10,7 +10,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
@@ -38,18 +38,10 @@ _REFUSED = (
 
 
 class LineReader:
-    """The lines of one file, pipe or standard input, each yielded or refused.
-
-    Args:
-        name: path of a file or a pipe, or "-" for standard input.
-        settings: how it is to be read.
-        report: receives bytes read, blank lines and skipped lines.
-    """
+    """The lines of a file, a pipe, or standard input ("-"), each yielded or refused."""
 
     def __init__(self, name: str, settings: InputSettings, report: InputReport) -> None:
-        self.name = name
-        self.settings = settings
-        self.report = report
+        self.name, self.settings, self.report = name, settings, report
         self._number = 0
 
     def lines(self) -> Iterator[str | None]:
@@ -59,12 +51,13 @@ class LineReader:
         at U+2028, U+0085 or a form feed. A byte order mark of UTF-8 is removed.
 
         Raises:
-            InputError: a file that can't be opened, decompressed or decoded, a line of more than
-                64 MiB; unless `on_error` is "skip" also a line that can't be decoded, or contains a
-                NUL or a carriage return.
+            InputError: a file that can't be read, a line of more than 64 MiB; unless `on_error` is
+                "skip" also a line that can't be decoded, or contains a NUL or a carriage return.
         """
-        stream, encoding = self._open()
-        limit = _MAX_LINE_BYTES + 1
+        chunks, encoding = read_chunks(self.name, self.report), self.settings.encoding
+        if not _extends_ascii(encoding):
+            chunks, encoding = self._recoded(chunks, encoding), "utf-8"
+        stream, limit = _stream(chunks), _MAX_LINE_BYTES + 1
         line = self._without_bom(stream.readline(limit), encoding)
         while line:
             self._number += 1
@@ -103,13 +96,6 @@ class LineReader:
         if self.settings.on_error == "stop":
             raise InputError(f"{self.name}, line {line}: {what}", hint)
         self.report.skipped.append((self.name, line, what))
-
-    def _open(self) -> tuple[io.BufferedReader, str]:
-        """The text as a stream, and the encoding of its bytes."""
-        chunks, encoding = read_chunks(self.name, self.report), self.settings.encoding
-        if _extends_ascii(encoding):
-            return _stream(chunks), encoding
-        return _stream(self._recoded(chunks, encoding)), "utf-8"
 
     def _recoded(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         """The same text in UTF-8."""
@@ -170,32 +156,22 @@ def unreadable(path: str, error: OSError | ValueError) -> InputError:
 
 def _raw_chunks(name: str, report: InputReport) -> Iterator[bytes]:
     """The bytes of a file or a stream as they come, counted in the report."""
+    if name == STDIN and sys.stdin is None:
+        raise InputError("-: standard input is closed", "name a file, or pipe the text in")
     try:
-        with _opened(name) as stream:
-            while chunk := stream.read1(_CHUNK_BYTES) or _read_again(stream):
+        # Standard input is not ours to close.
+        with nullcontext(sys.stdin.buffer) if name == STDIN else open(name, "rb") as stream:
+            while chunk := _read(cast(io.BufferedReader, stream)):
                 report.bytes_read += len(chunk)
                 yield chunk
     except (OSError, ValueError) as error:
-        raise error if isinstance(error, InputError) else unreadable(name, error) from None
+        raise unreadable(name, error) from None
 
 
-def _opened(name: str) -> AbstractContextManager[io.BufferedReader]:
-    if name != STDIN:
-        return open(name, "rb")
-    if sys.stdin is None:
-        raise InputError("-: standard input is closed", "name a file, or pipe the text in")
-    return nullcontext(cast(io.BufferedReader, sys.stdin.buffer))  # not ours to close
-
-
-def _read_again(stream: io.BufferedReader) -> bytes:
-    """The next bytes after an empty read, which is not the end where another process has made the
-    stream non-blocking."""
-    try:
-        if os.get_blocking(stream.fileno()):
-            return b""
+def _read(stream: io.BufferedReader) -> bytes:
+    # Another process may have made it non-blocking, where an empty read is not the end.
+    with suppress(OSError):  # not a stream of the system
         os.set_blocking(stream.fileno(), True)
-    except OSError:  # not a stream of the system
-        return b""
     return stream.read1(_CHUNK_BYTES)
 
 

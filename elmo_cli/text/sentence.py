@@ -12,10 +12,9 @@ class Sentence:
 
     Attributes:
         tokens: empty for a blank line.
-        key: zero-based number of the sentence in the whole input, over all files. With one
-            sentence per line it is the line number.
-        text: the line of the file without white space at its ends; the tokens joined by one space
-            where a format has no such line. Names in embeddings files are derived from it.
+        key: zero-based number of the sentence, or of the line, in the whole input, over all files.
+        text: the line of the file without white space at its ends, or the tokens joined by spaces.
+            Names in embeddings files are derived from it.
         source: name of the file as the user gave it; "-" for standard input.
         line: line of the file where the sentence begins, from 1; 0 if unknown.
         document: key of its document ("bc/cctv/00/cctv_0000_12"), None if the format has none.
@@ -50,8 +49,7 @@ class DocumentCounter:
 
     def __init__(self) -> None:
         self._key: str | None = None
-        self._position = 0
-        self._offset = 0
+        self._position = self._offset = 0
         self._starts = True
 
     def start(self, key: str | None, offset: int | None = None) -> None:
@@ -80,8 +78,7 @@ class LineError(Exception):
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
-        self.what = what
-        self.hint = hint
+        self.what, self.hint = what, hint
 
 
 def shortened(text: str, most: int = 40) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 from elmo_cli.text.input_settings import InputSettings
@@ -51,12 +52,11 @@ def sentence_splitter(settings: InputSettings) -> Split:
     """A function from a text to (tokens, text) of each sentence in it: with `tokenize` as many as
     the tokenizer finds in its lines, otherwise one, whose tokens are separated by white space."""
     if not settings.tokenize:
-        # One token more than is accepted, so that a huge line is refused in little memory.
-        most = settings.max_tokens
+        most = settings.max_tokens  # one more is enough to refuse a huge line, in little memory
         return lambda text: [(text.split(None, most), text.strip())]
     split = EnglishTokenizer().sentences
     return lambda text: [
-        (tokens, " ".join(tokens)) for line in text.split("\n") for tokens in split(line)
+        (found, " ".join(found)) for line in text.split("\n") for found in split(line)
     ]
 
 
@@ -72,10 +72,9 @@ class EnglishTokenizer:
     def sentences(self, paragraph: str) -> list[list[str]]:
         """The tokens of each sentence of a paragraph, none empty; joined, they are the paragraph
         without its white space, which only separates words."""
-        found: list[list[str]] = []
-        for piece in _NO_WORD.split(paragraph):
-            found += [[piece]] if _NO_WORD.fullmatch(piece) else self._of_words(piece)
-        return found
+        pieces = _NO_WORD.split(paragraph)
+        found = ([[p]] if _NO_WORD.fullmatch(p) else self._of_words(p) for p in pieces)
+        return list(chain.from_iterable(found))
 
     def _of_words(self, text: str) -> list[list[str]]:
         plain = _ADDRESS.sub(_masked, text.translate(_STRAIGHT))
@@ -123,10 +122,9 @@ class EnglishTokenizer:
         parameters.abbrev_types = set(trained["abbreviations"])
         parameters.collocations = {tuple(pair.split(" ")) for pair in trained["collocations"]}
         parameters.sent_starters = set(trained["sentence_starters"])
-        for word in trained["lower_case_words"].split():
-            parameters.add_ortho_context(word, _LOWER)
-        for word in trained["words_and_names"].split():
-            parameters.add_ortho_context(word, _LOWER | _UPPER)
+        for name, seen in (("lower_case_words", _LOWER), ("words_and_names", _LOWER | _UPPER)):
+            for word in trained[name].split():
+                parameters.add_ortho_context(word, seen)
         return PunktSentenceTokenizer(parameters, lang_vars=Variables())
 
     @cached_property
@@ -159,8 +157,7 @@ def _without_timeout(rule: tuple[Any, str]) -> tuple[Any, str]:
     return redos.compile(rule[0], timeout=None), rule[1]
 
 
-def _masked(found: re.Match[str]) -> str:
-    """Letters instead of something that no rule may split."""
+def _masked(found: re.Match[str]) -> str:  # letters, which no rule splits
     return "x" * len(found.group())
 
 

@@ -15,7 +15,7 @@ from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
 
 SPECIALS = (BEGIN, END, "<UNK>")
-PLACEHOLDER_LINE = "!!!MAXTERMID"  # of a vocabulary file; it has no id
+_PLACEHOLDER_LINE = "!!!MAXTERMID"  # of a vocabulary file; it has no id
 _MAX_BYTES = 256 << 20  # decompressed; a million types have some ten million
 
 
@@ -76,12 +76,10 @@ class Vocabulary:
         types = [line.strip() for line in text.removesuffix("\n").split("\n")]
         first: dict[str, int] = {}
         for number, token in enumerate(types, start=1):
-            if first.setdefault(token, number) != number and token != PLACEHOLDER_LINE:
-                raise InputError(
-                    f"{path}, line {number}: {token!r} is already on line {first[token]}",
-                    "each type has one id: remove one of the two from vocabulary and softmax",
-                )
-        return cls([token for token in types if token != PLACEHOLDER_LINE], where=str(path))
+            if first.setdefault(token, number) != number and token != _PLACEHOLDER_LINE:
+                what = f"{path}, line {number}: {token!r} is already on line {first[token]}"
+                raise InputError(what, "a type has one id: remove it from vocabulary and softmax")
+        return cls([token for token in types if token != _PLACEHOLDER_LINE], where=str(path))
 
     def write(self, path: str | Path) -> None:
         """Write one type per line in UTF-8; replace an existing file when the new is complete."""
@@ -90,7 +88,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class TypeCounts:
-    """How often each type of a text occurs, and the number of sentences with tokens."""
+    """How often each type of a text occurs, and the number of its sentences with tokens."""
 
     counts: Counter[str]
     n_sentences: int
@@ -134,7 +132,7 @@ class TypeCounts:
         types = [token for n, token in usable if n >= min_count]
         if not types:
             most = usable[0][0] if usable else 0
-            what = f"the most frequent type that a vocabulary can hold occurs {most} times"
+            what = f"the most frequent type of the text occurs {most} times"
             raise UsageError(
                 f"`min_count={min_count}`: {what}", "give a smaller number, or more text"
             )
@@ -148,4 +146,4 @@ class TypeCounts:
 
 
 def _is_writable(token: str) -> bool:
-    return token == token.strip() != PLACEHOLDER_LINE and "\n" not in token
+    return token == token.strip() != _PLACEHOLDER_LINE and "\n" not in token
