@@ -21,9 +21,8 @@ from elmo_cli.text.input import (
     is_stream,
     read_sentences,
 )
-from elmo_cli.text.lines import LineReader
+from elmo_cli.text.lines import LineReader, read_chunks
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.text_bytes import read_chunks
 
 _SAMPLE = 500  # sentences that stand for the rest where reading all of them would take long
 _SAMPLE_BYTES = 8 << 20  # of a packed text, which tell how much it was packed

@@ -65,16 +65,15 @@ class Batch:
 def batches_by_length(
     rows: Sequence[Ids], *, batch_size: int, batch_tokens: int, padded: bool
 ) -> list[Batch]:
-    """Divide rows into batches of similar length, the longest first.
+    """Divide rows, the type numbers of sentences, into batches of similar length.
 
     Args:
-        rows: type numbers of each sentence.
         batch_size: maximal number of rows of a batch.
         batch_tokens: maximal number of tokens, boundaries included; a single row may be longer.
         padded: whether each row counts as long as the longest of its batch; if not, padding the
             batch may multiply its tokens by at most `_MAX_PADDED`.
     Returns:
-        Batches that contain each row once; within a batch rows are sorted from long to short.
+        Each row once, in batches from long to short.
     """
     lengths = np.array([len(row) for row in rows], np.int64)
     order = np.argsort(-lengths, kind="stable")

@@ -8,11 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
-
 BEGIN, END = "<S>", "</S>"  # the tokens at the ends of a sentence
-_BOUNDARIES = (BEGIN, END)
-
-Ids = npt.NDArray[np.int64]
 
 
 class CharacterIds:
@@ -29,13 +25,13 @@ class CharacterIds:
     def __init__(self, max_characters: int = 50) -> None:
         self.max_characters = max_characters
 
-    def tokens(self, tokens: Iterable[str]) -> Ids:
-        """The ids of tokens, (token, char) int64."""
+    def tokens(self, tokens: Iterable[str]) -> npt.NDArray[np.int64]:
+        """The ids of tokens, (token, char)."""
         rows = list(tokens)
         ids = np.full((len(rows), self.max_characters), PADDING, np.int64)
         ids[:, 0] = BEGIN_WORD
         for row, token in zip(ids, rows, strict=True):
-            if token in _BOUNDARIES:
+            if token in (BEGIN, END):
                 row[1] = BEGIN_SENTENCE if token == BEGIN else END_SENTENCE
                 row[2] = END_WORD
                 continue

@@ -7,50 +7,23 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import tee
 
 from elmo_cli.errors import InputError, UsageError
+from elmo_cli.text.column_detection import COLUMNS_HINT, refuse_columns
 from elmo_cli.text.conll import read_conll, read_conllu
-from elmo_cli.text.input_settings import InputReport, InputSettings
-from elmo_cli.text.input_warnings import InputChecker
+from elmo_cli.text.input_settings import InputChecker
+from elmo_cli.text.input_settings import InputReport as InputReport
+from elmo_cli.text.input_settings import InputSettings as InputSettings
 from elmo_cli.text.jsonl import read_jsonl
-from elmo_cli.text.lines import LineReader
-from elmo_cli.text.plain import read_plain
+from elmo_cli.text.lines import STDIN, LineReader, unreadable
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.text.text_bytes import STDIN, unreadable
-
-__all__ = [
-    "InputReport",
-    "InputSettings",
-    "check_inputs",
-    "count_sentences",
-    "format_of",
-    "is_stream",
-    "read_columns",
-    "read_sentences",
-]
+from elmo_cli.text.tokenizer import sentence_splitter
 
 Name = str | os.PathLike[str]
-Reader = Callable[[LineReader, int], Generator[Sentence, None, int]]
 
-READERS: dict[str, Reader] = {
-    "plain": read_plain,
-    "conll": read_conll,
-    "conllu": read_conllu,
-    "jsonl": read_jsonl,
-}
-SUFFIXES = {
-    ".txt": "plain",
-    ".jsonl": "jsonl",
-    ".jsonlines": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".conllu": "conllu",
-    ".conll": "conll",
-    "_conll": "conll",  # CoNLL-2012 has .v4_gold_conll
-}
-_COMPRESSED = (".gz", ".xz")
+SUFFIXES = dict.fromkeys((".jsonl", ".jsonlines", ".ndjson", ".json"), "jsonl")
+SUFFIXES |= {".txt": "plain", ".conllu": "conllu", ".conll": "conll", "_conll": "conll"}
 
 
 def read_sentences(
@@ -59,10 +32,6 @@ def read_sentences(
     report: InputReport | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of text files in order; memory does not grow with their number.
-
-    Keys number the sentences from 0, over all files; in plain text that is not tokenized the key is
-    the number of the line. `settings` defines what happens to blank and unreadable lines. All names
-    are checked before the first file is read.
 
     Args:
         paths: names of files or pipes, compressed or not, "-" for standard input; or one name.
@@ -81,18 +50,12 @@ def read_sentences(
 def read_columns(
     path: str, settings: InputSettings, columns: Sequence[int | None]
 ) -> Iterator[tuple[Sentence, ...]]:
-    """Yield each sentence of a file of columns once per column; the file is read once.
-
-    Args:
-        columns: as `InputSettings.column`.
-    Raises:
-        UsageError, InputError: as `read_sentences`.
-    """
+    """Yield each sentence of a file with each of some columns as its tokens; read it once."""
     check_inputs(path, settings)
-    read = READERS[format_of(path, settings)]
+    read = _READERS[format_of(path, settings)]
     copies = tee(LineReader(path, settings, InputReport()).lines(), len(columns))
     chosen = [replace(settings, column=column) for column in columns]
-    readers = map(partial(_SharedLines, path), chosen, copies)
+    readers = map(_SharedLines, [path] * len(columns), chosen, copies)
     return zip(*(read(reader, 0) for reader in readers), strict=True)
 
 
@@ -110,11 +73,7 @@ class _SharedLines(LineReader):
 def count_sentences(
     paths: Name | Sequence[Name], settings: InputSettings | None = None
 ) -> tuple[int, int]:
-    """Count (sentences, tokens) that `read_sentences` yields for the same files, by reading them.
-
-    Raises:
-        UsageError, InputError: as `read_sentences`.
-    """
+    """Count (sentences, tokens) that `read_sentences` yields for the same files."""
     n_sentences = n_tokens = 0
     for sentence in read_sentences(paths, settings):
         n_sentences += 1
@@ -123,48 +82,32 @@ def count_sentences(
 
 
 def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> list[str]:
-    """Refuse, before any work, inputs that `read_sentences` would refuse before it reads them.
-
-    Returns:
-        Their names.
-    Raises:
-        UsageError: no name, standard input twice, or settings that contradict a file's format.
-        InputError: a file that is missing, a folder, or without read permission.
-    """
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    names = [os.fspath(path) for path in paths]
+    """The names of inputs; an error for one that `read_sentences` would refuse without reading."""
+    names = [os.fspath(p) for p in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not names:
         raise UsageError("no input: no file is named", "name text files, or `-` for standard input")
     if names.count(STDIN) > 1:
-        raise UsageError(
-            "-: standard input is named twice and can be read only once",
-            "name `-` once; save the text to a file to read it twice",
-        )
+        what = "-: standard input is named twice and can be read only once"
+        raise UsageError(what, "name `-` once; save the text to a file to read it twice")
     settings = settings or InputSettings()
     for name in names:
         if name != STDIN:
             _check_path(name)
-    for name in names:
-        _check_format(name, settings)
+        if settings.format == "auto" and without_compression_suffix(name).endswith(".tsv"):
+            what = "the suffix .tsv does not tell whether a line holds a token or a sentence"
+            raise UsageError(f"{name}: {what}", COLUMNS_HINT)
+        settings.check_fits(format_of(name, settings))
     return names
 
 
 def require_files(what: str, paths: Sequence[str]) -> None:
-    """Refuse streams where a text is read more than once.
-
-    Args:
-        what: reads it more than once, for the message.
-    Raises:
-        UsageError: one of the names is standard input or a pipe.
-    """
-    for path in paths:
-        if is_stream(path):
-            raise UsageError(
-                f"{what}: {'standard input' if path == STDIN else path} can be read only once, "
-                "and its length is not known",
-                "write the text to a file first",
-            )
+    """Raise a UsageError for standard input and pipes, where `what` reads a text repeatedly."""
+    for path in filter(is_stream, paths):
+        name = "standard input" if path == STDIN else path
+        raise UsageError(
+            f"{what}: {name} can be read only once, and its length is not known",
+            "write the text to a file first",
+        )
 
 
 def is_stream(path: str) -> bool:
@@ -175,7 +118,7 @@ def is_stream(path: str) -> bool:
 
 
 def format_of(name: str, settings: InputSettings) -> str:
-    """The format that a file is read as: that of the settings, or by the suffix of its name."""
+    """The format of a file: that of the settings, or by the suffix of its name."""
     if settings.format != "auto":
         return settings.format
     bare = without_compression_suffix(name)
@@ -184,15 +127,12 @@ def format_of(name: str, settings: InputSettings) -> str:
 
 def without_compression_suffix(name: str) -> str:
     """The name of a file in lower case, without .gz or .xz."""
-    name = name.lower()
-    for suffix in _COMPRESSED:
-        name = name.removesuffix(suffix)
-    return name
+    return name.lower().removesuffix(".gz").removesuffix(".xz")
 
 
 def stem(name: str) -> str:
     """The name of a file without the suffixes of compression and format."""
-    for suffix in (*_COMPRESSED, *SUFFIXES):
+    for suffix in (".gz", ".xz", *SUFFIXES):
         if suffix.startswith(".") and name.lower().endswith(suffix):
             name = name[: -len(suffix)]
     return name
@@ -215,23 +155,13 @@ def _check_path(path: str) -> None:
         raise InputError(f"{path}: no permission to read it", f"`ls -l {path}` shows who may")
 
 
-def _check_format(name: str, settings: InputSettings) -> None:
-    if settings.format == "auto" and without_compression_suffix(name).endswith(".tsv"):
-        raise UsageError(
-            f"{name}: the suffix .tsv does not tell whether a line holds a token or a sentence",
-            "`format='conll'` reads one token per line, `format='plain'` one sentence per line "
-            "with all columns as its tokens; `cut -f` takes one column out",
-        )
-    settings.check_fits(format_of(name, settings))
-
-
 def _numbered(
     names: list[str], settings: InputSettings, report: InputReport
 ) -> Generator[Sentence, None, None]:
     key = 0
     for name in names:
         report.sources.append((name, key))
-        reader = READERS[format_of(name, settings)]
+        reader = _READERS[format_of(name, settings)]
         key = yield from reader(LineReader(name, settings, report), key)
     report.n_keys = key
 
@@ -247,7 +177,44 @@ def _checked(
             report.note_position(sentence.key)
         if sentence.tokens:
             report.count_truncated(sentence, max_bytes)
-            checker.check(sentence)
+            if not checker.is_done:
+                checker.check(sentence)
         yield sentence
     report.note_position(sys.maxsize)
     checker.finish()
+
+
+def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
+    """Yield the sentences of a plain text; return the key of the first one of the next file.
+
+    Without `tokenize` every line is a sentence and line i (from 0) of the file has the key
+    `key` + i: a line that is refused, or blank with `blank` "skip", leaves a gap. With it every
+    line is a paragraph: its sentences have consecutive keys, a refused line takes one key, and
+    blank lines are no sentences. A document starts after a blank line.
+
+    Source: `strip().split()` in bilm-tf `bilm/elmo.py` and AllenNLP `commands/elmo.py`.
+    """
+    lines = reader.lines()
+    if reader.settings.format == "auto":
+        lines = refuse_columns(reader, lines)
+    split, name, starts = sentence_splitter(reader.settings), reader.name, True
+    for number, line in enumerate(lines, 1):
+        sentences = () if line is None else split(line)
+        for tokens, text in sentences:
+            if reader.admit(len(tokens), number):
+                yield Sentence(tuple(tokens), key, text, name, number, starts_document=starts)
+                starts = False
+            starts = starts or not tokens
+            key += 1
+        if not sentences:
+            key += line is None
+            starts = starts or line is not None
+    return key
+
+
+_READERS: dict[str, Callable[[LineReader, int], Generator[Sentence, None, int]]] = {
+    "plain": _read_plain,
+    "conll": read_conll,
+    "conllu": read_conllu,
+    "jsonl": read_jsonl,
+}

@@ -1,26 +1,28 @@
-"""How text files are to be read, and what the readers report."""
+"""How text files are to be read, and what the readers report and warn about."""
 
 from __future__ import annotations
 
 import codecs
+import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from elmo_cli.errors import UsageError
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, shortened
 
 FORMATS = ("auto", "plain", "conll", "conllu", "jsonl")
 BLANK = ("keep", "skip", "error")
 ON_ERROR = ("stop", "skip")
 MAX_TOKENS = 1 << 30  # of a sentence; the vectors of more fit in no memory
 
-# Codecs that Python has for itself. Some of them decode anything, so mistakes would stay unseen.
+# Codecs of Python's own, some of which decode anything.
 _NOT_FOR_TEXT = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
-_SHOWN_CHARACTERS = 60  # of a truncated token in a message
 
 
 @dataclass(frozen=True)
 class InputSettings:
-    """How text files are to be read; checked when it is made.
+    """How text files are to be read; values that are unknown or contradict are a UsageError.
 
     Attributes:
         format: "plain" (one sentence per line), "conll" (columns), "conllu", "jsonl", or "auto": by
@@ -33,10 +35,8 @@ class InputSettings:
             tokens, "skip" no sentence (its number is left out), "error" an InputError.
         max_tokens: tokens of the longest sentence that is accepted.
         on_error: "stop" at the first line that can't be read, or "skip" and report such lines.
-        max_characters: characters of a token, two of which mark its ends; a token of more than
-            max_characters - 2 bytes of UTF-8 is reported as truncated.
-    Raises:
-        UsageError: a value that does not exist, or two that contradict each other.
+        max_characters: ids of a token, two of which mark its ends; a token of more bytes of UTF-8
+            than the rest is reported as truncated.
     """
 
     format: str = "auto"
@@ -49,43 +49,34 @@ class InputSettings:
     max_characters: int = 50
 
     def __post_init__(self) -> None:
-        _check_choice("format", self.format, FORMATS)
-        _check_choice("blank", self.blank, BLANK)
-        _check_choice("on_error", self.on_error, ON_ERROR)
-        _check_range("max_tokens", self.max_tokens, 1)
-        _check_range("max_characters", self.max_characters, 3)
+        for name, choices in (("format", FORMATS), ("blank", BLANK), ("on_error", ON_ERROR)):
+            if (value := getattr(self, name)) not in choices:
+                expected = ", ".join(map(repr, choices))
+                raise UsageError(f"`{name}={value!r}`: unknown value", f"choose one of {expected}")
+        for name, least in (("max_tokens", 1), ("max_characters", 3)):
+            if not least <= (number := getattr(self, name)) <= MAX_TOKENS:
+                hint = f"give a number from {least} to {MAX_TOKENS}"
+                raise UsageError(f"`{name}={number}`: out of range", hint)
         if self.column == 0:
-            raise UsageError(
-                "`column=0`: columns are counted from 1", "1 is the first, -1 the last"
-            )
+            hint = "1 is the first, -1 the last"
+            raise UsageError("`column=0`: columns are counted from 1", hint)
         object.__setattr__(self, "encoding", _canonical_encoding(self.encoding))
         if self.format != "auto":
             self.check_fits(self.format)
 
     def check_fits(self, text_format: str) -> None:
-        """Refuse settings that have no meaning for files of `text_format`.
-
-        Raises:
-            UsageError: `tokenize` for columns or with `blank="error"`, or `column` for a format
-                without columns.
-        """
-        has_columns = text_format in ("conll", "conllu")
-        if self.tokenize and has_columns:
-            raise UsageError(
-                f"`tokenize=True`: {text_format} files state their tokens, one per line",
-                "leave it out, or add `format='plain'` if the file is raw text",
-            )
-        if self.tokenize and self.blank == "error" and text_format == "plain":
-            raise UsageError(
-                "`blank='error'`: with `tokenize=True` blank lines separate documents and are no "
-                "sentences",
-                "leave out `blank`",
-            )
-        if self.column is not None and not has_columns:
-            raise UsageError(
-                f"`column={self.column}`: {text_format} has no columns",
-                "add `format='conll'` or `format='conllu'`, or leave out `column`",
-            )
+        """Raise a UsageError for settings that have no meaning for files of `text_format`."""
+        is_plain, has_columns = text_format == "plain", text_format in ("conll", "conllu")
+        blank = "`blank='error'`: with `tokenize=True` blank lines only separate documents"
+        for is_wrong, what, hint in (
+            (self.tokenize and has_columns, f"`tokenize=True`: {text_format} files state their "
+             "tokens", "leave it out, or add `format='plain'` if the file is raw text"),
+            (self.tokenize and is_plain and self.blank == "error", blank, "leave out `blank`"),
+            (self.column is not None and not has_columns, f"`column={self.column}`: {text_format} "
+             "has no columns", "add `format='conll'` or `format='conllu'`, or leave out `column`"),
+        ):  # fmt: skip
+            if is_wrong:
+                raise UsageError(what, hint)
 
 
 @dataclass
@@ -99,7 +90,7 @@ class InputReport:
         first_truncated: (token, source, line) of the first of them, a very long token shortened.
         skipped: (source, line, reason) of each line that could not be read, with on_error "skip".
         next_key: for each of them the number of the sentence that followed.
-        n_keys: keys that sentences have or had before they were left out; known at the end.
+        n_keys: keys of all sentences, also of those that were left out; known at the end.
         sources: (name, first key) of each file in order.
         bytes_read: bytes read from the files so far, before decompression.
     """
@@ -123,49 +114,99 @@ class InputReport:
 
     def note_position(self, key: int) -> None:
         """Record that the lines skipped since the last sentence precede sentence `key`."""
-        new = len(self.skipped) - len(self.next_key)
-        if new > 0:
-            self.next_key += [key] * new
+        self.next_key += [key] * (len(self.skipped) - len(self.next_key))
 
     def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
         """Count the tokens of more than `max_bytes` bytes of UTF-8."""
         # A character has at most four bytes, so most sentences are done after this line.
-        if 4 * max(map(len, sentence.tokens), default=0) <= max_bytes:
+        if 4 * max(map(len, sentence.tokens)) <= max_bytes:
             return
         for token in sentence.tokens:
             if len(token) > max_bytes or len(token.encode()) > max_bytes:
-                self._count_truncated_token(token, sentence)
-
-    def _count_truncated_token(self, token: str, sentence: Sentence) -> None:
-        self.truncated_tokens += 1
-        if self.first_truncated is None:
-            shown = token[:_SHOWN_CHARACTERS] + "…" * (len(token) > _SHOWN_CHARACTERS)
-            self.first_truncated = (shown, sentence.source, sentence.line)
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        expected = ", ".join(map(repr, choices))
-        raise UsageError(f"`{name}={value!r}`: unknown value", f"choose one of {expected}")
-
-
-def _check_range(name: str, value: int, least: int) -> None:
-    if not least <= value <= MAX_TOKENS:
-        raise UsageError(
-            f"`{name}={value}`: out of range", f"give a number from {least} to {MAX_TOKENS}"
-        )
+                self.truncated_tokens += 1
+                first = shortened(token, 60), sentence.source, sentence.line
+                self.first_truncated = self.first_truncated or first
 
 
 def _canonical_encoding(name: str) -> str:
     try:
         codec = codecs.lookup(name).name
         bytes(8).decode(name, "replace")  # fails for codecs that are not of text, such as hex
-    except (LookupError, UnicodeError, ValueError):
+    except (LookupError, ValueError):
         codec = "undefined"
     if codec in _NOT_FOR_TEXT:
-        raise UsageError(
-            f"`encoding={name!r}`: not a text encoding",
-            "try utf-8, latin-1, cp1252 or utf-16",
-        )
-    # A byte order mark of UTF-8 is removed in any case.
-    return "utf-8" if codec == "utf-8-sig" else codec
+        hint = "try utf-8, latin-1, cp1252 or utf-16"
+        raise UsageError(f"`encoding={name!r}`: not a text encoding", hint)
+    return codec.removesuffix("-sig")  # a byte order mark is removed in any case
+
+
+_N_CHECKED = 200  # sentences
+_MAX_CHARACTERS = 100_000  # of a sentence; the patterns must not search a line of megabytes
+_LONG_TOKEN = 100  # bytes
+# Two letters, so that initials do not count; not more, which would take quadratic time.
+_PUNCTUATED = re.compile(r"[^\W\d_]{2}(?:[,;?!](?:\s|\Z)|[.?!][\"'”’)\]]*\Z)")
+_ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
+_BOUNDARIES = {"<S>", "</S>", "<s>", "</s>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"}
+_COLUMN_MARK = re.compile(
+    r"-DOCSTART-|#begin document \(|# (?:newdoc|newpar|sent_id|text)\b.*(?:=|\Z)"
+)
+_LABEL = re.compile(r"O|[BIESLU]-[\w-]+")
+_JSON = re.compile(r"[\[{]\s*[\"\[{]")
+
+_Check = Callable[[str, tuple[str, ...]], object]
+# kind -> a test of a sentence, the fraction of sentences above which it is a warning, its words
+_SIGNS: dict[str, tuple[_Check, float, str]] = {
+    "untokenized": (lambda text, _: _PUNCTUATED.search(text), 0.3,
+                    "looks untokenized; `tokenize=True` splits raw text"),
+    "no-spaces": (lambda _, tokens: len(tokens) == 1 and len(tokens[0].encode()) > _LONG_TOKEN, 0.1,
+                  f"a token of over {_LONG_TOKEN} bytes without white space; separate the tokens"),
+    "columns": (lambda text, _: _COLUMN_MARK.match(text), 0.0,
+                "looks like columns, but is read as a sentence per line, labels as tokens; "
+                "`format='conll'` or `format='conllu'` reads a token per line, `cut -f` a column"),
+    "escaped": (lambda text, _: _ENTITY.search(text), 0.0,
+                "escapes of HTML (&amp;), which are read as they are; unescape the text"),
+    # Alone on its line a boundary token is the entry of a vocabulary.
+    "boundary-tokens": (lambda _, tokens: tokens[1:] and not _BOUNDARIES.isdisjoint(tokens), 0.0,
+                        "boundary or padding tokens (<S>, <PAD>); the biLM adds its own"),
+    "json": (lambda text, _: _JSON.match(text), 0.5,
+             "looks like JSON, but is read as plain text; `format='jsonl'` reads JSON lines"),
+}  # fmt: skip
+
+
+class InputChecker:
+    """Signs in the first sentences that a text is not what it is read as; each kind warns once."""
+
+    def __init__(self, report: InputReport) -> None:
+        self._report = report
+        self.is_done = False
+        self._n_checked = 0
+        self._first: dict[str, str] = {}  # kind -> where it was first seen
+        self._counts: Counter[str] = Counter()
+        self._widths: Counter[tuple[bool, int]] = Counter()  # (with tabs, columns) -> sentences
+
+    def check(self, sentence: Sentence) -> None:
+        """Check a sentence with tokens; after enough of them warn, and be done."""
+        text, tokens = sentence.text[:_MAX_CHARACTERS], sentence.tokens
+        if n_tabs := text.count("\t"):
+            self._widths[True, n_tabs + 1] += 1
+        elif len(tokens) > 1 and _LABEL.fullmatch(tokens[-1]):
+            self._widths[False, len(tokens)] += 1
+        self._first.setdefault("any", sentence.where)
+        for kind, (is_sign, *_) in _SIGNS.items():
+            if is_sign(text, tokens):
+                self._counts[kind] += 1
+                self._first.setdefault(kind, sentence.where)
+        self._n_checked += 1
+        self.is_done = self._n_checked == _N_CHECKED
+        if self.is_done:
+            self.finish()
+
+    def finish(self) -> None:
+        """Warn about what was seen; also to be called after the last sentence."""
+        for (has_tabs, _), n in self._widths.most_common(1):  # nearly all lines, the last a label
+            if n >= (2 if has_tabs else 3) and n > 0.8 * self._n_checked:
+                self._counts["columns"] += 1
+        for kind, (_, fraction, words) in _SIGNS.items():
+            if self._counts[kind] > fraction * self._n_checked:
+                where = self._first.get(kind) or self._first["any"]
+                self._report.warn(kind, f"{where}: {words}")

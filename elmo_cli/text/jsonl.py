@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
+from elmo_cli.text.tokenizer import Split, sentence_splitter
 
 _EXPECTED = (
-    'each line is an object with "tokens" (a list of strings), "text" (a string), '
-    'or "doc_key" and "sentences" (lists of tokens)'
+    'each line is an object with "tokens" (a list of strings), "text" (a string), or "doc_key" and '
+    "\"sentences\" (lists of tokens); `jq -c '.[]' FILE.json` makes such lines of one big list"
 )
 
 
@@ -35,27 +36,25 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     - `text`: one sentence, its tokens separated by white space; with `tokenize` as many sentences
       as the tokenizer finds, which are a document.
 
-    A line with one sentence does not belong to the document of another line; consecutive such lines
-    belong together. Other members are ignored, and so are blank lines. A sentence without tokens is
-    a blank sentence, like a blank line of plain text. A refused line takes one key.
+    Consecutive lines of one sentence each belong together. Other members and blank lines are
+    ignored. A sentence without tokens is like a blank line of plain text.
 
     Args:
-        reader: of the file.
-        key: of its first sentence.
+        key: of its first sentence; a refused line takes one key.
     Returns:
         The key of the first sentence of the next file.
-    Raises:
-        InputError: a line that is not JSON or not such an object, an object with the same key
-            twice, a token that is empty or that UTF-8 can't represent; and as `LineReader.lines`
-            and `LineReader.admit`.
     Source of documents: e2e-coref `minimize.py`, `cache_elmo.py`.
     """
-    split = _splitter(reader.settings.tokenize)
+    split = sentence_splitter(reader.settings)
     documents, is_within = DocumentCounter(), False
     for number, line in enumerate(reader.lines(), 1):
         if line is not None and not line.strip():
             continue
-        found = None if line is None else _object(reader, line, number, split)
+        try:
+            found = None if line is None else _read_object(line, split, reader.settings.tokenize)
+        except LineError as error:
+            reader.reject(number, error.what, error.hint or _EXPECTED)
+            found = None
         if found is None:
             key += 1
             continue
@@ -71,50 +70,22 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     return key
 
 
-Split = Callable[[str], _Object]
-
-
-def _splitter(tokenize: bool) -> Split:
-    if not tokenize:
-        return lambda text: _Object([(text.split(), text.strip())])
-    # nltk is slow to import, and tokenized text does not need it.
-    from elmo_cli.text.tokenizer import EnglishTokenizer
-
-    tokenizer = EnglishTokenizer()
-
-    def sentences(text: str) -> _Object:
-        paragraphs = map(tokenizer.sentences, text.split("\n"))
-        found = [(tokens, " ".join(tokens)) for paragraph in paragraphs for tokens in paragraph]
-        return _Object(found, is_document=True)
-
-    return sentences
-
-
-def _object(reader: LineReader, line: str, number: int, split: Split) -> _Object | None:
+def _read_object(line: str, split: Split, tokenize: bool) -> _Object:
     try:
-        return _read_object(_parsed(line), split)
-    except LineError as error:
-        reader.reject(number, error.what, error.hint or _EXPECTED)
-        return None
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(line, object_pairs_hook=_without_duplicates)
-    except RecursionError:
-        raise LineError("JSON nested too deeply") from None
-    except json.JSONDecodeError as error:
-        raise LineError(f"not JSON, at character {error.pos + 1}: {error.msg}") from None
-    except LineError:
-        raise
-    except ValueError as error:  # a number with too many digits
-        raise LineError(f"JSON that can't be read: {error}") from None
-    if not isinstance(parsed, dict):
-        raise LineError(
-            f"{_kind(parsed)}, not an object",
-            _EXPECTED + "; `jq -c '.[]' FILE.json` makes such lines of one big list",
-        )
-    return parsed
+        members = json.loads(line, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:  # a ValueError also for a number of 5,000 digits
+        at = f", at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        raise LineError(f"not JSON{at}: {getattr(error, 'msg', error)}") from None
+    if not isinstance(members, dict):
+        raise LineError("JSON, but not an object")
+    if "sentences" in members:
+        return _read_document(members)
+    if "tokens" in members:
+        return _Object([_sentence(members["tokens"], "tokens")])
+    if "text" in members:
+        return _Object(split(_checked(members["text"], "text")), is_document=tokenize)
+    names = ", ".join(repr(shortened(name)) for name in list(members)[:5]) or "no members"
+    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -126,65 +97,35 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _read_object(members: dict[str, Any], split: Split) -> _Object:
-    if "sentences" in members:
-        return _read_document(members)
-    if "tokens" in members:
-        tokens = _checked_tokens(members["tokens"], "tokens")
-        return _Object([(tokens, " ".join(tokens))])
-    if "text" in members:
-        return split(_checked_string(members["text"], "text"))
-    names = ", ".join(repr(shortened(name)) for name in list(members)[:5]) or "no members"
-    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
-
-
 def _read_document(members: dict[str, Any]) -> _Object:
-    if not isinstance(members["sentences"], list):
-        raise LineError(f'"sentences" is {_kind(members["sentences"])}, not a list')
-    sentences = []
-    for i, given in enumerate(members["sentences"]):
-        tokens = _checked_tokens(given, f"sentences[{i}]")
-        sentences.append((tokens, " ".join(tokens)))
-    if "doc_key" not in members:
-        raise LineError('"sentences" without a "doc_key"')
-    key = _checked_string(members["doc_key"], "doc_key")
-    if not key:
-        raise LineError('"doc_key" is empty')
-    offset = members.get("sent_offset")
+    given, offset = members["sentences"], members.get("sent_offset")
+    if not isinstance(given, list):
+        raise LineError('"sentences" is not a list')
+    sentences = [_sentence(tokens, f"sentences[{i}]") for i, tokens in enumerate(given)]
+    key = _checked(members.get("doc_key"), "doc_key")
     if offset is not None and (type(offset) is not int or not 0 <= offset < 1 << 53):
-        raise LineError(f'"sent_offset" is {_kind(offset)}, not a number from 0 on')
+        raise LineError('"sent_offset" is not a number from 0')
     return _Object(sentences, True, key, offset)
 
 
-def _checked_tokens(given: Any, name: str) -> list[str]:
+def _sentence(given: Any, name: str) -> tuple[list[str], str]:
     if not isinstance(given, list):
-        raise LineError(f'"{name}" is {_kind(given)}, not a list of strings')
+        raise LineError(f'"{name}" is not a list of strings')
     for i, token in enumerate(given):
-        _checked_string(token, f"{name}[{i}]")
-        if not token:
-            raise LineError(f'"{name}[{i}]" is empty, a token without characters')
-    return given
+        _checked(token, f"{name}[{i}]")
+    return given, " ".join(given)
 
 
-def _checked_string(given: Any, name: str) -> str:
+def _checked(given: Any, name: str) -> str:
     """A string that UTF-8 and HDF5 can represent: escapes may write lone surrogates and NULs."""
     if not isinstance(given, str):
-        raise LineError(f'"{name}" is {_kind(given)}, not a string')
+        raise LineError(f'"{name}" is missing or not a string')
+    if not given and name != "text":
+        raise LineError(f'"{name}" is empty')
     if "\0" in given:
         raise LineError(f'"{name}" holds a NUL')
-    if not given.isascii():
-        try:
-            given.encode()
-        except UnicodeEncodeError as error:
-            code = ord(given[error.start])
-            raise LineError(f'"{name}" holds \\u{code:04x}, half a character') from None
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise LineError(f'"{name}" holds half a character, a lone surrogate') from None
     return given
-
-
-def _kind(given: Any) -> str:
-    """What JSON calls a value, with the value where it is short."""
-    if given is None or isinstance(given, (bool, int, float)):
-        return shortened(json.dumps(given))
-    if isinstance(given, str):
-        return "a string"
-    return "a list" if isinstance(given, list) else "an object"

@@ -1,220 +1,240 @@
-"""Bytes to decoded lines; lines that are not text are refused."""
+"""From a file, a pipe or standard input to decoded lines; what is not text is refused."""
 
 from __future__ import annotations
 
 import codecs
+import gzip
 import io
-from collections.abc import Callable, Iterator
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from itertools import chain
+from typing import TYPE_CHECKING, cast
 
 from elmo_cli.errors import InputError
+from elmo_cli.filetypes import GZIP, XZ, identify
 from elmo_cli.text.input_settings import InputReport, InputSettings
-from elmo_cli.text.text_bytes import CHUNK_BYTES, open_text
 
-# A file without line ends must not fill the memory; `max_tokens` may ask for longer lines.
-MAX_LINE_BYTES = 64 << 20
-_MAX_LINE_BYTES_ASKED = 256 << 20
-_MAX_SKIPPED_BYTES = 1 << 30  # of one line; an endless one must come to an end
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
-# The longer mark first: that of UTF-32 begins with that of UTF-16.
-_WIDE_BOMS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+STDIN = "-"
+_CHUNK_BYTES = 1 << 18  # that are read or decompressed at a time
+_HEAD_BYTES = 16  # that are waited for before a file is identified
+_MAX_LINE_BYTES = 64 << 20  # a file without line ends must not fill the memory
+
+_ENCODING_HINT = "add its encoding: `encoding='latin-1'`, `encoding='utf-16'` or another"
+_REFUSED = (
+    ("\0", "a NUL", _ENCODING_HINT),
+    (
+        "\r",
+        "a carriage return",
+        "in old Mac files it ends lines: `tr '\\r' '\\n' < FILE > NEW_FILE`",
+    ),
 )
-_REVERSED_BOM = "\ufffe".encode()
-_NOT_TEXT = "give a text file; for UTF-16 without a byte order mark add `encoding='utf-16-le'`"
-
-ReadLine = Callable[[int], bytes]
 
 
 class LineReader:
-    """The lines of one file, pipe or standard input, each yielded or refused.
-
-    Args:
-        name: path of a file or a pipe, or "-" for standard input.
-        settings: how it is to be read.
-        report: receives bytes read, blank lines, skipped lines, a byte order mark.
-    """
+    """The lines of a file, a pipe, or standard input ("-"), each yielded or refused."""
 
     def __init__(self, name: str, settings: InputSettings, report: InputReport) -> None:
-        self.name = name
-        self.settings = settings
-        self.report = report
-        asked = min(64 * settings.max_tokens, _MAX_LINE_BYTES_ASKED)
-        self.max_line_bytes = max(MAX_LINE_BYTES, asked)
+        self.name, self.settings, self.report = name, settings, report
         self._number = 0
 
     def lines(self) -> Iterator[str | None]:
         """Yield the lines without their ends; None for a line that was refused.
 
-        Lines end at a line feed, with or without a carriage return before it, and nowhere else:
-        U+2028, U+0085, form feeds and the like are characters of their lines. A byte order mark at
-        the start is removed. One line at a time is in memory.
+        Lines end at a line feed, with or without a carriage return before it, and nowhere else, not
+        at U+2028, U+0085 or a form feed. A byte order mark of UTF-8 is removed.
 
         Raises:
-            InputError: a file that can't be opened or decompressed, or an encoding not based on
-                ASCII that does not fit; unless `on_error` is "skip" also a line that can't be
-                decoded, contains a NUL or a carriage return, or is longer than `max_line_bytes`.
+            InputError: a file that can't be read, a line of more than 64 MiB; unless `on_error` is
+                "skip" also a line that can't be decoded, or contains a NUL or a carriage return.
         """
-        readline, encoding = self._open()
-        limit = self.max_line_bytes + 1
-        first = readline(limit)
-        line = self._without_bom(first, encoding)
-        offset = len(first) - len(line)  # of the line, in bytes after decompression
+        chunks, encoding = read_chunks(self.name, self.report), self.settings.encoding
+        if not _extends_ascii(encoding):
+            chunks, encoding = self._recoded(chunks, encoding), "utf-8"
+        stream, limit = _stream(chunks), _MAX_LINE_BYTES + 1
+        line = self._without_bom(stream.readline(limit), encoding)
         while line:
             self._number += 1
-            n_bytes = len(line)
-            if n_bytes >= limit and not line.endswith(b"\n"):
-                n_bytes += self._skip_line(readline)
+            if len(line) == limit and not line.endswith(b"\n"):
+                what = f"{self.name}, line {self._number}: no line end within {limit - 1} bytes"
+                raise InputError(what, "give a text; `fold -s` breaks long lines")
+            try:
+                text = line.decode(encoding).rstrip("\n")
+                yield self._checked(text) if "\r" in text or "\0" in text else text
+            except UnicodeDecodeError as error:
+                what = f"0x{line[error.start]:02X} at byte {error.start + 1} is not"
+                self.reject(self._number, f"{what} {encoding.upper()}", _ENCODING_HINT)
                 yield None
-            else:
-                try:
-                    text = line.decode(encoding).rstrip("\n")
-                except UnicodeDecodeError as error:
-                    self._reject_bytes(line, error, offset)
-                    yield None
-                else:
-                    yield self._checked(text) if "\r" in text or "\0" in text else text
-            offset += n_bytes
-            line = readline(limit)
+            line = stream.readline(limit)
         if not self._number:
             self.report.warn("empty", f"{self.name}: empty, without any line")
 
     def admit(self, n_tokens: int, line: int) -> bool:
-        """Whether a sentence of `n_tokens` tokens, which begins at `line`, is to be yielded.
-
-        Raises:
-            InputError: it has no tokens and `blank` is "error", or more than `max_tokens`; unless
-                `on_error` is "skip".
-        """
-        limit = self.settings.max_tokens
-        if 0 < n_tokens <= limit:
+        """Whether a sentence of `n_tokens` tokens, which begins at `line`, is to be yielded; if it
+        is longer than `max_tokens`, or blank with `blank` "error", it is rejected."""
+        blank, most = self.settings.blank, self.settings.max_tokens
+        if 0 < n_tokens <= most:
             return True
-        if n_tokens == 0:
-            return self._admit_blank(line)
-        self.reject(
-            line,
-            f"{n_tokens} tokens, more than {limit}",
-            "split the sentence, or raise the limit (`max_tokens`)",
-        )
-        return False
+        if n_tokens > most:
+            hint = "split the sentence, or raise the limit (`max_tokens`)"
+            self.reject(line, f"more than {most} tokens", hint)
+            return False
+        self.report.blank_lines += 1
+        if blank == "error":
+            hint = "`blank='keep'` gives it an empty array, `blank='skip'` leaves it out"
+            self.reject(line, "blank, a sentence without tokens", hint)
+        return blank == "keep"
 
-    def reject(self, line: int, what: str, hint: str, position: str = "") -> None:
+    def reject(self, line: int, what: str, hint: str) -> None:
         """Raise an InputError that names the line, from 1; with `on_error` "skip" report it."""
         if self.settings.on_error == "stop":
-            raise InputError(f"{self.name}, line {line}{position}: {what}", hint)
+            raise InputError(f"{self.name}, line {line}: {what}", hint)
         self.report.skipped.append((self.name, line, what))
 
-    def _admit_blank(self, line: int) -> bool:
-        self.report.blank_lines += 1
-        if self.settings.blank == "error":
-            self.reject(
-                line,
-                "blank, a sentence without tokens",
-                "`blank='keep'` gives it an empty array, `blank='skip'` leaves it out",
-            )
-        return self.settings.blank == "keep"
-
-    def _open(self) -> tuple[ReadLine, str]:
-        """A function that reads a line with its end as bytes, and the encoding of these bytes."""
-        encoding = self.settings.encoding
-        stream = open_text(self.name, self.report)
-        if _extends_ascii(encoding):
-            return stream.readline, encoding
-        text = io.TextIOWrapper(stream, encoding, newline="\n")
-
-        def readline(limit: int) -> bytes:
-            try:
-                return text.readline(limit).encode()
-            except UnicodeError as error:
-                raise InputError(
-                    f"{self.name}, after line {self._number}: not {encoding.upper()} ({error})",
-                    _encoding_hint(encoding),
-                ) from None
-
-        return readline, "utf-8"
+    def _recoded(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+        """The same text in UTF-8."""
+        try:
+            for piece in codecs.iterdecode(chunks, encoding):
+                yield piece.encode()
+        except UnicodeError as error:
+            what = f"{self.name}: not {encoding.upper()} ({error})"
+            raise InputError(what, _ENCODING_HINT) from None
 
     def _without_bom(self, line: bytes, encoding: str) -> bytes:
-        """The first line without a byte order mark; a mark that contradicts `encoding` is refused.
-
-        It would be read as letters otherwise.
-        """
-        given = self.settings.encoding
-        for mark, other in _WIDE_BOMS:
-            if line.startswith(mark):
-                raise self._bom_error(f"of {other.upper()}", other)
-        if given != encoding and line.startswith(_REVERSED_BOM):
-            raise self._bom_error("in the other byte order", given.rpartition("-")[0])
-        if not line.startswith(codecs.BOM_UTF8):
-            return line
-        if encoding != "utf-8":
-            raise self._bom_error("of UTF-8", "utf-8")
-        self.report.warn("mark", f"{self.name}: begins with a byte order mark, which is removed")
+        """The first line without a byte order mark; one that contradicts `encoding` is refused."""
+        is_utf8 = line.startswith(codecs.BOM_UTF8)
+        if (is_utf8 and encoding != "utf-8") or line.startswith("\ufffe".encode()):
+            what = f"`encoding={self.settings.encoding!r}` contradicts the byte order mark"
+            hint = f"`encoding={'utf-8' if is_utf8 else 'utf-16'!r}`"
+            raise InputError(f"{self.name}: {what}", hint)
         return line.removeprefix(codecs.BOM_UTF8)
-
-    def _bom_error(self, which: str, encoding: str) -> InputError:
-        return InputError(
-            f"{self.name}: a byte order mark {which}, read as {self.settings.encoding.upper()}",
-            f"add `encoding={encoding!r}`",
-        )
-
-    def _reject_bytes(self, line: bytes, error: UnicodeDecodeError, offset: int) -> None:
-        self.reject(
-            self._number,
-            f"0x{line[error.start]:02X} is not {self.settings.encoding.upper()}",
-            _NOT_TEXT if b"\0" in line else _encoding_hint(self.settings.encoding),
-            f", byte {offset + error.start}",
-        )
 
     def _checked(self, text: str) -> str | None:
         """A line without a carriage return at its end; None if it is refused."""
         text = text.removesuffix("\r")
-        if "\0" in text:
-            what = f"a NUL at character {text.index(chr(0)) + 1}; this is not text"
-            self.reject(self._number, what, _NOT_TEXT)
-            return None
-        if "\r" in text:
-            self.reject(
-                self._number,
-                f"a carriage return at character {text.index(chr(13)) + 1}, inside the line",
-                "if it ends a line, as in old Mac files: `tr '\\r' '\\n' < FILE > NEW_FILE`",
-            )
-            return None
+        for character, what, hint in _REFUSED:
+            if character in text:
+                self.reject(self._number, f"{what} at character {text.index(character) + 1}", hint)
+                return None
         return text
-
-    def _skip_line(self, readline: ReadLine) -> int:
-        """Refuse a line over the limit and read on to its end; return the bytes read."""
-        self.reject(
-            self._number,
-            f"no line end within {self.max_line_bytes} bytes",
-            "put one sentence on each line; `fold -s` breaks long lines",
-        )
-        n_bytes = 0
-        while rest := readline(CHUNK_BYTES):
-            n_bytes += len(rest)
-            if rest.endswith(b"\n"):
-                break
-            if n_bytes > _MAX_SKIPPED_BYTES:
-                raise InputError(
-                    f"{self.name}, line {self._number}: no line end within {n_bytes} bytes",
-                    "give a text file",
-                )
-        return n_bytes
 
 
 def _extends_ascii(encoding: str) -> bool:
     """Whether ASCII bytes always mean ASCII, so that lines may be split before decoding."""
+    ascii_bytes = bytes(range(1, 128))
     if encoding.startswith(("iso2022", "hz")):  # escapes change the meaning of the bytes after them
         return False
-    ascii_bytes = bytes(range(1, 128))
+    return ascii_bytes.decode(encoding, "replace") == ascii_bytes.decode("ascii")
+
+
+def read_chunks(name: str, report: InputReport) -> Iterator[bytes]:
+    """The bytes of a text, decompressed if its first bytes say gzip or xz; an InputError if it
+    can't be opened, is a known kind of file other than text, or its compressed data is corrupt."""
+    head, chunks = _peek(_raw_chunks(name, report))
+    if (packed := identify(head)) in (GZIP, XZ):
+        pieces = _gunzip(chunks) if packed == GZIP else _unxz(chunks)
+        head, chunks = _peek(_decompressed(pieces, name))
+    if (found := identify(head)) is not None:
+        what = f"{name}: {found.name}{' in compressed data' * (packed in (GZIP, XZ))}, not a text"
+        raise InputError(what, found.hint.replace("FILE", name, 1))
+    return chunks
+
+
+def unreadable(path: str, error: OSError | ValueError) -> InputError:
+    """The error for a file that can't be opened or read."""
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"{path}: no such file", "check the name and the working directory")
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"{path}: can't be read ({reason})", "check the name and the disk")
+
+
+def _raw_chunks(name: str, report: InputReport) -> Iterator[bytes]:
+    """The bytes of a file or a stream as they come, counted in the report."""
+    if name == STDIN and sys.stdin is None:
+        raise InputError("-: standard input is closed", "name a file, or pipe the text in")
     try:
-        return ascii_bytes.decode(encoding) == ascii_bytes.decode("ascii")
-    except UnicodeError:
-        return False
+        # Standard input is not ours to close.
+        with nullcontext(sys.stdin.buffer) if name == STDIN else open(name, "rb") as stream:
+            while chunk := _read(cast(io.BufferedReader, stream)):
+                report.bytes_read += len(chunk)
+                yield chunk
+    except (OSError, ValueError) as error:
+        raise unreadable(name, error) from None
 
 
-def _encoding_hint(encoding: str) -> str:
-    if encoding == "utf-8":
-        return "if the file is Latin-1, add `encoding='latin-1'`"
-    return f"`encoding={encoding!r}` does not fit; without it the file is read as UTF-8"
+def _read(stream: io.BufferedReader) -> bytes:
+    # Another process may have made it non-blocking, where an empty read is not the end.
+    with suppress(OSError):  # not a stream of the system
+        os.set_blocking(stream.fileno(), True)
+    return stream.read1(_CHUNK_BYTES)
+
+
+def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes (16 or more, if there are as many), and all chunks nevertheless."""
+    head = b""
+    while len(head) < _HEAD_BYTES and (chunk := next(chunks, b"")):
+        head += chunk
+    return head, chain([head], chunks) if head else chunks
+
+
+class _ChunkStream(io.RawIOBase):
+    """Chunks of bytes as a stream."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        target = memoryview(buffer).cast("B")
+        chunk = self._rest or next(self._chunks, b"")
+        piece, self._rest = chunk[: len(target)], chunk[len(target) :]
+        target[: len(piece)] = piece
+        return len(piece)
+
+
+def _stream(chunks: Iterator[bytes]) -> io.BufferedReader:
+    return io.BufferedReader(_ChunkStream(chunks), _CHUNK_BYTES)
+
+
+def _decompressed(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The same pieces; errors of the decompressor become ours."""
+    try:
+        yield from pieces
+    except (zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
+        what = "ends too early" if isinstance(error, EOFError) else f"is corrupt ({error})"
+        hint = "fetch or compress the file again"
+        raise InputError(f"{name}: the compressed data {what}", hint) from None
+
+
+def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=_stream(chunks)) as file:
+        yield from iter(lambda: file.read1(_CHUNK_BYTES), b"")
+
+
+def _unxz(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Pieces of xz data, also in several streams with padding between them.
+
+    `lzma.LZMAFile` drops what follows padding and ignores trailing garbage, both without an error.
+    """
+    decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+    for chunk in chunks:
+        while chunk or not (decompressor.eof or decompressor.needs_input):
+            if decompressor.eof:
+                chunk = chunk.lstrip(b"\0")
+                if not chunk:
+                    break
+                decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+            if piece := decompressor.decompress(chunk, _CHUNK_BYTES):
+                yield piece
+            chunk = decompressor.unused_data if decompressor.eof else b""
+    if not decompressor.eof:
+        raise EOFError

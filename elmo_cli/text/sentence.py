@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_SHOWN_CHARACTERS = 40
-
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One list of tokens, without sentence boundaries, and where it comes from.
 
     Attributes:
-        tokens: as given; empty for a blank line.
-        key: zero-based number of the sentence in the whole input, over all files. With one
-            sentence per line it is the line number.
-        text: the line of the file without white space at its ends; the tokens joined by one space
-            where a format has no such line. Names in embeddings files are derived from it.
+        tokens: empty for a blank line.
+        key: zero-based number of the sentence, or of the line, in the whole input, over all files.
+        text: the line of the file without white space at its ends, or the tokens joined by spaces.
+            Names in embeddings files are derived from it.
         source: name of the file as the user gave it; "-" for standard input.
         line: line of the file where the sentence begins, from 1; 0 if unknown.
         document: key of its document ("bc/cctv/00/cctv_0000_12"), None if the format has none.
@@ -52,47 +49,38 @@ class DocumentCounter:
 
     def __init__(self) -> None:
         self._key: str | None = None
-        self._position = 0
-        self._offset = 0
+        self._position = self._offset = 0
         self._starts = True
 
     def start(self, key: str | None, offset: int | None = None) -> None:
         """Start a document; give `offset` if the file states it."""
         if offset is None:
-            offset = self._offset + self._position if self._continues(key) else 0
+            before, now = ((k or "")[: (k or "").rfind("_")] for k in (self._key, key))
+            is_same = before == now and None not in (self._key, key)
+            offset = self._offset + self._position if is_same else 0
         self._key, self._offset, self._position, self._starts = key, offset, 0, True
 
     def advance(self, *, yielded: bool) -> None:
         """Move on by one sentence, which was yielded or refused."""
-        if self._key is not None:
-            self._position += 1
-        if yielded:
-            self._starts = False
+        self._position += self._key is not None
+        self._starts = self._starts and not yielded
 
     def sentence(
         self, tokens: Sequence[str], key: int, text: str, source: str, line: int
     ) -> Sentence:
-        """Make the next sentence; the arguments are those of `Sentence`."""
+        """Make the next sentence."""
         at = self._key, self._position, self._offset, self._starts
         return Sentence(tuple(tokens), key, text, source, line, *at)
 
-    def _continues(self, key: str | None) -> bool:
-        if self._key is None or key is None:
-            return False
-        return self._key[: self._key.rfind("_")] == key[: key.rfind("_")]
 
-
-class LineError(ValueError):
+class LineError(Exception):
     """A line that does not fit its format: what is wrong, and what to do where that is known."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
-        self.what = what
-        self.hint = hint
+        self.what, self.hint = what, hint
 
 
-def shortened(text: str) -> str:
-    """The beginning of a line for a message; a line can be megabytes long."""
-    if len(text) <= _SHOWN_CHARACTERS:
-        return text
-    return text[:_SHOWN_CHARACTERS] + "…"
+def shortened(text: str, most: int = 40) -> str:
+    """The beginning of a line or a token for a message; either can be megabytes long."""
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,35 +14,29 @@ from elmo_cli.files import write_text
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.characters import BEGIN, END
 
-UNKNOWN = "<UNK>"
-SPECIALS = (BEGIN, END, UNKNOWN)
-PLACEHOLDER_LINE = "!!!MAXTERMID"  # of a vocabulary file; it has no id
-_MAX_UNPACKED_BYTES = 256 << 20  # a million types have some ten million
+SPECIALS = (BEGIN, END, "<UNK>")
+_PLACEHOLDER_LINE = "!!!MAXTERMID"  # of a vocabulary file; it has no id
+_MAX_BYTES = 256 << 20  # decompressed; a million types have some ten million
 
 
 class Vocabulary:
     """Types and their ids; all other tokens have the id of `<UNK>`.
 
     Args:
-        types: `<S>`, `</S>` and `<UNK>` among them; the id of each is its index.
+        types: `<S>`, `</S>` and `<UNK>` among them, otherwise it is an InputError; the id of each
+            is its index.
     Attributes:
-        types: as given.
         begin, end, unknown: ids of `<S>`, `</S>`, `<UNK>`.
-    Raises:
-        InputError: a special type is missing.
 
-    Source: bilm-tf `bilm/data.py` `Vocabulary`; a type that occurs twice has its later id.
+    Source: bilm-tf `bilm/data.py` `Vocabulary`.
     """
 
     def __init__(self, types: Sequence[str], *, where: str = "vocabulary") -> None:
         self.types = tuple(types)
         self._ids = {token: i for i, token in enumerate(self.types)}
-        for special in SPECIALS:
-            if special not in self._ids:
-                raise InputError(
-                    f"{where}, lines 1 to {len(self.types)}: {special} is not among the types",
-                    "a vocabulary begins with <S>, </S>, <UNK>, one per line",
-                )
+        if missing := [special for special in SPECIALS if special not in self._ids]:
+            hint = "a vocabulary begins with <S>, </S>, <UNK>, one per line"
+            raise InputError(f"{where}: {missing[0]} is not among the types", hint)
         self.begin, self.end, self.unknown = (self._ids[special] for special in SPECIALS)
 
     def __len__(self) -> int:
@@ -59,94 +53,49 @@ class Vocabulary:
         return self._ids.get(token, self.unknown)
 
     @classmethod
-    def count(
-        cls,
-        tokens: Iterable[str] | Mapping[str, int],
-        *,
-        min_count: int = 1,
-        max_types: int | None = None,
-    ) -> Vocabulary:
-        """The types of a text by descending count, after `<S>`, `</S>`, `<UNK>`.
-
-        Args:
-            tokens: the whole text without sentence boundaries; or the count of each type.
-            min_count: rarer types are left out, and so are those that a vocabulary file can't hold
-                (see `is_writable`).
-            max_types: maximal size of the vocabulary, specials included.
-        """
-        counts = Counter(tokens)
-        for special in SPECIALS:
-            del counts[special]
-        # Equal counts in alphabetical order, so that the order of the text does not matter.
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        types = [token for token, count in ranked if count >= min_count and is_writable(token)]
-        if max_types is not None:
-            types = types[: max(0, max_types - len(SPECIALS))]
-        return cls([*SPECIALS, *types])
-
-    @classmethod
     def read(cls, path: str | Path) -> Vocabulary:
         """Read a vocabulary file: one type per line, whose id is its zero-based line number.
 
         Lines `!!!MAXTERMID` hold no type and have no id. A file named .gz is decompressed.
 
         Raises:
-            InputError: the file is missing, not UTF-8, lacks a special type, or decompresses to
-                an implausible size.
+            InputError: the file can't be read, is not UTF-8, lacks a special type, has a type
+                twice, or is implausibly large.
         """
         check_regular(path, InputError)
         try:
-            text = _content(Path(path)).decode("utf-8-sig")
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such vocabulary", "`elmo vocab` makes one") from None
-        except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            raise InputError(
-                f"{path}, line {line}: 0x{error.object[error.start]:02X} is not UTF-8",
-                "save the vocabulary as UTF-8, one type per line",
-            ) from None
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path}: can't be read ({error})", "give a vocabulary file") from None
+            with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
+                content = file.read(_MAX_BYTES + 1)
+            if len(content) > _MAX_BYTES:
+                raise OSError(f"more than {_MAX_BYTES >> 20} MiB")
+            text = content.decode("utf-8-sig")
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            hint = "give a vocabulary file: UTF-8, one type per line; `elmo vocab` makes one"
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{path}: can't be read ({reason})", hint) from None
         types = [line.strip() for line in text.removesuffix("\n").split("\n")]
         first: dict[str, int] = {}
         for number, token in enumerate(types, start=1):
-            if first.setdefault(token, number) != number and token != PLACEHOLDER_LINE:
-                raise InputError(
-                    f"{path}, line {number}: {token!r} is already on line {first[token]}",
-                    "each type has one id: remove one of the two from vocabulary and softmax",
-                )
-        return cls([token for token in types if token != PLACEHOLDER_LINE], where=str(path))
+            if first.setdefault(token, number) != number and token != _PLACEHOLDER_LINE:
+                what = f"{path}, line {number}: {token!r} is already on line {first[token]}"
+                raise InputError(what, "a type has one id: remove it from vocabulary and softmax")
+        return cls([token for token in types if token != _PLACEHOLDER_LINE], where=str(path))
 
     def write(self, path: str | Path) -> None:
-        """Write one type per line in UTF-8; an existing file is replaced when the new is complete.
-
-        Raises:
-            OutputError: the file can't be written.
-        """
+        """Write one type per line in UTF-8; replace an existing file when the new is complete."""
         write_text(path, (f"{token}\n" for token in self.types))
 
 
 @dataclass(frozen=True)
 class TypeCounts:
-    """How often each type of a text occurs; memory grows with the types alone.
-
-    Attributes:
-        counts: tokens of each type.
-        n_sentences: those with tokens.
-    """
+    """How often each type of a text occurs, and the number of its sentences with tokens."""
 
     counts: Counter[str]
     n_sentences: int
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], *, name: str = "the text") -> TypeCounts:
-        """Count the tokens of sentences.
-
-        Args:
-            name: of the text, for messages.
-        Raises:
-            InputError: there is no token.
-        """
+        """Count the tokens of sentences; none is an InputError that contains `name`."""
         counts: Counter[str] = Counter()
         n_sentences = 0
         for sentence in sentences:
@@ -162,42 +111,32 @@ class TypeCounts:
         return self.counts.total()
 
     @property
-    def unwritable_types(self) -> list[str]:
-        """Types that no vocabulary file can hold."""
-        return [token for token in self.counts if not is_writable(token)]
-
-    @property
-    def warning(self) -> str | None:
-        """A warning about `unwritable_types`; None if there are none."""
-        types = self.unwritable_types
-        if not types:
-            return None
-        return (
-            f"left out, since no vocabulary can hold them: {len(types):,} types with a line end "
-            f"or white space at their ends, or a reserved name; the first is {types[0]!r}"
-        )
+    def warning(self) -> str:
+        """A warning about types that no vocabulary file can hold; empty if there are none."""
+        types = [token for token in self.counts if not _is_writable(token)]
+        what = "with a line end or white space at their ends, or a reserved name; the first is"
+        return f"{len(types):,} types are left out, {what} {types[0]!r}" if types else ""
 
     def vocabulary(self, *, min_count: int = 1, max_types: int | None = None) -> Vocabulary:
-        """The types as `Vocabulary.count` selects and sorts them.
+        """The types by descending count, after `<S>`, `</S>`, `<UNK>`.
 
+        Args:
+            min_count: rarer types are left out, and so are those that a vocabulary file can't hold.
+            max_types: maximal size of the vocabulary, specials included.
         Raises:
-            UsageError: none occurs `min_count` times.
-            InputError: there are only special and unwritable types.
+            UsageError: no type is left.
         """
-        vocabulary = Vocabulary.count(self.counts, min_count=min_count, max_types=max_types)
-        if len(vocabulary) == len(SPECIALS):
-            usable = {token for token in self.counts if is_writable(token)}.difference(SPECIALS)
-            if not usable:
-                raise InputError(
-                    "the text: no token of it is a type that a vocabulary can hold",
-                    "give a text with words in it, without <S>, </S> and <UNK>",
-                )
+        # Equal counts in alphabetical order, so that the order of the text does not matter.
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        usable = [(n, t) for t, n in ranked if t not in SPECIALS and _is_writable(t)]
+        types = [token for n, token in usable if n >= min_count]
+        if not types:
+            most = usable[0][0] if usable else 0
+            what = f"the most frequent type of the text occurs {most} times"
             raise UsageError(
-                f"`min_count={min_count}`: the most frequent type of the text occurs "
-                f"{max(self.counts[token] for token in usable)} times",
-                "give a smaller number, or more text",
+                f"`min_count={min_count}`: {what}", "give a smaller number, or more text"
             )
-        return vocabulary
+        return Vocabulary([*SPECIALS, *types][:max_types])
 
     def coverage(self, vocabulary: Vocabulary) -> float:
         """The fraction of the tokens whose type is in a vocabulary, 0 to 1."""
@@ -206,20 +145,5 @@ class TypeCounts:
         return n_known / self.n_tokens
 
 
-def is_writable(token: str) -> bool:
-    """Whether a vocabulary file can hold a type: without line ends, without white space at its
-    ends, and not the placeholder."""
-    return token == token.strip() != PLACEHOLDER_LINE and "\n" not in token
-
-
-def _content(path: Path) -> bytes:
-    if path.suffix != ".gz":
-        return path.read_bytes()
-    with gzip.open(path) as file:
-        content = file.read(_MAX_UNPACKED_BYTES + 1)
-    if len(content) > _MAX_UNPACKED_BYTES:
-        raise InputError(
-            f"{path}: more than {_MAX_UNPACKED_BYTES >> 20} MiB when decompressed",
-            "decompress it yourself if you trust it, and give that file",
-        )
-    return content
+def _is_writable(token: str) -> bool:
+    return token == token.strip() != _PLACEHOLDER_LINE and "\n" not in token

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from text_files import read, refused, tokens, write
 
-from elmo_cli.errors import InputError, UsageError
-from elmo_cli.text.input import InputReport, count_sentences, read_sentences
+from elmo_cli.text.input import InputReport, count_sentences
 
 
 def rows(*words: str) -> str:
@@ -31,14 +30,14 @@ def test_conllu_gives_one_token_for_each_word_of_the_tree(conllu: Path) -> None:
     """Otherwise token counts differ from the treebank's by its ranges and empty nodes."""
     write(
         conllu,
-        "# sent_id = 1\n# text = Va au lit\n1\tVa\taller\n2-3\tau\t_\n2\tà\tà\n3\tle\tle\n"
-        "3.1\tpetit\t_\n4\tlit\tlit\n\n" + rows("New York", "_", "#"),
+        "\n\n# sent_id = 1\n# text = Va au lit\n1\tVa\taller\n2-3\tau\t_\n2\tà\tà\n3\tle\tle\n"
+        "3.1\tpetit\t_\n4\tlit\tlit\n\n# a comment alone\n\n"
+        + rows("New York", "_", "#").strip("\n"),
     )
-    first, second = read(conllu)
-    assert (first.tokens, first.text) == (("Va", "à", "le", "lit"), "Va à le lit")
-    assert (first.key, first.line) == (0, 3)
-    assert second.tokens == ("New York", "_", "#")
-    assert (second.key, second.line) == (1, 10)
+    assert [(s.key, s.line, s.tokens, s.text) for s in read(conllu)] == [
+        (0, 5, ("Va", "à", "le", "lit"), "Va à le lit"),
+        (1, 14, ("New York", "_", "#"), "New York _ #"),
+    ]
     assert count_sentences(conllu) == (2, 7)
     assert tokens(write(conllu, "1\tWent\tgo\n\n"), column=3) == ["go"]
     assert tokens(conllu, column=-2) == ["Went"]
@@ -47,17 +46,8 @@ def test_conllu_gives_one_token_for_each_word_of_the_tree(conllu: Path) -> None:
 def test_documents_of_conllu(conllu: Path) -> None:
     write(conllu, rows("a") + "# newdoc id = x/y 1\n" + rows("b") + rows("c") + "# newdoc\n"
           + rows("d"))  # fmt: skip
-    assert [(s.document, s.place, s.starts_document) for s in read(conllu)] == [
-        (None, 0, True),
-        ("x/y 1", 0, True),
-        ("x/y 1", 1, False),
-        (None, 0, True),
-    ]
-
-
-def test_blank_lines_may_repeat_or_lack_at_the_end(conllu: Path) -> None:
-    write(conllu, "\n\n" + rows("a") + "\n\n# a comment alone\n\n" + rows("b").rstrip("\n"))
-    assert [(s.key, s.tokens) for s in read(conllu)] == [(0, ("a",)), (1, ("b",))]
+    found = [(s.document, s.place, s.starts_document) for s in read(conllu)]
+    assert found == [(None, 0, True), ("x/y 1", 0, True), ("x/y 1", 1, False), (None, 0, True)]
 
 
 @pytest.mark.parametrize(
@@ -101,10 +91,8 @@ def test_a_refused_row_takes_its_sentence_and_its_key(conllu: Path) -> None:
 def test_a_sentence_over_max_tokens_is_refused_at_the_limit(conll: Path) -> None:
     """An endless sentence must not fill the memory."""
     write(conll, "a\nb\n\n" + "c\n" * 5)
-    assert (
-        "line 4: a sentence of more than `max_tokens=2` tokens"
-        in refused(conll, max_tokens=2).message
-    )
+    message = refused(conll, max_tokens=2).message
+    assert message == f"{conll}, line 4: a sentence of more than 2 tokens"
     assert tokens(conll, max_tokens=4, on_error="skip") == ["a b"]
     assert tokens(conll, max_tokens=5) == ["a b", "c c c c c"]
 
@@ -125,16 +113,12 @@ READABLE = {
     "WNUT, tabs, # a row": ("#\tO\n#tag\tO\nNew York\tB-LOC\n\n#a\tO\n", ["# #tag New York", "#a"],
                             False),
     "U+00A0 a token": ("\u00a0\tO\na\u00a0b\tO\n", ["\u00a0 a\u00a0b"], False),
-    "U+00A0 alone": ("a\n\u00a0\nb\n", ["a \u00a0 b"], False),
     "one column": ("EU\nrejects\n#tag\n\n1\n2\n", ["EU rejects #tag", "1 2"], False),
-    "spaces, not tabs": ("a\u00a0b  X \n c X\n", ["a\u00a0b c"], False),
     "numbers among tokens": ("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"], False),
-    "index after the token": ("The 1 D\ncat 2 N\n\nIt 1 P\n", ["The cat", "It"], False),
     "CoNLL-X": ("1\tThe\tthe\n2\tcat\tcat\n\n1\tYes\tyes\n", ["The cat", "Yes"], True),
     "CoNLL-X after single words": ("1\tYes\tyes\n\n1\tNo\tno\n\n1\tThe\tt\n2\tcat\tc\n",
                                    ["Yes", "No", "The cat"], True),
     "CoNLL-X, a blank line missing": ("1 a X\n2 b X\n1 c X\n2 d X\n3 e X\n\n", ["a b c d e"], True),
-    "CoNLL-X, two columns": ("1\tThe\n2\tcat\n\n1\tIt\n2\tsat\n", ["The cat", "It sat"], True),
     "numbered from 0": ("0 The D\n1 cat N\n\n0 It P\n1 sat V\n", ["The cat", "It sat"], True),
     "numbered through the file": ("1 The D\n2 cat N\n\n3 It P\n4 sat V\n", ["The cat", "It sat"],
                                   True),
@@ -143,17 +127,12 @@ READABLE = {
                    ["In #"], False),
     "CoNLL-2012 without #begin": (conll_2012(0, "In", "it") + conll_2012(0, "Yes"),
                                   ["In it", "Yes"], True),
-    "#begin without parentheses": ("#begin document a\na 0 0 In\na 0 1 it\n", ["In it"], False),
-    "SemEval-2010": ("#begin document wsj 1\n1\tIt\tit\tit\n2\tsat\tsit\tsit\n\n#end document\n",
-                     ["It sat"], True),
     "form feed": ("EU NNP\nran VBD\n\x0c\nPeter NNP\nsat VBD\n", ["EU ran", "Peter sat"], False),
-    "form feed at a token": ("EU NNP\n\n\x0cPeter NNP\n", ["EU", "Peter"], False),
     "a comment, tabs": ("# CoNLL-X data\n\n1\tNew York\tx\n2\tcat\tc\n\n# the end\n\n",
                         ["New York cat"], True),
     "a comment, spaces": (f"# my comment\n{CONLL_2003}# and another one, longer\n",
                           ["EU rejects", "Peter ran"], False),
     "a comment inside": ("EU NNP O\n# a longer comment here\nran VBD O\n", ["EU ran"], False),
-    "a comment, one column": ("# my file\nEU\nran\n", ["EU ran"], False),
     "metadata, as wide": (f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"], False),
     "comments fill the head": ("# a free text\n" * 5000 + "1 a X\n2 b X\n", ["a b"], True),
 }  # fmt: skip
@@ -172,16 +151,13 @@ def test_columns_that_are_detected(conll: Path, name: str) -> None:
 AMBIGUOUS = {
     "CoNLL-X of single words": ("1\tYes\tyes\tUH\n\n1\tNo\tno\tUH\n\n", 1, "'1'", "`column=2`"),
     "one row": ("\n1 CD O\n", 2, "'1'", "`column=1`"),
-    "numbers alone": ("1 CD O\n\n2 CD O\n\n3 CD O\n", 1, "'1'", "`column=2`"),
     "offsets": ("0 The\n4 cat\n8 sat\n", 1, "'0'", "`column=2`"),
     "CoNLL-2012 of single words": (conll_2012(0, "Yes") * 3, 1, "'bc/cctv/00", "`column=2`"),
-    "sentence ids": ("s1 The\ns1 cat\n\ns2 It\ns2 sat\n", 1, "'s1'", "`column=2`"),
-    "a hashtag without its tab": ("EU\tO\n#tag\nran\tO\n", 2, "'#tag'", "columns"),
-    "a hashtag first": ("#tag\nEU\tO\nran\tO\n", 1, "'#tag'", "columns"),
-    "a hashtag without its column": ("EU NN O\n#tag\n\n", 2, "'#tag'", "columns"),
-    "a row without tab": ("EU\tB-ORG\nrejects O\n", 2, "'rejects O' has no tab", "separate"),
+    "a hashtag without its tab": ("EU\tO\n#tag\nran\tO\n", 2, "'#tag'", "separate"),
+    "a hashtag without its column": ("EU NN O\n#tag\n\n", 2, "'#tag'", "separate"),
+    "a row without tab": ("EU\tB-ORG\nrejects O\n", 2, "'rejects O' is one column", "separate"),
+    "a word alone": ("alone\na\tO\nb\tO\n", 1, "'alone' is one column", "separate"),
     "a row too short": ("a b\n\n", 1, "2 columns, `column=3`", "-1", {"column": 3}),
-    "too short from the end": ("a b\n\n", 1, "2 columns, `column=-3`", "-1", {"column": -3}),
     "an empty cell": ("a\tb\n\tb\n", 2, "column 1 is empty", "`column`"),
 }  # fmt: skip
 
@@ -227,7 +203,6 @@ def test_a_column_that_is_given_is_read_without_a_word(
         ("EU NNP\n# comment\nran VBD\n", ["EU # ran"], 2),
         ("EU NNP\n#my comment\nran VBD\n", ["EU #my ran"], 2),
         ("The cat sat on\nIt slept\n", ["The It"], 2),
-        ("a\tO\nalone\nb\tO\n", ["a alone b"], 2),
     ],
 )
 def test_rows_that_may_be_something_else_are_named(
@@ -239,13 +214,6 @@ def test_rows_that_may_be_something_else_are_named(
     assert [f"{conll}, line {line}: " in warning for warning in report.warnings] == [True]
 
 
-def test_documents_of_conll_2003(conll: Path) -> None:
-    write(conll, f"-DOCSTART- -X- O O\n\n{CONLL_2003}-DOCSTART- -X- O O\n\nEU NNP I-NP O\n")
-    sentences = read(conll)
-    assert [s.starts_document for s in sentences] == [True, False, True]
-    assert [s.document for s in sentences] == [None] * 3
-
-
 def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None:
     """Otherwise coreference models do not find their documents in the file."""
     begin = "#begin document (bc/cctv/00/cctv_0000); part {:03}\n"
@@ -255,7 +223,7 @@ def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None
         + begin.format(12) + conll_2012(12, "So") + "#end document\n"
         + "#begin document (nw/wsj/24/wsj_2400); part 000\n" + conll_2012(0, "But")
         + "#begin document wsj 1\n" + conll_2012(0, "It") + "#begin document\n"
-        + conll_2012(0, "So"),
+        + conll_2012(0, "So") + "-DOCSTART- -X- O O\n\n" + conll_2012(0, "No"),
     )  # fmt: skip
     found = [(s.tokens, s.document, s.place, s.offset, s.starts_document) for s in read(conll)]
     assert found == [
@@ -265,33 +233,20 @@ def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None
         (("But",), "nw/wsj/24/wsj_2400_0", 0, 0, True),
         (("It",), "wsj 1", 0, 0, True),
         (("So",), None, 0, 0, True),
+        (("No",), None, 0, 0, True),
     ]
 
 
-def test_the_rows_for_detection_are_neither_lost_nor_doubled(conll: Path) -> None:
+def test_the_rows_for_detection_are_neither_lost_nor_doubled(
+    conll: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = [f"w{i}" for i in range(1000)]
     write(conll, "".join(f"{word} O\n" for word in words))
-    assert read(conll)[0].tokens == tuple(words)
-    assert len(tokens(write(conll, "# x y z\n" * 3000 + "a O\n\n"))) == 1
+    for most in (10_000, 7):  # also where a sentence is longer than what is held of it
+        monkeypatch.setattr("elmo_cli.text.conll._MAX_HELD", most)
+        assert read(conll)[0].tokens == tuple(words)
 
 
 def test_a_refused_line_in_the_first_rows_hides_no_column(conll: Path) -> None:
     write(conll, b"1 The D\n2 \xe9 N\n3 sat V\n\n1 It P\n2 sat V\n")
     assert [(s.key, s.tokens) for s in read(conll, on_error="skip")] == [(1, ("It", "sat"))]
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.TSV.gz"])
-def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
-    """Its labels would become tokens."""
-    path = write(tmp_path / name, "EU\tB-ORG\nrejects\tO\n")
-    with pytest.raises(UsageError) as caught:
-        read_sentences(path)
-    assert caught.value.message.startswith(str(path))
-    assert "`format='conll'`" in caught.value.hint
-    assert "`format='plain'`" in caught.value.hint
-    assert tokens(path, format="conll") == ["EU rejects"]
-
-
-def test_an_input_error_of_detection_is_one_of_ours(conll: Path) -> None:
-    with pytest.raises(InputError):
-        read(write(conll, "7 CD\n"), on_error="skip")

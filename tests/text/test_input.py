@@ -29,16 +29,18 @@ def text(tmp_path: Path) -> Path:
     return tmp_path / "corpus.txt"
 
 
-def test_line_i_is_key_i(text: Path) -> None:
+def test_line_i_is_key_i_and_a_document_starts_after_a_blank_line(text: Path) -> None:
     """Otherwise a task's sentence k finds the vectors of another sentence."""
-    sentences = read(write(text, "The cat sat .\n\n  \t\nIt  slept\t. \n"))
-    assert [s.key for s in sentences] == [0, 1, 2, 3]
-    assert [s.line for s in sentences] == [1, 2, 3, 4]
-    assert [s.tokens for s in sentences] == [
-        ("The", "cat", "sat", "."), (), (), ("It", "slept", "."),
-    ]  # fmt: skip
-    assert sentences[3].text == "It  slept\t."
+    sentences = read(write(text, "The cat sat .\n\n  \t\nIt  slept\t. \n a\n"))
+    assert [(s.key, s.line, s.tokens, s.text, s.starts_document) for s in sentences] == [
+        (0, 1, ("The", "cat", "sat", "."), "The cat sat .", True),
+        (1, 2, (), "", False),
+        (2, 3, (), "", True),
+        (3, 4, ("It", "slept", "."), "It  slept\t.", True),
+        (4, 5, ("a",), "a", False),
+    ]
     assert {s.source for s in sentences} == {str(text)}
+    assert [s.key for s in read(text, blank="skip") if s.starts_document] == [0, 3]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,6 @@ def test_line_i_is_key_i(text: Path) -> None:
         (b"a\n\nb\n", {"blank": "keep"}, [0, 1, 2]),
         (b"a\n\nb\n", {"blank": "skip"}, [0, 2]),
         (b"a\nb", {}, [0, 1]),
-        (b"a\nb\n", {}, [0, 1]),
         (b"a b c\nd\n", {"max_tokens": 2, "on_error": "skip"}, [1]),
         (b"a\n\xe9\nb\0\nc c c\na\rb\nd\n", {"max_tokens": 2, "on_error": "skip"}, [0, 5]),
         (b"a\n\nb\n", {"blank": "error", "on_error": "skip"}, [0, 2]),
@@ -62,26 +63,22 @@ def test_a_line_that_is_left_out_leaves_a_gap_in_the_keys(
     sentences = read(write(text, content), report, **settings)
     assert [s.key for s in sentences] == keys
     assert sentences[0].starts_document
+    found = len(sentences), sum(len(s.tokens) for s in sentences)
+    assert count_sentences(text, InputSettings(**settings)) == found
     if settings.get("on_error"):
         lines = range(1, content.count(b"\n") + 1)
         assert [line for _, line, _ in report.skipped] == [n for n in lines if n - 1 not in keys]
-        assert len(report.next_key) == len(report.skipped)
+        following = [next(key for key in keys if key >= line) for _, line, _ in report.skipped]
+        assert report.next_key == following
         assert all(reason for _, _, reason in report.skipped)
 
 
-@pytest.mark.parametrize(
-    ("content", "settings", "line", "hint"),
-    [
-        (b"a\n\nb\n", {"blank": "error"}, 2, "`blank='keep'`"),
-        (b"a\nb c d e\n", {"max_tokens": 3}, 2, "`max_tokens=4`"),
-    ],
-)
-def test_lines_that_the_settings_refuse(
-    text: Path, content: bytes, settings: dict[str, Any], line: int, hint: str
-) -> None:
-    error = refused(write(text, content), **settings)
-    assert error.message.startswith(f"{text}, line {line}: ")
-    assert hint in error.hint
+def test_lines_that_the_settings_refuse(text: Path) -> None:
+    error = refused(write(text, b"a\n\nb\n"), blank="error")
+    assert error.message.startswith(f"{text}, line 2: blank")
+    assert "`blank='keep'`" in error.hint
+    error = refused(write(text, b"a\nb c d e\n"), max_tokens=3)
+    assert error.message == f"{text}, line 2: more than 3 tokens"
 
 
 @pytest.mark.parametrize(
@@ -105,50 +102,28 @@ def test_keys_continue_over_files_and_the_report_names_the_first(tmp_path: Path)
     report = InputReport()
     sentences = list(read_sentences([one, two, one], report=report))
     assert [s.key for s in sentences] == list(range(7))
+    assert [s.key for s in sentences if s.starts_document] == [0, 3, 4]
     assert report.sources == [(str(one), 0), (str(two), 3), (str(one), 4)]
     assert (report.n_keys, report.bytes_read) == (7, 12)
 
 
-def test_documents_start_with_a_file_and_after_a_blank_line(text: Path) -> None:
-    """Otherwise `state='document'` carries the state over documents."""
-    write(text, "a\nb\n\nc\nd\n")
-    starts = [(s.text, s.starts_document) for s in read(text)]
-    assert starts == [("a", True), ("b", False), ("", False), ("c", True), ("d", False)]
-    assert [s.text for s in read(text, blank="skip") if s.starts_document] == ["a", "c"]
-
-
 def test_raw_text_becomes_sentences_with_consecutive_keys(text: Path) -> None:
     write(text, "The cat sat. It didn't sleep.\n\nThe dog “barked”.\n")
-    sentences = read(text, tokenize=True)
-    assert [s.key for s in sentences] == [0, 1, 2]
-    assert [s.line for s in sentences] == [1, 1, 3]
-    assert [s.starts_document for s in sentences] == [True, False, True]
-    assert sentences[1].tokens == ("It", "did", "n't", "sleep", ".")
-    assert sentences[1].text == "It did n't sleep ."
-
-
-@pytest.mark.parametrize("settings", [{}, {"blank": "skip"}, {"max_tokens": 2, "on_error": "skip"}])
-@pytest.mark.parametrize("tokenize", [False, True])
-def test_what_is_counted_is_what_is_read(
-    text: Path, settings: dict[str, Any], tokenize: bool
-) -> None:
-    """Otherwise the estimated size is that of another file."""
-    write(text, "a b\n\nc\u3000d e\nf\n\xa0\n")
-    sentences = read(text, tokenize=tokenize, **settings)
-    found = count_sentences(text, InputSettings(tokenize=tokenize, **settings))
-    assert found == (len(sentences), sum(len(s.tokens) for s in sentences))
+    assert [(s.key, s.line, s.text, s.starts_document) for s in read(text, tokenize=True)] == [
+        (0, 1, "The cat sat .", True),
+        (1, 1, "It did n't sleep .", False),
+        (2, 3, "The dog “ barked ” .", True),
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "text_format", "bare"),
     [
         ("a.conllu", "conllu", "a"),
-        ("a.conllu.gz", "conllu", "a"),
         ("A.CONLLU.XZ", "conllu", "A"),
-        ("a.conll", "conll", "a"),
+        ("a.conll.gz", "conll", "a"),
         ("cctv_0000.v4_gold_conll", "conll", "cctv_0000.v4_gold_conll"),
         ("a.jsonl", "jsonl", "a"),
-        ("a.ndjson", "jsonl", "a"),
         ("a.json.gz", "jsonl", "a"),
         ("train.english.jsonlines", "jsonl", "train.english"),
         ("a.txt", "plain", "a"),
@@ -165,75 +140,57 @@ def test_the_suffix_determines_the_format(name: str, text_format: str, bare: str
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "message", "name"),
     [
-        ({"format": "xml"}, "`format='xml'`"),
-        ({"blank": "drop"}, "`blank='drop'`"),
-        ({"on_error": "ignore"}, "`on_error='ignore'`"),
-        ({"max_tokens": 0}, "`max_tokens=0`"),
-        ({"max_tokens": 1 << 31}, f"`max_tokens={1 << 31}`"),
-        ({"max_characters": 2}, "`max_characters=2`"),
-        ({"column": 0}, "`column=0`"),
-        ({"column": 2, "format": "plain"}, "`column=2`"),
-        ({"column": 2, "format": "jsonl"}, "`column=2`"),
-        ({"tokenize": True, "format": "conll"}, "`tokenize=True`"),
-        ({"encoding": "utf-9"}, "`encoding='utf-9'`"),
-        ({"encoding": "hex"}, "`encoding='hex'`"),
-        ({"encoding": "unicode_escape"}, "`encoding='unicode_escape'`"),
-        ({"encoding": "a\0b"}, "`encoding="),
+        ({"format": "xml"}, "`format='xml'`", ""),
+        ({"blank": "drop"}, "`blank='drop'`", ""),
+        ({"on_error": "ignore"}, "`on_error='ignore'`", ""),
+        ({"max_tokens": 0}, "`max_tokens=0`", ""),
+        ({"max_tokens": 1 << 31}, f"`max_tokens={1 << 31}`", ""),
+        ({"max_characters": 2}, "`max_characters=2`", ""),
+        ({"column": 0}, "`column=0`", ""),
+        ({"column": 2, "format": "plain"}, "`column=2`", ""),
+        ({"tokenize": True, "format": "conll"}, "`tokenize=True`", ""),
+        ({"encoding": "utf-9"}, "`encoding='utf-9'`", ""),
+        ({"encoding": "hex"}, "`encoding='hex'`", ""),
+        ({"encoding": "unicode_escape"}, "`encoding='unicode_escape'`", ""),
+        ({"encoding": "a\0b"}, "`encoding=", ""),
+        # only together with the name of a file
+        ({"tokenize": True}, "`tokenize=True`: conllu", "a.conllu"),
+        ({"tokenize": True, "blank": "error"}, "`blank='error'`", "a.txt"),
+        ({"column": 1}, "`column=1`: plain", "a.txt"),
+        ({"column": 1}, "`column=1`: jsonl", "a.json"),
     ],
 )
-def test_settings_without_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
+def test_settings_without_meaning_are_refused(
+    tmp_path: Path, settings: dict[str, Any], message: str, name: str
+) -> None:
+    if name:
         InputSettings(**settings)
+    with pytest.raises(UsageError) as caught:
+        read_sentences(write(tmp_path / (name or "a.txt"), ""), InputSettings(**settings))
     assert caught.value.message.startswith(message)
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("a.conllu", {"tokenize": True}, "`tokenize=True`: conllu"),
-        ("a.txt", {"tokenize": True, "blank": "error"}, "`blank='error'`"),
-        ("a.txt", {"column": 1}, "`column=1`: plain"),
-        ("a.json", {"column": 1}, "`column=1`: jsonl"),
-    ],
-)
-def test_settings_are_checked_against_each_suffix_before_reading(
-    tmp_path: Path, name: str, settings: dict[str, Any], message: str
+def test_names_are_checked_before_any_file_is_read(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError) as caught:
-        read_sentences(write(tmp_path / name, ""), InputSettings(**settings))
-    assert caught.value.message.startswith(message)
-
-
-def test_names_are_checked_before_any_file_is_read(text: Path, tmp_path: Path) -> None:
     """Otherwise a mistyped name stops a run only after hours."""
     write(text, "a\n")
-    gone = tmp_path / "link"
-    gone.symlink_to("nowhere")
-    for name, message in (
-        (tmp_path / "corpsu.txt", f"{tmp_path / 'corpsu.txt'}: no such file"),
-        (tmp_path, f"{tmp_path}: a folder, not a file"),
-        (text / "x", f"{text / 'x'}: can't be read (Not a directory)"),
-        ("a\0b", "a\0b: can't be read (embedded null byte)"),
-        (gone, f"{gone}: a link to nowhere, which is missing"),
+    for name, what in (
+        (tmp_path / "corpsu.txt", "no such file"),
+        (tmp_path, "a folder, not a file"),
+        (text / "x", "can't be read (Not a directory)"),
+        ("a\0b", "can't be read (embedded null byte)"),
     ):
         with pytest.raises(InputError) as caught:
             check_inputs([text, name])
-        assert caught.value.message == message
+        assert caught.value.message == f"{name}: {what}"
         assert caught.value.hint
-
-
-@pytest.mark.parametrize(("paths", "message"), [([], "no input"), (["-", "-"], "-: standard")])
-def test_no_name_and_standard_input_twice_are_refused(paths: list[str], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        read_sentences(paths)
-    assert caught.value.message.startswith(message)
-
-
-def test_no_permission_is_reported(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(text, "a\n")
+    for names, message in (([], "no input"), (["-", "-"], "-: standard")):
+        with pytest.raises(UsageError, match=message):
+            check_inputs(names)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(InputError, match=r"corpus\.txt: no permission to read it"):
         read_sentences(text)
@@ -257,8 +214,53 @@ def test_a_sentence_without_a_line_is_named_by_its_number() -> None:
     assert Sentence(("The",), 7, source="a.hdf5").where == "a.hdf5: sentence 7"
 
 
-def test_an_empty_file_is_mentioned(text: Path) -> None:
-    for content, n_warnings in (("", 1), ("\n", 0)):
-        report = InputReport()
-        tokens(write(text, content), report)
-        assert len(report.warnings) == n_warnings
+TABLE = "EU\tB-ORG\nrejects\tO\n\nPeter\tB-PER\nran\tO\n"
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.TSV.gz"])
+def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
+    """Its labels would become tokens."""
+    path = write(tmp_path / name, TABLE)
+    with pytest.raises(UsageError) as caught:
+        read_sentences(path)
+    assert caught.value.message.startswith(str(path))
+    assert "`format='conll'`" in caught.value.hint
+    assert "`format='plain'`" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (TABLE, 1),
+        ("\n# a comment\n" + TABLE, 3),
+        ("-DOCSTART-\tO\n\n" + TABLE * 5 + "broken\n", 3),
+        ("1\tThe\tthe\tDET\n2\tcat\tcat\tNOUN\n\n" * 100, 1),
+        ("a title\n" + TABLE * 3, 2),  # nearly all
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.text", "words"])
+def test_a_table_is_refused_unless_the_format_is_given(
+    tmp_path: Path, name: str, content: str, line: int
+) -> None:
+    """Its labels would become tokens, and each token a sentence."""
+    path = write(tmp_path / name, content)
+    for settings in ({}, {"tokenize": True}, {"on_error": "skip"}):
+        error = refused(path, **settings)
+        assert error.message.startswith(f"{path}, line {line}: columns separated by tabs")
+        assert "`format='conll'`" in error.hint
+        assert "`format='plain'`" in error.hint
+    assert len(tokens(path, format="plain")) == len(content.splitlines())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "The cat sat .\tpos\nIt slept .\tneg\n" * 9,
+        "one\ttwo\n",  # one line
+        "a\tb\nc d\ne\tf\ng h\n",
+        "a\tb\nc\td\te\nf\tg\th\ti\n",  # other numbers of cells
+        "word\n" * 20 + "word\tO\n" * 20,
+    ],
+)
+def test_a_text_with_tabs_is_read(tmp_path: Path, content: str) -> None:
+    assert len(tokens(write(tmp_path / "a.txt", content))) == content.count("\n")

@@ -42,8 +42,6 @@ SUSPICIOUS = {
     "escapes": (TOKENIZED + "Smith &amp; Sons\n", 11, "HTML"),
     "boundaries": (TOKENIZED + "<S> The cat </S>\n", 11, "<S>"),
     "without white space": ("猫坐在垫子上" * 10 + "\n", 1, "over 100 bytes without white space"),
-    "tabs": ("1\tThe\tthe\tDET\n2\tcat\tcat\tNOUN\n3\tsat\tsit\tVERB\n\n" * 3, 1, "columns"),
-    "two columns": ("EU\tB-ORG\nrejects\tO\n\nPeter\tB-PER\n", 1, "`format='conll'`"),
     "sentence and label": ("The cat sat .\tpos\nIt slept .\tneg\n", 1, "`cut -f`"),
     "labels": ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\ncall NN I-NP O\n\n", 1, "columns"),
     "mark": ("-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n", 1, "columns"),
@@ -51,6 +49,7 @@ SUSPICIOUS = {
     "JSON array": ('["The", "cat"]\n', 1, "`format='jsonl'`"),
     "JSON lines": ('{"tokens": ["The", "cat"]}\n' * 9, 1, "`format='jsonl'`"),
     "huge token": ("b" * 5_000_000, 1, "without white space"),  # in linear time
+    "empty": ("", 0, "empty"),
 }
 
 
@@ -59,7 +58,7 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
     """Each is a mistake that users noticed only after training on the vectors."""
     content, line, words = SUSPICIOUS[name]
     (warning,) = report_on(text, content).warnings
-    assert warning.startswith(f"{text}, line {line}: ")
+    assert warning.startswith(f"{text}, line {line}: " if line else f"{text}: ")
     assert words in warning
 
 
@@ -77,6 +76,7 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
         "[ The cat ]\n{ sat }\n",
         "<S>\n</S>\n<UNK>\nthe\ncat\n",  # a vocabulary, for `layout='bilm-types'`
         TOKENIZED * 20 + "a &amp; b\n" * 400,  # only the first sentences are checked
+        "\n",
     ],
 )
 def test_a_proper_text_causes_no_warning(text: Path, harmless: str) -> None:

@@ -25,11 +25,11 @@ def test_tokens_and_texts(jsonl: Path) -> None:
     write(jsonl, {"id": 7, "tokens": ["New York", "é"]}, {"text": " a  b\nc "}, {"tokens": []})
     write_file(jsonl, "\n" + jsonl.read_text() + "  \n")
     report = InputReport()
-    sentences = read(jsonl, report)
-    assert [s.tokens for s in sentences] == [("New York", "é"), ("a", "b", "c"), ()]
-    assert [s.text for s in sentences] == ["New York é", "a  b\nc", ""]
-    assert [(s.key, s.line) for s in sentences] == [(0, 2), (1, 3), (2, 4)]
-    assert [s.starts_document for s in sentences] == [True, False, False]
+    assert [(s.tokens, s.text, s.key, s.line, s.starts_document) for s in read(jsonl, report)] == [
+        (("New York", "é"), "New York é", 0, 2, True),
+        (("a", "b", "c"), "a  b\nc", 1, 3, False),
+        ((), "", 2, 4, False),
+    ]
     assert report.blank_lines == 1
     assert count_sentences(jsonl) == (3, 5)
     assert [s.key for s in read(jsonl, blank="skip")] == [0, 1]
@@ -44,9 +44,11 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
         {"doc_key": "bc/x_2", "sentences": [["e"]], "sent_offset": 40},
         {"doc_key": "bc/x_3", "sentences": [["f"]]},
         {"doc_key": "bc/y_0", "sentences": [["g"]]},
+        {"tokens": ["h"]},
+        {"text": "i"},
+        {"doc_key": "bc/x_1", "sentences": [["j"]]},
     )
-    found = [(s.key, s.document, s.place, s.offset, s.starts_document) for s in read(jsonl)]
-    assert found == [
+    assert [(s.key, s.document, s.place, s.offset, s.starts_document) for s in read(jsonl)] == [
         (0, "bc/x_0", 0, 0, True),
         (1, "bc/x_0", 1, 0, False),
         (2, "bc/x_1", 0, 2, True),
@@ -54,37 +56,25 @@ def test_documents_have_the_keys_of_e2e_coref_and_lsgn(jsonl: Path) -> None:
         (4, "bc/x_2", 0, 40, True),
         (5, "bc/x_3", 0, 41, True),
         (6, "bc/y_0", 0, 0, True),
+        (7, None, 0, 0, True),  # it does not belong to the document before it
+        (8, None, 0, 0, False),
+        (9, "bc/x_1", 0, 0, True),
     ]
     first, *_ = read(jsonl, max_tokens=1, on_error="skip")[1:]
     assert (first.key, first.place, first.starts_document) == (2, 0, True)
 
 
-def test_a_sentence_of_its_own_ends_the_document_before_it(jsonl: Path) -> None:
-    """Otherwise a document has sentences that its line does not hold."""
-    write(
-        jsonl,
-        {"doc_key": "d", "sentences": [["a"]]},
-        {"tokens": ["b"]},
-        {"text": "c"},
-        {"doc_key": "e", "sentences": [["d"]]},
-    )
-    found = [(s.document, s.place, s.starts_document) for s in read(jsonl)]
-    assert found == [("d", 0, True), (None, 0, True), (None, 0, False), ("e", 0, True)]
-    write(jsonl, {"text": "It is. It was."}, {"tokens": ["c"]}, {"tokens": ["d"]})
-    starts = [s.starts_document for s in read(jsonl, tokenize=True)]
-    assert starts == [True, False, True, False]
-
-
 def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
-    write(jsonl, {"text": "A cat. A dog.\nA cow."}, {"text": ""}, {"text": "It slept."})
-    sentences = read(jsonl, tokenize=True)
-    assert [(s.key, s.text) for s in sentences] == [
-        (0, "A cat ."),
-        (1, "A dog ."),
-        (2, "A cow ."),
-        (3, "It slept ."),
+    write(jsonl, {"text": "A cat. A dog.\nA cow."}, {"text": ""}, {"text": "It is."},
+          {"tokens": ["c"]}, {"tokens": ["d"]})  # fmt: skip
+    assert [(s.key, s.text, s.starts_document) for s in read(jsonl, tokenize=True)] == [
+        (0, "A cat .", True),
+        (1, "A dog .", False),
+        (2, "A cow .", False),
+        (3, "It is .", True),
+        (4, "c", True),
+        (5, "d", False),
     ]
-    assert [s.starts_document for s in sentences] == [True, False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -92,34 +82,23 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
     [
         ("{", "not JSON, at character 2: "),
         ('{"tokens": ["a"]} x', "not JSON, at character 19: Extra data"),
-        ("[" * 100_000, "JSON nested too deeply"),
-        ('{"text": ' + '{"a":' * 100_000, "JSON nested too deeply"),
-        ('{"id": ' + "9" * 5000 + "}", "JSON that can't be read: "),
-        ('{"tokens": ["a"], "tokens": ["b"]}', "'tokens' twice"),
+        ("[" * 100_000, "not JSON: "),
+        ('{"id": ' + "9" * 5000 + "}", "not JSON: "),
         ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' twice"),
-        ('{"tokens": ["a"], "tok\\u0065ns": ["a"]}', "'tokens' twice"),
-        ('["a"]', "a list, not an object"),
-        ('"a"', "a string, not an object"),
-        ("null", "null, not an object"),
-        ("17", "17, not an object"),
+        ('["a"]', "not an object"),
         ("{}", 'no "tokens", "text" or "sentences"; the object has no members'),
         ('{"words": [], "id": 1}', "the object has 'words', 'id'"),
-        ('{"tokens": "a b"}', '"tokens" is a string, not a list of strings'),
-        ('{"tokens": ["a", 1]}', '"tokens[1]" is 1, not a string'),
-        ('{"tokens": [["a"]]}', '"tokens[0]" is a list, not a string'),
+        ('{"tokens": "a b"}', '"tokens" is not a list of strings'),
         ('{"tokens": ["a", ""]}', '"tokens[1]" is empty'),
-        ('{"tokens": ["\\ud83d"]}', '"tokens[0]" holds \\ud83d, half a character'),
+        ('{"tokens": ["\\ud83d"]}', '"tokens[0]" holds half a character'),
         ('{"tokens": ["a\\u0000"]}', '"tokens[0]" holds a NUL'),
-        ('{"text": ["a"]}', '"text" is a list, not a string'),
-        ('{"text": "\\udc00"}', '"text" holds \\udc00, half a character'),
-        ('{"sentences": [["a"]]}', '"sentences" without a "doc_key"'),
-        ('{"sentences": [["a"]], "doc_key": null}', '"doc_key" is null, not a string'),
+        ('{"text": ["a"]}', '"text" is missing or not a string'),
+        ('{"sentences": [["a"]]}', '"doc_key" is missing'),
         ('{"sentences": [["a"]], "doc_key": ""}', '"doc_key" is empty'),
-        ('{"sentences": {}, "doc_key": "d"}', '"sentences" is an object, not a list'),
-        ('{"sentences": ["a"], "doc_key": "d"}', '"sentences[0]" is a string, not a list'),
-        ('{"sentences": [["a"], [""]], "doc_key": "d"}', '"sentences[1][0]" is empty'),
-        ('{"sentences": [], "doc_key": "d", "sent_offset": -1}', '"sent_offset" is -1'),
-        ('{"sentences": [], "doc_key": "d", "sent_offset": true}', '"sent_offset" is true'),
+        ('{"sentences": {}, "doc_key": "d"}', '"sentences" is not a list'),
+        ('{"sentences": ["a"], "doc_key": "d"}', '"sentences[0]" is not a list'),
+        ('{"sentences": [], "doc_key": "d", "sent_offset": -1}', '"sent_offset" is not'),
+        ('{"sentences": [], "doc_key": "d", "sent_offset": true}', '"sent_offset" is not'),
     ],
 )
 def test_refused_lines(jsonl: Path, line: str, message: str) -> None:
@@ -138,5 +117,6 @@ def test_a_json_file_is_read_as_json_lines(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, {"tokens": ["New York"]})
     assert tokens(path) == ["New York"]
     for array in ('["The", "cat"]\n', '[\n  "The",\n  "cat"\n]\n', '[["The", "cat"]]'):
-        assert refused(write_file(path, array)).message.startswith(f"{path}, line 1: ")
-    assert "jq -c" in refused(write_file(path, '["The"]')).hint
+        error = refused(write_file(path, array))
+        assert error.message.startswith(f"{path}, line 1: ")
+        assert "jq -c" in error.hint
