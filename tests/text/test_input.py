@@ -232,6 +232,7 @@ def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
     ("content", "line"),
     [
         (TABLE, 1),
+        ("EU\tB-ORG\nrejects\tO\n", 1),  # two rows are enough
         ("\n# a comment\n" + TABLE, 3),
         ("-DOCSTART-\tO\n\n" + TABLE * 5 + "broken\n", 3),
         ("1\tThe\tthe\tDET\n2\tcat\tcat\tNOUN\n\n" * 100, 1),
