@@ -15,15 +15,11 @@ from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.hdf5 import (
     NoSuchNameError,
-    dataset_names,
-    natural_order,
     open_dataset,
     open_group,
     open_hdf5,
     read_dataset,
     reading,
-    sample_datasets,
-    tracks_creation_order,
 )
 
 VALUES = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -46,9 +42,8 @@ def with_properties(change: Callable[[Any], object]) -> Make:
         properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         change(properties)
         space = h5py.h5s.create_simple(VALUES.shape)
-        h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties))[:] = (
-            VALUES
-        )
+        dataset = h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, space, properties)
+        h5py.Dataset(dataset)[:] = VALUES
 
     return make
 
@@ -111,7 +106,8 @@ def test_values_that_are_not_in_the_file_are_refused(case: str, tmp_path: Path) 
     """HDF5 reads them as zeros, or from any file that the user may read."""
     make, part = REFUSED[case]
     with open_made(tmp_path, make) as file:
-        for name in ("x", "/x"):
+        # To follow an external link in a path may open a device that never answers.
+        for name in ("x", "/x", *(("out/x", "/out/deeper/x") if make is links else ())):
             with (
                 pytest.raises(EmbeddingsFileError, match=part) as raised,
                 reading(file.filename, EmbeddingsFileError),
@@ -128,37 +124,23 @@ def test_values_that_are_in_the_file_are_read(case: str, tmp_path: Path) -> None
         np.testing.assert_array_equal(read_dataset(open_dataset(file, "//x"), 1), VALUES[1])
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (2, 0), None])
-@pytest.mark.parametrize("chunks", [None, True])
-def test_an_empty_array_is_read(
-    shape: tuple[int, ...] | None, chunks: bool | None, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+@pytest.mark.parametrize("more", [{}, {"chunks": (1, 1), "maxshape": (None, None)}])
+def test_an_empty_array_is_read(shape: tuple[int, int], more: Any, tmp_path: Path) -> None:
     """Nothing is written for it, and nothing is missing."""
-    more = {} if shape is None or not chunks else {"chunks": (1, 1), "maxshape": (None, None)}
-    empty = h5py.Empty("f4") if shape is None else None
-    with open_made(tmp_path, created(shape=shape, data=empty, **more)) as file:
-        assert open_dataset(file, "x").shape == shape
+    with open_made(tmp_path, created(shape=shape, **more)) as file:
+        assert read_dataset(open_dataset(file, "x")).shape == shape
 
 
-@pytest.mark.parametrize("name", ["out/x", "/out/x", "out/deeper/x"])
-def test_an_external_link_in_a_path_is_not_followed(name: str, tmp_path: Path) -> None:
-    """To follow it may open a device that never answers: it is refused although it exists."""
-    with open_made(tmp_path, links) as file:
-        for opener in (open_dataset, open_group):
-            with pytest.raises(OSError, match="external link or a soft link"):
-                opener(file, name)
-
-
-@pytest.mark.parametrize("name", ["", "/", ".", "y", "x/y", "group/y", "a\0b", "\ud800", "group"])
+@pytest.mark.parametrize("name", ["", "/", "y", "x/y", "group/y", "a\0b", "\ud800", "group"])
 def test_a_name_that_does_not_exist_is_a_key_error(name: str, tmp_path: Path) -> None:
     """Callers try several names for a key; `reading` lets it pass."""
     with open_made(tmp_path, lambda f: f.update({"x": VALUES, "group/x": VALUES})) as file:
         with pytest.raises(NoSuchNameError), reading(file.filename, InputError):
             open_dataset(file, name)
         assert open_group(file, "group").name == "/group"
-        for other in ("x", "y", "x/y"):
-            with pytest.raises(KeyError):
-                open_group(file, other)
+        with pytest.raises(KeyError):
+            open_group(file, "x")
 
 
 def test_a_claim_beyond_what_the_file_can_hold_is_refused(
@@ -166,17 +148,14 @@ def test_a_claim_beyond_what_the_file_can_hold_is_refused(
 ) -> None:
     """Compressed zeros of gigabytes fit into a file of some kilobytes."""
     monkeypatch.setattr(hdf5, "MIN_MEMORY", 1 << 20)
-    for n_rows, is_refused in ((100, False), (1000, True)):
-        zeros = np.zeros((n_rows, 2048), "f4")
-        with open_made(tmp_path, created(shape=None, data=zeros, compression=9)) as file:
-            most = hdf5.max_plausible_bytes(file)
-            assert most == (1 << 20) + 16 * os.path.getsize(file.filename)
-            assert (zeros.nbytes > most) == is_refused
-            if not is_refused:
-                read_dataset(open_dataset(file, "x"))
-                continue
-            with pytest.raises(OSError, match=r"claims \d+ bytes"):
-                read_dataset(open_dataset(file, "x"))
+    zeros = np.zeros((1000, 2048), "f4")
+    with open_made(tmp_path, created(shape=None, data=zeros, compression=9)) as file:
+        most = hdf5.max_plausible_bytes(file)
+        assert most == (1 << 20) + 16 * os.path.getsize(file.filename) < zeros.nbytes
+        with pytest.raises(OSError, match=r"claims \d+ bytes"):
+            read_dataset(open_dataset(file, "x"))
+        monkeypatch.setattr(hdf5, "MIN_MEMORY", 8 << 20)
+        assert read_dataset(open_dataset(file, "x")).shape == zeros.shape
 
 
 @pytest.mark.parametrize("is_tracked", [False, True])
@@ -187,11 +166,11 @@ def test_names_are_in_natural_order_or_that_of_creation(is_tracked: bool, tmp_pa
         group["s10"], group["s2"], group["type"] = VALUES, VALUES, np.dtype("f4")
     with open_hdf5(tmp_path / "in.hdf5") as file:
         expected = ["b", "a/s10", "a/s2"] if is_tracked else ["a/s2", "a/s10", "b"]
-        assert list(dataset_names(file)) == expected
-        assert tracks_creation_order(file) == is_tracked
-        assert len(sample_datasets(file, 2)) == 2
+        assert list(hdf5.dataset_names(file)) == expected
+        assert hdf5.tracks_creation_order(file) == is_tracked
+        assert len(hdf5.sample_datasets(file, 2)) == 2
     in_order = ["9", "10", "s", "s02", "s2", "s10"]
-    assert natural_order(in_order[::-1]) == in_order
+    assert hdf5.natural_order(in_order[::-1]) == in_order
 
 
 def test_listing_survives_cycles_and_a_thousand_nested_groups(tmp_path: Path) -> None:
@@ -203,21 +182,24 @@ def test_listing_survives_cycles_and_a_thousand_nested_groups(tmp_path: Path) ->
         file["g/g/up"] = file["/"]
 
     with open_made(tmp_path, make) as file:
-        assert list(dataset_names(file)) == [deep]
-        assert [name for name, _ in sample_datasets(file, 5)] == [deep]
+        assert list(hdf5.dataset_names(file)) == [deep]
+        assert [name for name, _ in hdf5.sample_datasets(file, 5)] == [deep]
 
 
-def bad_name(file: h5py.File) -> None:
-    file["x"] = VALUES
-    file.id.links.create_hard(b"\xff", file.id, b"x")
+def test_listing_refuses_links_and_names(tmp_path: Path) -> None:
+    with open_made(tmp_path, links) as file, pytest.raises(OSError, match="external link"):
+        list(hdf5.dataset_names(file))
 
+    def bad_name(file: h5py.File) -> None:
+        file.create_group("x")
+        file.id.links.create_hard(b"\xff", file.id, b"x")
 
-@pytest.mark.parametrize(("make", "part"), [(links, "soft link"), (bad_name, "utf-8")])
-def test_listing_refuses_links_and_names(make: Make, part: str, tmp_path: Path) -> None:
-    with open_made(tmp_path, make) as file:
-        for listing in (dataset_names, lambda file: sample_datasets(file, 3)):
-            with pytest.raises(InputError, match=part), reading(file.filename, InputError):
-                list(listing(file))
+    with (
+        open_made(tmp_path, bad_name) as file,
+        pytest.raises(InputError, match="utf-8"),
+        reading(file.filename, InputError),
+    ):
+        list(hdf5.dataset_names(file))
 
 
 @pytest.mark.parametrize(
@@ -247,11 +229,8 @@ def test_a_file_that_is_not_hdf5(content: bytes | str | None, part: str, tmp_pat
         open_hdf5(path)
     assert raised.value.message == f"{path}: {part}"
     assert raised.value.hint == ("check the name" if content is None else "try again")
-
-
-def test_other_errors_pass() -> None:
-    for error in (MemoryError, NoSuchNameError, KeyboardInterrupt, InputError):
-        with pytest.raises(error), reading("a.hdf5", EmbeddingsFileError):
+    for error in (MemoryError, NoSuchNameError, KeyboardInterrupt, InputError):  # others pass
+        with pytest.raises(error), reading(path, EmbeddingsFileError):
             raise error("a")
 
 

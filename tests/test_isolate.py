@@ -21,17 +21,7 @@ def crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def loop() -> int:
-    return sum(range(10**13))  # like HDF5, it looks for no signal
-
-
-def take(n_bytes: int) -> Callable[[], int]:
-    return lambda: len(bytes(n_bytes))
-
-
-@pytest.mark.parametrize(
-    "result", [None, {"a": 1}, b"." * (100 << 20)], ids=["none", "dict", "long"]
-)
+@pytest.mark.parametrize("result", [None, {"a": 1}, b"." * (100 << 20)], ids=["0", "dict", "long"])
 def test_a_result_comes_back(result: object) -> None:
     """A pipe holds 64 KiB; a sample of vectors has many MB."""
     start = time.process_time()
@@ -39,31 +29,27 @@ def test_a_result_comes_back(result: object) -> None:
     assert time.process_time() - start < 5
 
 
-def test_an_error_keeps_its_type_message_and_hint() -> None:
-    def refuse() -> None:
-        raise InputError("a.txt: bad", "fix it")
-
-    with pytest.raises(InputError, match=r"a\.txt: bad") as raised:
-        run_isolated(refuse, ["a.hdf5"], EmbeddingsFileError)
-    assert raised.value.hint == "fix it"
-
-
-def test_an_internal_error_has_the_traceback_of_the_child() -> None:
+@pytest.mark.parametrize("error", [InputError("a.txt: bad", "fix it"), ValueError("bad")])
+def test_an_error_keeps_its_type_message_and_hint(error: Exception) -> None:
     def fail() -> None:
-        raise ValueError(os.getpid())
+        raise error
 
-    with pytest.raises(ValueError, match=r"\d+") as raised:
+    with pytest.raises(type(error)) as raised:
         run_isolated(fail, ["a.hdf5"], EmbeddingsFileError)
-    assert "in fail" in str(raised.value.__cause__)
-    assert str(raised.value) != str(os.getpid())
+    assert raised.value is not error
+    assert str(raised.value) == str(error)
+    if isinstance(raised.value, InputError):
+        assert raised.value.hint == "fix it"
+    else:  # an internal one has the traceback of the child
+        assert "in fail" in str(raised.value.__cause__)
 
 
 @pytest.mark.parametrize(
     ("work", "part"),
     [
         (crash, "crashed (SIGSEGV)"),
-        (loop, "crashed (SIGXCPU)"),
-        (take(1 << 30), "more memory than 16"),
+        (lambda: sum(range(10**13)), "crashed (SIGXCPU)"),  # like HDF5, it looks for no signal
+        (lambda: len(bytes(1 << 30)), "more memory than 16"),
     ],
     ids=["crash", "loop", "memory"],
 )
@@ -87,16 +73,15 @@ def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_bytes(bytes(8 << 20))  # memory + 128 MiB, CPU time + 83 s
 
     def use_a_second() -> int:
-        end = time.process_time() + 1.1
-        while time.process_time() < end:
+        while time.process_time() < 1.1:
             pass
         return len(bytes(120 << 20))
 
     assert run_isolated(use_a_second, [path], EmbeddingsFileError) == 120 << 20
 
 
-def test_a_program_that_ignores_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers ignore SIGCHLD, and then the system does not say how a child ended."""
+def test_a_program_that_ignores_its_children() -> None:
+    """Servers ignore SIGCHLD, and then the system does not report how a child ended."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         assert run_isolated(lambda: 7, [], InputError) == 7
@@ -116,9 +101,7 @@ started, cleaned = map(Path, sys.argv[1:])
 def work():
     try:
         started.touch()
-        for _ in range(100):
-            time.sleep(0.1)
-        cleaned.write_text("finished")
+        time.sleep(10)
     except KeyboardInterrupt:
         cleaned.touch()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from elmo_cli.model.options import Options
 from elmo_cli.pretrained.bundled import bundled_path
 from elmo_cli.pretrained.cache import sha256_of
 from elmo_cli.pretrained.load import locate
-from elmo_cli.regular_files import read_json, sha256_of_file
+from elmo_cli.regular_files import read_json
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.log import read_log
 from elmo_cli.train.recipe import read_recipe
@@ -24,23 +23,18 @@ BUNDLED = bundled_path() or Path()
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        (b'{"a": 1, "b": {"c": 2, "c": 2}}', "'c' occurs twice"),
-        (b'[{"a": 1, "a": 2}]', "'a' occurs twice"),
+        (b'[{"a": 1, "b": {"c": 2, "c": 2}}]', "'c' occurs twice"),
         (b'"' + b"x" * (1 << 20) + b'"', "larger than 1 MiB"),
-        (b"{", "not JSON"),
         (b"[" * 100_000, "not JSON"),
         (b'"\xff"', "not JSON"),
     ],
 )
 def test_json_that_is_refused(content: bytes, part: str, tmp_path: Path) -> None:
     """Of a key that occurs twice, parsers keep the last silently."""
-    path = tmp_path / "in.json"
-    path.write_bytes(content)
-    with pytest.raises(OptionsError) as caught:
-        read_json(path, OptionsError, "fix it")
-    assert caught.value.message.startswith(f"{path}: ")
-    assert part in caught.value.message
-    assert caught.value.hint
+    (tmp_path / "in.json").write_bytes(content)
+    with pytest.raises(OptionsError, match=rf"in\.json: .*{part}") as caught:
+        read_json(tmp_path / "in.json", OptionsError, "fix it")
+    assert caught.value.hint == "fix it"
 
 
 def test_json_that_is_read(tmp_path: Path) -> None:
@@ -49,8 +43,6 @@ def test_json_that_is_read(tmp_path: Path) -> None:
     assert read_json(path, OptionsError, "")["a"] == {"b": 1}
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none.json", OptionsError, "")
-    with pytest.raises(OptionsError, match="Is a directory"):
-        read_json(tmp_path, OptionsError, "")
 
 
 READERS = {
@@ -73,13 +65,6 @@ def test_a_pipe_or_a_device_is_refused_at_once(kind: str, reader: str, tmp_path:
         os.mkfifo(path)
     else:
         path.symlink_to("/dev/zero")
-    start = time.monotonic()
     with pytest.raises(ElmoError, match="not a regular file") as caught:
         READERS[reader](path)
     assert caught.value.hint
-    assert time.monotonic() - start < 5
-
-
-def test_the_hash_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"abc")
-    assert sha256_of_file(tmp_path / "a").startswith("ba7816bf8f01cfea")

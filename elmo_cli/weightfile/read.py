@@ -20,6 +20,7 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
+from elmo_cli.regular_files import check_regular
 from elmo_cli.weightfile.describe import Array, find_dataset, read_values
 from elmo_cli.weightfile.table import Row, lstm_path, rows
 
@@ -85,6 +86,7 @@ def read_state(path: StrPath, options: Options) -> State:
 @contextmanager
 def open_weights(path: StrPath) -> Iterator[h5py.File]:
     """Open a weight file for reading; WeightFileError if it is missing or not HDF5."""
+    check_regular(path, WeightFileError)
     with reading(path, WeightFileError):
         file = open_hdf5(path)
     with file:

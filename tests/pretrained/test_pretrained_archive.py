@@ -120,7 +120,7 @@ def test_two_processes_without_locks(
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("model.hdf5", b"x", r"m\.zip/model\.hdf5: not a readable HDF5 file"),
+        ("model.hdf5", b"x", r"m\.zip/model\.hdf5: not an HDF5 file"),
         ("options.json", b"{}", r"m\.zip/options\.json: char_cnn is missing"),
         ("options.json", None, r"m\.zip/model\.hdf5: no options\.json beside it"),
         ("vocab.txt", b"", r"m\.zip: this model has no softmax"),

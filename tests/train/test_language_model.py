@@ -80,7 +80,7 @@ def test_what_is_missing_is_named(model: Path, tiny: Path) -> None:
     types = shutil.move(model / "vocab.txt", model.parent)
     with pytest.raises(ModelError, match=r"model: no vocab\.txt beside weights\.hdf5"):
         load_language_model(model)
-    with pytest.raises(WeightFileError, match=r"gone\.hdf5: no such weight file"):
+    with pytest.raises(WeightFileError, match=r"gone\.hdf5: no such file"):
         load_language_model(tiny, softmax="gone.hdf5", vocabulary=types)
     with pytest.raises(InputError, match=r"gone\.txt: no such vocabulary"):
         load_language_model(model, vocabulary="gone.txt")
@@ -91,10 +91,10 @@ def test_what_is_missing_is_named(model: Path, tiny: Path) -> None:
 def test_parts_of_different_models_are_refused(model: Path, odd: Path) -> None:
     """Without it a vocabulary that is shifted by a line gives a number like any other."""
     shutil.copy(odd / "options.json", model)
-    with pytest.raises(WeightFileError, match=r"shape .* options\.json asks for"):
+    with pytest.raises(WeightFileError, match=r"shape .* the model asks for"):
         load_language_model(model)
     shutil.copy(odd / "weights.hdf5", model)
-    with pytest.raises(WeightFileError, match=r"\(55, 8\).* options ask for \(55, 12\)"):
+    with pytest.raises(WeightFileError, match=r"\(55, 8\), the model asks for \(55, 12\)"):
         load_language_model(model)
 
 
@@ -102,7 +102,7 @@ def test_a_vocabulary_of_another_size_is_refused(model: Path) -> None:
     """One type more or less moves all ids after it."""
     text = (model / "vocab.txt").read_text()
     (model / "vocab.txt").write_text(text + "more\n")
-    with pytest.raises(WeightFileError, match=r"\(55, 8\).* options ask for \(56, 8\)"):
+    with pytest.raises(WeightFileError, match=r"\(55, 8\), the model asks for \(56, 8\)"):
         load_language_model(model)
     (model / "vocab.txt").write_text(text.replace("<UNK>", "unk"))
     with pytest.raises(InputError, match=r"vocab\.txt, lines 1 to 55: <UNK> is not among the"):
@@ -110,7 +110,7 @@ def test_a_vocabulary_of_another_size_is_refused(model: Path) -> None:
     with h5py.File(model / "softmax.hdf5", "a") as file:
         del file["softmax/b"]
     (model / "vocab.txt").write_text(text)
-    with pytest.raises(WeightFileError, match=r"no softmax/W and softmax/b in it"):
+    with pytest.raises(WeightFileError, match=r"softmax/b is missing"):
         load_language_model(model)
 
 

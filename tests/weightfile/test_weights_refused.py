@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,9 @@ def tiny_of(path: Path) -> object:
 
 
 def refused(path: Path, read: Read = tiny_of) -> str:
-    """The message about a weight file, without its name."""
     with pytest.raises(WeightFileError) as caught:
         read(path)
     assert caught.value.message.startswith(f"{path}: ")
-    assert "\n" not in caught.value.message
     assert caught.value.hint
     return caught.value.message.removeprefix(f"{path}: ")
 
@@ -71,6 +70,14 @@ def changed_value(name: str, number: float) -> Change:
     return change
 
 
+def corrupt_chunk(file: h5py.File) -> None:
+    replaced(BIAS, data=TINY[BIAS], chunks=(8,), fletcher32=True)(file)
+    file.flush()
+    with open(file.filename, "r+b") as raw:
+        raw.seek(file[BIAS].id.get_chunk_info(0).byte_offset)
+        raw.write(b"....")
+
+
 VALUES: dict[str, tuple[Change, str]] = {
     **{
         f"{name} with {number}": (changed_value(name, number), f"{name} has a value of {number:g}")
@@ -82,6 +89,7 @@ VALUES: dict[str, tuple[Change, str]] = {
         for kind, named in (("i4", "int32"), ("c8", "complex64"), ("S3", "|S3"))
     },
     "a double beyond float32": (replaced(BIAS, np.full(8, 1e300)), f"{BIAS} has a value of inf"),
+    "corrupt chunk": (corrupt_chunk, "/CNN_proj/b_proj can't be read"),
     "never written": (replaced(BIAS, dtype="f4"), f"'{BIAS}' was not written in full"),
     "external storage": (
         replaced(BIAS, shape=8, external=[("/dev/zero", 0, 32)]),
@@ -145,11 +153,7 @@ def test_a_changed_file_is_refused(case: str, tmp_path: Path) -> None:
         ("char_cnn", {"embedding": {"dim": 5}}, "char_embed is of shape (261, 4), the model asks"),
         ("lstm", {"n_layers": 3}, "RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/W_0 is missing"),
         # Sizes that no machine has are refused before memory is taken.
-        ("lstm", {"dim": 10**7}, ""),
-        ("lstm", {"projection_dim": 10**7}, ""),
-        ("lstm", {"n_layers": 1000}, ""),
-        ("char_cnn", {"n_highway": 1000}, ""),
-        ("char_cnn", {"embedding": {"dim": 10**7}}, ""),
+        ("lstm", {"dim": 10**7, "projection_dim": 10**7, "n_layers": 1000}, ""),
         ("char_cnn", {"filters": [[1, 10**7], [2, 8], [3, 16], [4, 32]]}, ""),
     ],
 )
@@ -165,22 +169,16 @@ def test_fewer_lstm_layers_than_in_the_file_are_read(tiny: Path) -> None:
     """Leaving the top layer out is a published practice."""
     options = copy.deepcopy(MODELS["tiny"])
     options["lstm"]["n_layers"] = 1
-    bilm = read_bilm(Options.from_dict(options), tiny / "weights.hdf5")
-    assert bilm.options.n_layers == 1
+    assert read_bilm(Options.from_dict(options), tiny / "weights.hdf5").options.n_layers == 1
 
 
-@pytest.mark.parametrize("share", [0, 0.001, 0.5, 0.99])
-def test_a_truncated_file(share: float, tiny: Path, tmp_path: Path) -> None:
-    """A download that broke must be neither a traceback nor a model of zeros."""
-    content = (tiny / "weights.hdf5").read_bytes()
-    (tmp_path / "weights.hdf5").write_bytes(content[: int(len(content) * share)])
-    assert refused(tmp_path / "weights.hdf5") in ("not an HDF5 file", "truncated")
-
-
-def test_a_few_wrong_bytes_in_the_metadata(tiny: Path, tmp_path: Path) -> None:
-    """h5py has many kinds of error for them."""
+def test_truncated_files_and_wrong_bytes(tiny: Path, tmp_path: Path) -> None:
+    """Neither a traceback nor a model of zeros; h5py has many kinds of error for them."""
     content, numbers = (tiny / "weights.hdf5").read_bytes(), random.Random(1)
     path, n_refused = tmp_path / "weights.hdf5", 0
+    for share in (0, 0.001, 0.5, 0.99):
+        path.write_bytes(content[: int(len(content) * share)])
+        assert refused(path) in ("not an HDF5 file", "truncated")
     for _ in range(60):
         corrupt = bytearray(content)
         for _ in range(3):
@@ -193,30 +191,11 @@ def test_a_few_wrong_bytes_in_the_metadata(tiny: Path, tmp_path: Path) -> None:
     assert n_refused > 20
 
 
-def test_a_corrupt_chunk_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "weights.hdf5"
-    with h5py.File(path, "w") as file:
-        for name, array in TINY.items():
-            file.create_dataset(name, data=array, compression="gzip", fletcher32=True)
-        offset = file["CNN_proj/W_proj"].id.get_chunk_info(0).byte_offset
-    tiny_of(path)
-    corrupt = bytearray(path.read_bytes())
-    corrupt[offset + 20] ^= 0xFF
-    path.write_bytes(corrupt)
-    assert "CNN_proj/W_proj can't be read" in refused(path)
-
-
 OPTIONS = Options(filters=((1, 4),), projection=3, cell=5, n_layers=2)
 H, C = np.zeros((2, 2, 1, 3), "f4"), np.zeros((2, 2, 1, 5), "f4")
 W, B = np.zeros((4, 3), "f4"), np.zeros(4, "f4")
-
-
-def softmax_of(path: Path) -> object:
-    return read_softmax(path, n_types=4, projection=3)
-
-
-def state_of(path: Path) -> object:
-    return read_state(path, OPTIONS)
+softmax_of = partial(read_softmax, n_types=4, projection=3)
+state_of = partial(read_state, options=OPTIONS)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,14 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from disks import disk_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from make_weights import MODELS, SHAPES, weight_arrays, write_arrays, write_model
+from make_weights import MODELS, SHAPES, weight_arrays, write_arrays
 
+from elmo_cli.errors import OutputError
+from elmo_cli.hdf5 import dataset_names
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
@@ -23,20 +28,24 @@ from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 from elmo_cli.weightfile.table import CONV_FILTER, IDENTITY, TRANSPOSE, Transform, rows
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
+TINY = weight_arrays(MODELS["tiny"], "tiny")
+
 
 def content(path: Path) -> dict[str, Any]:
-    """The arrays of a weight file, in the order of their names."""
-    found: dict[str, Any] = {}
     with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: (
-                found.update({name: item[...]}) if isinstance(item, h5py.Dataset) else None
-            )
-        )
-    return found
+        return {name: file[name][...] for name in dataset_names(file)}
 
 
-def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+def assert_round_trip(
+    folder: Path, options: dict[str, Any], source: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """Read a weight file of arrays and write it again."""
+    (folder / "options.json").write_text(json.dumps(options), encoding="utf-8")
+    bilm = read_bilm(folder / "options.json", write_arrays(folder / "weights.hdf5", source))
+    assert not bilm.training
+    assert not any(parameter.requires_grad for parameter in bilm.parameters())
+    write_bilm(bilm, folder / "again.hdf5")
+    found = content(folder / "again.hdf5")
     assert sorted(found) == sorted(expected)
     for name, array in expected.items():
         assert found[name].dtype == array.dtype, name
@@ -45,115 +54,80 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_file_to_bilm_to_file(shape: str, tmp_path: Path) -> None:
-    folder = write_model(tmp_path, SHAPES[shape], shape)
-    bilm = read_bilm(folder / "options.json", folder / "weights.hdf5")
-    write_bilm(bilm, tmp_path / "again.hdf5")
-    assert_same(content(tmp_path / "again.hdf5"), weight_arrays(SHAPES[shape], shape))
+    expected = weight_arrays(SHAPES[shape], shape)
+    assert_round_trip(tmp_path, SHAPES[shape], expected, expected)
 
 
 @pytest.mark.parametrize("source", ["allennlp", "bilm_tf"])
 def test_files_of_the_originals_come_back_whole(source: str, golden: Path, tmp_path: Path) -> None:
-    weights = golden / source / "lm_weights.hdf5"
-    bilm = read_bilm(golden / source / "options.json", weights)
-    write_bilm(bilm, tmp_path / "again.hdf5")
-    assert_same(content(tmp_path / "again.hdf5"), content(weights))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_bilm_to_file_to_bilm(shape: str, tmp_path: Path, seed: int) -> None:
-    trained = BiLM(Options.from_dict(SHAPES[shape]))
-    write_bilm(trained, tmp_path / "weights.hdf5")
-    again = read_bilm(trained.options, tmp_path / "weights.hdf5")
-    assert again.options == trained.options
-    ours, theirs = trained.state_dict(), again.state_dict()
-    assert list(ours) == list(theirs)
-    for name, parameter in ours.items():
-        np.testing.assert_array_equal(theirs[name], parameter, err_msg=name)
-
-
-def test_what_was_read_is_ready_for_inference(tiny_bilm: BiLM) -> None:
-    assert not tiny_bilm.training
-    assert not any(parameter.requires_grad for parameter in tiny_bilm.parameters())
-
-
-def test_half_precision_file(tiny_bilm: BiLM, tmp_path: Path) -> None:
-    write_bilm(tiny_bilm, tmp_path / "half.hdf5", dtype="float16")
-    halves = content(tmp_path / "half.hdf5")
-    assert {array.dtype for array in halves.values()} == {np.dtype("float16")}
-    again = read_bilm(tiny_bilm.options, tmp_path / "half.hdf5")
-    for name, array in tiny_bilm.state_dict().items():
-        found = again.state_dict()[name]
-        assert found.dtype == array.dtype
-        np.testing.assert_allclose(found, array, rtol=2**-11, atol=2**-25, err_msg=name)
-    write_bilm(again, tmp_path / "again.hdf5", dtype="float16")
-    assert_same(content(tmp_path / "again.hdf5"), halves)
-
-
-def test_double_precision_file_is_rounded_once(tmp_path: Path) -> None:
-    doubles = {k: v.astype("f8") for k, v in weight_arrays(MODELS["tiny"], "tiny").items()}
-    bilm = read_bilm(Options.from_dict(MODELS["tiny"]), write_arrays(tmp_path / "w.hdf5", doubles))
-    write_bilm(bilm, tmp_path / "again.hdf5")
-    assert_same(content(tmp_path / "again.hdf5"), weight_arrays(MODELS["tiny"], "tiny"))
+    options = json.loads((golden / source / "options.json").read_bytes())
+    expected = content(golden / source / "lm_weights.hdf5")
+    assert_round_trip(tmp_path, options, expected, expected)
 
 
 @pytest.mark.parametrize("n_characters", [261, 262])
 @pytest.mark.parametrize("n_rows", [261, 262])
 def test_261_and_262_rows_are_one_model(n_characters: int, n_rows: int, tmp_path: Path) -> None:
-    arrays_ = weight_arrays(MODELS["tiny"], "tiny")
-    if n_rows == 262:
-        padding = np.full((1, 4), 99, "f4")  # "no token here": nothing may read it
-        arrays_["char_embed"] = np.concatenate([padding, arrays_["char_embed"]])
-    said = json.loads(json.dumps(MODELS["tiny"]))
-    said["char_cnn"]["n_characters"] = n_characters
-    (tmp_path / "options.json").write_text(json.dumps(said), encoding="utf-8")
-    bilm = read_bilm(tmp_path / "options.json", write_arrays(tmp_path / "w.hdf5", arrays_))
-    write_bilm(bilm, tmp_path / "again.hdf5")
-    assert_same(content(tmp_path / "again.hdf5"), weight_arrays(MODELS["tiny"], "tiny"))
+    """Otherwise all characters would be shifted by one."""
+    padding = np.full((n_rows - 261, 4), 99, "f4")  # "no token here": nothing may read it
+    source = TINY | {"char_embed": np.concatenate([padding, TINY["char_embed"]])}
+    options = copy.deepcopy(MODELS["tiny"])
+    options["char_cnn"]["n_characters"] = n_characters
+    assert_round_trip(tmp_path, options, source, TINY)
+
+
+def test_double_precision_is_rounded_once(tmp_path: Path) -> None:
+    doubles = {name: array.astype("f8") for name, array in TINY.items()}
+    assert_round_trip(tmp_path, MODELS["tiny"], doubles, TINY)
 
 
 def test_matrices_beyond_need_are_kept(tmp_path: Path) -> None:
-    said = SHAPES["neither"]
-    more = weight_arrays(said, "any")
-    numbers = np.random.default_rng(0)
-    more["CNN_proj/W_proj"] = numbers.normal(size=(8, 8)).astype("f4")
+    """AllenNLP's files always have CNN_proj and W_P_0."""
+    options, numbers = SHAPES["neither"], np.random.default_rng(0)
+    names = [f"RNN_{i % 2}/RNN/MultiRNNCell/Cell{i // 2}/LSTMCell/W_P_0" for i in range(4)]
+    more = {name: numbers.normal(size=(8, 8)).astype("f4") for name in ("CNN_proj/W_proj", *names)}
     more["CNN_proj/b_proj"] = numbers.normal(size=8).astype("f4")
-    for way in range(2):
-        for layer in range(2):
-            group = f"RNN_{way}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-            more[f"{group}/W_P_0"] = numbers.normal(size=(8, 8)).astype("f4")
-    bilm = read_bilm(Options.from_dict(said), write_arrays(tmp_path / "w.hdf5", more))
-    assert bilm.options.cnn_projection
-    assert bilm.options.lstm_projection
-    write_bilm(bilm, tmp_path / "again.hdf5")
-    assert_same(content(tmp_path / "again.hdf5"), more)
+    expected = weight_arrays(options, "any") | more
+    assert_round_trip(tmp_path, options, expected, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bilm_to_file_to_bilm(shape: str, dtype: str, tmp_path: Path, seed: int) -> None:
+    trained = BiLM(Options.from_dict(SHAPES[shape]))
+    write_bilm(trained, tmp_path / "weights.hdf5", dtype=dtype)
+    assert {str(array.dtype) for array in content(tmp_path / "weights.hdf5").values()} == {dtype}
+    again = read_bilm(trained.options, tmp_path / "weights.hdf5")
+    assert again.options == trained.options
+    ours, theirs = trained.state_dict(), again.state_dict()
+    assert list(ours) == list(theirs)
+    for name, parameter in ours.items():
+        assert theirs[name].dtype == torch.float32
+        stored = parameter.half().float() if dtype == "float16" else parameter
+        np.testing.assert_array_equal(theirs[name], stored, err_msg=name)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_table_names_every_parameter_once(shape: str) -> None:
     options = Options.from_dict(SHAPES[shape])
-    named = [name for row in rows(options) for name in row.parameters]
-    assert sorted(named) == sorted(BiLM(options).state_dict())
-    paths = [row.path for row in rows(options)]
-    assert paths == list(weight_arrays(SHAPES[shape], shape))
+    names = [name for row in rows(options) for name in row.parameters]
+    assert sorted(names) == sorted(BiLM(options).state_dict())
+    assert [row.path for row in rows(options)] == list(weight_arrays(SHAPES[shape], shape))
 
 
-def test_a_softmax_comes_back(tmp_path: Path, seed: int) -> None:
-    softmax = NextToken(11, 3)
+def test_a_softmax_and_a_state_come_back(tmp_path: Path, seed: int) -> None:
+    path, softmax = tmp_path / "out.hdf5", NextToken(11, 3)
     torch.nn.init.normal_(softmax.bias)
-    write_softmax(softmax, tmp_path / "softmax.hdf5")
-    again = read_softmax(tmp_path / "softmax.hdf5", n_types=11, projection=3)
+    write_softmax(softmax, path)
+    again = read_softmax(path, n_types=11, projection=3)
     assert torch.equal(again.weight, softmax.weight)
     assert torch.equal(again.bias, softmax.bias)
-    assert sorted(content(tmp_path / "softmax.hdf5")) == ["softmax/W", "softmax/b"]
-
-
-def test_a_state_comes_back(tmp_path: Path, seed: int) -> None:
-    options = Options(filters=((1, 4),), projection=3, cell=5, n_layers=2)
+    assert sorted(content(path)) == ["softmax/W", "softmax/b"]
     state = State(torch.randn(2, 2, 1, 3), torch.randn(2, 2, 1, 5))
-    write_state(state, tmp_path / "state.hdf5")
-    again = read_state(tmp_path / "state.hdf5", options)
-    assert torch.equal(again.h, state.h)
-    assert torch.equal(again.c, state.c)
+    write_state(state, path)
+    found = read_state(path, Options(filters=((1, 4),), projection=3, cell=5, n_layers=2))
+    assert torch.equal(found.h, state.h)
+    assert torch.equal(found.c, state.c)
 
 
 @pytest.mark.parametrize(("transform", "rank"), [(IDENTITY, 1), (TRANSPOSE, 2), (CONV_FILTER, 3)])
@@ -164,3 +138,42 @@ def test_each_transform_has_its_inverse(transform: Transform, rank: int, drawn: 
     back = np.ascontiguousarray(transform.to_parameter(in_file))
     np.testing.assert_array_equal(back.view(np.uint32), bits)
     assert transform.to_file(back).shape == in_file.shape
+
+
+WRITERS: dict[str, Callable[[BiLM, Path], None]] = {
+    "weights": write_bilm,
+    "softmax": lambda bilm, path: write_softmax(NextToken(1000, 8), path),
+    "state": lambda bilm, path: write_state(State.zeros(bilm.options, 1), path),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("n_bytes", [0, 1500])
+def test_full_disk(writer: str, n_bytes: int, tiny_bilm: BiLM, tmp_path: Path) -> None:
+    """HDF5 would crash where it closes a file on a full disk."""
+    path = tmp_path / "out.hdf5"
+    path.write_bytes(b"old")
+    with disk_of(n_bytes), pytest.raises(OutputError, match="File too large") as caught:
+        WRITERS[writer](tiny_bilm, path)
+    assert caught.value.hint
+    assert [found.name for found in tmp_path.iterdir()] == ["out.hdf5"]
+    assert path.read_bytes() == b"old"
+
+
+def test_values_beyond_float16_are_refused(tmp_path: Path) -> None:
+    """They would become infinite, and our own reader would refuse the file."""
+    softmax = NextToken(3, 4)
+    with torch.no_grad():
+        softmax.bias[2] = -1e5
+    with pytest.raises(OutputError, match="softmax/b has a value beyond float16") as caught:
+        write_softmax(softmax, tmp_path / "out.hdf5", dtype="float16")
+    assert caught.value.hint == '`dtype="float32"` holds it'
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_same_weights_make_the_same_bytes(tiny_bilm: BiLM, tmp_path: Path) -> None:
+    """The sha256 of a model must not change each time it is written."""
+    (tmp_path / "b.hdf5").write_bytes(b"old")
+    for name in ("a.hdf5", "b.hdf5"):
+        write_bilm(tiny_bilm, tmp_path / name)
+    assert (tmp_path / "a.hdf5").read_bytes() == (tmp_path / "b.hdf5").read_bytes()
