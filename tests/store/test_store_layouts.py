@@ -339,8 +339,8 @@ TOKENS = st.lists(st.text("ab \t\u00a0", max_size=3), max_size=4)
 @given(st.lists(TOKENS, max_size=3), st.booleans())
 def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bool) -> None:
     """JSON lines and CoNLL-U may hold `10 000`; its parts would be embedded, or kept as tokens."""
+    from elmo_cli.store.layouts import StoredSentence
     from elmo_cli.store.layouts.allennlp import _Lines
-    from elmo_cli.store.layouts.stored_sentence import StoredSentence
 
     collected = _Lines(pooled=pooled)
     for key, tokens in enumerate(texts):
@@ -362,8 +362,8 @@ def test_text_is_tokens_is_never_said_wrongly(texts: list[list[str]], pooled: bo
     ("texts", "message"),
     [
         (["a b", "a b"], "'a b' exists already, from an earlier sentence"),
-        (["a/b", "a"], "'a' is the beginning of the key of an earlier sentence"),
-        (["a", "a/b"], "'a/b' begins with the whole key of an earlier sentence"),
+        (["a/b", "a"], "'a' conflicts with an earlier one: one begins with the other and a `/`"),
+        (["a", "a/b"], "'a/b' conflicts with an earlier one: one begins with the other and a `/`"),
         (["x", "."], "'.' has a part that is only `.`"),
         (["x", "a/./b"], "'a/./b' has a part that is only `.`"),
         (["x", "a//b"], "'a//b' has an empty part next to a `/`"),

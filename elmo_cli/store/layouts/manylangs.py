@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import h5py
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.store.layouts.base import Sample
-from elmo_cli.store.layouts.sentence_datasets import SentenceDatasets
+from elmo_cli.store.layouts.sentence_datasets import NameLayout
 from elmo_cli.store.layouts.stored_sentence import Array, Key, SentenceInfo
 from elmo_cli.text.sentence import Sentence
 
 
-class ManyLangs(SentenceDatasets):
+class ManyLangs(NameLayout):
     """Tokens joined by TAB, `.` and `/` spelled out; the first of equal sentences is kept."""
 
     name = "manylangs"
     needs = frozenset({"tokens", "one layer"})
     hint = "leave out sentences without tokens; layout allennlp takes any"
     keeps_first = True
-    file_axes = ("token", "dim")
 
     def dataset_name(self, sentence: Sentence) -> str:
         name = _joined(sentence.tokens)
@@ -31,9 +30,7 @@ class ManyLangs(SentenceDatasets):
 
     def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
         if isinstance(key, str):
-            yield key
-            yield _joined(key.split("\t"))
-            yield _joined(key.split())
+            yield from (key, _joined(key.split("\t")), _joined(key.split()))
         else:
             yield _joined(map(str, key))
 
@@ -46,28 +43,23 @@ class ManyLangs(SentenceDatasets):
 
     def to_file(self, array: Array, *, pooled: bool) -> Array:
         n_axes = 1 if pooled else 2
-        if array.ndim == n_axes + 1 and array.shape[0] == 1:
-            array = array[0]
-        if array.ndim != n_axes:
+        if array.ndim > n_axes and array.shape[0] > 1:
             raise UsageError(
                 f"layout manylangs holds one layer per file, not {array.shape[0]}",
                 "`layers=top`, `layers=average` or one number",
             )
-        return array
-
-    def records_of_name(self, name: str) -> frozenset[str]:
-        return frozenset({"tokens"})
+        return array.reshape(array.shape[-n_axes:])
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         """Whether names are joined tokens with one vector each; lines may contain a tab too."""
         return any(
-            len(dataset.shape) == 1 or len(name.split("\t")) == dataset.shape[-2]
+            dataset.ndim == 1 or len(name.split("\t")) == dataset.shape[-2]
             for name, dataset in sample
             if "\t" in name or "$period$" in name or "$backslash$" in name
         )
 
 
-def _joined(tokens: Iterator[str] | tuple[str, ...] | list[str]) -> str:
+def _joined(tokens: Iterable[str]) -> str:
     return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
 
 

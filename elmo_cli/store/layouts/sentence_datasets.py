@@ -1,4 +1,4 @@
-"""Reading files with one data set per sentence, and the layouts that name these by content."""
+"""Layouts with one data set per sentence: writing them, and reading them by number or by name."""
 
 from __future__ import annotations
 
@@ -14,108 +14,103 @@ from numpy.typing import NDArray
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import (
     MAX_DIGITS,
     SENTENCE_MAP,
     Layout,
     SentenceReader,
     is_number,
-    is_pooled,
     name_problem,
 )
-from elmo_cli.store.layouts.stored_sentence import Array, Handle, Key, SentenceInfo
+from elmo_cli.store.layouts.dataset_writer import DatasetWriter
+from elmo_cli.store.layouts.stored_sentence import (
+    Array,
+    ArrayType,
+    Facts,
+    Handle,
+    Key,
+    SentenceInfo,
+    Stored,
+    Totals,
+)
+from elmo_cli.store.spec import DTYPES, FileSpec
 
 
-class SentenceDatasets(Layout):
-    """A layout with one data set per sentence, named by what the sentence is.
+class DatasetLayout(Layout):
+    """A layout with one data set per sentence.
 
     Attributes:
-        nests_by_chance: whether a `/` in a name is part of the text, not a group of the layout.
+        layers_last: whether files have the layer axis at the end, of size 1 where there is one
+            layer, rather than as given.
     """
 
-    keyed_by = "name"
-    nests_by_chance: ClassVar[bool] = False
-
-    @abstractmethod
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        """The names that a key may mean, the likeliest first."""
-
-    @abstractmethod
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        """What a name says of its sentence; a ValueError if it is not the name of one."""
-
-    def key_of_name(self, name: str) -> str:
-        """The key under which iteration gives the sentence of a name."""
-        return name
-
-    def records_of_name(self, name: str) -> frozenset[str]:
-        """The words of `needs` that a name provides."""
-        return frozenset()
-
-    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
-        return NameReader(self, file, attributes)
-
-
-class LayersLast(SentenceDatasets):
-    """A layout whose arrays have the layer axis at the end, of size 1 where there is one layer."""
-
-    file_axes = ("token", "dim", "layer")
+    layers_last: ClassVar[bool] = False
 
     def to_file(self, array: Array, *, pooled: bool) -> Array:
+        if not self.layers_last:
+            return array
         has_layers = array.ndim == (2 if pooled else 3)
         return np.moveaxis(array, 0, -1) if has_layers else array[..., np.newaxis]
 
     def from_file(self, values: Array, *, pooled: bool) -> Array:
+        if not self.layers_last:
+            return values
         is_single = values.shape[-1] == 1
         return np.ascontiguousarray(values[..., 0] if is_single else np.moveaxis(values, -1, 0))
 
-    def shape_from_file(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
+        writer = DatasetWriter(file, DTYPES[spec.dtype], with_values=totals.with_values)
+        for stored in sentences:
+            writer.add(self.dataset_name(stored.sentence), stored.values)
+        return Facts(writer.order_attributes(), extents=writer.extents)
+
+    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
+        name, n_axes = reader.find(key), len(reader.shape(reader.find(key)))
+        axes = ["layer", "token", "dim"] if not reader.pooled else ["layer", "dim"]
+        axes = axes[-n_axes:]
+        if self.layers_last:
+            axes = [axis for axis in axes if axis != "layer"] + ["layer"]
+        return [f"array = file[{name!r}][()]  # axes: {', '.join(axes)}"]
 
 
 class DatasetReader(SentenceReader):
     """What files keyed by numbers and by names share; handles are names of data sets."""
 
+    layout: DatasetLayout
+
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
-        self.layout, self._file, self._attributes = layout, file, attributes
-        self._path = str(file.filename)
-        self.pooled = is_pooled(attributes)
+        super().__init__(layout, file, attributes)
         self._is_own = "elmo_schema" in attributes
         self._last: tuple[str, h5py.Dataset] | None = None
 
-    def shape(self, handle: Handle) -> tuple[int, ...]:
-        return self.layout.shape_from_file(self._dataset(str(handle)).shape)
+    def array_type(self, handle: Handle) -> ArrayType:
+        dataset = self._dataset(str(handle))
+        shape: tuple[int, ...] = dataset.shape
+        if self.layout.layers_last:
+            shape = shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
+        return shape, dataset.dtype
 
     def stored(self, handle: Handle) -> tuple[Array, None]:
         dataset = self._dataset(str(handle))
         with self._reading(f"sentence {handle!r}"):
             return hdf5.read_dataset(dataset), None
 
-    def example(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        name = self._some_name()
-        return None if name is None else (self.shape(name), self._dataset(name).dtype)
+    def identity(self, handle: Handle) -> bytes:
+        return str(handle).encode("utf-8", "surrogatepass")
+
+    def some_handle(self) -> str | None:
+        with self._reading():
+            names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
+            return next((name for name in names if name != SENTENCE_MAP), None)
 
     def exists(self, name: str) -> bool:
         """Whether a sentence has this name; an error if it has and cannot be read."""
-        if name_problem(name):  # HDF5 would find "0" as "./0" and "0/" too
-            return False
-        return self._opened(name) is not None
-
-    def corrupt(self, what: str) -> EmbeddingsFileError:
-        """The error for what cannot be in a file of this layout."""
-        return EmbeddingsFileError(f"{self._path}: {what}", CORRUPT_HINT)
-
-    def no_sentence(self, key: object, why: str = "") -> KeyError:
-        """The error for a key without a sentence, with a key that exists."""
-        name = self._some_name()
-        example = "it has none" if name is None else f"its keys are like {self.key(name)!r}"
-        return KeyError(f"{self._path}: no sentence {key!r}{why}; {example}")
+        # HDF5 would find "0" as "./0" and "0/" too.
+        return not name_problem(name) and self._opened(name) is not None
 
     def _dataset(self, name: str) -> h5py.Dataset:
         """The data set of a sentence that the file lists."""
-        dataset = self._opened(name)
-        if dataset is None:
+        if (dataset := self._opened(name)) is None:
             raise self.corrupt(f"sentence {name!r} is not a data set")
         return dataset
 
@@ -136,11 +131,6 @@ class DatasetReader(SentenceReader):
         self._last = name, dataset
         return dataset
 
-    def _some_name(self) -> str | None:
-        with self._reading():
-            names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
-            return next((name for name in names if name != SENTENCE_MAP), None)
-
     def _reading(self, what: str = "") -> AbstractContextManager[None]:
         return hdf5.reading(f"{self._path}: {what}" if what else self._path, EmbeddingsFileError)
 
@@ -157,18 +147,14 @@ class NumberReader(DatasetReader):
     def handles(self) -> Iterator[Handle]:
         return map(str, self._numbers.tolist())
 
-    def key(self, handle: Handle) -> int:
-        return int(handle)
-
     def find(self, key: Key) -> str:
         if not is_number(str(key)) or not self.exists(str(key)):
             raise self.no_sentence(key)
         return str(key)
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        number = int(handle)
-        at = int(np.searchsorted(self._numbers, number)) if position is None else position
-        return SentenceInfo(at, number)
+        at = np.searchsorted(self._numbers, int(handle)) if position is None else position
+        return SentenceInfo(int(at), int(handle))
 
     def problems(self) -> Iterator[str]:
         for name in self._names:
@@ -195,7 +181,7 @@ class NumberReader(DatasetReader):
 class NameReader(DatasetReader):
     """A file that names its sentences by their line, their tokens, or their document."""
 
-    layout: SentenceDatasets
+    layout: NameLayout
 
     def __len__(self) -> int:
         return len(self._names)
@@ -220,7 +206,7 @@ class NameReader(DatasetReader):
         first = self._attributes.get("first_sentence", 0)
         position = number - (first if isinstance(first, int) else 0)
         if not 0 <= position < len(self._names):
-            raise self.no_sentence(number, f": it has {len(self._names)}")
+            raise self.no_sentence(number, f" of {len(self._names)}")
         return self._names[position]
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
@@ -233,14 +219,12 @@ class NameReader(DatasetReader):
 
     @property
     def records(self) -> frozenset[str]:
-        of_names = (self.layout.records_of_name(name) for name in self._names)
-        try:
-            return next(of_names, frozenset()).intersection(*of_names)
-        except ValueError as error:
-            raise self.corrupt(str(error)) from None
+        of_names = (self.layout.records_of(self.info(name, 0)) for name in self._names)
+        return next(of_names, frozenset()).intersection(*of_names)
 
     @cached_property
     def order_is_known(self) -> bool:
+        """Not where a program listed names alphabetically, or a `/` in a name created groups."""
         if self._is_own or len(self._names) < 2:
             return True
         with self._reading():
@@ -270,3 +254,33 @@ class NameReader(DatasetReader):
         if not np.array_equal(np.sort(np.ravel(order)), np.arange(len(names))):
             raise self.corrupt(f"sentence_order does not fit {len(names)} sentences")
         return [names[i] for i in np.argsort(order)]
+
+
+class NameLayout(DatasetLayout):
+    """A layout that names each data set by what the sentence is.
+
+    Attributes:
+        nests_by_chance: whether a `/` in a name is part of the text, not a group of the layout.
+    """
+
+    reader = NameReader
+    needs = frozenset()
+    keyed_by = "name"
+    nests_by_chance: ClassVar[bool] = False
+
+    @abstractmethod
+    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        """The names that a key may mean, the likeliest first."""
+
+    @abstractmethod
+    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+        """What a name says of its sentence; a ValueError if it is not the name of one."""
+
+    def key_of_name(self, name: str) -> str:
+        """The key under which iteration gives the sentence of a name."""
+        return name
+
+    def records_of(self, info: SentenceInfo) -> frozenset[str]:
+        """The words of `needs` that the name of a sentence provides."""
+        found = {"tokens": info.tokens, "document": info.document, "part offset": info.offset}
+        return frozenset(word for word, value in found.items() if value is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ Array = NDArray[Any]
 Scales = NDArray[np.float32]
 Key = int | str | tuple[str, int] | tuple[str, ...]
 Handle = int | str  # position, or name of the data set
+ArrayType = tuple[tuple[int, ...], np.dtype[Any]]  # shape, stored dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,7 @@ class SentenceInfo:
     Attributes:
         position: number of the sentence in the file, from 0.
         key: its number, or its name where the file is keyed by names.
-        text: its line.
-        place: number of the sentence within its document.
-        offset: number of sentences in the earlier parts of the document (LSGN).
+        text, document, place, offset: as in `Sentence`.
     """
 
     position: int
@@ -45,21 +44,19 @@ class SentenceInfo:
         *,
         key: int | None = None,
         tokens: tuple[str, ...] | None = None,
-        text: str | None = None,
         source: str = "-",
     ) -> Sentence:
         """The sentence as it was written, as far as the file records it.
 
         Args:
             key: its number in the text, for files keyed by names; None: its position.
-            tokens, text: in place of those of the file.
-            source: the file, for messages.
+            tokens: in place of those of the file.
         """
         number = self.key if isinstance(self.key, int) else self.position
         return Sentence(
             tokens=(self.tokens if tokens is None else tokens) or (),
             key=number if key is None else key,
-            text=(self.text if text is None else text) or "",
+            text=self.text or "",
             source=source,
             document=self.document,
             place=self.place,
@@ -69,7 +66,7 @@ class SentenceInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredSentence:
-    """One sentence on its way into, or out of, a file.
+    """One sentence as a file holds it.
 
     Attributes:
         values: C-contiguous, with the dtype and the axes of the file.
@@ -90,7 +87,6 @@ class Totals:
     Attributes:
         rows: sum of the first axis of `StoredSentence.values`.
         row_shape: their other axes, None without sentences.
-        dtype: of the values.
         with_values: false to leave the values out, and only to make room for them.
     """
 
@@ -103,7 +99,7 @@ class Totals:
 
 @dataclass
 class Facts:
-    """What `Layout.write` found out.
+    """What `Layout.write` returns.
 
     Attributes:
         attributes: for the root of the file.
@@ -114,6 +110,9 @@ class Facts:
     attributes: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     extents: list[tuple[int, int]] = field(default_factory=list)
+
+
+Stored = Iterable[StoredSentence]
 
 
 def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> int:
