@@ -1,7 +1,7 @@
 """Layouts of embeddings files: how sentences are named, arranged and found."""
 
 # mypy: implicit-reexport
-# ruff: noqa: F401
+# ruff: noqa: F401, F403
 
 from __future__ import annotations
 
@@ -15,22 +15,10 @@ from elmo_cli.hdf5 import reading, sample_datasets
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm, Named
 from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, SentenceReader, UniqueNames, is_number
-from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn
+from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn, ManyLangs
 from elmo_cli.store.layouts.flat import Flat
-from elmo_cli.store.layouts.manylangs import ManyLangs
 from elmo_cli.store.layouts.rows import BilmTypes
-from elmo_cli.store.layouts.stored_sentence import (
-    Array,
-    Facts,
-    Handle,
-    Key,
-    SentenceInfo,
-    StoredSentence,
-    Totals,
-    checksum,
-    tokens_digest,
-    tokens_sha256,
-)
+from elmo_cli.store.layouts.stored_sentence import *
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights
 
@@ -53,19 +41,15 @@ def layout_of_spec(spec: FileSpec) -> Layout:
         choices = f"one of {', '.join(LAYOUTS)}"
         raise UsageError(f"`layout={spec.layout}`: no such layout", choices)
     layout = LAYOUTS[spec.layout]
-    has_lines, lines = layout.supports_sentence_keys, "number the lines, or use layout allennlp"
-    for is_refused, what, hint in (
-        (spec.keys == "sentence" and not has_lines, "sentences as keys", lines),
-        (spec.forget_sentences and not has_lines, "`forget_sentences`", "leave it out"),
-        (
-            spec.dtype == "int8" and not layout.supports_int8,
-            "`dtype=int8`",
-            "layout flat stores int8; others take float16",
-        ),
+    is_keyed = layout.supports_sentence_keys
+    lines = "number the lines, or use layout allennlp"
+    for is_fine, what, hint in (
+        (is_keyed or spec.keys == "number", "sentences as keys", lines),
+        (is_keyed or not spec.forget_sentences, "`forget_sentences`", "leave it out"),
+        (layout.supports_int8 or spec.dtype != "int8", "`dtype=int8`", "use layout flat"),
     ):
-        if is_refused:
-            name = spec.layout
-            raise UsageError(f"{what} and `layout={name}` cannot be combined", hint)
+        if not is_fine:
+            raise UsageError(f"{what} and `layout={spec.layout}` cannot be combined", hint)
     return _LINES if spec.keys == "sentence" else layout
 
 
@@ -75,9 +59,9 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     Raises:
         EmbeddingsFileError: it does not hold embeddings; the message says what it holds.
     """
-    path, name = str(file.filename), attributes.get("layout")
     if "elmo_schema" not in attributes:
         return _recognised(file)
+    path, name = file.filename, attributes.get("layout")
     if (schema := attributes["elmo_schema"]) != SCHEMA:
         what = f"its schema is {schema!r}, this version of elmo reads {SCHEMA}"
         hint = "embed the text again, or `pip install --upgrade elmo-cli`"

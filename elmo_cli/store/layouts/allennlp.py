@@ -47,11 +47,10 @@ class MapReader(NumberReader):
 
     @property
     def records(self) -> frozenset[str]:
-        if self._is_own:
-            is_known = self.has_map and self._attributes.get("text_is_tokens") is True
-        else:
-            is_known = self.has_map and len(self.sentence_map) == len(self)
-        return frozenset({"tokens"} if is_known else ())
+        are_tokens = self._attributes.get("text_is_tokens") is True
+        if not self.is_own:
+            are_tokens = len(self.sentence_map) == len(self)
+        return frozenset({"tokens"} if self.has_map and are_tokens else ())
 
     def find(self, key: Key) -> str:
         # A key that is both, such as the line "7", is the number.
@@ -64,10 +63,7 @@ class MapReader(NumberReader):
         return name
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        text, tokens = self._texts.get(str(handle)), None
-        if text is not None and (not self._is_own or self.records):
-            tokens = split_line(text, _n_tokens(self, handle))
-        return replace(super().info(handle, position), text=text, tokens=tokens)
+        return _with_tokens(self, super().info(handle, position), self._texts.get(str(handle)))
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -83,11 +79,7 @@ class MapReader(NumberReader):
 
     @cached_property
     def sentence_map(self) -> dict[str, str]:
-        """Line -> name of its data set, in order of first occurrence; empty where there is no map.
-
-        Raises:
-            EmbeddingsFileError: it is corrupt.
-        """
+        """Line -> name of its data set, in order of first occurrence."""
         if not self.has_map:
             return {}
         with self._reading():
@@ -119,12 +111,11 @@ class LineReader(NameReader):
 
     @property
     def records(self) -> frozenset[str]:
-        is_known = not self._is_own or self._attributes.get("text_is_tokens") is True
+        is_known = not self.is_own or self._attributes.get("text_is_tokens") is True
         return frozenset({"tokens"} if is_known else ())
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        tokens = split_line(str(handle), _n_tokens(self, handle)) if self.records else None
-        return replace(super().info(handle, position), tokens=tokens)
+        return _with_tokens(self, super().info(handle, position), str(handle))
 
 
 class Bilm(DatasetLayout):
@@ -216,29 +207,23 @@ class AllenNlpLines(Named):
 
 
 def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
-    """The tokens of a line, by white space or by single spaces; None where neither fits.
-
-    Args:
-        n_tokens: how many the sentence has; None where its array does not say.
-    """
-    for tokens in (text.split(), text.split(" ")):
-        if n_tokens in (None, len(tokens)):
-            return tuple(tokens)
-    return None
+    """The tokens of a line, by white space or else by single spaces, if there are `n_tokens`."""
+    splits = (text.split(), text.split(" "))
+    return next((tuple(s) for s in splits if n_tokens in (None, len(s))), None)
 
 
-def _n_tokens(reader: DatasetReader, handle: Handle) -> int | None:
-    """The number of tokens by the shape of the array; None where it has no token axis."""
-    shape = reader.shape(handle)
-    return shape[-2] if len(shape) >= 2 and not reader.pooled else None
+def _with_tokens(reader: DatasetReader, info: SentenceInfo, text: str | None) -> SentenceInfo:
+    """What is known of a sentence together with its line, and the tokens where that has them."""
+    tokens = None
+    if text is not None and (not reader.is_own or reader.records):
+        shape = reader.shape(str(info.key))
+        has_tokens = len(shape) >= 2 and not reader.pooled
+        tokens = split_line(text, shape[-2] if has_tokens else None)
+    return replace(info, text=text, tokens=tokens)
 
 
 class _Lines:
-    """Collects the lines of a file while it is written.
-
-    Attributes:
-        are_tokens: whether `split_line` recovers the tokens of every sentence.
-    """
+    """Collects lines; `are_tokens` if `split_line` recovers the tokens of all sentences."""
 
     def __init__(self, *, pooled: bool, keep: bool = True) -> None:
         self.are_tokens, self._pooled, self._keep = True, pooled, keep

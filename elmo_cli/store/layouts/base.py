@@ -34,7 +34,7 @@ from elmo_cli.text.sentence import Sentence
 Sample = list[tuple[str, h5py.Dataset]]
 
 SENTENCE_MAP = "sentence_to_index"
-MAX_DIGITS = 18
+_MAX_DIGITS = 18
 _MAX_NAME_BYTES = 60_000  # a link is a message in an object header, which is below 64 KiB
 
 
@@ -47,8 +47,6 @@ class SentenceReader(ABC):
     Attributes:
         pooled: whether arrays have no token axis.
         has_map: whether there is a `sentence_to_index`.
-        order_is_known: whether handles are in the order of the text.
-        records: the words of `Layout.needs` that this file provides, beyond order and layers.
     """
 
     has_map = False
@@ -60,10 +58,12 @@ class SentenceReader(ABC):
 
     @property
     def order_is_known(self) -> bool:
+        """Whether handles are in the order of the text."""
         return True
 
     @property
     def records(self) -> frozenset[str]:
+        """The words of `Layout.needs` that this file provides, beyond order and layers."""
         return frozenset()
 
     @abstractmethod
@@ -124,41 +124,28 @@ class SentenceReader(ABC):
 
     def no_sentence(self, key: object, why: str = "") -> KeyError:
         """The error for a key without a sentence, with a key that exists."""
-        handle, example = self.some_handle(), "it has none"
-        if handle is not None:
-            kind = "numbers" if self.layout.keyed_by == "number" else "names"
-            example = f"its keys are {kind} such as {self.key(handle)!r}"
-        return KeyError(f"{self._path}: no {self.layout.unit[:-1]} {key!r}{why}; {example}")
+        handle, kind = self.some_handle(), f"{self.layout.keyed_by}s"
+        example = f"its keys are {kind} such as {self.key(handle)!r}" if handle is not None else ""
+        what = f"no {self.layout.unit[:-1]} {key!r}{why}; {example or 'it has none'}"
+        return KeyError(f"{self._path}: {what}")
 
 
 class Layout(ABC):
-    """One layout, without state.
-
-    Attributes:
-        reader: opens its files.
-        needs: what sentences must have to be written, of {"tokens", "document", "part offset",
-            "text order", "one layer"}.
-        keyed_by: "number", or "name" where data sets are named by what the sentence is.
-        keeps_first: whether of sentences with one name the first is kept and the others left out.
-        unit: what an array is for: "sentences", or "types" of a vocabulary.
-        hint: what to do about a name that is impossible or exists already.
-        alignment: of the objects in its files, in bytes.
-        copies_values: whether the finished file is a copy of the values in OUT.part.
-        metadata_bytes: about the bytes per sentence and per token besides the values.
-    """
+    """One layout, without state; the other modules of the package never name one."""
 
     name: ClassVar[str]
     reader: ClassVar[type[SentenceReader]]
+    # What sentences must have: "tokens", "document", "part offset", "text order", "one layer".
     needs: ClassVar[frozenset[str]] = frozenset({"text order"})
-    keyed_by: ClassVar[str] = "number"
-    keeps_first: ClassVar[bool] = False
+    keyed_by: ClassVar[str] = "number"  # or "name", which is made of what the sentence is
+    keeps_first: ClassVar[bool] = False  # of sentences with one name, and leaves out the others
     supports_int8: ClassVar[bool] = False
     supports_sentence_keys: ClassVar[bool] = False
-    unit: ClassVar[str] = "sentences"
-    hint: ClassVar[str] = "number each sentence once, in rising order"
-    alignment: ClassVar[int] = 1
-    copies_values: ClassVar[bool] = True
-    metadata_bytes: ClassVar[tuple[int, int]] = (412, 0)
+    unit: ClassVar[str] = "sentences"  # what an array is for; or "types" of a vocabulary
+    hint: ClassVar[str] = "number each sentence once, in rising order"  # for refused names
+    alignment: ClassVar[int] = 1  # of the objects in its files, in bytes
+    copies_values: ClassVar[bool] = True  # whether a finished file is a copy of OUT.part
+    metadata_bytes: ClassVar[tuple[int, int]] = (412, 0)  # about, per sentence and per token
 
     def dataset_name(self, sentence: Sentence) -> str:
         """The path of its data set; its number where it has none of its own."""
@@ -294,7 +281,7 @@ def name_problem(name: str) -> str:
 
 def is_number(text: str) -> bool:
     """Whether a string is the number of a sentence; Python refuses to read thousands of digits."""
-    is_plain = len(text) <= MAX_DIGITS and text.isascii() and text.isdigit()
+    is_plain = len(text) <= _MAX_DIGITS and text.isascii() and text.isdigit()
     return is_plain and (text == "0" or not text.startswith("0"))
 
 

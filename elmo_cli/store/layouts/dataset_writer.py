@@ -45,12 +45,9 @@ def create_dataset(
 
 
 class DatasetWriter:
-    """Creates groups and contiguous data sets, one per sentence, in the order of the sentences.
+    """Creates groups and contiguous data sets, one per sentence; `extents` are as in `Facts`.
 
     It reuses property lists, types and extents, which is half as fast again as h5py's functions.
-
-    Attributes:
-        extents: as in `Facts`; neighbours are joined.
     """
 
     def __init__(self, file: h5py.File, dtype: np.dtype[Any], *, with_values: bool) -> None:

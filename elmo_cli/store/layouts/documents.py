@@ -1,16 +1,17 @@
-"""Layouts keyed by document: e2e-coref, LSGN and DyGIE."""
+"""Layouts that name data sets by document (e2e-coref, lsgn, dygie) or tokens (manylangs)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 import h5py
 
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.store.layouts.base import Sample, is_number
 from elmo_cli.store.layouts.sentence_datasets import NameLayout
-from elmo_cli.store.layouts.stored_sentence import Key, SentenceInfo
+from elmo_cli.store.layouts.stored_sentence import Array, Key, SentenceInfo
 from elmo_cli.text.sentence import Sentence
 
 
@@ -25,38 +26,35 @@ class E2eCoref(NameLayout):
     needs = frozenset({"document"})
     hint = "give each document its own `doc_key`"
     layers_last = True
+    separator: ClassVar[str] = "/"  # between document and number in a name
+
+    def name_of(self, document: str, place: int) -> str:
+        """The path of the data set of sentence `place` of a document."""
+        return f"{document.replace('/', ':')}/{place}"
 
     def dataset_name(self, sentence: Sentence) -> str:
-        return f"{self.document_of(sentence).replace('/', ':')}/{sentence.place}"
-
-    def document_of(self, sentence: Sentence) -> str:
-        """The document key of the sentence; a UsageError if it has none."""
         if sentence.document is None:
             raise UsageError(
                 f"{sentence.where}: layout {self.name} needs documents, this sentence has none",
                 "give JSON lines with `doc_key` and `sentences` in each line",
             )
-        return sentence.document
+        return self.name_of(sentence.document, sentence.place)
 
     def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        if (found := document_and_place(key)) is not None:
-            yield f"{found[0].replace('/', ':')}/{found[1]}"
-        elif isinstance(key, str):
+        if isinstance(key, str):
             yield key
+        if (found := document_and_place(key)) is not None:
+            yield self.name_of(*found)
 
     def key_of_name(self, name: str) -> str:
         return name.replace("/", ":")
 
     def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        document, place = _split(name, "/")
-        if is_ontonotes(document.replace(":", "/")):
-            document = document.replace(":", "/")
-        return self.document_info(position, self.key_of_name(name), document, place)
-
-    def document_info(self, position: int, key: str, document: str, place: int) -> SentenceInfo:
-        """What a name records; LSGN needs the offset of a part only in OntoNotes."""
-        offset = None if is_ontonotes(document) else 0
-        return SentenceInfo(position, key, None, None, document, place, offset)
+        document, place = _split(name, self.separator)
+        with_slashes, key, offset = document.replace(":", "/"), self.key_of_name(name), None
+        if not is_ontonotes(with_slashes):  # LSGN needs the offset of a part only for OntoNotes
+            with_slashes, offset = document, 0
+        return SentenceInfo(position, key, None, None, with_slashes, place, offset)
 
     def key_of(self, sentence: Sentence) -> Key | None:
         return None if sentence.document is None else (sentence.document, sentence.place)
@@ -78,9 +76,9 @@ class Lsgn(E2eCoref):
     layers_last = False
 
     def dataset_name(self, sentence: Sentence) -> str:
-        document = self.document_of(sentence)
+        name, document = super().dataset_name(sentence), sentence.document or ""
         if not is_ontonotes(document):
-            return super().dataset_name(sentence)
+            return name
         whole = document.rpartition("_")[0]
         return f"{whole}/{sentence.offset + sentence.place}".replace("/", ":")
 
@@ -115,23 +113,14 @@ class Dygie(E2eCoref):
     """What DyGIE's `generate_elmo.py` writes: document, `_` and number; a `/` creates groups."""
 
     name = "dygie"
+    separator = "_"
     nests_by_chance = True
 
-    def dataset_name(self, sentence: Sentence) -> str:
-        return f"{self.document_of(sentence)}_{sentence.place}"
-
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        if isinstance(key, str):
-            yield key
-        if (found := document_and_place(key)) is not None:
-            yield f"{found[0]}_{found[1]}"
+    def name_of(self, document: str, place: int) -> str:
+        return f"{document}_{place}"
 
     def key_of_name(self, name: str) -> str:
         return name
-
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        document, place = _split(name, "_")
-        return self.document_info(position, name, document, place)
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         return _all_match(sample, r"_\d+$") and layers_are_last(sample)
@@ -167,3 +156,57 @@ def _split(name: str, separator: str) -> tuple[str, int]:
     if not is_number(number):
         raise ValueError(f"{name!r} is not the name of a sentence, it ends with {number!r}")
     return document, int(number)
+
+
+class ManyLangs(NameLayout):
+    """Tokens joined by TAB, `.` and `/` spelled out; the first of equal sentences is kept."""
+
+    name = "manylangs"
+    needs = frozenset({"tokens", "one layer"})
+    hint = "leave out sentences without tokens; layout allennlp takes any"
+    keeps_first = True
+
+    def dataset_name(self, sentence: Sentence) -> str:
+        name = _joined(sentence.tokens)
+        if sentence.tokens and _tokens(name) != sentence.tokens:
+            what = "`$period$`, `$backslash$` or a TAB in a token would be read as something else"
+            raise InputError(f"{sentence.where}: {what}", "layout allennlp takes any token")
+        return name
+
+    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        if isinstance(key, str):
+            yield from (key, _joined(key.split("\t")), _joined(key.split()))
+        else:
+            yield _joined(map(str, key))
+
+    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+        tokens = _tokens(name)
+        return SentenceInfo(position, name, tokens, " ".join(tokens))
+
+    def key_of(self, sentence: Sentence) -> Key:
+        return sentence.tokens
+
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        n_axes = 1 if pooled else 2
+        if array.ndim > n_axes and array.shape[0] > 1:
+            raise UsageError(
+                f"layout manylangs holds one layer per file, not {array.shape[0]}",
+                "`layers=top`, `layers=average` or one number",
+            )
+        return array.reshape(array.shape[-n_axes:])
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        """Whether names are joined tokens with one vector each; lines may contain a tab too."""
+        return any(
+            dataset.ndim == 1 or len(name.split("\t")) == dataset.shape[-2]
+            for name, dataset in sample
+            if "\t" in name or "$period$" in name or "$backslash$" in name
+        )
+
+
+def _joined(tokens: Iterable[str]) -> str:
+    return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
+
+
+def _tokens(name: str) -> tuple[str, ...]:
+    return tuple(name.replace("$backslash$", "/").replace("$period$", ".").split("\t"))

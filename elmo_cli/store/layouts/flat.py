@@ -56,14 +56,14 @@ class FlatReader(SentenceReader):
         return self._integer("keys", int(handle))
 
     def find(self, key: Key) -> int:
-        number = int(key) if isinstance(key, str) and is_number(key) else key
-        if isinstance(number, int):
-            position = int(np.searchsorted(self._keys, number))
-            if position < self._n and self._keys[position] == number:
-                return position
-        elif (found := self._positions.get(document_and_place(key) or ("", 0))) is not None:
-            return found
-        raise self.no_sentence(key)
+        if is_number(str(key)):
+            position = int(np.searchsorted(self._keys, int(str(key))))
+            found = position if str(key) in map(str, self._keys[position : position + 1]) else None
+        else:
+            found = self._positions.get(document_and_place(key) or ("", 0))
+        if found is None:
+            raise self.no_sentence(key)
+        return found
 
     def array_type(self, handle: Handle) -> ArrayType:
         begin, end = self._span(int(handle))
@@ -182,48 +182,49 @@ class Flat(RowLayout):
 
 
 class _Columns:
-    """Collects what is known of the sentences besides their vectors."""
+    """Collects what is known of the sentences besides their vectors, by name of the data set."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals, self._scales = totals, bytearray()
-        names = ("offsets", "keys", "places", "part_offsets")
+        self._bytes = {name: bytearray() for name in ("token", "text", "document")}
+        ends = (f"{name}_ends" for name in self._bytes)
+        names = ("offsets", "keys", *ends, "places", "part_offsets")
         self._integers = {name: integers("q") for name in names}
         self._integers["offsets"].append(0)
-        self._bytes = {name: bytearray() for name in ("token", "text", "document")}
-        self._ends = {name: integers("q") for name in self._bytes}
 
     def add(self, stored: StoredSentence) -> StoredSentence:
         """Add a sentence."""
-        one = stored.sentence
+        one, add = stored.sentence, self._integers
         if stored.scales is not None:
             self._scales += stored.scales.tobytes()
-        for token in one.tokens:
-            self._add("token", token)
+        self._add("token", *one.tokens)
         self._add("text", "" if one.text == " ".join(one.tokens) else one.text)
         self._add("document", one.document or "")
-        place, offset = (one.place, one.offset) if one.document else (0, 0)
-        values = len(self._ends["token"]), one.key, place, offset
-        for column, value in zip(self._integers.values(), values, strict=True):
-            column.append(value)
+        add["offsets"].append(len(add["token_ends"]))
+        add["keys"].append(one.key)
+        add["places"].append(one.place if one.document else 0)
+        add["part_offsets"].append(one.offset if one.document else 0)
         return stored
 
-    def _add(self, name: str, string: str) -> None:
-        # JSON can contain half a surrogate pair, which is kept.
-        self._bytes[name] += string.encode("utf-8", "surrogatepass")
-        self._ends[name].append(len(self._bytes[name]))
+    def _add(self, name: str, *strings: str) -> None:
+        content, ends = self._bytes[name], self._integers[f"{name}_ends"]
+        for string in strings:
+            # JSON can contain half a surrogate pair, which is kept.
+            content += string.encode("utf-8", "surrogatepass")
+            ends.append(len(content))
 
     def finished(self) -> dict[str, Array]:
         """The data sets in their order; lines and documents only where some sentence has one."""
-        found = {name: np.frombuffer(column, "<i8") for name, column in self._integers.items()}
-        places = {name: found.pop(name) for name in ("places", "part_offsets")}
+        found: dict[str, Array] = {}
+        if self._totals.dtype == INT8 and self._totals.row_shape is not None:
+            shape = (self._totals.rows, *self._totals.row_shape[:-1])
+            found["scales"] = np.frombuffer(self._scales, "<f4").reshape(shape)
+        columns = {name: np.frombuffer(c, "<i8") for name, c in self._integers.items()}
+        found |= {name: columns[name] for name in ("offsets", "keys")}
         for name, content in self._bytes.items():
             if content or name == "token":
                 found[f"{name}_bytes"] = np.frombuffer(content, "u1")
-                found[f"{name}_ends"] = np.frombuffer(self._ends[name], "<i8")
+                found[f"{name}_ends"] = columns[f"{name}_ends"]
         if self._bytes["document"]:
-            found |= places
-        if self._totals.dtype == INT8 and self._totals.row_shape is not None:
-            shape = (self._totals.rows, *self._totals.row_shape[:-1])
-            scales = np.frombuffer(self._scales, "<f4").reshape(shape)
-            found = {"scales": scales, **found}
+            found |= {name: columns[name] for name in ("places", "part_offsets")}
         return found

@@ -65,11 +65,6 @@ class Rows:
     """Reads rows of a data set, from the mapped file where its values are contiguous in it."""
 
     def __init__(self, file: h5py.File, name: str) -> None:
-        """Open the data set `name` of the root.
-
-        Raises:
-            EmbeddingsFileError: it is missing, has no rows, or its values are not in the file.
-        """
         self._where = f"{file.filename}: data set {name!r}"
         with reading(self._where, EmbeddingsFileError):
             try:

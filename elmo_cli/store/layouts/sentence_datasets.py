@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.layouts.base import (
-    MAX_DIGITS,
     SENTENCE_MAP,
     Layout,
     SentenceReader,
@@ -37,14 +36,9 @@ from elmo_cli.store.spec import DTYPES, FileSpec
 
 
 class DatasetLayout(Layout):
-    """A layout with one data set per sentence.
+    """A layout with one data set per sentence."""
 
-    Attributes:
-        layers_last: whether files have the layer axis at the end, of size 1 where there is one
-            layer, rather than as given.
-    """
-
-    layers_last: ClassVar[bool] = False
+    layers_last: ClassVar[bool] = False  # and of size 1 where there is one layer
 
     def to_file(self, array: Array, *, pooled: bool) -> Array:
         if not self.layers_last:
@@ -55,8 +49,8 @@ class DatasetLayout(Layout):
     def from_file(self, values: Array, *, pooled: bool) -> Array:
         if not self.layers_last:
             return values
-        is_single = values.shape[-1] == 1
-        return np.ascontiguousarray(values[..., 0] if is_single else np.moveaxis(values, -1, 0))
+        values = values[..., 0] if values.shape[-1] == 1 else np.moveaxis(values, -1, 0)
+        return np.ascontiguousarray(values)
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
         writer = DatasetWriter(file, DTYPES[spec.dtype], with_values=totals.with_values)
@@ -65,11 +59,9 @@ class DatasetLayout(Layout):
         return Facts(writer.order_attributes(), extents=writer.extents)
 
     def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
-        name, n_axes = reader.find(key), len(reader.shape(reader.find(key)))
-        axes = ["layer", "token", "dim"] if not reader.pooled else ["layer", "dim"]
-        axes = axes[-n_axes:]
-        if self.layers_last:
-            axes = [axis for axis in axes if axis != "layer"] + ["layer"]
+        name = reader.find(key)
+        axes = ["layer", "dim"] if reader.pooled else ["layer", "token", "dim"]
+        axes = [*axes[1:], "layer"] if self.layers_last else axes[-len(reader.shape(name)) :]
         return [f"array = file[{name!r}][()]  # axes: {', '.join(axes)}"]
 
 
@@ -80,7 +72,7 @@ class DatasetReader(SentenceReader):
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
-        self._is_own = "elmo_schema" in attributes
+        self.is_own = "elmo_schema" in attributes
         self._last: tuple[str, h5py.Dataset] | None = None
 
     def array_type(self, handle: Handle) -> ArrayType:
@@ -139,7 +131,7 @@ class NumberReader(DatasetReader):
     """A file that names its sentences by their numbers."""
 
     def __len__(self) -> int:
-        if not self._is_own:
+        if not self.is_own:
             return len(self._numbers)
         with self._reading():  # nothing else is in it, and listing a million names takes a second
             return len(self._file) - (SENTENCE_MAP in self._file)
@@ -159,15 +151,11 @@ class NumberReader(DatasetReader):
     def problems(self) -> Iterator[str]:
         for name in self._names:
             if not is_number(name) and name != SENTENCE_MAP:
-                yield f"{name!r} is not the number of a sentence"
+                yield f"{name[:80]!r} is not the number of a sentence"
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
-        """All numbers, sorted."""
-        digits = [name for name in self._names if name.isascii() and name.isdigit()]
-        if (longest := max(map(len, digits), default=0)) > MAX_DIGITS:
-            raise self.corrupt(f"a name of {longest} digits is not the number of a sentence")
-        return np.sort(np.array(digits or [], np.int64))
+        return np.sort(np.array([name for name in self._names if is_number(name)] or [], np.int64))
 
     @property
     def _names(self) -> list[str]:
@@ -201,8 +189,6 @@ class NameReader(DatasetReader):
         return found
 
     def _by_position(self, number: int) -> str:
-        if self._nests and not self._is_own:
-            raise self.no_sentence(number, ": a `/` in its keys nests and loses the order")
         first = self._attributes.get("first_sentence", 0)
         position = number - (first if isinstance(first, int) else 0)
         if not 0 <= position < len(self._names):
@@ -225,19 +211,14 @@ class NameReader(DatasetReader):
     @cached_property
     def order_is_known(self) -> bool:
         """Not where a program listed names alphabetically, or a `/` in a name created groups."""
-        if self._is_own or len(self._names) < 2:
+        if self.is_own or len(self._names) < 2:
             return True
         with self._reading():
             if hdf5.tracks_creation_order(self._file):
-                return not self._nests
+                return not (self.layout.nests_by_chance and any("/" in n for n in self._names))
         # Within one document the numbers in the names give the order.
         documents = {self.info(name, 0).document for name in self._names}
         return len(documents) == 1 and None not in documents
-
-    @property
-    def _nests(self) -> bool:
-        """Whether a `/` in the keys creates groups, in which sentences of others may have come."""
-        return self.layout.nests_by_chance and any("/" in name for name in self._names)
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -257,16 +238,12 @@ class NameReader(DatasetReader):
 
 
 class NameLayout(DatasetLayout):
-    """A layout that names each data set by what the sentence is.
-
-    Attributes:
-        nests_by_chance: whether a `/` in a name is part of the text, not a group of the layout.
-    """
+    """A layout that names each data set by what the sentence is."""
 
     reader = NameReader
     needs = frozenset()
     keyed_by = "name"
-    nests_by_chance: ClassVar[bool] = False
+    nests_by_chance: ClassVar[bool] = False  # whether a `/` may be part of a key, and makes groups
 
     @abstractmethod
     def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:

@@ -28,7 +28,6 @@ class SentenceInfo:
     Attributes:
         position: number of the sentence in the file, from 0.
         key: its number, or its name where the file is keyed by names.
-        text, document, place, offset: as in `Sentence`.
     """
 
     position: int
@@ -40,11 +39,7 @@ class SentenceInfo:
     offset: int | None = None
 
     def sentence(
-        self,
-        *,
-        key: int | None = None,
-        tokens: tuple[str, ...] | None = None,
-        source: str = "-",
+        self, *, key: int | None = None, tokens: tuple[str, ...] | None = None, source: str = "-"
     ) -> Sentence:
         """The sentence as it was written, as far as the file records it.
 
@@ -53,62 +48,40 @@ class SentenceInfo:
             tokens: in place of those of the file.
         """
         number = self.key if isinstance(self.key, int) else self.position
-        return Sentence(
-            tokens=(self.tokens if tokens is None else tokens) or (),
-            key=number if key is None else key,
-            text=self.text or "",
-            source=source,
-            document=self.document,
-            place=self.place,
-            offset=self.offset or 0,
-        )
+        known = self.tokens if tokens is None else tokens
+        place = self.document, self.place, self.offset or 0
+        key = number if key is None else key
+        return Sentence(known or (), key, self.text or "", source, 0, *place)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSentence:
-    """One sentence as a file holds it.
-
-    Attributes:
-        values: C-contiguous, with the dtype and the axes of the file.
-        scales: of int8 values, one float32 per vector.
-        crc32: `checksum` of its identity, values and scales.
-    """
+    """One sentence as a file holds it."""
 
     sentence: Sentence
-    values: Array
-    scales: Scales | None
-    crc32: int
+    values: Array  # C-contiguous, with the dtype and the axes of the file
+    scales: Scales | None  # of int8 values, one per vector
+    crc32: int  # `checksum` of its identity, values and scales
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What is known of a file before it is written.
-
-    Attributes:
-        rows: sum of the first axis of `StoredSentence.values`.
-        row_shape: their other axes, None without sentences.
-        with_values: false to leave the values out, and only to make room for them.
-    """
+    """What is known of a file before it is written."""
 
     sentences: int
-    rows: int
-    row_shape: tuple[int, ...] | None
+    rows: int  # sum of the first axis of `StoredSentence.values`
+    row_shape: tuple[int, ...] | None  # their other axes, None without sentences
     dtype: np.dtype[Any]
-    with_values: bool = True
+    with_values: bool = True  # or leave them out, and only make room for them
 
 
 @dataclass
 class Facts:
-    """What `Layout.write` returns.
+    """What `Layout.write` returns."""
 
-    Attributes:
-        attributes: for the root of the file.
-        warnings: what the file lacks.
-        extents: where the values belong that were left out: address and number of bytes, in order.
-    """
-
-    attributes: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)  # for the root of the file
+    warnings: list[str] = field(default_factory=list)  # what the file lacks
+    # Where the values belong that were left out: address and number of bytes, in order.
     extents: list[tuple[int, int]] = field(default_factory=list)
 
 
