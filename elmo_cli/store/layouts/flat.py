@@ -33,7 +33,7 @@ from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 # Name of a data set -> kinds of dtype, numbers of axes; columns are integers with one axis.
-_KINDS = {"vectors": ("fi", (2, 3)), "scales": ("f", (1, 2))}
+_KINDS = {"vectors": (("f", "i1"), (2, 3)), "scales": (("f",), (1, 2))}
 
 
 class FlatReader(SentenceReader):
@@ -127,8 +127,9 @@ class FlatReader(SentenceReader):
     def _rows(self, name: str) -> Rows:
         """One of the data sets, of a type and shape that the layout allows."""
         if name not in self._opened:
-            rows, (kinds, n_axes) = Rows(self._file, name), _KINDS.get(name, ("iu", (1,)))
-            if rows.dtype.kind not in kinds or len(rows.shape) not in n_axes:
+            rows, (kinds, n_axes) = Rows(self._file, name), _KINDS.get(name, (("i", "u"), (1,)))
+            kind = "i1" if rows.dtype == INT8 else rows.dtype.kind
+            if kind not in kinds or len(rows.shape) not in n_axes:
                 raise rows.corrupt(f"has {rows.dtype} in shape {rows.shape}")
             self._opened[name] = rows
         return self._opened[name]
