@@ -1,7 +1,6 @@
-"""Each program that reads such files, played in its own manner of reading on files of `elmo embed`.
+"""Files of `elmo embed` with a small model, read by the code of each program that reads such files.
 
-Every file is made by the command with a small model; every value is compared with what the embedder
-gives for the sentence alone.
+Every value is compared with what the embedder gives for the sentence alone.
 """
 
 from __future__ import annotations
@@ -374,7 +373,7 @@ def test_e4_sent_bias_takes_every_name_for_a_sentence_of_rank_three(
             encodings[name] = vectors.mean(axis=1).flatten()
     assert len(encodings) == len(texts)
     for number, line in enumerate(texts):
-        name = line.strip() if "sentence" in options else str(number)
+        name = line.strip() if "--use-sentence-keys" in options else str(number)
         near(encodings[name], alone(line).mean(axis=1).flatten())
 
 

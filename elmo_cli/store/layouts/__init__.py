@@ -43,10 +43,12 @@ def layout_of_spec(spec: FileSpec) -> Layout:
     layout = LAYOUTS[spec.layout]
     is_keyed = layout.supports_sentence_keys
     lines = "number the lines, or use layout allennlp"
+    forget = "leave out `forget_sentences`, or use layout allennlp"
+    flat = "layout flat stores int8; others take float16"
     for is_fine, what, hint in (
         (is_keyed or spec.keys == "number", "sentences as keys", lines),
-        (is_keyed or not spec.forget_sentences, "`forget_sentences`", "leave it out"),
-        (layout.supports_int8 or spec.dtype != "int8", "`dtype=int8`", "use layout flat"),
+        (is_keyed or not spec.forget_sentences, "`forget_sentences`", forget),
+        (layout.supports_int8 or spec.dtype != "int8", "`dtype=int8`", flat),
     ):
         if not is_fine:
             raise UsageError(f"{what} and `layout={spec.layout}` cannot be combined", hint)
@@ -62,8 +64,8 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     if "elmo_schema" not in attributes:
         return _recognised(file)
     path, name = file.filename, attributes.get("layout")
-    if (schema := attributes["elmo_schema"]) != SCHEMA:
-        what = f"its schema is {schema!r}, this version of elmo reads {SCHEMA}"
+    if (schema := str(attributes["elmo_schema"])) != str(SCHEMA):
+        what = f"its schema is {schema}, this version of elmo reads {SCHEMA}"
         hint = "embed the text again, or `pip install --upgrade elmo-cli`"
         raise EmbeddingsFileError(f"{path}: {what}", hint)
     if not isinstance(name, str) or name not in LAYOUTS:
@@ -78,7 +80,9 @@ def _recognised(file: h5py.File) -> Layout:
         shown = [f"{name!r} with {data.dtype} in shape {data.shape}" for name, data in sample[:3]]
         what = f"no embeddings of a known layout; it has {', '.join(shown) or 'no data sets'}"
         if weights := kind_of_weights(file):
-            what = f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder"
+            what = (
+                f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
+            )
         elif sample and all(d.dtype.kind == "f" and 1 <= d.ndim <= 3 for _, d in sample):
             for layout in _RECOGNISED:
                 if layout.matches(file, sample):

@@ -56,7 +56,7 @@ class MapReader(NumberReader):
         # A key that is both, such as the line "7", is the number.
         if not isinstance(key, tuple) and is_number(str(key)) and self.exists(str(key)):
             return str(key)
-        line = " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+        line: Any = " ".join(map(str, key)) if isinstance(key, tuple) else key
         name = self.sentence_map.get(line, "")
         if not self.exists(name):
             raise self.no_sentence(key, "" if self.has_map else " (and no sentence map)")

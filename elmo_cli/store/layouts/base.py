@@ -42,14 +42,10 @@ class SentenceReader(ABC):
     """The sentences of an open file.
 
     A *handle* is what a layout finds a sentence by: the name of its data set, or its position where
-    one data set holds all sentences.
-
-    Attributes:
-        pooled: whether arrays have no token axis.
-        has_map: whether there is a `sentence_to_index`.
+    one data set holds all sentences. Arrays have no token axis if `pooled`.
     """
 
-    has_map = False
+    has_map = False  # whether there is a `sentence_to_index`
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         self.layout, self._file, self._attributes = layout, file, attributes
@@ -202,12 +198,7 @@ class Layout(ABC):
 
     @abstractmethod
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
-        """Write all sentences in one pass.
-
-        Args:
-            file: new, from `create`.
-            sentences: in the order of the text, with names that `UniqueNames` has accepted.
-        """
+        """Write all sentences, whose names `UniqueNames` has accepted, to a file of `create`."""
 
     def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
         """The sentences of an open file of this layout."""
@@ -237,8 +228,7 @@ class UniqueNames:
         """Add the next sentence; False if the layout keeps only the first of equal sentences.
 
         Raises:
-            InputError: its name exists already, or HDF5 cannot hold such a name.
-            UsageError: it lacks what the layout makes names of.
+            InputError, UsageError: its name exists already or is impossible, or it has none.
         """
         name, problem = self._layout.dataset_name(sentence), ""
         if self._layout.keyed_by == "number":

@@ -181,19 +181,16 @@ class NameReader(DatasetReader):
         return self.layout.key_of_name(str(handle))
 
     def find(self, key: Key) -> str:
-        if isinstance(key, int):
-            return self._by_position(key)
+        if isinstance(key, int):  # the position, counted from the first sentence of a shard
+            first = self._attributes.get("first_sentence", 0)
+            position = key - (first if isinstance(first, int) else 0)
+            if not 0 <= position < len(self._names):
+                raise self.no_sentence(key, f" of {len(self._names)}")
+            return self._names[position]
         found = next((name for name in self.layout.names_for(key) if self.exists(name)), None)
         if found is None:
             raise self.no_sentence(key)
         return found
-
-    def _by_position(self, number: int) -> str:
-        first = self._attributes.get("first_sentence", 0)
-        position = number - (first if isinstance(first, int) else 0)
-        if not 0 <= position < len(self._names):
-            raise self.no_sentence(number, f" of {len(self._names)}")
-        return self._names[position]
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
         name = str(handle)
