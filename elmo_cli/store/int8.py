@@ -10,12 +10,8 @@ from numpy.typing import NDArray
 INT8 = np.dtype("i1")
 _MOST = 127
 _SCALE_BITS = 16
-_LEAST = np.finfo(np.float32).tiny
-# Rounded down, where other scales are rounded up: 127 times as much is still float32.
-_MOST_MANTISSA, _MOST_EXPONENT = np.frexp(float(np.finfo(np.float32).max) / _MOST)
-_MOST_SCALE = np.float32(
-    np.ldexp(np.floor(np.ldexp(_MOST_MANTISSA, _SCALE_BITS)), _MOST_EXPONENT - _SCALE_BITS)
-)
+# The greatest scale of 16 bits of which 127 times as much is still float32, and the least.
+_SCALES = np.float32(float.fromhex("0x1.0204p121")), np.finfo(np.float32).tiny
 
 
 def quantize(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -34,9 +30,8 @@ def quantize(vectors: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float3
     mantissa, exponent = np.frexp(greatest / np.float32(_MOST))
     steps = np.ceil(np.ldexp(mantissa, _SCALE_BITS))
     scales = np.ldexp(steps, exponent - _SCALE_BITS).astype(np.float32)
-    scales[scales < _LEAST] = 0
-    np.minimum(scales, _MOST_SCALE, out=scales)
-    divisors = np.where(scales == 0, np.inf, scales).astype(np.float32)
+    scales = np.where(scales < _SCALES[1], np.float32(0), np.minimum(scales, _SCALES[0]))
+    divisors = np.where(scales == 0, np.float32(np.inf), scales)
     values = np.rint(vectors / divisors[..., np.newaxis]).clip(-_MOST, _MOST)
     return values.astype(np.int8), scales
 

@@ -50,19 +50,8 @@ def documents(*keys: str, n_places: int = 3) -> list[Sentence]:
         part = int(document.rpartition("_")[2]) if document.rpartition("_")[2].isdigit() else 0
         for place in range(n_places):
             tokens = tuple(f"w{i}" for i in range(1 + (len(made) * 2) % 5))
-            made.append(
-                Sentence(
-                    tokens,
-                    len(made),
-                    " ".join(tokens),
-                    "in.jsonl",
-                    len(made) + 1,
-                    document,
-                    place,
-                    part * n_places,
-                    place == 0,
-                )
-            )
+            where = tokens, len(made), " ".join(tokens), "in.jsonl", len(made) + 1
+            made.append(Sentence(*where, document, place, part * n_places, place == 0))
     return made
 
 

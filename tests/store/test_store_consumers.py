@@ -1,7 +1,6 @@
-"""Each program that reads such files, played in its own manner of reading on files of `elmo embed`.
+"""Files of `elmo embed` with a small model, read by the code of each program that reads such files.
 
-Every file is made by the command with a small model; every value is compared with what the embedder
-gives for the sentence alone.
+Every value is compared with what the embedder gives for the sentence alone.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ import h5py
 import numpy as np
 import pytest
 from command_line import made
-from embedding_files import content
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store.log_lines import read_log
 
 DIM, PROJECTION = 16, 8  # of `tiny`
 LINES = (
@@ -82,7 +79,7 @@ def near(found: Vectors, expected: Vectors, dtype: str = "<f4") -> None:
 
 
 def check_form(file: h5py.File, lines: Iterable[Iterable[str]], **facts: object) -> None:
-    """Facts stand in attributes of the root and nowhere else; values are plain and whole."""
+    """Facts are attributes of the root only; values are contiguous and uncompressed."""
     tokens = [list(line) for line in lines]
     said = {
         "dtype": "float32",
@@ -107,9 +104,6 @@ def check_form(file: h5py.File, lines: Iterable[Iterable[str]], **facts: object)
 
 def split(lines: Iterable[str]) -> list[list[str]]:
     return [line.split() for line in lines]
-
-
-# -- AllenNLP, bilm-tf ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -164,14 +158,6 @@ def test_a4_sentence_to_index_leads_from_a_line_to_its_last_occurrence(
             near(file[index[line.strip()]][()], alone(line))
 
 
-def test_a4_forget_sentences_leaves_the_numbers_alone(embed: Embed, alone: Alone) -> None:
-    with h5py.File(embed(LINES, "--forget-sentences"), "r") as file:
-        assert list(file) == [str(number) for number in range(len(LINES))]
-        check_form(file, split(LINES), layout="allennlp", forget_sentences=True)
-        for number, line in enumerate(LINES):
-            near(file[str(number)][()], alone(line))
-
-
 def test_b1_bilm_tf_dump_by_line_number_with_blank_lines(embed: Embed, alone: Alone) -> None:
     """The usage example reads the second line; a blank line is there with no tokens."""
     with h5py.File(embed(LINES, "--layout", "bilm"), "r") as fin:
@@ -204,18 +190,11 @@ def test_b2_bilm_tf_token_cache_gets_a_row_of_zeros_in_front(embed: Embed, alone
             near(weights[row], half)
 
 
-# -- coreference, SRL, IE -------------------------------------------------------------------------
-
+AGAIN = [["again", str(i)] for i in range(9)]
 CONLL_2012 = (
     {
         "doc_key": "bc/cctv/00/cctv_0000_0",
-        "sentences": [
-            ["What", "kind", "?"],
-            ["Yes", "."],
-            *([["again", str(i)] for i in range(9)]),
-        ],
-        "speakers": [],
-        "clusters": [],
+        "sentences": [["What", "kind", "?"], ["Yes", "."], *AGAIN],
     },
     {"doc_key": "bc/cctv/00/cctv_0000_1", "sentences": [["The", "next", "part"], ["ends", "."]]},
     {"doc_key": "nw/wsj/24/wsj_2400_3", "sentences": [["One", "sentence", "of", "five", "/"]]},
@@ -303,9 +282,6 @@ def test_c5_dygie_by_document_and_number_without_turning_axes(embed: Embed, alon
                 near(found, alone(tokens).transpose(1, 2, 0))
 
 
-# -- ELMoForManyLangs, flat -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("layers", "layer"), [("0", "0"), ("1", "1"), ("2", "2"), ("average", -1)])
 def test_d1_manylangs_by_tab_joined_tokens(
     embed: Embed, alone: Alone, layers: str, layer: str | int
@@ -322,7 +298,7 @@ def test_d1_manylangs_by_tab_joined_tokens(
 
 
 def test_flat_is_read_by_offsets(embed: Embed, alone: Alone) -> None:
-    """As SCHEMA.md tells: rows of `vectors` between two `offsets`, tokens beside them."""
+    """As SCHEMA.md says: rows of `vectors` between two `offsets`, tokens between two ends."""
     out = embed(LINES, "--layout", "flat")
     with h5py.File(out, "r") as file:
         assert set(file) == {
@@ -344,9 +320,6 @@ def test_flat_is_read_by_offsets(embed: Embed, alone: Alone) -> None:
         offset, shape = file["vectors"].id.get_offset(), file["vectors"].shape
     mapped = np.memmap(out, "<f4", "r", offset, shape)
     near(np.asarray(mapped[: offsets[1]]).swapaxes(0, 1), alone(LINES[0]))
-
-
-# -- probes and taggers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2])
@@ -400,7 +373,7 @@ def test_e4_sent_bias_takes_every_name_for_a_sentence_of_rank_three(
             encodings[name] = vectors.mean(axis=1).flatten()
     assert len(encodings) == len(texts)
     for number, line in enumerate(texts):
-        name = line.strip() if "sentence" in options else str(number)
+        name = line.strip() if "--use-sentence-keys" in options else str(number)
         near(encodings[name], alone(line).mean(axis=1).flatten())
 
 
@@ -418,49 +391,3 @@ def test_e5_neurox_expects_one_entry_for_each_sentence(
         for number, line in enumerate(sentences):
             found, whole = file[str(number)][()], alone(line)
             near(found, whole if layers == "all" else whole[2])
-
-
-# -- all of them ----------------------------------------------------------------------------------
-
-EVERY: dict[str, tuple[Iterable[str | dict[str, Any]], tuple[str, ...]]] = {
-    "allennlp": (LINES, ()),
-    "allennlp, sentences": (DISTINCT, ("--use-sentence-keys",)),
-    "bilm": (LINES, ("--layout", "bilm")),
-    "bilm-types": ([f"type{i}" for i in range(10)], ("--layout", "bilm-types")),
-    "e2e-coref": (CONLL_2012, ("--layout", "e2e-coref")),
-    "lsgn": (CONLL_2012, ("--layout", "lsgn")),
-    "dygie": (ABSTRACTS, ("--layout", "dygie")),
-    "manylangs": (LINES, ("--layout", "manylangs", "--layers", "top", "--blank-lines", "skip")),
-    "flat": (CONLL_2012, ("--layout", "flat", "--dtype", "float16")),
-}
-
-
-@pytest.mark.parametrize("layout", EVERY)
-def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(
-    layout: str, embed: Embed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In every layout: keys, groups and columns of the blocks before are found again."""
-    text, options = EVERY[layout]
-    out = embed(text, *options)
-    whole = out.read_bytes()
-    out.unlink()
-    with monkeypatch.context() as patch:
-        patch.setattr("elmo_cli.cli.embedding._Watcher.advance", stop)
-        with pytest.raises(AssertionError, match="--resume"):
-            embed(text, *options)
-    assert read_log(Path(f"{out}.part"))[-1].blocks == 1
-    assert embed(text, *options, "--resume").read_bytes() == whole
-
-
-def stop(watcher: object, tokens: int) -> None:
-    """What Ctrl-C does after the first block."""
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("layout", EVERY)
-def test_three_shards_become_the_whole(layout: str, embed: Embed, tmp_path: Path) -> None:
-    text, options = EVERY[layout]
-    whole = content(embed(text, *options))
-    parts = [embed(text, *options, "--shard", f"{i}/3", name=f"{i}.hdf5") for i in (1, 2, 3)]
-    made("merge", *reversed(parts), "-o", tmp_path / "merged.hdf5", "-q")
-    assert content(tmp_path / "merged.hdf5") == whole

@@ -198,7 +198,7 @@ def test_a_key_that_does_not_exist_is_a_key_error(tmp_path: Path, layout: str) -
     with open_embeddings(of_layout(tmp_path / "a.hdf5", layout)) as embeddings:
         for key in ABSENT:
             assert key not in embeddings
-            with pytest.raises(KeyError, match=r"its keys are like|numbers go from 0 to 3|it has"):
+            with pytest.raises(KeyError, match=r"such as|it has"):
                 embeddings[key]
         assert embeddings.get(np.int64(1)) is not None
         for wrong in (1.0, True, None):
@@ -210,7 +210,7 @@ def test_a_key_that_does_not_exist_is_a_key_error(tmp_path: Path, layout: str) -
 def test_a_missing_key_shows_one_that_exists(tmp_path: Path, n: int) -> None:
     """The first name that HDF5 comes upon may be that of the sentence map."""
     path = write(tmp_path / "a.hdf5", lines()[:n], layout="allennlp")
-    with open_embeddings(path) as embeddings, pytest.raises(KeyError, match=r"are like \d"):
+    with open_embeddings(path) as embeddings, pytest.raises(KeyError, match=r"such as \d"):
         embeddings[n]
 
 
@@ -410,16 +410,14 @@ def test_a_log_of_the_user_next_to_a_file(tmp_path: Path) -> None:
 
 NOT_EMBEDDINGS: dict[str, tuple[dict[str, Any], str]] = {
     "softmax": ({"softmax/W": random(9, 4), "softmax/b": random(9)}, "a weight file (softmax)"),
-    "keras": ({"model_weights/dense/kernel": random(9, 4)}, "a Keras model"),
-    "names": ({"image/left": random(9, 4)}, "no known layout (it holds 'image/left')"),
-    "nothing": ({}, "without data sets"),
-    "text": ({"0": "text"}, "data set '0' holds text"),
-    "integers": ({"0": np.arange(6).reshape(1, 2, 3)}, "data set '0' holds int64"),
-    "4 axes": ({"0": random(1, 3, 2, DIM)}, "embeddings have 1 to 3 axes"),
-    "warm state": ({"h": random(2, 2, 1, DIM), "c": random(2, 2, 1, DIM)}, "the warm state"),
+    "keras": ({"model_weights/dense/kernel": random(9, 4)}, "no embeddings"),
+    "nothing": ({}, "it has no data sets"),
+    "text": ({"0": "text"}, "'0' with object in shape ()"),
+    "integers": ({"0": np.arange(6).reshape(1, 2, 3)}, "'0' with int64 in shape (1, 2, 3)"),
+    "4 axes": ({"0": random(1, 3, 2, DIM)}, "no embeddings"),
     "flat without attributes": (
         {"vectors": random(2, DIM), "offsets": np.arange(3)},
-        "data set 'offsets' holds int64",
+        "'offsets' with int64 in shape (3,)",
     ),
 }
 

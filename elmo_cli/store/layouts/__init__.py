@@ -1,7 +1,7 @@
 """Layouts of embeddings files: how sentences are named, arranged and found."""
 
 # mypy: implicit-reexport
-# ruff: noqa: F401
+# ruff: noqa: F401, F403
 
 from __future__ import annotations
 
@@ -14,31 +14,11 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.hdf5 import reading, sample_datasets
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm, Named
-from elmo_cli.store.layouts.base import (
-    SENTENCE_MAP,
-    Layout,
-    Sample,
-    SentenceReader,
-    UniqueNames,
-    is_number,
-    name_problem,
-)
-from elmo_cli.store.layouts.bilm_types import BilmTypes
-from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn
+from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, SentenceReader, UniqueNames, is_number
+from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn, ManyLangs
 from elmo_cli.store.layouts.flat import Flat
-from elmo_cli.store.layouts.manylangs import ManyLangs
-from elmo_cli.store.layouts.stored_sentence import (
-    Array,
-    Facts,
-    Handle,
-    Key,
-    SentenceInfo,
-    StoredSentence,
-    Totals,
-    checksum,
-    tokens_digest,
-    tokens_sha256,
-)
+from elmo_cli.store.layouts.rows import BilmTypes
+from elmo_cli.store.layouts.stored_sentence import *
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights
 
@@ -49,7 +29,6 @@ _LINES = AllenNlpLines()
 # `allennlp`, which takes all numbers; lines and identifiers last.
 _RECOGNISED = (*_ALL[2:0:-1], _ALL[0], *_ALL[3:], _LINES, Named())
 _SAMPLE = 48
-_HINT = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read too"
 
 
 def layout_of_spec(spec: FileSpec) -> Layout:
@@ -62,17 +41,17 @@ def layout_of_spec(spec: FileSpec) -> Layout:
         choices = f"one of {', '.join(LAYOUTS)}"
         raise UsageError(f"`layout={spec.layout}`: no such layout", choices)
     layout = LAYOUTS[spec.layout]
-    for setting, is_used, is_supported in (
-        ("keys=sentence", spec.keys == "sentence", layout.supports_sentence_keys),
-        ("forget_sentences=True", spec.forget_sentences, layout.supports_sentence_keys),
-        ("dtype=int8", spec.dtype == "int8", layout.supports_int8),
+    is_keyed = layout.supports_sentence_keys
+    lines = "number the lines, or use layout allennlp"
+    forget = "leave out `forget_sentences`, or use layout allennlp"
+    flat = "layout flat stores int8; others take float16"
+    for is_fine, what, hint in (
+        (is_keyed or spec.keys == "number", "sentences as keys", lines),
+        (is_keyed or not spec.forget_sentences, "`forget_sentences`", forget),
+        (layout.supports_int8 or spec.dtype != "int8", "`dtype=int8`", flat),
     ):
-        if is_used and not is_supported:
-            hint = "layout flat stores int8; others take float16" if "int8" in setting else ""
-            raise UsageError(
-                f"`{setting}` and `layout={spec.layout}` cannot be combined",
-                hint or f"leave out `{setting.partition('=')[0]}`, or use layout allennlp",
-            )
+        if not is_fine:
+            raise UsageError(f"{what} and `layout={spec.layout}` cannot be combined", hint)
     return _LINES if spec.keys == "sentence" else layout
 
 
@@ -82,47 +61,31 @@ def layout_of_file(file: h5py.File, attributes: Mapping[str, Any]) -> Layout:
     Raises:
         EmbeddingsFileError: it does not hold embeddings; the message says what it holds.
     """
-    if "elmo_schema" in attributes:
-        return _own(str(file.filename), attributes)
-    with reading(file.filename, EmbeddingsFileError):
-        sample = sample_datasets(file, _SAMPLE + 1)
-        sample = [(name, dataset) for name, dataset in sample if name != SENTENCE_MAP]
-        if problem := _problem(file, attributes, sample):
-            raise EmbeddingsFileError(f"{file.filename}: {problem}", _HINT)
-        return next(layout for layout in _RECOGNISED if layout.matches(file, sample))
-
-
-def _problem(file: h5py.File, attributes: Mapping[str, Any], sample: Sample) -> str:
-    """Why a file does not hold embeddings, empty if it does."""
-    if weights := kind_of_weights(file):
-        return f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
-    if {"keras_version", "layer_names"} & attributes.keys() or "model_weights" in file:
-        return "a Keras model, not embeddings"
-    if not sample:
-        return "an HDF5 file without data sets of sentences"
-    for name, dataset in sample:
-        if dataset.dtype.kind != "f":
-            kind = "text" if h5py.check_string_dtype(dataset.dtype) else str(dataset.dtype)
-            return f"data set {name!r} holds {kind}, embeddings are floats"
-        if not 1 <= len(dataset.shape or ()) <= 3:
-            if set(file) == {"c", "h"}:
-                return "the warm state of a model (h, c), not embeddings"
-            return f"data set {name!r} has shape {dataset.shape}, embeddings have 1 to 3 axes"
-    if not any(layout.matches(file, sample) for layout in _RECOGNISED):
-        names = ", ".join(repr(name) for name, _ in sample[:3])
-        return f"an HDF5 file of no known layout (it holds {names}{', …' * (len(sample) > 3)})"
-    return ""
-
-
-def _own(path: str, attributes: Mapping[str, Any]) -> Layout:
-    schema, name = attributes["elmo_schema"], attributes.get("layout")
-    if not isinstance(schema, int):
-        raise EmbeddingsFileError(f"{path}: elmo_schema is {schema!r}", CORRUPT_HINT)
-    if schema != SCHEMA:
-        raise EmbeddingsFileError(
-            f"{path}: its schema is {schema}, this version of elmo reads {SCHEMA}",
-            "`pip install --upgrade elmo-cli`" if schema > SCHEMA else "embed the text again",
-        )
+    if "elmo_schema" not in attributes:
+        return _recognised(file)
+    path, name = file.filename, attributes.get("layout")
+    if (schema := str(attributes["elmo_schema"])) != str(SCHEMA):
+        what = f"its schema is {schema}, this version of elmo reads {SCHEMA}"
+        hint = "embed the text again, or `pip install --upgrade elmo-cli`"
+        raise EmbeddingsFileError(f"{path}: {what}", hint)
     if not isinstance(name, str) or name not in LAYOUTS:
         raise EmbeddingsFileError(f"{path}: unknown layout {name!r}", CORRUPT_HINT)
     return _LINES if str(attributes.get("keys")) == "sentence" else LAYOUTS[name]
+
+
+def _recognised(file: h5py.File) -> Layout:
+    with reading(file.filename, EmbeddingsFileError):
+        sample = sample_datasets(file, _SAMPLE + 1)
+        sample = [(name, dataset) for name, dataset in sample if name != SENTENCE_MAP]
+        shown = [f"{name!r} with {data.dtype} in shape {data.shape}" for name, data in sample[:3]]
+        what = f"no embeddings of a known layout; it has {', '.join(shown) or 'no data sets'}"
+        if weights := kind_of_weights(file):
+            what = (
+                f"a weight file ({weights}), not embeddings; `elmo embed` takes its folder as model"
+            )
+        elif sample and all(d.dtype.kind == "f" and 1 <= d.ndim <= 3 for _, d in sample):
+            for layout in _RECOGNISED:
+                if layout.matches(file, sample):
+                    return layout
+    hint = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read too"
+    raise EmbeddingsFileError(f"{file.filename}: {what}", hint)

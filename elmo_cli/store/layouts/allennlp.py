@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,19 +15,20 @@ import numpy as np
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, InputError
-from elmo_cli.store.layouts.base import (
-    SENTENCE_MAP,
-    Layout,
-    Sample,
-    SentenceReader,
-    is_number,
+from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, Sample, is_number
+from elmo_cli.store.layouts.sentence_datasets import (
+    DatasetLayout,
+    DatasetReader,
+    NameLayout,
+    NameReader,
+    NumberReader,
 )
-from elmo_cli.store.layouts.sentence_datasets import NameReader, NumberReader, SentenceDatasets
 from elmo_cli.store.layouts.stored_sentence import (
     Facts,
     Handle,
     Key,
     SentenceInfo,
+    Stored,
     StoredSentence,
     Totals,
 )
@@ -36,204 +38,32 @@ from elmo_cli.text.sentence import Sentence
 _MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
 
 
-class Bilm(Layout):
-    """Named by sentence number, nothing else (`dump_bilm_embeddings` of bilm-tf)."""
-
-    name = "bilm"
-    needs = frozenset({"text order"})
-
-    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
-        return NumberReader(self, file, attributes)
-
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
-        is_numbered = all(name.isascii() and name.isdigit() for name, _ in sample)
-        return is_numbered and SENTENCE_MAP not in file and all(d.ndim == 3 for _, d in sample)
-
-
-class AllenNlp(Layout):
-    """Named by sentence number, with a map from lines to numbers."""
-
-    name = "allennlp"
-    needs = frozenset({"text order"})
-    supports_sentence_keys = True
-
-    def write(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        if spec.forget_sentences:
-            return super().write(file, sentences, spec, totals)
-        lines = _Lines(pooled=spec.pooled)
-        facts = super().write(file, map(lines.add, sentences), spec, totals)
-        lines.write_map(file, facts)
-        return facts
-
-    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
-        return AllenNlpReader(self, file, attributes)
-
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
-        return SENTENCE_MAP in file or all(n.isascii() and n.isdigit() for n, _ in sample)
-
-    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
-        lines = super().python_example(key, reader)
-        if reader.has_map:
-            lines.append(f"names = json.loads(file['{SENTENCE_MAP}'][0])  # line -> data set name")
-        return lines
-
-
-class AllenNlpLines(SentenceDatasets):
-    """Named by the line itself, as AllenNLP can too; a `/` in it creates groups."""
-
-    name = "allennlp"
-    supports_sentence_keys = True
-    hint = "`keys=number` numbers the lines"
-    nests_by_chance = True
-
-    def dataset_name(self, sentence: Sentence) -> str:
-        if not sentence.text:
-            hint = "`blank=skip` leaves out blank lines; `keys=number` numbers them"
-            raise InputError(f"{sentence.where}: a blank line cannot be a key", hint)
-        return sentence.text
-
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        yield key if isinstance(key, str) else " ".join(map(str, key))
-
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        return SentenceInfo(position, name, text=name)
-
-    def key_of(self, sentence: Sentence) -> Key | None:
-        return sentence.text
-
-    def write(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        lines = _Lines(pooled=spec.pooled, keep=False)
-        facts = super().write(file, map(lines.add, sentences), spec, totals)
-        facts.attributes["text_is_tokens"] = lines.are_tokens
-        return facts
-
-    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
-        return LineReader(self, file, attributes)
-
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
-        return any(" " in name for name, _ in sample)
-
-
-class Named(AllenNlpLines):
-    """Named by identifiers that say nothing of the tokens (SeqVec, bio_embeddings); read only."""
-
-    name = "named"
-
-    def key_of(self, sentence: Sentence) -> None:
-        return None
-
-    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
-        return NameReader(self, file, attributes)
-
-    def matches(self, file: h5py.File, sample: Sample) -> bool:
-        return not any("/" in name for name, _ in sample)
-
-
-def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
-    """The tokens of a line, by white space or by single spaces; None where neither fits.
-
-    Args:
-        n_tokens: how many the sentence has; None where its array does not tell.
-    """
-    for tokens in (text.split(), text.split(" ")):
-        if n_tokens in (None, len(tokens)):
-            return tuple(tokens)
-    return None
-
-
-class _Lines:
-    """Collects the lines of a file while it is written.
-
-    Attributes:
-        are_tokens: whether `split_line` recovers the tokens of every sentence.
-    """
-
-    def __init__(self, *, pooled: bool, keep: bool = True) -> None:
-        self.are_tokens = True
-        self._pooled, self._keep = pooled, keep
-        self._numbers: dict[str, int] = {}
-        self._repeats: list[tuple[int, int]] = []
-
-    def add(self, stored: StoredSentence) -> StoredSentence:
-        """Add the line of a sentence, unless it is unknown."""
-        text, tokens, key = stored.sentence.text, stored.sentence.tokens, stored.sentence.key
-        if tokens and not text:
-            return stored
-        if self.are_tokens:
-            n_tokens = None if self._pooled else len(tokens)
-            self.are_tokens = split_line(text, n_tokens) == tokens
-        if self._keep:
-            if text in self._numbers:
-                self._repeats.append((self._numbers[text], key))
-            self._numbers[text] = key
-        return stored
-
-    def write_map(self, file: h5py.File, facts: Facts) -> None:
-        """Write `sentence_to_index` and add its attributes."""
-        content = self._json()
-        if len(content) > _MAX_MAP_BYTES:
-            facts.warnings.append(
-                f"the file has no {SENTENCE_MAP}, which would have {len(content):,} bytes; HDF5 "
-                f"takes at most {_MAX_MAP_BYTES:,}"
-            )
-            return
-        kind = h5py.string_dtype("utf-8")
-        file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)[0] = content
-        facts.attributes |= {
-            "text_is_tokens": self.are_tokens,
-            "sentence_map_crc32": zlib.crc32(content),
-            "repeated_lines": self._repeated(),
-        }
-
-    def _json(self) -> bytes:
-        """The map as `json.dumps` writes it, in pieces to save memory."""
-        content = bytearray(b"{")
-        for text, number in self._numbers.items():
-            content += f'{json.dumps(text)}: "{number}", '.encode("ascii")
-        return bytes(content.removesuffix(b", ")) + b"}"
-
-    def _repeated(self) -> list[list[int]]:
-        """The key of each sentence whose line occurs again, and of its last occurrence."""
-        last: dict[int, int] = {}
-        for key, following in reversed(self._repeats):
-            last[key] = last.get(following, following)
-        return [[key, last[key]] for key in sorted(last)]
-
-
-class AllenNlpReader(NumberReader):
+class MapReader(NumberReader):
     """Numbered sentences with a map from lines."""
 
-    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
-        super().__init__(layout, file, attributes)
+    def __init__(self, layout: Layout, file: h5py.File, facts: Mapping[str, Any]) -> None:
+        super().__init__(layout, file, facts)
         self.has_map = SENTENCE_MAP in file
 
     @property
     def records(self) -> frozenset[str]:
-        if self._is_own:
-            is_known = self.has_map and self._attributes.get("text_is_tokens") is True
-        else:
-            is_known = self.has_map and len(self.sentence_map) == len(self)
-        return frozenset({"tokens"} if is_known else ())
+        are_tokens = self._attributes.get("text_is_tokens") is True
+        if not self.is_own:
+            are_tokens = len(self.sentence_map) == len(self)
+        return frozenset({"tokens"} if self.has_map and are_tokens else ())
 
     def find(self, key: Key) -> str:
         # A key that is both, such as the line "7", is the number.
         if not isinstance(key, tuple) and is_number(str(key)) and self.exists(str(key)):
             return str(key)
-        line = " ".join(map(str, key)) if isinstance(key, tuple) else key
-        name = self.sentence_map.get(line, "") if isinstance(line, str) else ""
+        line: Any = " ".join(map(str, key)) if isinstance(key, tuple) else key
+        name = self.sentence_map.get(line, "")
         if not self.exists(name):
             raise self.no_sentence(key, "" if self.has_map else " (and no sentence map)")
         return name
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        text, tokens = self._texts.get(str(handle)), None
-        if text is not None and (not self._is_own or self.records):
-            tokens = split_line(text, _n_tokens(self, handle))
-        return replace(super().info(handle, position), text=text, tokens=tokens)
+        return _with_tokens(self, super().info(handle, position), self._texts.get(str(handle)))
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -242,19 +72,14 @@ class AllenNlpReader(NumberReader):
         except EmbeddingsFileError as error:
             yield error.message.removeprefix(f"{self._path}: ")
             return
-        missing = {int(name) for name in names} - set(self._numbers.tolist())
-        if missing:
+        if missing := {int(name) for name in names} - set(self._numbers.tolist()):
             yield f"{SENTENCE_MAP} names sentences that are missing: {min(missing)}"
         if not self.has_map and "sentence_map_crc32" in self._attributes:
             yield f"{SENTENCE_MAP} is missing"
 
     @cached_property
     def sentence_map(self) -> dict[str, str]:
-        """Line -> name of its data set, in order of first occurrence; empty where there is no map.
-
-        Raises:
-            EmbeddingsFileError: it is corrupt.
-        """
+        """Line -> name of its data set, in order of first occurrence."""
         if not self.has_map:
             return {}
         with self._reading():
@@ -263,15 +88,11 @@ class AllenNlpReader(NumberReader):
         expected = self._attributes.get("sentence_map_crc32")
         if expected is not None and not np.array_equal(expected, zlib.crc32(content)):
             raise self.corrupt(f"{SENTENCE_MAP} is corrupt (checksum)")
-        try:
+        with suppress(AttributeError, ValueError, RecursionError):
             found = json.loads(content)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or not all(
-            isinstance(name, str) and is_number(name) for name in found.values()
-        ):
-            raise self.corrupt(f"{SENTENCE_MAP} is not a JSON object of lines and numbers")
-        return found
+            if all(isinstance(name, str) and is_number(name) for name in found.values()):
+                return dict(found)
+        raise self.corrupt(f"{SENTENCE_MAP} is not a JSON object of lines and numbers")
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -290,15 +111,148 @@ class LineReader(NameReader):
 
     @property
     def records(self) -> frozenset[str]:
-        is_known = not self._is_own or self._attributes.get("text_is_tokens") is True
+        is_known = not self.is_own or self._attributes.get("text_is_tokens") is True
         return frozenset({"tokens"} if is_known else ())
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        tokens = split_line(str(handle), _n_tokens(self, handle)) if self.records else None
-        return replace(super().info(handle, position), tokens=tokens)
+        return _with_tokens(self, super().info(handle, position), str(handle))
 
 
-def _n_tokens(reader: SentenceReader, handle: Handle) -> int | None:
-    """The number of tokens by the shape of the array; None where it has no token axis."""
-    shape = reader.shape(handle)
-    return shape[-2] if len(shape) >= 2 and not reader.pooled else None
+class Bilm(DatasetLayout):
+    """Named by sentence number, nothing else (`dump_bilm_embeddings` of bilm-tf)."""
+
+    name = "bilm"
+    reader = NumberReader
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        is_numbered = all(is_number(name) and dataset.ndim == 3 for name, dataset in sample)
+        return is_numbered and SENTENCE_MAP not in file
+
+
+class AllenNlp(DatasetLayout):
+    """Named by sentence number, with a map from lines to numbers."""
+
+    name = "allennlp"
+    reader = MapReader
+    supports_sentence_keys = True
+
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
+        if spec.forget_sentences:
+            return super().write(file, sentences, spec, totals)
+        lines = _Lines(pooled=spec.pooled)
+        facts = super().write(file, map(lines.add, sentences), spec, totals)
+        content = lines.to_json()
+        if len(content) > _MAX_MAP_BYTES:
+            what = f"{len(content):,} bytes; HDF5 takes at most {_MAX_MAP_BYTES:,}"
+            facts.warnings.append(f"the file has no {SENTENCE_MAP}, which would have {what}")
+            return facts
+        kind = h5py.string_dtype("utf-8")
+        file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)[0] = content
+        facts.attributes |= {
+            "text_is_tokens": lines.are_tokens,
+            "sentence_map_crc32": zlib.crc32(content),
+            "repeated_lines": lines.repeated(),
+        }
+        return facts
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        return SENTENCE_MAP in file or all(is_number(name) for name, _ in sample)
+
+
+class Named(NameLayout):
+    """Named by identifiers that say nothing of the tokens (SeqVec, bio_embeddings); read only."""
+
+    name = "named"
+    nests_by_chance = True
+
+    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        yield key if isinstance(key, str) else " ".join(map(str, key))
+
+    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+        return SentenceInfo(position, name, text=name)
+
+    def key_of(self, sentence: Sentence) -> Key | None:
+        return None
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        return not any("/" in name for name, _ in sample)
+
+
+class AllenNlpLines(Named):
+    """Named by the line itself, as AllenNLP can too; a `/` in it creates groups."""
+
+    name = "allennlp"
+    reader = LineReader
+    needs = frozenset({"text order"})
+    supports_sentence_keys = True
+    hint = "number the lines instead"
+
+    def dataset_name(self, sentence: Sentence) -> str:
+        if not sentence.text:
+            hint = "`blank=skip` leaves out blank lines; or number the lines instead"
+            raise InputError(f"{sentence.where}: a blank line cannot be a key", hint)
+        return sentence.text
+
+    def key_of(self, sentence: Sentence) -> Key | None:
+        return sentence.text
+
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
+        lines = _Lines(pooled=spec.pooled, keep=False)
+        facts = super().write(file, map(lines.add, sentences), spec, totals)
+        facts.attributes["text_is_tokens"] = lines.are_tokens
+        return facts
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        return any(" " in name for name, _ in sample)
+
+
+def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
+    """The tokens of a line, by white space or else by single spaces, if there are `n_tokens`."""
+    splits = (text.split(), text.split(" "))
+    return next((tuple(s) for s in splits if n_tokens in (None, len(s))), None)
+
+
+def _with_tokens(reader: DatasetReader, info: SentenceInfo, text: str | None) -> SentenceInfo:
+    """What is known of a sentence together with its line, and the tokens where that has them."""
+    tokens = None
+    if text is not None and (not reader.is_own or reader.records):
+        shape = reader.shape(str(info.key))
+        has_tokens = len(shape) >= 2 and not reader.pooled
+        tokens = split_line(text, shape[-2] if has_tokens else None)
+    return replace(info, text=text, tokens=tokens)
+
+
+class _Lines:
+    """Collects lines; `are_tokens` if `split_line` recovers the tokens of all sentences."""
+
+    def __init__(self, *, pooled: bool, keep: bool = True) -> None:
+        self.are_tokens, self._pooled, self._keep = True, pooled, keep
+        self._numbers: dict[str, int] = {}
+        self._repeats: list[tuple[int, int]] = []
+
+    def add(self, stored: StoredSentence) -> StoredSentence:
+        """Add the line of a sentence, unless it is unknown."""
+        text, tokens, key = stored.sentence.text, stored.sentence.tokens, stored.sentence.key
+        if tokens and not text:
+            return stored
+        if self.are_tokens:
+            self.are_tokens = split_line(text, None if self._pooled else len(tokens)) == tokens
+        if self._keep:
+            if text in self._numbers:
+                self._repeats.append((self._numbers[text], key))
+            self._numbers[text] = key
+        return stored
+
+    def to_json(self) -> bytes:
+        """The map as `json.dumps` writes it, in pieces to save memory."""
+        content = bytearray(b"{")
+        for text, number in self._numbers.items():
+            content += f'{json.dumps(text)}: "{number}", '.encode("ascii")
+        return bytes(content.removesuffix(b", ")) + b"}"
+
+    def repeated(self) -> list[list[int]]:
+        """The key of each sentence whose line occurs again, and of its last occurrence."""
+        last: dict[int, int] = {}
+        for key, following in reversed(self._repeats):
+            last[key] = last.get(following, following)
+        return [[key, last[key]] for key in sorted(last)]

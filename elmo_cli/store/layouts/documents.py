@@ -1,69 +1,69 @@
-"""Layouts keyed by document: e2e-coref, LSGN and DyGIE."""
+"""Layouts that name data sets by document (e2e-coref, lsgn, dygie) or tokens (manylangs)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 import h5py
 
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.store.layouts.base import Sample, is_number
-from elmo_cli.store.layouts.sentence_datasets import LayersLast, SentenceDatasets
-from elmo_cli.store.layouts.stored_sentence import Key, SentenceInfo
+from elmo_cli.store.layouts.sentence_datasets import NameLayout
+from elmo_cli.store.layouts.stored_sentence import Array, Key, SentenceInfo
 from elmo_cli.text.sentence import Sentence
 
-_ONTONOTES = re.compile(r".*/.*_[0-9]+", re.DOTALL)  # bc/cctv/00/cctv_0000_12
 
+class E2eCoref(NameLayout):
+    """What e2e-coref's `cache_elmo.py` writes: a group per document, in it a number per sentence.
 
-class DocumentDatasets(SentenceDatasets):
-    """One group per document, named by its key with `:` for `/`; in it one number per sentence.
-
-    Reading restores the `/` in keys of OntoNotes only, since other keys may contain a `:`.
+    The group is named by the document key with `:` for `/`. Reading restores the `/` in keys of
+    OntoNotes only, since other keys may contain a `:`.
     """
 
+    name = "e2e-coref"
     needs = frozenset({"document"})
     hint = "give each document its own `doc_key`"
+    layers_last = True
+    separator: ClassVar[str] = "/"  # between document and number in a name
+
+    def name_of(self, document: str, place: int) -> str:
+        """The path of the data set of sentence `place` of a document."""
+        return f"{document.replace('/', ':')}/{place}"
 
     def dataset_name(self, sentence: Sentence) -> str:
-        return f"{document_of(sentence, self.name).replace('/', ':')}/{sentence.place}"
+        if sentence.document is None:
+            raise UsageError(
+                f"{sentence.where}: layout {self.name} needs documents, this sentence has none",
+                "give JSON lines with `doc_key` and `sentences` in each line",
+            )
+        return self.name_of(sentence.document, sentence.place)
 
     def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        if (found := document_and_place(key)) is not None:
-            yield f"{found[0].replace('/', ':')}/{found[1]}"
-        elif isinstance(key, str):
+        if isinstance(key, str):
             yield key
+        if (found := document_and_place(key)) is not None:
+            yield self.name_of(*found)
 
     def key_of_name(self, name: str) -> str:
         return name.replace("/", ":")
 
     def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        document, _, place = name.rpartition("/")
-        with_slashes = document.replace(":", "/")
-        if is_ontonotes(with_slashes):
-            document = with_slashes
-        key = self.key_of_name(name)
-        return SentenceInfo(position, key, document=document, place=_number(name, place))
+        document, place = _split(name, self.separator)
+        with_slashes, key, offset = document.replace(":", "/"), self.key_of_name(name), None
+        if not is_ontonotes(with_slashes):  # LSGN needs the offset of a part only for OntoNotes
+            with_slashes, offset = document, 0
+        return SentenceInfo(position, key, None, None, with_slashes, place, offset)
 
     def key_of(self, sentence: Sentence) -> Key | None:
         return None if sentence.document is None else (sentence.document, sentence.place)
 
-    def records_of_name(self, name: str) -> frozenset[str]:
-        """Only LSGN's names for OntoNotes need the offset of a part."""
-        document = self.sentence_info(name, 0).document or ""
-        return frozenset({"document", *(() if is_ontonotes(document) else ("part offset",))})
-
-
-class E2eCoref(LayersLast, DocumentDatasets):
-    """What e2e-coref's `cache_elmo.py` writes."""
-
-    name = "e2e-coref"
-
     def matches(self, file: h5py.File, sample: Sample) -> bool:
-        return _are_numbers_in_groups(sample) and layers_are_last(sample)
+        return _all_match(sample, r"[^/]/\d+$") and layers_are_last(sample)
 
 
-class Lsgn(DocumentDatasets):
+class Lsgn(E2eCoref):
     """As LSGN looks up its caches; it moves the axes itself.
 
     Sentences of OntoNotes have a flat name: the document without its part, and the number of the
@@ -73,118 +73,140 @@ class Lsgn(DocumentDatasets):
     name = "lsgn"
     needs = frozenset({"document", "part offset"})
     hint = "give each document its own `doc_key`, and parts of one document their `sent_offset`"
+    layers_last = False
 
     def dataset_name(self, sentence: Sentence) -> str:
-        document = document_of(sentence, self.name)
+        name, document = super().dataset_name(sentence), sentence.document or ""
         if not is_ontonotes(document):
-            return super().dataset_name(sentence)
+            return name
         whole = document.rpartition("_")[0]
         return f"{whole}/{sentence.offset + sentence.place}".replace("/", ":")
 
     def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
         for name in super().names_for(key):
-            yield name.replace("/", ":")
-            yield name
+            yield from (name.replace("/", ":"), name)
 
     def sentence_info(self, name: str, position: int) -> SentenceInfo:
         if "/" in name:
             return super().sentence_info(name, position)
-        document, _, number = name.rpartition(":")
+        document, number = _split(name, ":")
         # Some part of the document; sentence 0 of part 0 with this offset has the same name.
         part = f"{document.replace(':', '/')}_0"
-        return SentenceInfo(position, name, document=part, offset=_number(name, number))
+        known = part if is_ontonotes(part) else None
+        return SentenceInfo(position, name, document=known, offset=number)
 
     def key_of(self, sentence: Sentence) -> Key | None:
         if is_ontonotes(sentence.document or ""):
             return self.dataset_name(sentence)
         return super().key_of(sentence)
 
-    def records_of_name(self, name: str) -> frozenset[str]:
-        return super().records_of_name(name) if "/" in name else frozenset()
+    def records_of(self, info: SentenceInfo) -> frozenset[str]:
+        return frozenset() if is_ontonotes(info.document or "") else super().records_of(info)
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
-        if _are_numbers_in_groups(sample):
-            return not layers_are_last(sample)
-        are_flat = all(re.search(r":\d+$", name) for name, _ in sample)
-        return are_flat and all(dataset.ndim == 3 for _, dataset in sample)
+        if _all_match(sample, r"[^/]/\d+$"):
+            return all(dataset.ndim > 1 for _, dataset in sample)
+        return _all_match(sample, r":\d+$") and all(dataset.ndim == 3 for _, dataset in sample)
 
 
-class Dygie(LayersLast, DocumentDatasets):
+class Dygie(E2eCoref):
     """What DyGIE's `generate_elmo.py` writes: document, `_` and number; a `/` creates groups."""
 
     name = "dygie"
+    separator = "_"
     nests_by_chance = True
 
-    def dataset_name(self, sentence: Sentence) -> str:
-        return f"{document_of(sentence, self.name)}_{sentence.place}"
-
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        if isinstance(key, str):
-            yield key
-        if (found := document_and_place(key)) is not None:
-            yield f"{found[0]}_{found[1]}"
+    def name_of(self, document: str, place: int) -> str:
+        return f"{document}_{place}"
 
     def key_of_name(self, name: str) -> str:
         return name
 
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        document, _, place = name.rpartition("_")
-        return SentenceInfo(position, name, document=document, place=_number(name, place))
-
     def matches(self, file: h5py.File, sample: Sample) -> bool:
-        are_joined = all(re.search(r"_\d+$", name) for name, _ in sample)
-        return are_joined and layers_are_last(sample)
+        return _all_match(sample, r"_\d+$") and layers_are_last(sample)
 
 
 def is_ontonotes(document: str) -> bool:
-    """Whether a document key is like those of OntoNotes, with a part number at the end."""
-    return _ONTONOTES.fullmatch(document) is not None
-
-
-def document_of(sentence: Sentence, layout: str) -> str:
-    """The document key of the sentence; a UsageError if it has none."""
-    if sentence.document is None:
-        raise UsageError(
-            f"{sentence.where}: layout {layout} needs documents, this sentence has none",
-            "give JSON lines with `doc_key` and `sentences` in each line",
-        )
-    return sentence.document
+    """Whether a document key is like those of OntoNotes, such as `bc/cctv/00/cctv_0000_12`."""
+    return re.fullmatch(r".*/.*_[0-9]+", document, re.DOTALL) is not None
 
 
 def document_and_place(key: object) -> tuple[str, int] | None:
     """What ("doc", 3) or "doc:3" names, None for another key."""
-    if isinstance(key, str):
-        document, colon, place = key.rpartition(":")
-        return (document, int(place)) if colon and is_number(place) else None
     match key:
+        case str() if (parts := key.rpartition(":"))[1] and is_number(parts[2]):
+            return parts[0], int(parts[2])
         case (str(document), int(number)) if number >= 0:
             return document, number
     return None
 
 
 def layers_are_last(sample: Sample) -> bool:
-    """Whether arrays are (token, dim, layer) rather than (layer, token, dim).
-
-    The dim is the same in all, and greater than the number of layers; where one sentence fits both
-    readings, the greater dim is taken.
-    """
-    shapes = [dataset.shape for _, dataset in sample]
-    if any(len(shape) != 3 for shape in shapes):
-        return False
-    tokens, dims, layers = ({shape[axis] for shape in shapes} for axis in range(3))
-    is_last = len(dims) == len(layers) == 1 and max(layers) < max(dims)
-    is_first = len(tokens) == len(layers) == 1 and max(tokens) < max(layers)
-    return is_last and not (is_first and max(layers) > max(dims))
+    """Whether arrays are (token, dim, layer) rather than (layer, token, dim)."""
+    return all(dataset.ndim == 3 and dataset.shape[2] < dataset.shape[1] for _, dataset in sample)
 
 
-def _are_numbers_in_groups(sample: Sample) -> bool:
-    n_axes = {dataset.ndim for _, dataset in sample}
-    are_numbers = all(re.search(r"[^/]/\d+$", name) for name, _ in sample)
-    return are_numbers and len(n_axes) == 1 and min(n_axes) > 1
+def _all_match(sample: Sample, pattern: str) -> bool:
+    return all(re.search(pattern, name) for name, _ in sample)
 
 
-def _number(name: str, text: str) -> int:
-    """The number at the end of a name; a ValueError if there is none."""
-    if not is_number(text):
-        raise ValueError(f"{name!r} is not the name of a sentence, it ends with {text!r}")
-    return int(text)
+def _split(name: str, separator: str) -> tuple[str, int]:
+    """Document and number in a name; a ValueError if it does not end with a number."""
+    document, _, number = name.rpartition(separator)
+    if not is_number(number):
+        raise ValueError(f"{name!r} is not the name of a sentence, it ends with {number!r}")
+    return document, int(number)
+
+
+class ManyLangs(NameLayout):
+    """Tokens joined by TAB, `.` and `/` spelled out; the first of equal sentences is kept."""
+
+    name = "manylangs"
+    needs = frozenset({"tokens", "one layer"})
+    hint = "leave out sentences without tokens; layout allennlp takes any"
+    keeps_first = True
+
+    def dataset_name(self, sentence: Sentence) -> str:
+        name = _joined(sentence.tokens)
+        if sentence.tokens and _tokens(name) != sentence.tokens:
+            what = "`$period$`, `$backslash$` or a TAB in a token would be read as something else"
+            raise InputError(f"{sentence.where}: {what}", "layout allennlp takes any token")
+        return name
+
+    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        if isinstance(key, str):
+            yield from (key, _joined(key.split("\t")), _joined(key.split()))
+        else:
+            yield _joined(map(str, key))
+
+    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+        tokens = _tokens(name)
+        return SentenceInfo(position, name, tokens, " ".join(tokens))
+
+    def key_of(self, sentence: Sentence) -> Key:
+        return sentence.tokens
+
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        n_axes = 1 if pooled else 2
+        if array.ndim > n_axes and array.shape[0] > 1:
+            raise UsageError(
+                f"layout manylangs holds one layer per file, not {array.shape[0]}",
+                "`layers=top`, `layers=average` or one number",
+            )
+        return array.reshape(array.shape[-n_axes:])
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        """Whether names are joined tokens with one vector each; lines may contain a tab too."""
+        return any(
+            dataset.ndim == 1 or len(name.split("\t")) == dataset.shape[-2]
+            for name, dataset in sample
+            if "\t" in name or "$period$" in name or "$backslash$" in name
+        )
+
+
+def _joined(tokens: Iterable[str]) -> str:
+    return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
+
+
+def _tokens(name: str) -> tuple[str, ...]:
+    return tuple(name.replace("$backslash$", "/").replace("$period$", ".").split("\t"))

@@ -1,23 +1,30 @@
-"""Layouts with one large data set for all sentences: written row by row, read through a map."""
+"""Layouts with one large data set for all sentences; and the simplest of them, bilm-types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import h5py
 import numpy as np
-from h5py import h5d
+from h5py import h5d, h5s
 
-from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import open_dataset, read_dataset, reading
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.hdf5 import NoSuchNameError, open_dataset, read_dataset, reading
 from elmo_cli.isolate import CORRUPT_HINT
-from elmo_cli.store.layouts.base import Layout
+from elmo_cli.store.layouts.base import Layout, Sample, SentenceReader, is_number
 from elmo_cli.store.layouts.dataset_writer import create_dataset, create_file
-from elmo_cli.store.layouts.stored_sentence import Array, Facts, StoredSentence, Totals
+from elmo_cli.store.layouts.stored_sentence import (
+    Array,
+    ArrayType,
+    Facts,
+    Handle,
+    Key,
+    Stored,
+    Totals,
+)
 from elmo_cli.store.spec import DTYPES, FileSpec
-
-_BUFFER_BYTES = 1 << 22
+from elmo_cli.text.sentence import Sentence
 
 
 class RowLayout(Layout):
@@ -33,116 +40,58 @@ class RowLayout(Layout):
             dataset = create_dataset(file, self.rows_name, shape, DTYPES[spec.dtype])
             return int(dataset.id.get_offset())
 
-    def write(
-        self, file: h5py.File, sentences: Iterable[StoredSentence], spec: FileSpec, totals: Totals
-    ) -> Facts:
-        if totals.row_shape is None:
-            vectors = None
-        else:
-            shape = (totals.rows, *totals.row_shape)
-            vectors = RowWriter(file, self.rows_name, shape, totals.dtype)
-            vectors.with_values = totals.with_values
-        columns = self.columns(file, totals)
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
+        shape = (totals.rows, *(totals.row_shape or ()))
+        if totals.row_shape is not None:
+            vectors = create_dataset(file, self.rows_name, shape, totals.dtype)
+        n = 0
         for stored in sentences:
-            if vectors is not None:
-                vectors.add(stored.values)
-            columns.add(stored)
-        columns.close()
-        return Facts() if vectors is None else Facts(extents=vectors.close())
-
-    def columns(self, file: h5py.File, totals: Totals) -> Columns:
-        """What the file holds of the sentences besides their vectors."""
-        return Columns()
-
-
-class Columns:
-    """No columns; layouts override it."""
-
-    def add(self, stored: StoredSentence) -> None:
-        """Add the next sentence."""
-
-    def close(self) -> None:
-        """Write what is held back."""
-
-
-class RowWriter:
-    """A new contiguous data set of a known number of rows; its values may be left out."""
-
-    def __init__(
-        self, file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
-        self.with_values = True
-        self._dataset, self._shape = create_dataset(file, name, shape, dtype), shape
-        self._held: list[Array] = []
-        self._bytes = self._n_written = 0
-
-    def add(self, rows: Array) -> None:
-        """Write the next rows, (row, …)."""
-        if rows.shape[1:] != self._shape[1:]:
-            raise ValueError(f"rows of {rows.shape[1:]} in a data set of {self._shape}")
-        if not self.with_values:
-            self._n_written += len(rows)
-            return
-        self._held.append(rows)
-        self._bytes += rows.nbytes
-        if self._bytes >= _BUFFER_BYTES:
-            self._flush()
-
-    def close(self) -> list[tuple[int, int]]:
-        """Write what is held back; address and number of bytes of the values that were left out."""
-        self._flush()
-        if self._n_written != len(self._dataset):
-            raise ValueError(f"{self._n_written} rows of {len(self._dataset)} were written")
-        address = self._dataset.id.get_offset()
-        left_out = not self.with_values and address is not None
-        return [(int(address), self._dataset.nbytes)] if left_out else []
-
-    def _flush(self) -> None:
-        if self._held:
-            rows = np.concatenate(self._held)
-            if rows.size:
-                self._dataset[self._n_written : self._n_written + len(rows)] = rows
-            self._n_written += len(rows)
-        self._held, self._bytes = [], 0
+            rows = stored.values
+            if rows.shape[1:] != shape[1:]:
+                raise ValueError(f"rows of {rows.shape[1:]} in a data set of {shape}")
+            if totals.with_values and rows.size:
+                space = h5s.create_simple(shape)
+                space.select_hyperslab((n, *(0 for _ in shape[1:])), rows.shape)
+                vectors.id.write(h5s.create_simple(rows.shape), space, rows)
+            n += len(rows)
+        if n != totals.rows:
+            raise ValueError(f"{n} rows were written, not {totals.rows}")
+        if totals.with_values or not n:
+            return Facts()
+        return Facts(extents=[(int(vectors.id.get_offset()), vectors.nbytes)])
 
 
 class Rows:
     """Reads rows of a data set, from the mapped file where its values are contiguous in it."""
 
     def __init__(self, file: h5py.File, name: str) -> None:
-        """Open the data set `name` of the root.
-
-        Raises:
-            EmbeddingsFileError: it is missing, has no rows, or its values are not in the file.
-        """
         self._where = f"{file.filename}: data set {name!r}"
         with reading(self._where, EmbeddingsFileError):
             try:
-                self._dataset = open_dataset(file, name)
-            except KeyError:
-                raise EmbeddingsFileError(f"{self._where} is missing", CORRUPT_HINT) from None
-            self.shape: tuple[int, ...] = tuple(self._dataset.shape or ())
-            self.dtype: np.dtype[Any] = self._dataset.dtype
-            self._mapped = _mapped(file, self._dataset)
+                dataset = open_dataset(file, name)
+            except NoSuchNameError:
+                raise self.corrupt("is missing") from None
+            self.shape: tuple[int, ...] = tuple(dataset.shape or ())
+            self.dtype: np.dtype[Any] = dataset.dtype
+            self._dataset, self._mapped = dataset, _mapped(file, dataset)
         if not self.shape:
-            raise EmbeddingsFileError(f"{self._where} has no rows", CORRUPT_HINT)
+            raise self.corrupt("has no rows")
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def read(self, begin: int, end: int) -> Array:
-        """Rows `begin` to `end` as a new array.
-
-        Raises:
-            EmbeddingsFileError: they do not exist, or cannot be read.
-        """
+        """Rows `begin` to `end` as a new array; an EmbeddingsFileError if they do not exist."""
         if not 0 <= begin <= end <= len(self):
-            what = f"rows {begin} to {end} of {len(self)} do not exist"
-            raise EmbeddingsFileError(f"{self._where}: {what}", CORRUPT_HINT)
+            raise self.corrupt(f"has {len(self)} rows, not {begin} to {end}")
         if self._mapped is not None:
             return np.array(self._mapped[begin:end])
         with reading(f"{self._where}, rows {begin} to {end}", EmbeddingsFileError):
             return read_dataset(self._dataset, slice(begin, end))
+
+    def corrupt(self, what: str) -> EmbeddingsFileError:
+        """The error for something wrong in the data set."""
+        return EmbeddingsFileError(f"{self._where} {what}", CORRUPT_HINT)
 
 
 def _mapped(file: h5py.File, dataset: h5py.Dataset) -> Array | None:
@@ -156,3 +105,61 @@ def _mapped(file: h5py.File, dataset: h5py.Dataset) -> Array | None:
     except (OSError, ValueError):  # a file system that cannot map files; HDF5 reads the same values
         return None
     return mapped.view(np.ndarray)
+
+
+class TypeReader(SentenceReader):
+    """The rows of a file of types; handles are rows."""
+
+    layout: BilmTypes
+
+    def __len__(self) -> int:
+        return len(self._rows) if self.layout.rows_name in self._file else 0
+
+    def find(self, key: Key) -> int:
+        if isinstance(key, str) and is_number(key):
+            key = int(key)
+        if not isinstance(key, int) or not 0 <= key < len(self):
+            raise self.no_sentence(key, f" of {len(self)}")
+        return key
+
+    def array_type(self, handle: Handle) -> ArrayType:
+        return self._rows.shape[1:], self._rows.dtype
+
+    def stored(self, handle: Handle) -> tuple[Array, None]:
+        return self._rows.read(int(handle), int(handle) + 1), None
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows(self._file, self.layout.rows_name)
+
+
+class BilmTypes(RowLayout):
+    """One vector per line of a vocabulary (`dump_token_embeddings` of bilm-tf), (type, dim)."""
+
+    name = "bilm-types"
+    reader = TypeReader
+    rows_name = "embedding"
+    unit = "types"
+    metadata_bytes = (12, 0)
+
+    def identity(self, sentence: Sentence) -> bytes:
+        return b""  # the file records nothing of a type but its row
+
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        return array.reshape(1, -1)
+
+    def from_file(self, values: Array, *, pooled: bool) -> Array:
+        return np.asarray(values[0])
+
+    def check_array(self, sentence: Sentence, array: Array, spec: FileSpec) -> None:
+        if array.ndim > 2 or array.size != array.shape[-1]:
+            what = f"holds one vector per line, got an array of shape {array.shape}"
+            hint = "give a vocabulary, one type per line; layout bilm holds sentences"
+            raise UsageError(f"{sentence.where}: layout {self.name} {what}", hint)
+
+    def matches(self, file: h5py.File, sample: Sample) -> bool:
+        return [(name, dataset.ndim) for name, dataset in sample] == [(self.rows_name, 2)]
+
+    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
+        row = reader.find(key)
+        return [f"array = file['{self.rows_name}'][{row}]  # row = line of the vocabulary"]

@@ -1,4 +1,4 @@
-"""Reading files with one data set per sentence, and the layouts that name these by content."""
+"""Layouts with one data set per sentence: writing them, and reading them by number or by name."""
 
 from __future__ import annotations
 
@@ -14,108 +14,95 @@ from numpy.typing import NDArray
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import (
-    MAX_DIGITS,
     SENTENCE_MAP,
     Layout,
     SentenceReader,
     is_number,
-    is_pooled,
     name_problem,
 )
-from elmo_cli.store.layouts.stored_sentence import Array, Handle, Key, SentenceInfo
+from elmo_cli.store.layouts.dataset_writer import DatasetWriter
+from elmo_cli.store.layouts.stored_sentence import (
+    Array,
+    ArrayType,
+    Facts,
+    Handle,
+    Key,
+    SentenceInfo,
+    Stored,
+    Totals,
+)
+from elmo_cli.store.spec import DTYPES, FileSpec
 
 
-class SentenceDatasets(Layout):
-    """A layout with one data set per sentence, named by what the sentence is.
+class DatasetLayout(Layout):
+    """A layout with one data set per sentence."""
 
-    Attributes:
-        nests_by_chance: whether a `/` in a name is part of the text, not a group of the layout.
-    """
-
-    keyed_by = "name"
-    nests_by_chance: ClassVar[bool] = False
-
-    @abstractmethod
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        """The names that a key may mean, the likeliest first."""
-
-    @abstractmethod
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        """What a name says of its sentence; a ValueError if it is not the name of one."""
-
-    def key_of_name(self, name: str) -> str:
-        """The key under which iteration gives the sentence of a name."""
-        return name
-
-    def records_of_name(self, name: str) -> frozenset[str]:
-        """The words of `needs` that a name provides."""
-        return frozenset()
-
-    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
-        return NameReader(self, file, attributes)
-
-
-class LayersLast(SentenceDatasets):
-    """A layout whose arrays have the layer axis at the end, of size 1 where there is one layer."""
-
-    file_axes = ("token", "dim", "layer")
+    layers_last: ClassVar[bool] = False  # and of size 1 where there is one layer
 
     def to_file(self, array: Array, *, pooled: bool) -> Array:
+        if not self.layers_last:
+            return array
         has_layers = array.ndim == (2 if pooled else 3)
         return np.moveaxis(array, 0, -1) if has_layers else array[..., np.newaxis]
 
     def from_file(self, values: Array, *, pooled: bool) -> Array:
-        is_single = values.shape[-1] == 1
-        return np.ascontiguousarray(values[..., 0] if is_single else np.moveaxis(values, -1, 0))
+        if not self.layers_last:
+            return values
+        values = values[..., 0] if values.shape[-1] == 1 else np.moveaxis(values, -1, 0)
+        return np.ascontiguousarray(values)
 
-    def shape_from_file(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
+        writer = DatasetWriter(file, DTYPES[spec.dtype], with_values=totals.with_values)
+        for stored in sentences:
+            writer.add(self.dataset_name(stored.sentence), stored.values)
+        return Facts(writer.order_attributes(), extents=writer.extents)
+
+    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
+        name = reader.find(key)
+        axes = ["layer", "dim"] if reader.pooled else ["layer", "token", "dim"]
+        axes = [*axes[1:], "layer"] if self.layers_last else axes[-len(reader.shape(name)) :]
+        return [f"array = file[{name!r}][()]  # axes: {', '.join(axes)}"]
 
 
 class DatasetReader(SentenceReader):
     """What files keyed by numbers and by names share; handles are names of data sets."""
 
+    layout: DatasetLayout
+
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
-        self.layout, self._file, self._attributes = layout, file, attributes
-        self._path = str(file.filename)
-        self.pooled = is_pooled(attributes)
-        self._is_own = "elmo_schema" in attributes
+        super().__init__(layout, file, attributes)
+        self.is_own = "elmo_schema" in attributes
         self._last: tuple[str, h5py.Dataset] | None = None
 
-    def shape(self, handle: Handle) -> tuple[int, ...]:
-        return self.layout.shape_from_file(self._dataset(str(handle)).shape)
+    def array_type(self, handle: Handle) -> ArrayType:
+        dataset = self._dataset(str(handle))
+        shape: tuple[int, ...] = dataset.shape
+        if self.layout.layers_last:
+            shape = shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
+        return shape, dataset.dtype
 
     def stored(self, handle: Handle) -> tuple[Array, None]:
         dataset = self._dataset(str(handle))
         with self._reading(f"sentence {handle!r}"):
             return hdf5.read_dataset(dataset), None
 
-    def example(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        name = self._some_name()
-        return None if name is None else (self.shape(name), self._dataset(name).dtype)
+    def identity(self, handle: Handle) -> bytes:
+        return str(handle).encode("utf-8", "surrogatepass")
+
+    def some_handle(self) -> str | None:
+        with self._reading():
+            names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
+            return next((name for name in names if name != SENTENCE_MAP), None)
 
     def exists(self, name: str) -> bool:
         """Whether a sentence has this name; an error if it has and cannot be read."""
-        if name_problem(name):  # HDF5 would find "0" as "./0" and "0/" too
-            return False
-        return self._opened(name) is not None
-
-    def corrupt(self, what: str) -> EmbeddingsFileError:
-        """The error for what cannot be in a file of this layout."""
-        return EmbeddingsFileError(f"{self._path}: {what}", CORRUPT_HINT)
-
-    def no_sentence(self, key: object, why: str = "") -> KeyError:
-        """The error for a key without a sentence, with a key that exists."""
-        name = self._some_name()
-        example = "it has none" if name is None else f"its keys are like {self.key(name)!r}"
-        return KeyError(f"{self._path}: no sentence {key!r}{why}; {example}")
+        # HDF5 would find "0" as "./0" and "0/" too.
+        return not name_problem(name) and self._opened(name) is not None
 
     def _dataset(self, name: str) -> h5py.Dataset:
         """The data set of a sentence that the file lists."""
-        dataset = self._opened(name)
-        if dataset is None:
+        if (dataset := self._opened(name)) is None:
             raise self.corrupt(f"sentence {name!r} is not a data set")
         return dataset
 
@@ -136,11 +123,6 @@ class DatasetReader(SentenceReader):
         self._last = name, dataset
         return dataset
 
-    def _some_name(self) -> str | None:
-        with self._reading():
-            names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
-            return next((name for name in names if name != SENTENCE_MAP), None)
-
     def _reading(self, what: str = "") -> AbstractContextManager[None]:
         return hdf5.reading(f"{self._path}: {what}" if what else self._path, EmbeddingsFileError)
 
@@ -149,7 +131,7 @@ class NumberReader(DatasetReader):
     """A file that names its sentences by their numbers."""
 
     def __len__(self) -> int:
-        if not self._is_own:
+        if not self.is_own:
             return len(self._numbers)
         with self._reading():  # nothing else is in it, and listing a million names takes a second
             return len(self._file) - (SENTENCE_MAP in self._file)
@@ -157,31 +139,23 @@ class NumberReader(DatasetReader):
     def handles(self) -> Iterator[Handle]:
         return map(str, self._numbers.tolist())
 
-    def key(self, handle: Handle) -> int:
-        return int(handle)
-
     def find(self, key: Key) -> str:
         if not is_number(str(key)) or not self.exists(str(key)):
             raise self.no_sentence(key)
         return str(key)
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        number = int(handle)
-        at = int(np.searchsorted(self._numbers, number)) if position is None else position
-        return SentenceInfo(at, number)
+        at = np.searchsorted(self._numbers, int(handle)) if position is None else position
+        return SentenceInfo(int(at), int(handle))
 
     def problems(self) -> Iterator[str]:
         for name in self._names:
             if not is_number(name) and name != SENTENCE_MAP:
-                yield f"{name!r} is not the number of a sentence"
+                yield f"{name[:80]!r} is not the number of a sentence"
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
-        """All numbers, sorted."""
-        digits = [name for name in self._names if name.isascii() and name.isdigit()]
-        if (longest := max(map(len, digits), default=0)) > MAX_DIGITS:
-            raise self.corrupt(f"a name of {longest} digits is not the number of a sentence")
-        return np.sort(np.array(digits or [], np.int64))
+        return np.sort(np.array([name for name in self._names if is_number(name)] or [], np.int64))
 
     @property
     def _names(self) -> list[str]:
@@ -195,7 +169,7 @@ class NumberReader(DatasetReader):
 class NameReader(DatasetReader):
     """A file that names its sentences by their line, their tokens, or their document."""
 
-    layout: SentenceDatasets
+    layout: NameLayout
 
     def __len__(self) -> int:
         return len(self._names)
@@ -207,21 +181,16 @@ class NameReader(DatasetReader):
         return self.layout.key_of_name(str(handle))
 
     def find(self, key: Key) -> str:
-        if isinstance(key, int):
-            return self._by_position(key)
+        if isinstance(key, int):  # the position, counted from the first sentence of a shard
+            first = self._attributes.get("first_sentence", 0)
+            position = key - (first if isinstance(first, int) else 0)
+            if not 0 <= position < len(self._names):
+                raise self.no_sentence(key, f" of {len(self._names)}")
+            return self._names[position]
         found = next((name for name in self.layout.names_for(key) if self.exists(name)), None)
         if found is None:
             raise self.no_sentence(key)
         return found
-
-    def _by_position(self, number: int) -> str:
-        if self._nests and not self._is_own:
-            raise self.no_sentence(number, ": a `/` in its keys nests and loses the order")
-        first = self._attributes.get("first_sentence", 0)
-        position = number - (first if isinstance(first, int) else 0)
-        if not 0 <= position < len(self._names):
-            raise self.no_sentence(number, f": it has {len(self._names)}")
-        return self._names[position]
 
     def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
         name = str(handle)
@@ -233,27 +202,20 @@ class NameReader(DatasetReader):
 
     @property
     def records(self) -> frozenset[str]:
-        of_names = (self.layout.records_of_name(name) for name in self._names)
-        try:
-            return next(of_names, frozenset()).intersection(*of_names)
-        except ValueError as error:
-            raise self.corrupt(str(error)) from None
+        of_names = (self.layout.records_of(self.info(name, 0)) for name in self._names)
+        return next(of_names, frozenset()).intersection(*of_names)
 
     @cached_property
     def order_is_known(self) -> bool:
-        if self._is_own or len(self._names) < 2:
+        """Not where a program listed names alphabetically, or a `/` in a name created groups."""
+        if self.is_own or len(self._names) < 2:
             return True
         with self._reading():
             if hdf5.tracks_creation_order(self._file):
-                return not self._nests
+                return not (self.layout.nests_by_chance and any("/" in n for n in self._names))
         # Within one document the numbers in the names give the order.
         documents = {self.info(name, 0).document for name in self._names}
         return len(documents) == 1 and None not in documents
-
-    @property
-    def _nests(self) -> bool:
-        """Whether a `/` in the keys creates groups, in which sentences of others may have come."""
-        return self.layout.nests_by_chance and any("/" in name for name in self._names)
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -270,3 +232,29 @@ class NameReader(DatasetReader):
         if not np.array_equal(np.sort(np.ravel(order)), np.arange(len(names))):
             raise self.corrupt(f"sentence_order does not fit {len(names)} sentences")
         return [names[i] for i in np.argsort(order)]
+
+
+class NameLayout(DatasetLayout):
+    """A layout that names each data set by what the sentence is."""
+
+    reader = NameReader
+    needs = frozenset()
+    keyed_by = "name"
+    nests_by_chance: ClassVar[bool] = False  # whether a `/` may be part of a key, and makes groups
+
+    @abstractmethod
+    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+        """The names that a key may mean, the likeliest first."""
+
+    @abstractmethod
+    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+        """What a name says of its sentence; a ValueError if it is not the name of one."""
+
+    def key_of_name(self, name: str) -> str:
+        """The key under which iteration gives the sentence of a name."""
+        return name
+
+    def records_of(self, info: SentenceInfo) -> frozenset[str]:
+        """The words of `needs` that the name of a sentence provides."""
+        found = {"tokens": info.tokens, "document": info.document, "part offset": info.offset}
+        return frozenset(word for word, value in found.items() if value is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ Array = NDArray[Any]
 Scales = NDArray[np.float32]
 Key = int | str | tuple[str, int] | tuple[str, ...]
 Handle = int | str  # position, or name of the data set
+ArrayType = tuple[tuple[int, ...], np.dtype[Any]]  # shape, stored dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,6 @@ class SentenceInfo:
     Attributes:
         position: number of the sentence in the file, from 0.
         key: its number, or its name where the file is keyed by names.
-        text: its line.
-        place: number of the sentence within its document.
-        offset: number of sentences in the earlier parts of the document (LSGN).
     """
 
     position: int
@@ -41,79 +39,53 @@ class SentenceInfo:
     offset: int | None = None
 
     def sentence(
-        self,
-        *,
-        key: int | None = None,
-        tokens: tuple[str, ...] | None = None,
-        text: str | None = None,
-        source: str = "-",
+        self, *, key: int | None = None, tokens: tuple[str, ...] | None = None, source: str = "-"
     ) -> Sentence:
         """The sentence as it was written, as far as the file records it.
 
         Args:
             key: its number in the text, for files keyed by names; None: its position.
-            tokens, text: in place of those of the file.
-            source: the file, for messages.
+            tokens: in place of those of the file.
         """
         number = self.key if isinstance(self.key, int) else self.position
-        return Sentence(
-            tokens=(self.tokens if tokens is None else tokens) or (),
-            key=number if key is None else key,
-            text=(self.text if text is None else text) or "",
-            source=source,
-            document=self.document,
-            place=self.place,
-            offset=self.offset or 0,
-        )
+        known = self.tokens if tokens is None else tokens
+        place = self.document, self.place, self.offset or 0
+        key = number if key is None else key
+        return Sentence(known or (), key, self.text or "", source, 0, *place)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSentence:
-    """One sentence on its way into, or out of, a file.
-
-    Attributes:
-        values: C-contiguous, with the dtype and the axes of the file.
-        scales: of int8 values, one float32 per vector.
-        crc32: `checksum` of its identity, values and scales.
-    """
+    """One sentence as a file holds it."""
 
     sentence: Sentence
-    values: Array
-    scales: Scales | None
-    crc32: int
+    values: Array  # C-contiguous, with the dtype and the axes of the file
+    scales: Scales | None  # of int8 values, one per vector
+    crc32: int  # `checksum` of its identity, values and scales
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What is known of a file before it is written.
-
-    Attributes:
-        rows: sum of the first axis of `StoredSentence.values`.
-        row_shape: their other axes, None without sentences.
-        dtype: of the values.
-        with_values: false to leave the values out, and only to make room for them.
-    """
+    """What is known of a file before it is written."""
 
     sentences: int
-    rows: int
-    row_shape: tuple[int, ...] | None
+    rows: int  # sum of the first axis of `StoredSentence.values`
+    row_shape: tuple[int, ...] | None  # their other axes, None without sentences
     dtype: np.dtype[Any]
-    with_values: bool = True
+    with_values: bool = True  # or leave them out, and only make room for them
 
 
 @dataclass
 class Facts:
-    """What `Layout.write` found out.
+    """What `Layout.write` returns."""
 
-    Attributes:
-        attributes: for the root of the file.
-        warnings: what the file lacks.
-        extents: where the values belong that were left out: address and number of bytes, in order.
-    """
-
-    attributes: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)  # for the root of the file
+    warnings: list[str] = field(default_factory=list)  # what the file lacks
+    # Where the values belong that were left out: address and number of bytes, in order.
     extents: list[tuple[int, int]] = field(default_factory=list)
+
+
+Stored = Iterable[StoredSentence]
 
 
 def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> int:
