@@ -165,7 +165,7 @@ def test_int8_is_read_as_float32(tmp_path: Path) -> None:
     """Readers are not to know of steps and scales."""
     path = write(tmp_path / "a.hdf5", lines(), layout="flat", dtype="int8")
     with open_embeddings(path) as embeddings:
-        assert [str(embeddings.dtype), str(embeddings.stored_dtype)] == ["float32", "int8"]
+        assert embeddings.stored_dtype == np.int8
         for one in lines():
             found, exact = embeddings[one.key], array(one)
             assert (found.shape, found.dtype.name) == (exact.shape, "float32")
@@ -178,7 +178,7 @@ def test_tokens_that_the_lines_do_not_give_are_not_guessed(tmp_path: Path) -> No
     for keys in ("number", "sentence"):
         path = write(tmp_path / keys, made, layout="allennlp", keys=keys)
         with open_embeddings(path) as embeddings:
-            assert not embeddings.has_tokens
+            assert "tokens" not in embeddings.records
             assert [embeddings.tokens(key) for key in embeddings] == [None, None]
             assert embeddings.info(0).text == "cann't"
 
@@ -219,8 +219,6 @@ def test_a_file_without_sentences_is_empty_not_an_error(tmp_path: Path, layout: 
     with open_embeddings(write(tmp_path / "a.hdf5", [], layout=layout)) as embeddings:
         assert (list(embeddings), list(embeddings.sentences())) == ([], [])
         assert (len(embeddings), embeddings.dim, embeddings.n_layers) == (0, 0, None)
-        assert embeddings.dtype is None
-        assert LAYOUTS[layout].needs <= embeddings.records
         with pytest.raises(KeyError):
             embeddings[0]
 
@@ -285,7 +283,7 @@ def test_foreign_files_are_recognised(tmp_path: Path, program: str) -> None:
     with open_embeddings(foreign(tmp_path / "a.hdf5", datasets)) as embeddings:
         assert (embeddings.layout, list(embeddings), len(embeddings)) == (layout, keys, len(keys))
         assert embeddings.dim == DIM
-        assert not embeddings.has_checksums
+        assert "sentence_crc32" not in embeddings.attributes
         for key in keys:
             assert embeddings[key].shape == embeddings.shape(key)
             assert embeddings[key].shape[-1] == DIM
@@ -313,10 +311,10 @@ def test_foreign_allennlp_with_repeated_lines(tmp_path: Path) -> None:
         np.testing.assert_array_equal(embeddings["c"], names["10"])
         np.testing.assert_array_equal(embeddings["a", "b"], names["2"])
         assert embeddings.attributes == {}
-        assert not embeddings.has_tokens
+        assert "tokens" not in embeddings.records
     names.pop("0")
     with open_embeddings(with_map(tmp_path / "b.hdf5", index, names)) as embeddings:
-        assert embeddings.has_tokens
+        assert "tokens" in embeddings.records
         assert embeddings.tokens(11) == ("not", "four", "tokens")
 
 
@@ -356,26 +354,13 @@ def refused(path: Path) -> str:
     return caught.value.message.removeprefix(f"{path}: ")
 
 
-NOT_HDF5: list[tuple[bytes | None, str, str]] = [
-    (None, "No such file", "give an HDF5 file"),
-    (b"", "", "embeddings are made by"),
-    ("日本語 The cat sat .\n".encode() * 200, "not an HDF5 file", "embeddings are made by"),
-    (gzip.compress(b"x" * 99), "not an HDF5 file", "gzip"),
-    (b"PK\x03\x04" + b"\0" * 99, "not an HDF5 file", "zip archive"),
-    (b"\x93NUMPY" + b"\0" * 99, "not an HDF5 file", "numpy.load"),
-    (b"\x80\x04\x95" + b"\0" * 99, "not an HDF5 file", "pickle"),
-    (b"\x89HDF\r\n\x1a\n" + b"\xff" * 100, "", "corrupt"),
-]
-
-
-@pytest.mark.parametrize(("content", "message", "hint"), NOT_HDF5)
-def test_not_hdf5(tmp_path: Path, content: bytes | None, message: str, hint: str) -> None:
-    if content is not None:
-        (tmp_path / "a.hdf5").write_bytes(content)
-    with pytest.raises(EmbeddingsFileError) as caught:
-        open_embeddings(tmp_path / "a.hdf5")
-    assert message in caught.value.message
-    assert hint in caught.value.hint
+@pytest.mark.parametrize(
+    "content", [b"", b"The cat", gzip.compress(b"x"), b"\x89HDF\r\n\x1a\n\xff"]
+)
+def test_not_hdf5(tmp_path: Path, content: bytes) -> None:
+    assert "No such file" in refused(tmp_path / "a.hdf5")
+    (tmp_path / "a.hdf5").write_bytes(content)
+    assert refused(tmp_path / "a.hdf5")
 
 
 def test_paths_that_are_not_files(tmp_path: Path) -> None:
