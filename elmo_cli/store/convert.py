@@ -35,8 +35,8 @@ def convert(
     Returns:
         output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
     Raises:
-        UsageError: the file does not record what the layout needs; the message says what.
-        EmbeddingsFileError: the file can't be read, or a sentence does not match its checksum.
+        UsageError: the file does not record what the layout needs, or has no such layers.
+        EmbeddingsFileError: it can't be read, or a sentence does not match its checksum.
         OutputError: `out` can't be written, or a value is beyond the dtype.
     """
     check_distinct(os.fspath(out), [os.fspath(path)])

@@ -19,13 +19,9 @@ _MIX = "mix:"
 
 @dataclass(frozen=True)
 class LayerSelection:
-    """What is kept of arrays whose first axis is the layer.
+    """What is kept of arrays whose first axis is the layer: "all", "top", "0,2", "average", ….
 
-    Attributes:
-        name: the selection without white space: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5".
-        indices: of the kept layers along the first axis; empty for a sum (average or mix).
-        weights: of a mix, one for each layer, gamma included; empty otherwise.
-        drop_axis: whether a single kept layer loses its axis.
+    `indices` along that axis are kept, none for a sum; `weights` are of a mix, gamma included.
     """
 
     name: str
@@ -46,10 +42,8 @@ class LayerSelection:
         """Parse one of the forms of `name`; a UsageError for others, and for missing layers.
 
         Args:
-            available: the numbers of the layers along the first axis; None without any array, so
-                that only the form is checked.
-            n_layers: layers of the model; None if `available` are only some of them, of which
-                there is no top, average or mix.
+            available: numbers of the layers along the first axis; None if nobody knows them.
+            n_layers: layers of the model; None if `available` are only some of them.
             drop_axis: a single layer given by its number loses its axis, as those of "top" do.
             owner: what has the layers, for messages.
         """
@@ -85,11 +79,7 @@ class LayerSelection:
         return len(self.indices) or 1
 
     def apply(self, array: Any) -> Any:
-        """Select or sum the layers of a NumPy array or torch tensor (layer, …), for a sum float32.
-
-        Returns:
-            (kept layer, …), or (…) for a sum and with `drop_axis`; the same type.
-        """
+        """Select or sum layers of an array or tensor: (layer, …) to (kept layer, …) or (…)."""
         if self.weights:
             return reduce(add, map(mul, self.weights, array))
         if self.is_sum:
@@ -126,11 +116,9 @@ def _mix_weights(name: str, n_layers: int | None, owner: str) -> tuple[float, ..
     if len(values) not in (n, n + 1):
         raise _refused(name, f"{len(values)} numbers; {owner} needs {n} weights, then gamma or not")
     weights = tuple(value * (values[n:] or [1.0])[0] for value in values[:n])
-    with np.errstate(over="ignore"):
-        in_float32 = np.array(weights).astype(np.float32)
-    if not np.isfinite(in_float32).all():
+    if max(map(abs, weights)) > float(np.finfo(np.float32).max):
         raise _refused(name, "a weight is beyond float32", "give smaller weights")
-    if not in_float32.any():
+    if not any(map(np.float32, weights)):  # those too small for float32 are 0 too
         hint = "weights are used as given; for an ElmoMix take torch.softmax(mix.weights, 0)"
         raise _refused(name, "all weights are 0", hint)
     return weights

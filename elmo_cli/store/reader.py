@@ -85,8 +85,7 @@ class Embeddings(Mapping[Key, Array]):
         is_of_tokens = self._layout.unit == "sentences" and not reader.pooled
         self.unit = "tokens" if is_of_tokens else self._layout.unit
         self.n_layers = shape[0] if len(shape) == (2 if reader.pooled else 3) else None
-        self.dim = shape[-1] if shape else 0
-        self.layers = self._layers()
+        self.dim, self.layers = (0, *shape)[-1], self._layers()
 
     def _layers(self) -> tuple[int | str, ...]:
         setting = "".join(str(self.attributes.get("layers", "all")).split())
@@ -149,10 +148,7 @@ class Embeddings(Mapping[Key, Array]):
     def sentences(self, *, verify: bool = False) -> Iterator[tuple[SentenceInfo, Array]]:
         """All sentences in the order of the file, which is that of the text where it is known.
 
-        Args:
-            verify: compare with the checksums, where the file has them.
-        Raises:
-            EmbeddingsFileError: a sentence is corrupt; the message names it.
+        With `verify` a sentence that does not match its checksum is an EmbeddingsFileError.
         """
         for position, handle in enumerate(self.reader.handles()):
             values, scales = self.reader.stored(handle)
@@ -182,11 +178,7 @@ class Embeddings(Mapping[Key, Array]):
         return self.attributes.get("order_unknown") is not True and self.reader.order_is_known
 
     def key_of(self, sentence: Sentence) -> Key:
-        """The key of a sentence of the text, whether the file holds it or not.
-
-        Raises:
-            UsageError: the sentence has no name, and the file has no order by which to count.
-        """
+        """The key of a sentence of the text, even one that the file lacks, or a UsageError."""
         key = self._layout.key_of(sentence)
         if key is not None or self.order_is_known:
             return sentence.key if key is None else key
@@ -209,7 +201,7 @@ class Embeddings(Mapping[Key, Array]):
         return self.count("first_sentence")
 
     def count(self, name: str) -> int:
-        """A count among the attributes, 0 where it is missing, or an EmbeddingsFileError."""
+        """A number among the attributes, 0 where it is missing."""
         found = self.attributes.get(name, 0)
         if not isinstance(found, int):
             raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", CORRUPT_HINT)
@@ -245,7 +237,7 @@ def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
     Returns:
         a mapping from the key of a sentence to its array; use it in a `with`, or call `close`.
     Raises:
-        EmbeddingsFileError: the file is missing, corrupt, unfinished or holds no embeddings.
+        EmbeddingsFileError: the file is missing, corrupt or unfinished, or holds something else.
     """
     return Embeddings(path)
 

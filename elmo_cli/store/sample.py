@@ -28,7 +28,7 @@ class Sample:
 
     path: str
     attributes: dict[str, Any]
-    dtype: str | None
+    dtype: str
     sentences: list[tuple[Key, tuple[str, ...], Array]]
     passed_over: int = 0
 
@@ -45,46 +45,35 @@ def take_sample(
         UsageError: the tokens are not known, or each vector depends on the text before it.
     """
     with open_embeddings(path) as embeddings:
-        _check_computable(embeddings)
+        state = embeddings.attributes.get("state", "zero")
+        if embeddings.unit == "types" or state not in ("zero", "warm"):
+            why = f"made with `state={state}`, where a vector depends on the text before it"
+            why = "holds types, not sentences" if embeddings.unit == "types" else why
+            hint = "embed again with the same settings and compare the two files"
+            raise UsageError(f"{path}: {why}", hint)
         recorded = None if text is None else _tokens_by_key(embeddings, text)
         keys: list[Key] = list(embeddings if recorded is None else recorded)
         found: dict[Key, tuple[str, ...]] = {}
         passed_over: set[int] = set()
-        for start in np.unique(np.linspace(0, len(keys) - 1, min(n, len(keys))).round()).tolist():
-            for i in chain(range(int(start), len(keys)), range(int(start))):
+        for start in np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int).tolist():
+            for i in chain(range(start, len(keys)), range(start)):
                 tokens = embeddings.tokens(keys[i]) if recorded is None else recorded[keys[i]]
                 if tokens is not None:
                     found[keys[i]] = tokens
                     break
                 passed_over.add(i)
             else:
-                what = f"{path}: does not record the tokens of its sentences"
-                raise UsageError(what, _TEXT)
+                raise UsageError(f"{path}: does not record the tokens of its sentences", _TEXT)
         sentences = [(key, tokens, embeddings[key]) for key, tokens in found.items()]
-        dtype = embeddings.stored_dtype and embeddings.stored_dtype.name
+        dtype = str(embeddings.stored_dtype)
         return Sample(os.fspath(path), embeddings.attributes, dtype, sentences, len(passed_over))
 
 
 def _tokens_by_key(embeddings: Embeddings, text: Iterable[Sentence]) -> dict[Key, tuple[str, ...]]:
     own = list(sentences_of_shard(embeddings, text))
-    n_read = len(embeddings) + embeddings.count("duplicate_sentences")
     found = {embeddings.key_of(sentence): sentence.tokens for sentence in own}
-    what = f"has {n_read} sentences, the text {len(own)}" if len(own) != n_read else ""
-    for key in found:
-        if not what and key not in embeddings:
-            what = f"has no sentence {key!r}, the text has it"
-    if what:
+    n = len(embeddings) + embeddings.count("duplicate_sentences")
+    if len(own) != n or not all(key in embeddings for key in found):
+        what = f"has {n} sentences, the text {len(own)}{' others' * (len(own) == n)}"
         raise EmbeddingsFileError(f"{embeddings.path}: {what}", _TEXT)
     return found
-
-
-def _check_computable(embeddings: Embeddings) -> None:
-    state = embeddings.attributes.get("state", "zero")
-    if state not in ("zero", "warm"):
-        what = f"made with `state={state}`, where a vector depends on the text before it"
-    elif embeddings.unit == "types":
-        what = "holds types, not sentences"
-    else:
-        return
-    hint = "embed again with the same settings and compare the two files"
-    raise UsageError(f"{embeddings.path}: {what}", hint)

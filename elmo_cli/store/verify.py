@@ -70,12 +70,13 @@ def _structure(embeddings: Embeddings) -> Iterator[str]:
     digests = attributes.get("token_digests")
     if digests is not None and tokens_sha256(digests.tobytes()) != attributes.get("tokens_sha256"):
         yield "its attributes token_digests and tokens_sha256 contradict each other"
+    dtype = str(embeddings.stored_dtype) if n else None
     for what, has, said in (
         ("sentences", n, attributes.get("sentences", n)),
         ("checksums", len(attributes.get("sentence_crc32", range(n))), n),
-        ("values of dtype", str(embeddings.stored_dtype), attributes.get("dtype")),
+        ("values", dtype, attributes.get("dtype", dtype)),
     ):
-        if said is not None and has not in (said, "None"):  # there is no dtype without sentences
+        if None not in (has, said) and has != said:
             yield f"it has {has} {what}, expected {said}"
 
 

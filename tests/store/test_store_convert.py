@@ -110,15 +110,6 @@ def test_a_copy_has_the_same_bytes(tmp_path: Path, case: str) -> None:
     assert (tmp_path / "b.hdf5").read_bytes() == path.read_bytes()
 
 
-def test_repeated_lines_keep_their_tokens(tmp_path: Path) -> None:
-    """`sentence_to_index` holds only the last of equal lines; ours record the others."""
-    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
-    convert(path, tmp_path / "b.hdf5", layout="flat")
-    assert content(tmp_path / "b.hdf5") == content(
-        write(tmp_path / "c.hdf5", lines(), layout="flat")
-    )
-
-
 def test_repeated_lines_of_another_program(tmp_path: Path) -> None:
     """Its map is kept, and nobody guesses the lines that it does not have."""
     values = {str(i): np.full((3, 2, DIM), i, "f4") for i in range(3)}
@@ -131,15 +122,6 @@ def test_repeated_lines_of_another_program(tmp_path: Path) -> None:
         assert [embeddings[key].flat[0] for key in ("a b", "c d", 0)] == [2, 1, 0]
         assert [embeddings.tokens(key) for key in range(3)] == [None, ("c", "d"), ("a", "b")]
     assert verify(tmp_path / "b.hdf5").count == 0
-
-
-@pytest.mark.parametrize("case", [("float16", "allennlp"), ("int8", "flat")])
-def test_dtype(tmp_path: Path, case: tuple[str, str]) -> None:
-    dtype, layout = case
-    path = write(tmp_path / "a.hdf5", lines(), layout=layout)
-    assert convert(path, tmp_path / "b.hdf5", dtype=dtype)["dtype"] == dtype
-    straight = write(tmp_path / "c.hdf5", lines(), layout=layout, dtype=dtype)
-    assert content(tmp_path / "b.hdf5") == content(straight)
 
 
 @pytest.mark.parametrize(

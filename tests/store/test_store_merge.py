@@ -251,11 +251,6 @@ def test_ranges_are_all_blocks_once_and_about_equal(n_blocks: int, n: int) -> No
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_names() -> None:
-    assert shard_name(3, 16) == "part-00003-of-00016"
-    assert parse_shard(" 3/16") == (3, 16)
-
-
 @pytest.mark.parametrize(
     "text", ["0/3", "4/3", "3", "a/b", "-1/3", "1/3/5", "1.0/3", "", "1/200000", "٣/٤"]
 )

@@ -151,7 +151,7 @@ CHANGES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "not finite": (lambda f: f["3"].__setitem__((1, 0, 2), np.nan), ("sentence 3: 1 of 36",)),
     "missing sentence": (lambda f: f.__delitem__("9"), ("11 sentences", "12 checksums")),
     "another name": (lambda f: f.create_dataset("x", data=[1.0]), ("'x'",)),
-    "other types": (other_type, ("sentence 4: shape", "float64 values of dtype, expected float32")),
+    "other types": (other_type, ("sentence 4: shape", "float64 values, expected float32")),
     "swapped": (lambda f: (f.move("3", "x"), f.move("4", "3"), f.move("x", "4")),
                 ("sentence 3: corrupt", "sentence 4: corrupt")),
     "tokens": (lambda f: f.attrs.modify("tokens", 9), ("tokens, its attribute says 9",)),
