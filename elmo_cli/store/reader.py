@@ -251,5 +251,6 @@ def _open_file(path: Path) -> h5py.File:
     except OSError as error:
         is_locked = "unable to lock file" in str(error)
         reason = "another program is writing it" if is_locked else reason_of(error, path)
-        hint = CORRUPT_HINT if path.is_file() else "give an HDF5 file"
+        is_cut = reason.startswith("truncated")
+        hint = CORRUPT_HINT if is_cut else "give an embeddings file, as `elmo embed` writes it"
         raise EmbeddingsFileError(f"{path}: {reason}", hint) from None
