@@ -55,7 +55,7 @@ class Form:
             EmbeddingsFileError: the file is damaged.
         """
         shape, _ = embeddings.reader.example() or ((), None)
-        by_sentence = embeddings.is_pooled or len(shape) == 1
+        by_sentence = embeddings.reader.pooled or len(shape) == 1
         has_layers = len(shape) == (2 if by_sentence else 3)
         facts = embeddings.attributes
         return cls(

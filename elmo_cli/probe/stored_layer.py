@@ -69,7 +69,7 @@ class StoredLayer:
         embeddings = self.embeddings
         if not embeddings.is_keyed_by_name:
             return True
-        return embeddings.has_tokens and embeddings.first_sentence in embeddings
+        return "tokens" in embeddings.records and embeddings.first_sentence in embeddings
 
     def key(self, name: str) -> Key | None:
         """The key that a user calls so; None where there is no such sentence."""

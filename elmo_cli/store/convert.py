@@ -8,19 +8,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import check_distinct
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layers import LayerSelection, stored_layers
-from elmo_cli.store.layouts import LAYOUTS, Array, Layout, Totals, layout_of_spec
+from elmo_cli.store.layouts import Array, Layout, Totals, layout_of_spec
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, WRITER_ATTRIBUTES, FileSpec
 from elmo_cli.store.writer import write_embeddings
 from elmo_cli.text.sentence import Sentence
-
-_ROUNDING = ("float16", "int8")
 
 
 def convert(
@@ -34,38 +30,35 @@ def convert(
 ) -> dict[str, Any]:
     """Write an embeddings file in another layout, dtype, or with some of its layers.
 
-    Args:
-        path: any file that `open_embeddings` reads.
-        out: the file to make.
-        layout: name of the new layout; None keeps that of the file.
-        dtype: "float32", "float16" or, if the layout has scales, "int8"; None keeps that of the
-            file, if the layout supports it.
-        layers: as `LayerSelection.parse` takes it, of those in the file; None keeps all.
-        overwrite: replace `out`.
+    What is None stays as it is in the file; `layers` is as `LayerSelection.parse` takes it.
+
     Returns:
         output, layout, dtype, sentences, tokens, bytes, sentence_map, warnings.
     Raises:
-        UsageError: the file does not record what the layout needs; the message says what.
-        EmbeddingsFileError: the file can't be read, or a sentence does not match its checksum.
+        UsageError: the file does not record what the layout needs, or has no such layers.
+        EmbeddingsFileError: it can't be read, or a sentence does not match its checksum.
         OutputError: `out` can't be written, or a value is beyond the dtype.
     """
     check_distinct(os.fspath(out), [os.fspath(path)])
     with Embeddings(path) as source:
-        target = _target(source, layout)
+        target = _target(source, layout or source.layout)
         selection = _selection(source, target, layers)
         spec = _spec(source, target, dtype, selection)
-        warnings = _warnings(source, target)
-        tokens = _count_tokens(source)
-        summary = write_copy(
+        shapes = map(source.reader.shape, source.reader.handles())
+        n_tokens = sum((0, *shape)[-2] for shape in shapes) if source.unit == "tokens" else 0
+        done = write_copy(
             out,
             spec,
-            _sentences(source, target, selection),
-            _attributes(source, target, spec, tokens),
-            n_sentences=len(source),
-            n_tokens=tokens,
+            _sentences(source, selection),
+            _attributes(source, target, spec),
+            counts=(len(source), n_tokens),
             overwrite=overwrite,
         )
-    return {**summary, "warnings": warnings + summary["warnings"]}
+        n = source.count("duplicate_sentences") + source.count("skipped_sentences")
+        if n and source.is_keyed_by_name and target.keyed_by == "number":
+            what = f"lacks {n:,} sentences of the text; keys count without them"
+            done["warnings"].insert(0, f"{source.path}: {what}")
+        return done
 
 
 def write_copy(
@@ -74,18 +67,18 @@ def write_copy(
     sentences: Iterator[tuple[Sentence, Array]],
     attributes: Mapping[str, Any],
     *,
-    n_sentences: int,
-    n_tokens: int,
+    counts: tuple[int, int],
     overwrite: bool,
 ) -> dict[str, Any]:
-    """Write sentences of other files into a new one; return what `convert` does."""
-    layout = layout_of_spec(spec)
-    first = list(next(zip(sentences), ()))
+    """Write sentences of other files, of which `counts` are the sentences and tokens, into one."""
+    layout, (n_sentences, n_tokens) = layout_of_spec(spec), counts
+    first = list(islice(sentences, 1))
     row_shape = layout.store(*first[0], spec).values.shape[1:] if first else None
     rows = n_sentences if spec.pooled or layout.unit == "types" else n_tokens
     totals = Totals(n_sentences, rows, row_shape, DTYPES[spec.dtype])
+    sentences = chain(first, sentences)
     warnings = write_embeddings(
-        out, spec, chain(first, sentences), attributes, totals=totals, overwrite=overwrite
+        out, spec, sentences, attributes, totals=totals, overwrite=overwrite
     )
     with Embeddings(out) as written:
         return {
@@ -95,186 +88,127 @@ def write_copy(
             "sentences": len(written),
             "tokens": written.attributes["tokens"],
             "bytes": Path(out).stat().st_size,
-            "sentence_map": written.has_sentence_map,
+            "sentence_map": written.reader.has_map,
             "warnings": warnings,
         }
 
 
 def verified_sentences(source: Embeddings) -> Iterator[tuple[Sentence, Array]]:
-    """The sentences of a file as they were handed to its writer, as far as it records them.
+    """The sentences of a file, compared with their checksums, as its writer got them.
 
     Where tokens are not recorded there are empty ones, as many as there are vectors.
-
-    Raises:
-        EmbeddingsFileError: a sentence does not match its checksum.
     """
+    is_named = source.is_keyed_by_name or source.unit == "types"
     for info, array in source.sentences(verify=True):
-        tokens = info.tokens
-        if tokens is None and source.unit == "tokens":
-            tokens = ("",) * (0, *array.shape)[-2]
-        is_named = source.is_keyed_by_name or source.unit == "types"
+        n = {"tokens": (0, *array.shape)[-2], "types": 1}.get(source.unit, 0)
+        tokens = ("",) * n if info.tokens is None else info.tokens
         key = source.first_sentence + info.position if is_named else None
         yield info.sentence(key=key, tokens=tokens, source=str(source.path)), array
 
 
-def _target(source: Embeddings, name: str | None) -> Layout:
-    """The layout of the new file.
+def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str, Any]:
+    """The attributes of a file of ours that are no settings and not the writer's."""
+    own = WRITER_ATTRIBUTES | spec.to_attributes().keys()
+    return {name: value for name, value in attributes.items() if name not in own}
 
-    Raises:
-        UsageError: there is no such layout, or the file does not record what it needs.
-    """
-    target = layout_of_spec(FileSpec(layout=name or source.layout, keys=_keys(source, name)))
-    if target.name == source.layout:
-        return target  # names stay as they are
+
+def _target(source: Embeddings, name: str) -> Layout:
+    """The layout of the new file, if the source records what it needs."""
+    target = layout_of_spec(FileSpec(layout=name))
+    if name == source.layout:  # names stay as they are
+        is_by_line = source.is_keyed_by_name and target.supports_sentence_keys
+        return layout_of_spec(FileSpec(layout=name, keys="sentence")) if is_by_line else target
     missing = sorted(target.needs - source.records - {"one layer"})
     if (target.unit == "types") != (source.unit == "types"):
         missing = [f"vectors of {target.unit}"]
     if missing and len(source):
         raise UsageError(
             f"{source.path}: this {source.layout} file does not record {' and '.join(missing)}, "
-            f"which {target.name} needs",
-            f"embed the text with `layout={target.name}`",
+            f"which {name} needs",
+            f"embed the text with `layout={name}`",
         )
     return target
 
 
-def _keys(source: Embeddings, layout: str | None) -> str:
-    """Names stay the keys of a layout that has a choice; otherwise they are its own."""
-    is_kept = layout in (None, source.layout) and source.is_keyed_by_name
-    has_choice = source.layout in LAYOUTS and LAYOUTS[source.layout].supports_sentence_keys
-    return "sentence" if is_kept and has_choice else "number"
-
-
 def _selection(source: Embeddings, target: Layout, layers: str | None) -> LayerSelection | None:
-    """What is kept of each array; None for all of it.
-
-    Raises:
-        UsageError: the file does not have these layers, or the layout holds only one.
-    """
-    name = "all" if layers is None else "".join(layers.split())
+    """What is kept of each array; None for all of it."""
+    name = "".join((layers or "all").split())
     needs_one, n_layers, owner = "one layer" in target.needs, source.n_layers, str(source.path)
     if name == "all" and (n_layers is None or not needs_one):
         return None
-    if n_layers is None and len(source):
-        raise UsageError(f"`layers={name}`: {owner} has only one layer", "leave `layers` out")
     available = (stored_layers(source) or range(n_layers or 0)) if len(source) else None
-    n_of_model = None if _lists_layers(source) else n_layers
+    is_whole = not str(source.attributes.get("layers")).replace(",", "").isdecimal()
+    n_of_model = n_layers if is_whole else None
     selection = LayerSelection.parse(name, available, n_of_model, drop_axis=needs_one, owner=owner)
-    if needs_one and selection.n_kept > 1:
-        raise UsageError(
-            f"`layers={name}`: layout {target.name} holds one layer, not {selection.n_kept}",
-            "select one of the layers, top, average or a mix",
-        )
-    if selection.is_sum and source.attributes.get("pool") == "max":
-        raise UsageError(
-            f"`layers={name}`: {owner} has maxima over sentences, of which no sum can be made",
-            f"embed the text with `pool=max` and `layers={name}`",
-        )
+    what, hint = "", "embed the text with these layers"
+    if n_layers is None and len(source):
+        what, hint = f"{owner} has only one layer", "leave `layers` out"
+    elif needs_one and selection.n_kept > 1:
+        what = f"layout {target.name} holds one layer, not {selection.n_kept}"
+        hint = "select one of the layers, top, average or a mix"
+    elif selection.is_sum and source.attributes.get("pool") == "max":
+        what = f"{owner} has maxima over sentences, of which no sum can be made"
+    if what:
+        raise UsageError(f"`layers={name}`: {what}", hint)
     return selection
-
-
-def _lists_layers(source: Embeddings) -> bool:
-    """Whether the file has numbered layers, selected from those of its model."""
-    return str(source.attributes.get("layers")).replace(",", "").isdecimal()
 
 
 def _spec(
     source: Embeddings, target: Layout, dtype: str | None, selection: LayerSelection | None
 ) -> FileSpec:
-    """The settings of the new file.
-
-    Raises:
-        UsageError: the layout does not support the dtype.
-    """
+    """The settings of the new file."""
     attributes, settings = source.attributes, dict[str, Any]()
     if "elmo_schema" in attributes:
         settings = dict(FileSpec.from_attributes(attributes).run_settings)
     held = str(source.stored_dtype or attributes.get("dtype"))
-    kept = held if held in DTYPES and (held != "int8" or target.supports_int8) else "float32"
+    if dtype is None:
+        is_kept = held in DTYPES and (held != "int8" or target.supports_int8)
+        dtype = held if is_kept else "float32"
     if selection is not None and selection.name != "all":
         settings["layers"] = selection.name
     is_sum = selection is not None and selection.is_sum
-    if held in _ROUNDING and (is_sum or held != (dtype or kept)):
+    if held in ("float16", "int8") and (is_sum or held != dtype):
         settings["rounded_from"] = ",".join(filter(None, [settings.get("rounded_from"), held]))
-    keys = _keys(source, target.name)
-    has_lines = source.has_sentence_map or any(source.info(k).text for k in islice(source, 1))
+    can_choose, is_by_line = target.supports_sentence_keys, target.keyed_by == "name"
+    infos = (source.info(key) for key in islice(source, 1))
+    has_lines = source.reader.has_map or any(info.text is not None for info in infos)
     spec = FileSpec(
-        layout=target.name,
-        keys=keys,
-        forget_sentences=target.supports_sentence_keys and keys == "number" and not has_lines,
-        dtype=dtype or kept,
+        target.name,
+        keys="sentence" if can_choose and is_by_line else "number",
+        forget_sentences=can_choose and not is_by_line and not has_lines,
+        dtype=dtype,
         first_sentence=source.first_sentence,
         run_settings=settings,
     )
-    layout_of_spec(spec)
+    layout_of_spec(spec)  # refuses a dtype that the layout does not support
     return spec
 
 
-def _count_tokens(source: Embeddings) -> int:
-    if source.unit == "tokens":
-        return sum((0, *source.reader.shape(handle))[-2] for handle in source.reader.handles())
-    return len(source) if source.unit == "types" else source.count("tokens")
-
-
-def _attributes(source: Embeddings, target: Layout, spec: FileSpec, tokens: int) -> dict[str, Any]:
+def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str, Any]:
     """The attributes that are no settings: those of the source, and what only it knows."""
-    theirs, kept = source.attributes, dict[str, Any]()
-    if "elmo_schema" in theirs:
-        own = WRITER_ATTRIBUTES | spec.to_attributes().keys()
-        kept = {name: value for name, value in theirs.items() if name not in own}
+    theirs = source.attributes
+    kept = other_attributes(theirs, spec) if "elmo_schema" in theirs else {}
     if not source.order_is_known:
         kept["order_unknown"] = True
-    if not target.keeps_first:
-        kept["tokens"] = tokens
-    elif left_out := source.count("duplicate_sentences"):
-        kept["duplicate_sentences"] = left_out
+    if target.keeps_first:
+        kept["duplicate_sentences"] = source.count("duplicate_sentences")
+    elif source.unit == "sentences":
+        kept["tokens"] = source.count("tokens")
     if "token_digests" in theirs or "tokens" not in target.needs:
         kept["token_digests"] = theirs.get("token_digests")
     return kept
 
 
-def _warnings(source: Embeddings, target: Layout) -> list[str]:
-    """That keys in the new file may not be those of the text."""
-    found = []
-    n = source.count("duplicate_sentences") + source.count("skipped_sentences")
-    if n and source.is_keyed_by_name and target.keyed_by == "number":
-        found.append(f"{source.path}: lacks {n:,} sentences of the text; keys count without them")
-    if "document" in source.records and target.name != source.layout:
-        # Some layouts have no `/` in names of documents, and others have.
-        before, after = (
-            {layout.identity(Sentence((), 0, document=name)) for name in ("a/b", "a:b")}
-            for layout in (LAYOUTS[source.layout], target)
-        )
-        document = next((d for k in source if ":" in (d := source.info(k).document or "")), None)
-        if len(before) < len(after) and document is not None:
-            found.append(f"{source.path}: the `:` in {document} may have been `/`, and is kept")
-    return found
-
-
 def _sentences(
-    source: Embeddings, target: Layout, selection: LayerSelection | None
+    source: Embeddings, selection: LayerSelection | None
 ) -> Iterator[tuple[Sentence, Array]]:
-    """The sentences with what is kept of their arrays."""
-    n_layers, dim = source.n_layers, source.dim
-    expected = (dim,) if n_layers is None else (n_layers, dim)
-    # A single numbered layer has an axis, except in layouts with one layer.
-    adds_axis = n_layers is None and "one layer" not in target.needs and _lists_layers(source)
+    """The sentences with what is kept of their arrays, all of which must have the same axes."""
+    layers = () if source.n_layers is None else (source.n_layers,)
     for sentence, array in verified_sentences(source):
         axes = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
-        if (*axes, array.shape[-1]) != expected:
-            what = f"shape {array.shape}, others have layers {n_layers}, dim {dim}"
+        if (*axes, array.shape[-1]) != (*layers, source.dim):
+            what = f"shape {array.shape}, others have layers {source.n_layers}, dim {source.dim}"
             raise EmbeddingsFileError(f"{sentence.where}: {what}", CORRUPT_HINT)
-        if selection is None:
-            kept = array[np.newaxis] if adds_axis and source.unit != "types" else array
-        else:
-            kept = _reduced(selection, array, sentence.where)
-        yield sentence, kept
-
-
-def _reduced(selection: LayerSelection, array: Array, where: str) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):
-        kept: Array = selection.apply(array.astype(np.float32) if selection.is_sum else array)
-    if selection.is_sum and np.isfinite(array).all() and not np.isfinite(kept).all():
-        what = f"`layers={selection.name}`: {where}: a value is beyond float32"
-        raise UsageError(what, "give smaller weights or a smaller gamma")
-    return kept
+        if selection is not None:
+            array = selection.apply(array.astype("f4") if selection.is_sum else array)
+        yield sentence, array

@@ -1,10 +1,11 @@
-"""LayerSelection: which layers of a model or of an embeddings file are kept, or how they are
-summed."""
+"""LayerSelection: the layers kept of a model's output or of an embeddings file, or their sum."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,13 @@ from elmo_cli.store.reader import Embeddings
 
 _SYNTAX = "`layers` is all, top, average, layer numbers such as 0,2, or mix:w0,w1,w2[,gamma]"
 _MIX = "mix:"
-_MAX_DIGITS = 9  # of a layer number
 
 
 @dataclass(frozen=True)
 class LayerSelection:
-    """What is kept of arrays whose first axis is the layer.
+    """What is kept of arrays whose first axis is the layer: "all", "top", "0,2", "average", ….
 
-    Attributes:
-        name: the selection without white space: "all", "top", "average", "0,2", "mix:0.2,0.3,0.5".
-        indices: of the kept layers along the first axis; empty for a sum (average or mix).
-        weights: of a mix, one for each layer, gamma included; empty otherwise.
-        drop_axis: whether a single kept layer loses its axis.
+    `indices` along that axis are kept, none for a sum; `weights` are of a mix, gamma included.
     """
 
     name: str
@@ -43,18 +39,13 @@ class LayerSelection:
         drop_axis: bool = False,
         owner: str = "the model",
     ) -> LayerSelection:
-        """Parse a selection of layers.
+        """Parse one of the forms of `name`; a UsageError for others, and for missing layers.
 
         Args:
-            text: one of the forms of `name`; white space is ignored.
-            available: the numbers of the layers along the first axis; None where no array is there
-                to tell, so that only the form is checked.
-            n_layers: layers of the model; None if `available` are only some of them, of which
-                there is no top, average or mix.
+            available: numbers of the layers along the first axis; None if nobody knows them.
+            n_layers: layers of the model; None if `available` are only some of them.
             drop_axis: a single layer given by its number loses its axis, as those of "top" do.
             owner: what has the layers, for messages.
-        Raises:
-            UsageError: no such selection, or layers that are not available.
         """
         name = "".join(text.split())
         if name == "all":
@@ -66,7 +57,12 @@ class LayerSelection:
             if name.startswith(_MIX):
                 return cls(name, weights=_mix_weights(name, n_layers, owner))
             return cls(name, ((n_layers or 1) - 1,) if name == "top" else (), drop_axis=True)
-        numbers = _layer_numbers(name)
+        parts = name.split(",")
+        if not all(part.isdecimal() and len(part) < 10 for part in parts):
+            raise _refused(name, "not a selection of layers")
+        numbers = tuple(map(int, parts))
+        if len(set(numbers)) < len(numbers):
+            raise _refused(name, "a layer is given twice")
         if available is not None and not set(numbers) <= set(available):
             raise _refused(name, f"{owner} has {layer_list(available)}")
         indices = tuple(available.index(n) if available is not None else 0 for n in numbers)
@@ -83,33 +79,19 @@ class LayerSelection:
         return len(self.indices) or 1
 
     def apply(self, array: Any) -> Any:
-        """Select or sum the layers of a NumPy array or a torch tensor.
-
-        Args:
-            array: (layer, …); for a sum float32. All layers of the model for "top" and a sum.
-        Returns:
-            (kept layer, …), or (…) for a sum and with `drop_axis`; the same type.
-        """
+        """Select or sum layers of an array or tensor: (layer, …) to (kept layer, …) or (…)."""
         if self.weights:
-            total = self.weights[0] * array[0]
-            for weight, layer in zip(self.weights[1:], array[1:], strict=True):
-                total = total + weight * layer
-            return total
+            return reduce(add, map(mul, self.weights, array))
         if self.is_sum:
             return array.mean(0)
         if self.drop_axis:
             return array[self.indices[0]]
-        if self.indices == tuple(range(len(array))):
-            return array
-        return array[list(self.indices)]
+        is_all = self.indices == tuple(range(len(array)))
+        return array if is_all else array[list(self.indices)]
 
 
 def stored_layers(embeddings: Embeddings) -> tuple[int, ...]:
-    """The numbers of the layers in an embeddings file, in its order; 0 is the token layer.
-
-    Empty where each vector is of one layer without a number: the top one, an average, a mix, or an
-    unknown one in a file of another program.
-    """
+    """The numbers of the layers in a file, in its order; none for top, a sum or an unknown one."""
     return tuple(layer for layer in embeddings.layers if isinstance(layer, int))
 
 
@@ -122,18 +104,8 @@ def _refused(name: str, what: str, hint: str = _SYNTAX) -> UsageError:
     return UsageError(f"`layers={name}`: {what}", hint)
 
 
-def _layer_numbers(name: str) -> tuple[int, ...]:
-    parts = name.split(",")
-    if not all(part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts):
-        raise _refused(name, "not a selection of layers")
-    numbers = tuple(map(int, parts))
-    if len(set(numbers)) != len(numbers):
-        raise _refused(name, "a layer is given twice")
-    return numbers
-
-
 def _mix_weights(name: str, n_layers: int | None, owner: str) -> tuple[float, ...]:
-    """The weights of "mix:0.2,0.3,0.5" or "mix:0.2,0.3,0.5,1.1", multiplied by gamma if given."""
+    """The weights of "mix:0.2,0.3,0.5[,1.1]", multiplied by gamma if given."""
     try:
         values = [float(part) for part in name[len(_MIX) :].split(",")]
     except ValueError:
@@ -143,11 +115,9 @@ def _mix_weights(name: str, n_layers: int | None, owner: str) -> tuple[float, ..
         raise _refused(name, "the weights are not finite numbers")
     if len(values) not in (n, n + 1):
         raise _refused(name, f"{len(values)} numbers; {owner} needs {n} weights, then gamma or not")
-    gamma = values[n] if len(values) > n else 1.0
-    weights = tuple(gamma * value for value in values[:n])
-    greatest = float(np.finfo(np.float32).max)
-    if max(map(abs, weights)) > greatest:
-        raise _refused(name, "a weight is beyond float32", f"it holds at most {greatest:.5g}")
+    weights = tuple(value * (values[n:] or [1.0])[0] for value in values[:n])
+    if max(map(abs, weights)) > float(np.finfo(np.float32).max):
+        raise _refused(name, "a weight is beyond float32", "give smaller weights")
     if not any(map(np.float32, weights)):  # those too small for float32 are 0 too
         hint = "weights are used as given; for an ElmoMix take torch.softmax(mix.weights, 0)"
         raise _refused(name, "all weights are 0", hint)

@@ -6,17 +6,16 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import h5py
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
-from elmo_cli.filetypes import HDF5, HEAD_BYTES, identify
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.attributes import read_attributes
-from elmo_cli.store.int8 import INT8, dequantize
+from elmo_cli.store.int8 import dequantize
 from elmo_cli.store.layouts import (
     Array,
     Handle,
@@ -29,8 +28,8 @@ from elmo_cli.store.layouts import (
 )
 from elmo_cli.text.sentence import Sentence
 
-_RESUME = "run the same `elmo embed` command with `resume=True`"
-_WRITTEN_BY = "embeddings are made by `elmo embed`; files of AllenNLP, bilm-tf and others are read"
+_UNFINISHED = "the run that writes it has not finished"
+_FINISH = "finish its run first: repeat its `elmo embed` command and resume it"
 
 
 class Embeddings(Mapping[Key, Array]):
@@ -38,22 +37,23 @@ class Embeddings(Mapping[Key, Array]):
 
     `embeddings[key]` is a new array in the stored dtype, int8 as float32: (layer, token, dim), or
     (token, dim) where the file holds one layer; of pooled files (layer, dim) or (dim,); of types
-    (projection,). A key that does not exist is a KeyError. A key is
+    (projection,). Iteration gives numbers or names in the order of the sentences. Each process
+    opens the file itself when it first reads, so worker processes can share this. A key is
 
-    - the number of a sentence. In a file keyed by names it counts in the order of the file, which
-      is that of the text unless sentences were left out, or unless a program that keeps no order
-      wrote it (e2e-coref, LSGN, ELMoForManyLangs): then it is the natural order of the names;
-    - its name in the file;
-    - "DOCUMENT:3" or ("DOCUMENT", 3) where the file records documents;
+    - the number of a sentence; in a file keyed by names it counts in the order of the file, which
+      is that of the text unless sentences were left out or `order_is_known` is false;
+    - its name in the file, or "DOCUMENT:3" or ("DOCUMENT", 3) where the file records documents;
     - its line, where there is a `sentence_to_index` or lines are keys;
     - its tokens, as a tuple or joined by spaces, in the layout of ELMoForManyLangs.
 
-    Iteration gives numbers or names in the order of the sentences. Each process opens the file
-    itself when it first reads, so this is safe as a data set of worker processes.
-
     Attributes:
-        layout: name of the layout, or "named" for arrays under identifiers.
         attributes: what the file records of its run.
+        layout: its name, or "named" for arrays under identifiers.
+        is_keyed_by_name: whether iteration gives names and not numbers.
+        unit: what one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary).
+        n_layers: size of the layer axis, None without it.
+        layers: their numbers (0 is the token layer), or one word: "top", "average", "unknown", ….
+        dim, stored_dtype: of a vector in the file; 0 and None without sentences.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -65,10 +65,10 @@ class Embeddings(Mapping[Key, Array]):
             with reading(path, EmbeddingsFileError):
                 self.attributes: dict[str, Any] = read_attributes(file)
             self._layout = layout_of_file(file, self.attributes)
-            self.layout = self._layout.name
             if "elmo_schema" in self.attributes and self.attributes.get("complete") is not True:
-                raise UnfinishedError(f"{path}: the run that writes it has not finished", _RESUME)
+                raise UnfinishedError(f"{path}: {_UNFINISHED}", _FINISH)
             self._opened = self._open(file)
+            self._describe(self.reader)
         except BaseException:
             with suppress(RuntimeError):  # HDF5 may not even close a corrupt file
                 file.close()
@@ -78,9 +78,28 @@ class Embeddings(Mapping[Key, Array]):
         with reading(self.path, EmbeddingsFileError):
             return os.getpid(), file, self._layout.open(file, self.attributes)
 
+    def _describe(self, reader: SentenceReader) -> None:
+        shape, dtype = reader.example() or ((), None)
+        self.stored_dtype: np.dtype[Any] | None = dtype
+        self.layout, self.is_keyed_by_name = self._layout.name, self._layout.keyed_by == "name"
+        is_of_tokens = self._layout.unit == "sentences" and not reader.pooled
+        self.unit = "tokens" if is_of_tokens else self._layout.unit
+        self.n_layers = shape[0] if len(shape) == (2 if reader.pooled else 3) else None
+        self.dim, self.layers = (0, *shape)[-1], self._layers()
+
+    def _layers(self) -> tuple[int | str, ...]:
+        setting = "".join(str(self.attributes.get("layers", "all")).split())
+        parts = setting.split(",")
+        if len(parts) == (self.n_layers or 1) and all(map(is_number, parts)):
+            return tuple(map(int, parts))
+        if self.n_layers and (self.n_layers > 1 or setting == "all"):
+            return tuple(range(self.n_layers))
+        is_known = "elmo_schema" in self.attributes and setting != "all"
+        return (setting if is_known else "unknown",)
+
     @property
     def reader(self) -> SentenceReader:
-        """The open file of this process; for the other parts of the store."""
+        """The open file of this process; for the other modules of the package."""
         if self._closed:
             raise EmbeddingsFileError(f"{self.path}: closed", "open it again: `open_embeddings`")
         opened = self._opened  # which another thread may close
@@ -89,8 +108,30 @@ class Embeddings(Mapping[Key, Array]):
             self._opened = opened = self._open(_open_file(self.path))
         return opened[2]
 
+    def _find(self, key: object) -> Handle:
+        checked: Any = key
+        if isinstance(key, tuple):
+            checked = tuple(int(one) if isinstance(one, np.integer) else one for one in key)
+        elif isinstance(key, np.integer):
+            checked = int(key)
+        elif isinstance(key, bool) or not isinstance(key, (str, int)):
+            raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
+        return self.reader.find(checked)
+
     def __getitem__(self, key: Key) -> Array:
         return self._array(*self.reader.stored(self._find(key)))
+
+    def __contains__(self, key: object) -> bool:
+        with suppress(KeyError, TypeError):
+            self._find(key)
+            return True
+        return False
+
+    def __iter__(self) -> Iterator[int | str]:
+        return map(self.reader.key, self.reader.handles())
+
+    def __len__(self) -> int:
+        return len(self.reader)
 
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape of `self[key]`, without reading its values."""
@@ -104,52 +145,32 @@ class Embeddings(Mapping[Key, Array]):
         """What the file records of a sentence."""
         return self.reader.info(self._find(key))
 
-    def _find(self, key: object) -> Handle:
-        return self.reader.find(_checked(key))
-
-    def __contains__(self, key: object) -> bool:
-        try:
-            self._find(key)
-        except (KeyError, TypeError):
-            return False
-        return True
-
-    def __iter__(self) -> Iterator[int | str]:
-        reader = self.reader
-        return map(reader.key, reader.handles())
-
-    def __len__(self) -> int:
-        return len(self.reader)
-
     def sentences(self, *, verify: bool = False) -> Iterator[tuple[SentenceInfo, Array]]:
         """All sentences in the order of the file, which is that of the text where it is known.
 
-        Args:
-            verify: check the checksums, where the file has them.
-        Raises:
-            EmbeddingsFileError: a sentence is corrupt; the message names it.
+        With `verify` a sentence that does not match its checksum is an EmbeddingsFileError.
         """
         for position, handle in enumerate(self.reader.handles()):
             values, scales = self.reader.stored(handle)
-            if verify and self.has_checksums:
-                self._verify(position, handle, values, scales)
+            if verify and not self.is_intact(position, handle, values, scales):
+                what = f"{self.name_of(handle)} is corrupt (checksum)"
+                raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT)
             yield self.reader.info(handle, position), self._array(values, scales)
 
-    def _verify(self, position: int, handle: Handle, values: Array, scales: Any) -> None:
-        expected = np.ravel(self.attributes["sentence_crc32"])
-        crc32 = checksum(self.reader.identity(handle), values, scales)
-        if position >= len(expected) or crc32 != expected[position]:
-            what = f"{self._layout.unit[:-1]} {self.reader.key(handle)!r} is corrupt (checksum)"
-            raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT)
+    def is_intact(self, position: int, handle: Handle, values: Array, scales: Any) -> bool:
+        """Whether a sentence, with stored values and scales, matches its checksum or has none."""
+        if "sentence_crc32" not in self.attributes:
+            return True
+        expected = np.ravel(self.attributes["sentence_crc32"])[position : position + 1]
+        return np.array_equal(expected, [checksum(self.reader.identity(handle), values, scales)])
+
+    def name_of(self, handle: Handle) -> str:
+        """What messages call a sentence: "sentence 3", "type 3"."""
+        return f"{self._layout.unit.removesuffix('s')} {self.reader.key(handle)!r}"
 
     def _array(self, values: Array, scales: Any) -> Array:
         values = values if scales is None else dequantize(values, scales)
         return self._layout.from_file(values, pooled=self.reader.pooled)
-
-    @property
-    def is_keyed_by_name(self) -> bool:
-        """Whether iteration gives names and not numbers."""
-        return self._layout.keyed_by == "name"
 
     @property
     def order_is_known(self) -> bool:
@@ -157,47 +178,22 @@ class Embeddings(Mapping[Key, Array]):
         return self.attributes.get("order_unknown") is not True and self.reader.order_is_known
 
     def key_of(self, sentence: Sentence) -> Key:
-        """The key of a sentence of the text, whether the file holds it or not.
-
-        A file that names its sentences is asked by name, as its own readers do.
-
-        Raises:
-            UsageError: the sentence has no name, and the file has no order by which to count.
-        """
+        """The key of a sentence of the text, even one that the file lacks, or a UsageError."""
         key = self._layout.key_of(sentence)
-        if key is not None:
-            return key
-        if self.order_is_known:
-            return sentence.key
+        if key is not None or self.order_is_known:
+            return sentence.key if key is None else key
         if sentence.text in self:  # the text is a list of the names
             return sentence.text
-        what = f"the sentence has no name, and {self.path} does not have the order of the text"
-        hint = "give a text that names documents or lists these names, or embed with layout flat"
-        raise UsageError(f"{sentence.where}: {what}", hint)
+        raise UsageError(
+            f"{sentence.where}: the sentence has no name, and {self.path} lists its sentences by "
+            "name, not in the order of the text",
+            "give a text that names documents or lists these names, or embed with layout flat",
+        )
 
     @property
     def records(self) -> frozenset[str]:
-        """What this file records, in the words of `Layout.needs`; all of them without sentences."""
-        if not len(self):
-            return frozenset({"tokens", "document", "part offset", "text order", "one layer"})
-        order = {"text order"} if self.order_is_known else set()
-        layer = {"one layer"} if self.n_layers in (None, 1) else set()
-        return self.reader.records | order | layer
-
-    @property
-    def has_tokens(self) -> bool:
-        """Whether the file records the tokens of its sentences."""
-        return "tokens" in self.reader.records
-
-    @property
-    def has_sentence_map(self) -> bool:
-        """Whether there is a `sentence_to_index`."""
-        return self.reader.has_map
-
-    @property
-    def has_checksums(self) -> bool:
-        """Whether the file has a checksum for each sentence."""
-        return "sentence_crc32" in self.attributes
+        """What this file records, in the words of `Layout.needs`; "one layer" is not among them."""
+        return self.reader.records | ({"text order"} if self.order_is_known else set())
 
     @property
     def first_sentence(self) -> int:
@@ -205,56 +201,11 @@ class Embeddings(Mapping[Key, Array]):
         return self.count("first_sentence")
 
     def count(self, name: str) -> int:
-        """A count among the attributes, 0 where it is missing; an error if it is not a number."""
+        """A number among the attributes, 0 where it is missing."""
         found = self.attributes.get(name, 0)
         if not isinstance(found, int):
             raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", CORRUPT_HINT)
         return found
-
-    @property
-    def unit(self) -> str:
-        """What one vector is for: "tokens", "sentences" (pooled) or "types" (of a vocabulary)."""
-        is_types = self._layout.unit == "types"
-        return "types" if is_types else "sentences" if self.is_pooled else "tokens"
-
-    @property
-    def is_pooled(self) -> bool:
-        """Whether arrays have no token axis because tokens were pooled."""
-        return self.reader.pooled
-
-    @property
-    def layers(self) -> tuple[int | str, ...]:
-        """The layers of each array: numbers, or one word: that of the run, or "unknown"."""
-        setting, n_layers = str(self.attributes.get("layers", "all")).strip(), self.n_layers
-        parts = list(map(str.strip, setting.split(",")))
-        if len(parts) == (n_layers or 1) and all(map(is_number, parts)):
-            return tuple(map(int, parts))
-        if n_layers is not None and (n_layers > 1 or setting == "all"):
-            return tuple(range(n_layers))
-        is_known = "elmo_schema" in self.attributes and setting != "all"
-        return (setting if is_known else "unknown",)
-
-    @property
-    def n_layers(self) -> int | None:
-        """Layers of each array; None where arrays have no layer axis, or there is no array."""
-        shape, _ = self.reader.example() or ((), None)
-        return shape[0] if len(shape) == (2 if self.is_pooled else 3) else None
-
-    @property
-    def dim(self) -> int:
-        """Size of the last axis of each array; 0 in a file without sentences."""
-        shape, _ = self.reader.example() or ((0,), None)
-        return shape[-1]
-
-    @property
-    def stored_dtype(self) -> np.dtype[Any] | None:
-        """Type of the values in the file; None without sentences."""
-        return (self.reader.example() or ((), None))[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """Type of the arrays, float32 where int8 is stored; None without sentences."""
-        return np.dtype(np.float32) if self.stored_dtype == INT8 else self.stored_dtype
 
     def python_example(self, key: Key) -> list[str]:
         """Lines of Python that read `array` with h5py below `with h5py.File(…) as file:`."""
@@ -262,7 +213,8 @@ class Embeddings(Mapping[Key, Array]):
 
     def close(self) -> None:
         """Close the file; reading from it afterwards is an error."""
-        self._closed, opened, self._opened = True, self._opened, None
+        self._closed = True
+        opened, self._opened = self._opened, None
         if opened is not None and opened[0] == os.getpid():
             with reading(self.path, EmbeddingsFileError):
                 opened[1].close()
@@ -278,53 +230,27 @@ class Embeddings(Mapping[Key, Array]):
 
     __eq__, __hash__ = object.__eq__, object.__hash__  # as a file is open, not by all its values
 
-    def __repr__(self) -> str:
-        return f"Embeddings({str(self.path)!r}, layout={self.layout!r})"
-
 
 def open_embeddings(path: str | os.PathLike[str]) -> Embeddings:
-    """Open an embeddings file of any layout, of ours or of another program.
+    """Open an embeddings file of elmo, AllenNLP, bilm-tf, e2e-coref, LSGN, DyGIE and others.
 
     Returns:
         a mapping from the key of a sentence to its array; use it in a `with`, or call `close`.
     Raises:
-        EmbeddingsFileError: the file is missing, corrupt, unfinished or holds no embeddings.
+        EmbeddingsFileError: the file is missing, corrupt or unfinished, or holds something else.
     """
     return Embeddings(path)
 
 
-def _checked(key: Any) -> Key:
-    """A key of Python's own types."""
-    if isinstance(key, tuple):
-        return cast(Key, tuple(int(x) if isinstance(x, np.integer) else x for x in key))
-    key = int(key) if isinstance(key, np.integer) else key
-    if isinstance(key, (int, str)) and not isinstance(key, bool):
-        return key
-    raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
-
-
 def _open_file(path: Path) -> h5py.File:
-    """Open an HDF5 file; the error says what a file is that is none."""
     part, log = (path.with_name(path.name + suffix) for suffix in (".part", ".log"))
-    if (path.suffix == ".part" and log.exists()) or (part.exists() and not path.exists()):
-        raise UnfinishedError(f"{path}: the run that writes it has not finished", _RESUME)
+    if log.exists() or (part.exists() and not path.exists()):
+        raise UnfinishedError(f"{path}: {_UNFINISHED}", _FINISH)
     try:
         return open_hdf5(path)
     except OSError as error:
-        raise EmbeddingsFileError(f"{path}: {reason_of(error)}", _hint(path)) from None
-
-
-def _hint(path: Path) -> str:
-    """What to do about a file that HDF5 cannot open."""
-    if not path.exists():
-        return "check the name"
-    try:
-        if not path.is_file():  # a pipe would wait for its writer
-            return "give an HDF5 file" + (" in it" if path.is_dir() else "")
-        with path.open("rb") as file:
-            kind = identify(file.read(HEAD_BYTES))
-    except OSError:
-        return f"`ls -l {path}`"
-    if kind is HDF5:
-        return CORRUPT_HINT
-    return f"it is {kind.name}: {kind.hint}" if kind else _WRITTEN_BY
+        is_locked = "unable to lock file" in str(error)
+        reason = "another program is writing it" if is_locked else reason_of(error, path)
+        is_cut = reason.startswith("truncated")
+        hint = CORRUPT_HINT if is_cut else "give an embeddings file, as `elmo embed` writes it"
+        raise EmbeddingsFileError(f"{path}: {reason}", hint) from None

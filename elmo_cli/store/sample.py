@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,24 +16,19 @@ from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.text.sentence import Sentence
 
-_LOOK_AHEAD = 10_000  # sentences without recorded tokens in a row, after which none is expected
+_TEXT = "`text` names the text that it was made from, read with the same settings"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some sentences of a file.
+    """Key, tokens and array of some sentences of a file, with what recomputing them needs.
 
-    Attributes:
-        path, attributes: of the file.
-        dtype: of its values.
-        sentences: key, tokens and array of each.
-        passed_over: number of sentences that were not taken since the file does not record their
-            tokens; the next ones were taken in their place.
+    Those whose tokens the file does not record are passed over: the next ones take their place.
     """
 
     path: str
     attributes: dict[str, Any]
-    dtype: str | None
+    dtype: str
     sentences: list[tuple[Key, tuple[str, ...], Array]]
     passed_over: int = 0
 
@@ -44,81 +39,41 @@ def take_sample(
     """Read `n` sentences of a file, evenly spread.
 
     Args:
-        path: an embeddings file whose sentences start from the zero or the warm state.
-        text: all sentences of the text, for files that do not record tokens; of a shard the whole
-            text's.
+        text: all sentences of the whole text, for files that do not record tokens.
     Raises:
         EmbeddingsFileError: the file is of another text, or corrupt.
         UsageError: the tokens are not known, or each vector depends on the text before it.
     """
     with open_embeddings(path) as embeddings:
-        _check_computable(embeddings)
-        choices = _from_file(embeddings, n) if text is None else _from_text(embeddings, n, text)
+        state = embeddings.attributes.get("state", "zero")
+        if embeddings.unit == "types" or state not in ("zero", "warm"):
+            why = f"made with `state={state}`, where a vector depends on the text before it"
+            why = "holds types, not sentences" if embeddings.unit == "types" else why
+            hint = "embed again with the same settings and compare the two files"
+            raise UsageError(f"{path}: {why}", hint)
+        recorded = None if text is None else _tokens_by_key(embeddings, text)
+        keys: list[Key] = list(embeddings if recorded is None else recorded)
         found: dict[Key, tuple[str, ...]] = {}
         passed_over: set[int] = set()
-        for key, tokens, passed in choices:
-            found[key] = tokens
-            passed_over.update(passed)
-        stored = embeddings.stored_dtype
-        return Sample(
-            os.fspath(path),
-            dict(embeddings.attributes),
-            None if stored is None else stored.name,
-            [(key, tokens, embeddings[key]) for key, tokens in found.items()],
-            len(passed_over),
-        )
+        for start in np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int).tolist():
+            for i in chain(range(start, len(keys)), range(start)):
+                tokens = embeddings.tokens(keys[i]) if recorded is None else recorded[keys[i]]
+                if tokens is not None:
+                    found[keys[i]] = tokens
+                    break
+                passed_over.add(i)
+            else:
+                raise UsageError(f"{path}: does not record the tokens of its sentences", _TEXT)
+        sentences = [(key, tokens, embeddings[key]) for key, tokens in found.items()]
+        dtype = str(embeddings.stored_dtype)
+        return Sample(os.fspath(path), embeddings.attributes, dtype, sentences, len(passed_over))
 
 
-_Choice = tuple[Key, tuple[str, ...], Iterable[int]]  # and the positions that were passed over
-
-
-def _spread(n: int, total: int) -> list[int]:
-    places = np.linspace(0, total - 1, min(n, total)).round().astype(int)
-    return np.unique(places).tolist() if total else []
-
-
-def _from_file(embeddings: Embeddings, n: int) -> Iterator[_Choice]:
-    """Sentences whose tokens the file records: the first ones from evenly spread places on."""
-    keys = list(embeddings)
-    for place in _spread(n, len(keys)):
-        following = islice(chain(keys[place:], keys[:place]), _LOOK_AHEAD)
-        recorded = ((i, key, embeddings.tokens(key)) for i, key in enumerate(following))
-        i, key, tokens = next((one for one in recorded if one[2] is not None), (0, 0, None))
-        if tokens is None:
-            raise UsageError(
-                f"{embeddings.path}: does not record the tokens of its sentences",
-                "`text` names the text that it was made from",
-            )
-        yield key, tokens, range(place, place + i)
-
-
-def _from_text(embeddings: Embeddings, n: int, text: Iterable[Sentence]) -> Iterator[_Choice]:
+def _tokens_by_key(embeddings: Embeddings, text: Iterable[Sentence]) -> dict[Key, tuple[str, ...]]:
     own = list(sentences_of_shard(embeddings, text))
-    n_read = len(embeddings) + embeddings.count("duplicate_sentences")
-    if len(own) != n_read:
-        raise _other_text(embeddings, f"has {n_read} sentences, the text {len(own)}")
-    for sentence in (own[place] for place in _spread(n, len(own))):
-        key = embeddings.key_of(sentence)
-        if key not in embeddings:
-            raise _other_text(embeddings, f"has no sentence {key!r}, the text has it")
-        yield key, sentence.tokens, ()
-
-
-def _other_text(embeddings: Embeddings, what: str) -> EmbeddingsFileError:
-    hint = "`text` names the text that it was made from, read with the same settings"
-    return EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
-
-
-def _check_computable(embeddings: Embeddings) -> None:
-    state = embeddings.attributes.get("state", "zero")
-    if state not in ("zero", "warm"):
-        raise UsageError(
-            f"{embeddings.path}: made with `state={state}`, where a vector depends on the text "
-            "before it",
-            "embed the text again with the same settings and compare the two files",
-        )
-    if embeddings.unit == "types":
-        raise UsageError(
-            f"{embeddings.path}: holds types, not sentences",
-            "embed the vocabulary again and compare the two files",
-        )
+    found = {embeddings.key_of(sentence): sentence.tokens for sentence in own}
+    n = len(embeddings) + embeddings.count("duplicate_sentences")
+    if len(own) != n or not all(key in embeddings for key in found):
+        what = f"has {n} sentences, the text {len(own)}{' others' * (len(own) == n)}"
+        raise EmbeddingsFileError(f"{embeddings.path}: {what}", _TEXT)
+    return found

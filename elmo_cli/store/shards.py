@@ -10,61 +10,37 @@ from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.text.sentence import Sentence
 
-MAX_SHARDS = 99_999
-
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """The (i, n) that "i/n" means: the i-th of n shards, counted from 1.
-
-    Raises:
-        UsageError: not two numbers with 1 <= i <= n <= 99,999.
-    """
-    match = re.fullmatch(r"([0-9]{1,18})/([0-9]{1,18})", text.strip())
+    """The (i, n) that "i/n" means: the i-th of n shards, from 1; a UsageError for other text."""
+    match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text.strip())
     i, n = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= i <= n <= MAX_SHARDS:
-        raise UsageError(
-            f"`shard={text}`: expected i/n with 1 <= i <= n <= {MAX_SHARDS}", "for example 3/16"
-        )
+    if not 1 <= i <= n:
+        what = f"`shard={text}`: expected i/n with 1 <= i <= n <= 99999"
+        raise UsageError(what, "for example 3/16")
     return i, n
 
 
 def shard_of(embeddings: Embeddings) -> tuple[int, int] | None:
-    """The (i, n) of an embeddings file; None if it is not a shard.
-
-    Raises:
-        EmbeddingsFileError: its attribute `shard` is not of the form i/n.
-    """
+    """The (i, n) of an embeddings file; None if it is not a shard."""
     shard = embeddings.attributes.get("shard")
-    if shard is None:
-        return None
     try:
-        return parse_shard(str(shard))
+        return None if shard is None else parse_shard(str(shard))
     except UsageError:
-        raise EmbeddingsFileError(
-            f"{embeddings.path}: the attribute `shard` is {shard!r}, not i/n",
-            "embed this shard of the text again",
-        ) from None
+        what = f"the attribute `shard` is {shard!r}, not i/n"
+        raise EmbeddingsFileError(f"{embeddings.path}: {what}", "embed the shard again") from None
 
 
 def sentences_of_shard(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """The sentences of the whole text that the file was made from: of a shard, as many as it read.
-
-    Only the shard itself, and the end of the text, say where the last shard ends.
-    """
-    shard = shard_of(embeddings)
-    if shard is None:
-        yield from sentences
-        return
-    rest = (sentence for sentence in sentences if sentence.key >= embeddings.first_sentence)
+    """The sentences of the whole text that a file was made from; the last shard's to the end."""
+    i, n = shard_of(embeddings) or (1, 1)
     n_read = embeddings.count("sentences") + embeddings.count("duplicate_sentences")
-    yield from rest if shard[0] == shard[1] else islice(rest, n_read)
+    rest = (one for one in sentences if n == 1 or one.key >= embeddings.first_sentence)
+    return rest if i == n else islice(rest, n_read)
 
 
 def shard_range(n_blocks: int, i: int, n: int) -> range:
-    """The blocks of the i-th of n shards (i from 1): sizes differ by one at most.
-
-    With fewer blocks than shards some ranges are empty; all of them in order are all blocks once.
-    """
+    """The blocks of the i-th of n shards, whose sizes differ by one at most; it may be empty."""
     return range(n_blocks * (i - 1) // n, n_blocks * i // n)
 
 

@@ -635,7 +635,7 @@ def test_shards_that_are_missing_doubled_or_others(monkeypatch: pytest.MonkeyPat
     one, two, three = shards("allennlp", 3)
     to = ("-o", "merged.hdf5")
     done = elmo("merge", one, three, *to)
-    refused(done, 1, "2 of 3 shards given, missing: 2", "embed shard 2/3")
+    refused(done, 1, "2 of 3 shards given, missing: 2", "embed the missing shards")
     done = elmo("merge", one, two, three, two, *to)
     refused(done, 1, "2.hdf5: shard 2/3 is given twice, also as 2.hdf5", "once")
     other = embedded("allennlp", "--shard", "2/3", "--state", "warm", out="other.hdf5")

@@ -640,7 +640,7 @@ def test_files_that_are_no_embeddings_of_a_text() -> None:
     words[at] = "types.hdf5"
     refused(elmo(*words), "types.hdf5: holds types, not sentences", "vectors of a text")
     words[at] = "none.hdf5"
-    refused(elmo(*words), "none.hdf5: No such file or directory", "give an HDF5 file")
+    refused(elmo(*words), "none.hdf5: No such file or directory", "give an embeddings file")
     words[at] = "test.txt"
     refused(elmo(*words), "test.txt: not an HDF5 file", "`elmo embed`")
     Path("test.hdf5").write_bytes(Path("test.hdf5").read_bytes()[:-200])

@@ -66,12 +66,6 @@ def test_facts_of_a_file_of_another_program(tmp_path: Path) -> None:
     assert facts["checksums"] is False
 
 
-def test_facts_of_an_empty_file(tmp_path: Path) -> None:
-    facts = describe(write(tmp_path / "a.hdf5", [], layout="flat"))
-    assert (facts["sentences"], facts["dtype"], facts["samples"]) == (0, "float32", [])
-    assert verify(tmp_path / "a.hdf5").listed == []
-
-
 def test_weights(tmp_path: Path) -> None:
     path = biLM_weights(tmp_path / "weights.hdf5")
     assert (describe(path)["kind"], describe(path)["weights"]) == ("weights", "biLM")
@@ -92,13 +86,6 @@ def test_an_unfinished_file(tmp_path: Path) -> None:
     assert (facts["kind"], facts["sentences"], facts["tokens"]) == ("unfinished", 4, 11)
     assert (facts["settings"]["state"], facts["is_complete"]) == ("x", False)
     assert verify(part).listed == ["unfinished: 4 sentences are committed"]
-
-
-def test_a_finished_file_may_be_called_part(tmp_path: Path) -> None:
-    """It would be called unfinished for ever."""
-    path = write(tmp_path / "a.part", lines(), layout="allennlp")
-    assert describe(path)["kind"] == "embeddings"
-    assert verify(path).listed == []
 
 
 @pytest.mark.parametrize("ask", [describe, verify, python_example])

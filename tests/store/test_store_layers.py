@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from elmo_cli.errors import UsageError
-from elmo_cli.store.layers import LayerSelection, layer_list
+from elmo_cli.store.layers import LayerSelection
 
 VALUES = (
     np.random.default_rng(0).standard_normal((3, 5, 4)).astype(np.float32)
@@ -94,7 +94,3 @@ def test_refused(text: str, available: Any, n_layers: int | None) -> None:
 def test_without_arrays_only_the_form_is_checked(text: str) -> None:
     """An empty shard has to say the same as the other shards."""
     assert LayerSelection.parse(text, None, None).name == text
-
-
-def test_list_of_layers() -> None:
-    assert (layer_list((2,)), layer_list((0, 2))) == ("layer 2", "layers 0, 2")

@@ -21,7 +21,6 @@ import pytest
 from embedding_files import (
     DIM,
     array,
-    biLM_weights,
     documents,
     foreign,
     lines,
@@ -60,11 +59,9 @@ OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
         {"layout": "allennlp", "keys": "sentence"},
     ),
     "bilm": (lines(), {}),
-    "bilm of a shard": (lines(blank=False)[1:], {"layout": "bilm", "first_sentence": 1}),
     "e2e-coref": (documents("z", "doc-b", "a", n_places=12), {}),
     "lsgn": (documents(ONTONOTES, PART, "S/7", n_places=3), {}),
     "dygie": (documents("z", "S/7", "a", "S/9", n_places=4), {}),
-    "dygie of a shard": (documents("d"), {"layout": "dygie", "first_sentence": 0}),
     "manylangs": (lines(blank=False, repeats=False), {"layers": None}),
     "flat": ([*lines(), *(replace(s, key=s.key + 20) for s in documents("x/y", "z"))], {}),
     "flat, skipped lines": (lines(blank=False)[2:], {"layout": "flat", "first_sentence": 2}),
@@ -152,20 +149,11 @@ def test_layers(tmp_path: Path, setting: str, layers: int | None, expected: obje
         assert embeddings.layers == expected
 
 
-@pytest.mark.parametrize("setting", ["9" * 5_000, "²", "1,", "top"])
-def test_a_word_of_another_program_is_no_layer(tmp_path: Path, setting: str) -> None:
-    path = foreign(tmp_path / "a.hdf5", {"0": np.ones((2, DIM))})
-    with h5py.File(path, "a") as file:
-        file.attrs["layers"] = setting
-    with open_embeddings(path) as embeddings:
-        assert embeddings.layers == ("unknown",)
-
-
 def test_int8_is_read_as_float32(tmp_path: Path) -> None:
     """Readers are not to know of steps and scales."""
     path = write(tmp_path / "a.hdf5", lines(), layout="flat", dtype="int8")
     with open_embeddings(path) as embeddings:
-        assert [str(embeddings.dtype), str(embeddings.stored_dtype)] == ["float32", "int8"]
+        assert embeddings.stored_dtype == np.int8
         for one in lines():
             found, exact = embeddings[one.key], array(one)
             assert (found.shape, found.dtype.name) == (exact.shape, "float32")
@@ -178,7 +166,7 @@ def test_tokens_that_the_lines_do_not_give_are_not_guessed(tmp_path: Path) -> No
     for keys in ("number", "sentence"):
         path = write(tmp_path / keys, made, layout="allennlp", keys=keys)
         with open_embeddings(path) as embeddings:
-            assert not embeddings.has_tokens
+            assert "tokens" not in embeddings.records
             assert [embeddings.tokens(key) for key in embeddings] == [None, None]
             assert embeddings.info(0).text == "cann't"
 
@@ -198,7 +186,7 @@ def test_a_key_that_does_not_exist_is_a_key_error(tmp_path: Path, layout: str) -
     with open_embeddings(of_layout(tmp_path / "a.hdf5", layout)) as embeddings:
         for key in ABSENT:
             assert key not in embeddings
-            with pytest.raises(KeyError, match=r"such as|it has"):
+            with pytest.raises(KeyError, match=r"its keys are like|numbers go from 0 to 3|it has"):
                 embeddings[key]
         assert embeddings.get(np.int64(1)) is not None
         for wrong in (1.0, True, None):
@@ -206,21 +194,11 @@ def test_a_key_that_does_not_exist_is_a_key_error(tmp_path: Path, layout: str) -
                 embeddings[wrong]  # type: ignore[index]
 
 
-@pytest.mark.parametrize("n", range(1, 12))
-def test_a_missing_key_shows_one_that_exists(tmp_path: Path, n: int) -> None:
-    """The first name that HDF5 comes upon may be that of the sentence map."""
-    path = write(tmp_path / "a.hdf5", lines()[:n], layout="allennlp")
-    with open_embeddings(path) as embeddings, pytest.raises(KeyError, match=r"such as \d"):
-        embeddings[n]
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_without_sentences_is_empty_not_an_error(tmp_path: Path, layout: str) -> None:
     with open_embeddings(write(tmp_path / "a.hdf5", [], layout=layout)) as embeddings:
         assert (list(embeddings), list(embeddings.sentences())) == ([], [])
         assert (len(embeddings), embeddings.dim, embeddings.n_layers) == (0, 0, None)
-        assert embeddings.dtype is None
-        assert LAYOUTS[layout].needs <= embeddings.records
         with pytest.raises(KeyError):
             embeddings[0]
 
@@ -235,17 +213,11 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
         "allennlp",
         ["a b", "c"],
     ),
-    "fast-elmo, gap": ({"0": random(1, 2, DIM), "2": random(1, 4, DIM)}, "bilm", [0, 2]),
     "types": ({"embedding": random(5, DIM)}, "bilm-types", [0, 1, 2, 3, 4]),
     "e2e-coref": (
         {f"nw:x_0/{i}": random(i % 3 + 1, DIM, 3) for i in range(11)},
         "e2e-coref",
         [f"nw:x_0:{i}" for i in range(11)],
-    ),
-    "e2e-coref, as many tokens as layers": (
-        {"d/0": random(3, DIM, 3), "d/1": random(3, DIM, 3)},
-        "e2e-coref",
-        ["d:0", "d:1"],
     ),
     "lsgn": (
         {f"S1:x/{i}": random(3, i % 3 + 1, DIM) for i in range(3)},
@@ -267,14 +239,12 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any]]] = {
         "manylangs",
         ["a\tb", "c$period$"],
     ),
-    "manylangs pooled": ({"the cat\tsat": random(DIM)}, "manylangs", ["the cat\tsat"]),
     "allennlp, a tab in a line": (
         {"the cat\tsat down": random(3, 4, DIM)},
         "allennlp",
         ["the cat\tsat down"],
     ),
     "seqvec": ({"P12345": random(7, DIM), "Q6": random(2, DIM)}, "named", ["P12345", "Q6"]),
-    "seqvec --protein": ({"P1": random(DIM), "P10": random(DIM)}, "named", ["P1", "P10"]),
 }
 
 
@@ -285,7 +255,7 @@ def test_foreign_files_are_recognised(tmp_path: Path, program: str) -> None:
     with open_embeddings(foreign(tmp_path / "a.hdf5", datasets)) as embeddings:
         assert (embeddings.layout, list(embeddings), len(embeddings)) == (layout, keys, len(keys))
         assert embeddings.dim == DIM
-        assert not embeddings.has_checksums
+        assert "sentence_crc32" not in embeddings.attributes
         for key in keys:
             assert embeddings[key].shape == embeddings.shape(key)
             assert embeddings[key].shape[-1] == DIM
@@ -313,10 +283,10 @@ def test_foreign_allennlp_with_repeated_lines(tmp_path: Path) -> None:
         np.testing.assert_array_equal(embeddings["c"], names["10"])
         np.testing.assert_array_equal(embeddings["a", "b"], names["2"])
         assert embeddings.attributes == {}
-        assert not embeddings.has_tokens
+        assert "tokens" not in embeddings.records
     names.pop("0")
     with open_embeddings(with_map(tmp_path / "b.hdf5", index, names)) as embeddings:
-        assert embeddings.has_tokens
+        assert "tokens" in embeddings.records
         assert embeddings.tokens(11) == ("not", "four", "tokens")
 
 
@@ -356,26 +326,13 @@ def refused(path: Path) -> str:
     return caught.value.message.removeprefix(f"{path}: ")
 
 
-NOT_HDF5: list[tuple[bytes | None, str, str]] = [
-    (None, "no such file", "check the name"),
-    (b"", "", "embeddings are made by"),
-    ("日本語 The cat sat .\n".encode() * 200, "not an HDF5 file", "embeddings are made by"),
-    (gzip.compress(b"x" * 99), "not an HDF5 file", "gzip"),
-    (b"PK\x03\x04" + b"\0" * 99, "not an HDF5 file", "zip archive"),
-    (b"\x93NUMPY" + b"\0" * 99, "not an HDF5 file", "numpy.load"),
-    (b"\x80\x04\x95" + b"\0" * 99, "not an HDF5 file", "pickle"),
-    (b"\x89HDF\r\n\x1a\n" + b"\xff" * 100, "", "corrupt"),
-]
-
-
-@pytest.mark.parametrize(("content", "message", "hint"), NOT_HDF5)
-def test_not_hdf5(tmp_path: Path, content: bytes | None, message: str, hint: str) -> None:
-    if content is not None:
-        (tmp_path / "a.hdf5").write_bytes(content)
-    with pytest.raises(EmbeddingsFileError) as caught:
-        open_embeddings(tmp_path / "a.hdf5")
-    assert message in caught.value.message
-    assert hint in caught.value.hint
+@pytest.mark.parametrize(
+    "content", [b"", b"The cat", gzip.compress(b"x"), b"\x89HDF\r\n\x1a\n\xff"]
+)
+def test_not_hdf5(tmp_path: Path, content: bytes) -> None:
+    assert "No such file" in refused(tmp_path / "a.hdf5")
+    (tmp_path / "a.hdf5").write_bytes(content)
+    assert refused(tmp_path / "a.hdf5")
 
 
 def test_paths_that_are_not_files(tmp_path: Path) -> None:
@@ -390,7 +347,7 @@ def test_truncated(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    assert refused(path) == "truncated"
+    assert refused(path) == f"truncated: {len(content) // 2} of {len(content)} bytes are left"
 
 
 @pytest.mark.parametrize("name", ["a.hdf5", "a.hdf5.part"])
@@ -402,23 +359,11 @@ def test_unfinished(tmp_path: Path, name: str) -> None:
         open_embeddings(tmp_path / name)
 
 
-def test_a_log_of_the_user_next_to_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a.hdf5.log").touch()
-    with open_embeddings(write(tmp_path / "a.hdf5", lines(), layout="bilm")) as embeddings:
-        assert len(embeddings) == len(lines())
-
-
 NOT_EMBEDDINGS: dict[str, tuple[dict[str, Any], str]] = {
     "softmax": ({"softmax/W": random(9, 4), "softmax/b": random(9)}, "a weight file (softmax)"),
-    "keras": ({"model_weights/dense/kernel": random(9, 4)}, "no embeddings"),
-    "nothing": ({}, "it has no data sets"),
-    "text": ({"0": "text"}, "'0' with object in shape ()"),
-    "integers": ({"0": np.arange(6).reshape(1, 2, 3)}, "'0' with int64 in shape (1, 2, 3)"),
-    "4 axes": ({"0": random(1, 3, 2, DIM)}, "no embeddings"),
-    "flat without attributes": (
-        {"vectors": random(2, DIM), "offsets": np.arange(3)},
-        "'offsets' with int64 in shape (3,)",
-    ),
+    "nothing": ({}, "without data sets"),
+    "integers": ({"0": np.arange(6).reshape(1, 2, 3)}, "data set '0' holds int64"),
+    "warm state": ({"h": random(2, 2, 1, DIM), "c": random(2, 2, 1, DIM)}, "the warm state"),
 }
 
 
@@ -426,10 +371,6 @@ NOT_EMBEDDINGS: dict[str, tuple[dict[str, Any], str]] = {
 def test_hdf5_files_of_something_else(tmp_path: Path, case: str) -> None:
     datasets, message = NOT_EMBEDDINGS[case]
     assert message in refused(foreign(tmp_path / "a.hdf5", datasets))
-
-
-def test_weights_are_not_embeddings(tmp_path: Path) -> None:
-    assert refused(biLM_weights(tmp_path / "weights.hdf5")).startswith("a weight file (biLM)")
 
 
 def attribute(name: str, value: Any) -> Change:
@@ -457,17 +398,6 @@ def huge(name: str, shape: tuple[int, ...]) -> Change:
     return change
 
 
-def without_numpy_type(file: h5py.File) -> None:
-    file.pop("1", None)
-    space = h5py.h5s.create_simple((5,))
-    h5py.h5d.create(file.id, b"1", h5py.h5t.UNIX_D32LE, space)
-
-
-def a_group(file: h5py.File) -> None:
-    del file["1"]
-    file.create_group("1")
-
-
 def external(file: h5py.File) -> None:
     del file["1"]
     file["1"] = h5py.ExternalLink("/etc/other.hdf5", "/0")
@@ -478,34 +408,13 @@ def stored_elsewhere(file: h5py.File) -> None:
     file.create_dataset("1", (2, DIM), "f4", external=[("/etc/passwd", 0, 2 * DIM * 4)])
 
 
-OPENING: dict[str, tuple[str, Change]] = {
+READING: dict[str, tuple[str, Change]] = {
     "not complete": ("allennlp", lambda file: file.attrs.__delitem__("complete")),
     "complete is an array": ("allennlp", attribute("complete", np.zeros(2))),
     "unknown layout": ("allennlp", attribute("layout", "cubes")),
-    "layout is an array": ("allennlp", attribute("layout", np.arange(2))),
     "schema 1": ("allennlp", attribute("elmo_schema", 1)),
-    "schema 9": ("allennlp", attribute("elmo_schema", 9)),
     "schema is a word": ("allennlp", attribute("elmo_schema", "one")),
     "no offsets": ("flat", lambda file: file.__delitem__("offsets")),
-    "offsets with two axes": ("flat", dataset("offsets", np.zeros((4, 2), int))),
-}
-
-
-@pytest.mark.parametrize("case", OPENING)
-def test_files_of_ours_that_cannot_be_opened(tmp_path: Path, case: str) -> None:
-    layout, change = OPENING[case]
-    path = write(tmp_path / "a.hdf5", documents("x"), layout=layout)
-    with h5py.File(path, "a") as file:
-        change(file)
-    assert refused(path)
-
-
-READING: dict[str, tuple[str, Change]] = {
-    "a name of 5000 digits": ("allennlp", dataset("9" * 5_000, np.ones((3, 2, DIM)))),
-    "text": ("allennlp", dataset("1", ["a", "b"])),
-    "a group": ("allennlp", a_group),
-    "an empty data space": ("allennlp", dataset("1", h5py.Empty("f4"))),
-    "a type that NumPy lacks": ("bilm", without_numpy_type),
     "a scalar": ("e2e-coref", dataset("x/0", np.float32(1))),
     "a name without a number": ("dygie", dataset("x", np.ones((2, DIM, 3)))),
     "an external link": ("bilm", external),
@@ -513,21 +422,11 @@ READING: dict[str, tuple[str, Change]] = {
     "48 GB in a small file": ("bilm", huge("1", (3_000_000_000, 4))),
     "rows that are only claimed": ("flat", huge("vectors", (1 << 40, 3, 2))),
     "no vectors": ("flat", lambda file: file.__delitem__("vectors")),
-    "vectors with one axis": ("flat", dataset("vectors", np.ones(6))),
-    "float ends": ("flat", dataset("token_ends", np.ones(9))),
-    "ends beyond the bytes": ("flat", dataset("token_ends", np.array([1, 99, 3]))),
-    "ends that decrease": ("flat", dataset("token_ends", np.array([3, 2, 1]))),
-    "bytes that are not UTF-8": ("flat", dataset("token_bytes", np.full(99, 255, np.uint8))),
     "offsets beyond the rows": ("flat", dataset("offsets", np.array([0, 1, 2, 10**6]))),
     "no map": ("allennlp", lambda file: file.__delitem__("sentence_to_index")),
     "a count that is a word": ("manylangs", attribute("first_sentence", "x")),
     "repeated lines that do not exist": ("allennlp", attribute("repeated_lines", "[[0, 77]]")),
     "a short order": ("dygie", attribute("sentence_order", np.zeros(1, "u4"))),
-    "a checksum that is a word": ("bilm", attribute("sentence_crc32", "x")),
-    "an order that is a number": ("dygie", attribute("sentence_order", 1)),
-    "no numeric order": ("dygie", attribute("sentence_order", "x")),
-    "checksums of the map": ("allennlp", attribute("sentence_map_crc32", np.arange(2))),
-    "no checksums": ("bilm", attribute("sentence_crc32", np.zeros(0, "u4"))),
     "fewer checksums": ("bilm", attribute("sentence_crc32", np.zeros(1, "u4"))),
 }
 
@@ -541,22 +440,17 @@ def test_files_of_ours_with_something_else_in_them(tmp_path: Path, case: str) ->
     with h5py.File(path, "a") as file:
         change(file)
     tracemalloc.start()
-    problems, error = read_all(path)
-    used = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert problems or (error is not None and str(path) in error.message and error.hint)
-    assert used < 16 << 20
-
-
-def read_all(path: Path) -> tuple[list[str], EmbeddingsFileError | None]:
+    problems, error = list[str](), None
     try:
         with open_embeddings(path) as embeddings:
-            assert embeddings.records is not None
             problems = [*embeddings.reader.problems(), *["?"] * embeddings.first_sentence]
+            assert embeddings.records is not None
             list(embeddings.sentences(verify=True))
-            return problems, None
-    except EmbeddingsFileError as error:
-        return [], error
+    except EmbeddingsFileError as caught:
+        error = caught
+    assert problems or (error is not None and str(path) in error.message and error.hint)
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -572,22 +466,6 @@ def test_a_foreign_map_that_is_none(tmp_path: Path, content: str) -> None:
             embeddings["a"]
 
 
-def test_a_corrupt_sentence_is_named_and_others_are_read(tmp_path: Path) -> None:
-    """A sentence that cannot be read must not look like one that does not exist."""
-    path = write(tmp_path / "a.hdf5", lines(), layout="bilm")
-    with h5py.File(path) as file:
-        address = h5py.h5o.get_info(file["3"].id).addr
-    with path.open("r+b") as raw:
-        raw.seek(address)
-        raw.write(b"\xff" * 40)
-    with open_embeddings(path) as embeddings:
-        np.testing.assert_array_equal(embeddings[0], array(lines()[0]))
-        with pytest.raises(EmbeddingsFileError, match="sentence '3'"):
-            embeddings[3]
-        with pytest.raises(EmbeddingsFileError, match="sentence '3'"):
-            assert 3 in embeddings
-
-
 @pytest.mark.parametrize("mark", [b"SNOD", b"TREE", b"HEAP"])
 def test_corrupt_groups_of_other_programs(tmp_path: Path, mark: bytes) -> None:
     """h5py has RuntimeError, KeyError, ValueError and OSError for them."""
@@ -595,13 +473,6 @@ def test_corrupt_groups_of_other_programs(tmp_path: Path, mark: bytes) -> None:
     path.write_bytes(path.read_bytes().replace(mark, b"????"))
     with pytest.raises(EmbeddingsFileError, match=r"a\.hdf5: "), open_embeddings(path) as found:
         list(found)
-
-
-def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
-    path = foreign(tmp_path / "a.hdf5", {"caff e": random(3, 2, DIM)})
-    path.write_bytes(path.read_bytes().replace(b"caff", b"caf\xe9"))
-    with pytest.raises(EmbeddingsFileError), open_embeddings(path) as embeddings:
-        list(embeddings)
 
 
 @pytest.mark.parametrize(
@@ -628,40 +499,6 @@ def test_attributes_of_other_programs(tmp_path: Path, change: Change) -> None:
         pickle.dumps(embeddings)
 
 
-def test_groups_that_lead_round_in_circles(tmp_path: Path) -> None:
-    """Two names for each of 60 groups are 2^60 ways; a group within itself has no end."""
-    with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        group = file
-        for _ in range(60):
-            group["b"] = group.create_group("a")
-            group = group["a"]
-        group["a"] = file["a"]
-        file["c"] = file["/"]
-        group["x_0"] = random(2, DIM, 3)
-    with open_embeddings(tmp_path / "a.hdf5") as embeddings:
-        assert list(embeddings) == ["a/" * 60 + "x_0"]
-        assert embeddings.dim == DIM
-
-
-def test_a_line_with_a_thousand_slashes(tmp_path: Path) -> None:
-    """Each creates a group, and Python allows no thousand nested calls."""
-    line = "/".join(["a"] * 1500)
-    path = write(
-        tmp_path / "a.hdf5", [Sentence((line,), 0, line)], layout="allennlp", keys="sentence"
-    )
-    with open_embeddings(path) as embeddings:
-        assert list(embeddings) == [line]
-        assert embeddings[line].shape == (3, 1, DIM)
-
-
-def test_only_the_map_of_the_root_is_no_sentence(tmp_path: Path) -> None:
-    """A document may be called so."""
-    path = foreign(tmp_path / "a.hdf5", {f"sentence_to_index_{i}": random(2, DIM, 3) for i in "01"})
-    with open_embeddings(path) as embeddings:
-        assert embeddings.layout == "dygie"
-        assert len(embeddings) == 2
-
-
 def test_another_program_is_writing(tmp_path: Path) -> None:
     path = tmp_path / "a.hdf5"
     program = (
@@ -674,12 +511,6 @@ def test_another_program_is_writing(tmp_path: Path) -> None:
         writer.stdout.readline()
         assert refused(path) == "another program is writing it"
         writer.communicate("\n")
-
-
-def test_h5py_may_have_the_file_open_too(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
-    with open_embeddings(path) as embeddings, h5py.File(path) as file:
-        np.testing.assert_array_equal(embeddings[0], file["0"][()])
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

@@ -47,14 +47,6 @@ def made(path: Path, name: str) -> Path:
     return write_types(path, 9) if name == "bilm-types" else write(path, sentences, **options)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_valid_file_has_no_problems(tmp_path: Path, name: str) -> None:
-    path = made(tmp_path / "a.hdf5", name)
-    before = path.read_bytes()
-    assert verify(path).listed == []
-    assert path.read_bytes() == before
-
-
 # -- changed bytes --------------------------------------------------------------------------------
 
 
@@ -65,7 +57,7 @@ def regions(path: Path) -> Iterator[tuple[str, int, int, str]]:
         kind = "type" if embeddings.unit == "types" else "sentence"
         handles = {str(h): key for h, key in zip(embeddings.reader.handles(), keys, strict=True)}
         if "vectors" in file:
-            yield from flat_regions(file, keys, embeddings.is_pooled)
+            yield from flat_regions(file, keys, embeddings.reader.pooled)
         elif "embedding" in file:
             n_bytes = file["embedding"].dtype.itemsize * file["embedding"].shape[1]
             start = file["embedding"].id.get_offset()
@@ -114,6 +106,7 @@ def test_each_sentence_with_a_changed_byte_is_named(tmp_path: Path, name: str) -
     """Nobody would see a wrong value, and `merge` and `convert` would carry it on."""
     path = made(tmp_path / "a.hdf5", name)
     whole, rng = path.read_bytes(), random.Random(0)
+    assert verify(path).listed == []
     places = list(regions(path))
     assert len(places) >= 5
     for _, start, size, named in places:
@@ -158,7 +151,7 @@ CHANGES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "not finite": (lambda f: f["3"].__setitem__((1, 0, 2), np.nan), ("sentence 3: 1 of 36",)),
     "missing sentence": (lambda f: f.__delitem__("9"), ("11 sentences", "12 checksums")),
     "another name": (lambda f: f.create_dataset("x", data=[1.0]), ("'x'",)),
-    "other types": (other_type, ("sentence 4: shape", "values are float64")),
+    "other types": (other_type, ("sentence 4: shape", "float64 values, expected float32")),
     "swapped": (lambda f: (f.move("3", "x"), f.move("4", "3"), f.move("x", "4")),
                 ("sentence 3: corrupt", "sentence 4: corrupt")),
     "tokens": (lambda f: f.attrs.modify("tokens", 9), ("tokens, its attribute says 9",)),
@@ -177,13 +170,6 @@ def test_other_changes(allennlp: Path, case: str) -> None:
         assert any(part in one for one in listed), listed
 
 
-def test_scales_that_are_not_finite(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.hdf5", lines(), layout="flat", dtype="int8")
-    with h5py.File(path, "a") as file:
-        file["scales"][0, 0] = np.nan
-    assert "sentence 0: 1 of 21 values are not finite" in verify(path).listed
-
-
 def test_a_sentence_that_cannot_be_read(allennlp: Path) -> None:
     """Those after it are checked too."""
     with h5py.File(allennlp, "a") as file:
@@ -199,18 +185,10 @@ def test_a_sentence_that_cannot_be_read(allennlp: Path) -> None:
 
 
 def test_a_file_of_another_program(tmp_path: Path) -> None:
-    """fast-elmo leaves blank lines out and goes on numbering: every later look-up may be wrong."""
     values = np.full((3, 1, DIM), np.nan, "f4")
-    path = foreign(tmp_path / "a.hdf5", {"0": values, "3": values, "5": values})
+    path = foreign(tmp_path / "b.hdf5", {str(i): values for i in range(MAX_LISTED + 9)})
     found = verify(path)
-    assert [one for one in found.listed if "gap" in one] == [
-        "no sentences 1 to 2: the keys have a gap",
-        "no sentences 4 to 4: the keys have a gap",
-    ]
-    assert (found.count, found.tokens) == (5, 3)
-    many = foreign(tmp_path / "b.hdf5", {str(i): values for i in range(MAX_LISTED + 9)})
-    found = verify(many)
-    assert (len(found.listed), found.count) == (MAX_LISTED, MAX_LISTED + 9)
+    assert (len(found.listed), found.count, found.tokens) == (MAX_LISTED, *[MAX_LISTED + 9] * 2)
 
 
 # -- compare_with_text ----------------------------------------------------------------------------
