@@ -1,24 +1,6 @@
-"""The errors of elmo, as one small tree.
+"""The errors of elmo, as one small tree; each is also the built-in that older code would catch.
 
-    ElmoError                   every error that a user can cause or meet; exit code 1
-      UsageError                options that contradict each other; exit code 2
-      InputError                a text file that cannot be read in the format it is said to have
-      OptionsError              options.json: missing, not JSON, impossible sizes
-      WeightFileError           weights.hdf5: missing, foreign, other shapes than the options
-      ModelError                no such model, a model of another family
-      DownloadError             the network, or what came through it
-      EmbeddingsFileError       an embeddings file: corrupt, of another layout
-        UnfinishedError         an embeddings file whose run did not finish
-      OutputError               the output path: exists, no space left, not writable
-      ResumeError               an unfinished run that cannot be resumed with the present settings
-      DeviceError               a device that is missing or has no memory left
-      TrainingError             training that cannot start or has diverged
-      StoppedError              training that Ctrl-C or SIGTERM has stopped, all saved; exit 130
-      SkippedError              done, but input was left out as `on_error="skip"` asked; exit 3
-
-Each is also the built-in that older code would catch. An error holds two things: the message (where
-and what, with both values) and a hint (what to do next), which tracebacks show as a note. Only
-`cli.main` prints them and exits.
+Only `cli.main` prints them and exits, with `exit_code`.
 """
 
 from __future__ import annotations
@@ -27,28 +9,21 @@ import sys
 
 
 class ElmoError(Exception):
-    """An error that a user can fix.
+    """An error that a user can cause and fix.
 
     Args:
         message: where it is and what is wrong, with both values, without a full stop.
-        hint: what to try next; library parameters in backticks, such as `overwrite=True`.
+        hint: what to do next; library parameters in backticks, such as `overwrite=True`. A
+            traceback shows it as a note.
     """
 
     exit_code = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
-        if hint and sys.version_info >= (3, 11):  # a traceback, in a notebook say, shows notes
+        self.message, self.hint = message, hint
+        if hint and sys.version_info >= (3, 11):
             self.add_note(f"hint: {hint}")
-
-    def __str__(self) -> str:
-        return self.message
-
-    def __reduce__(self) -> tuple[type[ElmoError], tuple[str | bool, ...]]:
-        # Errors cross process borders (DataLoader workers); the default would lose the hint.
-        return type(self), (self.message, self.hint)
 
 
 class UsageError(ElmoError, ValueError):
@@ -95,9 +70,6 @@ class OutputError(ElmoError, OSError):
     def __init__(self, message: str, hint: str = "", resumable: bool = False) -> None:
         super().__init__(message, hint)
         self.resumable = resumable
-
-    def __reduce__(self) -> tuple[type[ElmoError], tuple[str | bool, ...]]:
-        return type(self), (self.message, self.hint, self.resumable)
 
 
 class ResumeError(ElmoError, ValueError):

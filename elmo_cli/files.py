@@ -16,11 +16,10 @@ from elmo_cli.errors import ElmoError, OutputError, UsageError
 StrPath = str | os.PathLike[str]
 
 TEMPORARY_SUFFIX = ".part"
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_COPIED_BYTES = 1 << 20
-_COMPRESSED = (".gz", ".xz", ".bz2")
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+_OTHER_PATH = "choose another output path"
 
 
 def resolve(path: StrPath) -> Path:
@@ -34,30 +33,28 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
     Args:
         overwrite: an existing file may be replaced.
         regular: refuse pipes and devices as well.
-    Raises:
-        OutputError: the file exists, or is a folder; its folder is missing; its name promises
-            compression.
     """
     name, folder = os.fspath(path), resolve(path).parent
-    if os.path.isdir(path) or name.endswith(os.sep):
-        raise OutputError(f"{name}: is a folder", "name a file in it")
-    exists = os.path.exists(path)
-    if exists and not os.path.isfile(path):
-        if regular:
-            raise OutputError(f"{name}: not a regular file", "name a file on a disk")
+    exists, is_folder = os.path.exists(path), os.path.isdir(path) or name.endswith(os.sep)
+    is_special = exists and not is_folder and not os.path.isfile(path)
+    if is_special and not regular:
         return
     if not folder.is_dir():
         is_file = os.path.lexists(folder) or any(parent.is_file() for parent in folder.parents)
         raise output_error(name, OSError(errno.ENOTDIR if is_file else errno.ENOENT, ""))
-    if name.lower().endswith(_COMPRESSED):
-        raise OutputError(
-            f"{name}: would not be compressed, contrary to its name",
+    is_compressed = name.lower().endswith((".gz", ".xz", ".bz2"))
+    for is_wrong, what, hint in (
+        (is_folder, "is a folder", "name a file in it"),
+        (is_special, "not a regular file", "name a file on a disk"),
+        (
+            is_compressed,
+            "would not be compressed, contrary to its name",
             "choose a name without this suffix, and compress the file afterwards",
-        )
-    if exists and not overwrite:
-        raise OutputError(
-            f"{name}: exists", "`overwrite=True` replaces it; or choose another output path"
-        )
+        ),
+        (exists and not overwrite, "exists", f"`overwrite=True` replaces it; or {_OTHER_PATH}"),
+    ):
+        if is_wrong:
+            raise OutputError(f"{name}: {what}", hint)
 
 
 def check_distinct(
@@ -69,8 +66,6 @@ def check_distinct(
         output: a file, or "-" for standard output.
         inputs: files, or folders whose files are read; "-" is standard input.
         what: each of the inputs is, for the message.
-    Raises:
-        UsageError: writing the output would destroy what is read.
     """
     written = _regular_file(output, 1)
     for name in (one for one in inputs if one):
@@ -78,9 +73,7 @@ def check_distinct(
             found = _regular_file(path, 0)
             if written and found and os.path.samestat(written, found):
                 also = "" if path == output else f" ({os.fspath(path)})"
-                raise UsageError(
-                    f"{os.fspath(output)}: is also {what}{also}", "choose another output path"
-                )
+                raise UsageError(f"{os.fspath(output)}: is also {what}{also}", _OTHER_PATH)
 
 
 def _regular_file(path: StrPath, standard_stream: int) -> os.stat_result | None:
@@ -129,11 +122,7 @@ def new_file(
 
 
 def publish(temporary: Path, path: StrPath, *, overwrite: bool, hint: str) -> None:
-    """Rename a complete file to PATH.
-
-    Raises:
-        OutputError: PATH was created meanwhile and may not be overwritten, with this hint.
-    """
+    """Rename a complete file to PATH; an OutputError if PATH was created meanwhile."""
     if not overwrite and os.path.lexists(resolve(path)):
         raise OutputError(f"{os.fspath(path)}: was created by another process meanwhile", hint)
     os.replace(temporary, resolve(path))
@@ -146,8 +135,6 @@ def write_text(
 
     Args:
         errors: as in `open`; "surrogateescape" for file names, which need not be UTF-8.
-    Raises:
-        OutputError: as `new_file`.
     """
     with new_file(path, overwrite=overwrite) as file:
         file.writelines(line.encode("utf-8", errors) for line in lines)
@@ -156,41 +143,6 @@ def write_text(
 def tsv_line(*cells: object) -> str:
     r"""Cells as one tab-separated line; tab, line end and backslash become \t, \n, \r and \\."""
     return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until a renaming is on the disk, where the file system supports it."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def copy_range(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
-    """Copy bytes between open files, in the kernel where it can; some file systems share them.
-
-    Args:
-        source, target: descriptors.
-        start, position: where the bytes are in the one file, and where they belong in the other.
-    """
-    in_kernel = hasattr(os, "copy_file_range")
-    while n_bytes:
-        n_copied = 0
-        if in_kernel:
-            try:
-                n_copied = os.copy_file_range(source, target, n_bytes, start, position)
-            except OSError as error:
-                if error.errno in _NO_SPACE:
-                    raise
-            in_kernel = n_copied > 0
-        if not n_copied:
-            content = os.pread(source, min(n_bytes, _COPIED_BYTES), start)
-            n_copied = os.pwrite(target, content, position)
-        if not n_copied:
-            raise OSError(errno.EIO, "the file has become shorter")
-        start, position, n_bytes = start + n_copied, position + n_copied, n_bytes - n_copied
 
 
 @contextmanager
@@ -220,7 +172,7 @@ def output_error(path: StrPath, error: OSError, *, resumable: bool = False) -> O
     elif error.errno == errno.ENOENT:
         what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
     elif error.errno == errno.ENOTDIR:
-        what, hint = f"{folder} is not a folder", "choose another output path"
+        what, hint = f"{folder} is not a folder", _OTHER_PATH
     return OutputError(f"{os.fspath(path)}: {what}", hint, resumable)
 
 
@@ -232,19 +184,14 @@ class FileLock:
     """
 
     def __init__(self, path: StrPath) -> None:
-        self._path = Path(path)
-        self.descriptor = -1
+        self._path, self.descriptor = Path(path), -1
 
     def acquire(self, *, wait: bool = False, on_wait: Callable[[], None] | None = None) -> bool:
         """Lock the file, which is created if necessary.
 
         Args:
-            wait: for another process to release the lock.
+            wait: for another process to release the lock, else return False.
             on_wait: called before waiting.
-        Returns:
-            False if another process holds the lock and `wait` is not set.
-        Raises:
-            OSError: the file cannot be opened for writing.
         """
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -252,12 +199,11 @@ class FileLock:
                 is_locked = _flock(descriptor, wait=wait, on_wait=on_wait)
                 # The process that held the lock may have renamed or removed the file.
                 if is_locked and is_open_file(descriptor, self._path):
-                    self.descriptor = descriptor
+                    self.descriptor, descriptor = descriptor, -1
                     return True
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
+            finally:
+                if descriptor >= 0:
+                    os.close(descriptor)
             if not is_locked:
                 return False
 
@@ -266,6 +212,35 @@ class FileLock:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+def lock_own(path: Path, begins: bytes) -> FileLock:
+    """Lock a file that only elmo writes: new, or beginning with these bytes or some of them.
+
+    Raises:
+        OutputError: another process is writing it, or it is a file of the user.
+    """
+    lock = FileLock(path)
+    if not lock.acquire():
+        raise OutputError(f"{path}: another process is writing it", f"wait; or {_OTHER_PATH}")
+    if not begins.startswith(os.pread(lock.descriptor, len(begins), 0).rstrip(b"\0")):
+        lock.release()
+        raise not_ours(path)
+    return lock
+
+
+def not_ours(path: StrPath) -> OutputError:
+    """The error for a file of the user that has the name of a temporary file."""
+    what = "exists and is not an unfinished output of elmo"
+    return OutputError(f"{os.fspath(path)}: {what}", f"move it elsewhere, or {_OTHER_PATH}")
+
+
+def is_open_file(descriptor: int, path: Path) -> bool:
+    """Whether PATH is still the file that is open."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _flock(descriptor: int, *, wait: bool, on_wait: Callable[[], None] | None) -> bool:
@@ -278,14 +253,6 @@ def _flock(descriptor: int, *, wait: bool, on_wait: Callable[[], None] | None) -
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         return wait
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in _NO_LOCKS:
             raise
     return True
-
-
-def is_open_file(descriptor: int, path: Path) -> bool:
-    """Whether PATH is still the file that is open."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False

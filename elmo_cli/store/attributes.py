@@ -15,13 +15,7 @@ import numpy as np
 
 
 def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
-    """Write `facts` as attributes of the root of `file`, in their order.
-
-    Args:
-        file: open for writing.
-        facts: name -> a str, bool, int, float, None, numeric array, or a list or dict of what JSON
-            can hold.
-    """
+    """Write facts in their order: numbers, strings, None, numeric arrays, and what JSON holds."""
     for name, value in facts.items():
         file.attrs[name] = _encoded(value)
 
@@ -32,17 +26,14 @@ def read_attributes(file: h5py.File) -> dict[str, Any]:
 
 
 def _encoded(value: object) -> object:
-    """A value that HDF5 holds and `_decoded` turns back."""
-    if isinstance(value, str):
-        # NUL would end a string of HDF5, and half a surrogate pair (of a file by another program)
-        # is not UTF-8; the others would be decoded as JSON.
-        is_plain = value.isprintable() or ("\0" not in value and not _has_surrogates(value))
-        return value if is_plain and not _is_json(value) else json.dumps(value)
+    # NUL would end a string of HDF5, half a surrogate pair is not UTF-8; neither is printable.
+    if isinstance(value, str) and value.isprintable() and not _is_json(value):
+        return value
     return value if isinstance(value, (bool, int, float, np.ndarray)) else json.dumps(value)
 
 
 def _decoded(value: Any) -> Any:
-    """A Python value of the types that JSON knows; numeric arrays stay arrays."""
+    """A value of the types that JSON knows; numeric arrays stay arrays."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.ndim:
         return value
     if isinstance(value, (np.generic, np.ndarray)):
@@ -63,7 +54,3 @@ def _decoded(value: Any) -> Any:
 
 def _is_json(text: str) -> bool:
     return text.startswith(("[", "{", '"')) or text == "null"
-
-
-def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,14 +1,13 @@
-"""The lines of the log of an unfinished embeddings file: settings, blocks, and an end mark.
+"""The lines of the log of an unfinished embeddings file: the settings, then one per block.
 
 A line is JSON in ASCII, a space, and the CRC-32 of the JSON in hexadecimal.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,8 +23,7 @@ from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 MAGIC = b'{"elmo_block_log":1,'
-_MAX_END_MARK = 200  # bytes
-_INVALID = (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError)
+INVALID = (KeyError, TypeError, ValueError, IndexError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +31,8 @@ class Progress:
     """What is committed.
 
     Attributes:
-        blocks: number of commits.
-        sentences: handed over, with those that the layout left out.
+        sentences: handed over, with those that the layout left out as `duplicates`.
         tokens: stored.
-        duplicates: sentences that were left out because an equal one was stored.
         text_sha256: the caller's running hash of the text up to here.
         state: the caller's state after these sentences, opaque.
     """
@@ -49,84 +45,27 @@ class Progress:
     state: bytes = b""
 
     def after(
-        self, n_sentences: int, lengths: Sequence[int], text_sha256: str, state: bytes
+        self, n_all: int, stored: Sequence[Sequence[str]], text_sha256: str, state: bytes
     ) -> Progress:
-        """The progress after one more block.
-
-        Args:
-            n_sentences: handed over.
-            lengths: numbers of tokens of those that are stored.
-        """
+        """The progress after a block of `n_all` sentences; those with these tokens are stored."""
         return Progress(
             self.blocks + 1,
-            self.sentences + n_sentences,
-            self.tokens + sum(lengths),
-            self.duplicates + n_sentences - len(lengths),
+            self.sentences + n_all,
+            self.tokens + sum(map(len, stored)),
+            self.duplicates + n_all - len(stored),
             text_sha256,
             state,
         )
 
 
-class LoggedSentence(NamedTuple):
-    """A stored sentence without its values; the fields in the order of the log.
+class Block(NamedTuple):
+    """A line of the log: `packed` sentences, digests of all handed over, what is then committed."""
 
-    Attributes:
-        text: None if it is the tokens joined by a space.
-        shape: of the values.
-        crc32, packed_scales: those of the `StoredSentence`, the scales as base64.
-    """
-
-    key: int
-    tokens: Sequence[str]
-    text: str | None
-    document: str | None
-    place: int
-    offset: int
-    shape: Sequence[int]
-    crc32: int
-    packed_scales: str = ""
-
-    @property
-    def n_values(self) -> int:
-        return math.prod(self.shape)
-
-    def sentence(self) -> Sentence:
-        """The sentence; of its source nothing is recorded."""
-        return Sentence(
-            tuple(self.tokens),
-            self.key,
-            " ".join(self.tokens) if self.text is None else self.text,
-            document=self.document,
-            place=self.place,
-            offset=self.offset,
-        )
-
-    def stored(self, values: np.ndarray) -> StoredSentence:
-        """The sentence with its values."""
-        scales = None
-        if self.packed_scales:
-            scales = np.frombuffer(base64.b64decode(self.packed_scales), "<f4")
-            scales = scales.reshape(self.shape[:-1])
-        return StoredSentence(self.sentence(), values, scales, self.crc32)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A line of the log.
-
-    Attributes:
-        sentences: those that the file gets.
-        token_digests: of all sentences handed over, 8 bytes each.
-        start: of the values in OUT.part.
-        line_end: of the line in the log.
-        progress: after this block.
-    """
-
-    sentences: Sequence[LoggedSentence]
+    rows: Sequence[Sequence[Any]]
+    shapes: Sequence[tuple[int, ...]]
     token_digests: bytes
-    start: int
-    line_end: int
     progress: Progress
+    line_end: int
 
 
 def part_path(out: StrPath) -> Path:
@@ -134,79 +73,59 @@ def part_path(out: StrPath) -> Path:
     return Path(f"{resolve(out)}.part")
 
 
-def log_path(part: Path) -> Path:
+def log_path(part: StrPath) -> Path:
     """The log of an unfinished file."""
     return Path(f"{part}.log")
 
 
+def ready_path(part: StrPath) -> Path:
+    """The finished file before it gets the name of OUT; OUT.part is removed before that."""
+    return Path(f"{part}.hdf5")
+
+
 def is_finished(out: StrPath) -> bool:
     """Whether OUT exists, and there is no unfinished output that is to replace it."""
-    file, log = resolve(out), log_path(part_path(out))
-    return file.exists() and (not log.exists() or _end_mark(log) == file_identity(file))
+    part = part_path(out)
+    return resolve(out).exists() and not (part.exists() or ready_path(part).exists())
 
 
 def read_log(part: StrPath) -> tuple[FileSpec, bool, Progress]:
-    """Read a log without locking, verifying values or cutting anything.
+    """Settings, whether OUT may be replaced, and what is committed; values are not verified.
 
-    Args:
-        part: the unfinished file, OUT.part.
-    Returns:
-        the settings, whether OUT may be replaced, and what is committed.
     Raises:
         ResumeError: the settings are corrupt.
-        OSError: it cannot be read.
     """
-    spec, overwrite, _ = read_header(Path(part))
+    spec, overwrite, _ = read_header(log_path(part))
     progress = Progress()
-    for block in read_blocks(Path(part)):
+    for block in read_blocks(log_path(part)):
         progress = progress if block is None else block.progress
     return spec, overwrite, progress
 
 
-def read_header(part: Path) -> tuple[FileSpec, bool, int]:
-    """Settings, whether OUT may be replaced, and where the first line ends.
-
-    Raises:
-        ResumeError: it is corrupt.
-    """
-    empty: tuple[Any, int, bool] = (None, 0, False)
-    record, end, _ = next(_lines(part), empty)
+def read_header(log: Path) -> tuple[FileSpec, bool, int]:
+    """Settings, whether OUT may be replaced, and where the first line ends."""
+    empty: tuple[Any, int] = (None, 0)
+    record, end = next(_lines(log), empty)
     try:
         return FileSpec.from_attributes(record["settings"]), bool(record["overwrite"]), end
-    except (*_INVALID, ElmoError):
+    except (*INVALID, ElmoError):
         raise ResumeError(
-            f"{log_path(part)}: corrupt, its settings cannot be read",
-            "`overwrite=True` starts over",
+            f"{log}: corrupt, its settings cannot be read",
+            "start over: repeat its `elmo embed` command and overwrite it",
         ) from None
 
 
-def read_blocks(part: Path) -> Iterator[Block | None]:
+def read_blocks(log: Path) -> Iterator[Block | None]:
     """The blocks of a log; None, and nothing more, for a complete line that is invalid."""
-    lines = _lines(part)
+    lines = _lines(log)
     next(lines, None)
     progress = Progress()
-    for record, end, is_complete in lines:
-        if not is_complete or (isinstance(record, dict) and "finished" in record):
-            return
+    for record, end in lines:
         block = _block(record, progress, end)
         yield block
         if block is None:
             return
         progress = block.progress
-
-
-def block_record(
-    stored: Sequence[StoredSentence], token_digests: bytes, start: int, progress: Progress
-) -> dict[str, Any]:
-    """What the log holds of a block; the arguments are as in `Block`."""
-    return {
-        "block": progress.blocks,
-        "start": start,
-        "sentences": [_packed(one) for one in stored],
-        "token_digests": base64.b64encode(token_digests).decode("ascii"),
-        "text_sha256": progress.text_sha256,
-        "state": base64.b64encode(progress.state).decode("ascii"),
-    }
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
@@ -215,55 +134,71 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
 
-def file_identity(file: Path) -> list[int]:
-    """What a file keeps when it is renamed."""
-    status = file.stat()
-    return [status.st_ino, status.st_size, status.st_mtime_ns]
+def encode_block(
+    stored: Sequence[StoredSentence], token_digests: bytes, progress: Progress
+) -> bytes:
+    """The line of a block."""
+    record = {
+        "block": progress.blocks,
+        "sentences": [packed(one) for one in stored],
+        "token_digests": b64encode(token_digests).decode("ascii"),
+        "text_sha256": progress.text_sha256,
+        "state": b64encode(progress.state).decode("ascii"),
+    }
+    return encode_line(record)
 
 
-def _packed(stored: StoredSentence) -> list[Any]:
-    """The fields of a `LoggedSentence`."""
+def packed(stored: StoredSentence) -> list[Any]:
+    """A sentence without its values, as a line holds it; a text of None is the joined tokens."""
     one, scales, shape = stored.sentence, stored.scales, stored.values.shape
     text = None if one.text == " ".join(one.tokens) else one.text
-    row = [one.key, one.tokens, text, one.document, one.place, one.offset, shape, stored.crc32]
-    return row if scales is None else [*row, base64.b64encode(scales.tobytes()).decode("ascii")]
+    base64 = None if scales is None else b64encode(scales.tobytes()).decode("ascii")
+    return [
+        one.key,
+        one.tokens,
+        text,
+        one.document,
+        one.place,
+        one.offset,
+        shape,
+        stored.crc32,
+        base64,
+    ]
+
+
+def unpacked(row: Sequence[Any], values: np.ndarray) -> StoredSentence:
+    """The sentence of a `packed` row, with its values."""
+    key, tokens, text, document, place, offset, shape, crc32, base64 = row
+    text = " ".join(tokens) if text is None else text
+    scales = None if base64 is None else np.frombuffer(b64decode(base64), "<f4")
+    sentence = Sentence(tuple(tokens), key, text, document=document, place=place, offset=offset)
+    scales = scales if scales is None else scales.reshape(shape[:-1])
+    return StoredSentence(sentence, values.reshape(shape), scales, crc32)
 
 
 def _block(record: Any, before: Progress, line_end: int) -> Block | None:
     """The block of a line; None if it is not the one after `before`."""
     try:
-        sentences = [LoggedSentence(*row) for row in record["sentences"]]
-        digests, state = map(base64.b64decode, (record["token_digests"], record["state"]))
-        lengths = [len(one.tokens) for one in sentences]
-        progress = before.after(len(digests) // 8, lengths, str(record["text_sha256"]), state)
-        if record["block"] != progress.blocks or any(min(one.shape) < 0 for one in sentences):
-            return None
-        return Block(sentences, digests, int(record["start"]), line_end, progress)
-    except _INVALID:
+        rows, digests = record["sentences"], b64decode(record["token_digests"])
+        shapes, tokens = [tuple(row[6]) for row in rows], [row[1] for row in rows]
+        text_sha256, state = str(record["text_sha256"]), b64decode(record["state"])
+        progress = before.after(len(digests) // 8, tokens, text_sha256, state)
+        is_next = record["block"] == progress.blocks
+        return Block(rows, shapes, digests, progress, line_end) if is_next else None
+    except INVALID:
         return None
 
 
-def _lines(part: Path) -> Iterator[tuple[Any, int, bool]]:
-    """The lines of a log: content (None if invalid), where it ends, whether it is complete."""
+def _lines(log: Path) -> Iterator[tuple[Any, int]]:
+    """Each line, None if its checksum is wrong, and where it ends; without one cut by a kill."""
     end = 0
-    with open(log_path(part), "rb") as file:
+    with open(log, "rb") as file:
         for line in file:
             end += len(line)
-            yield _decoded(line), end, line.endswith(b"\n")
-
-
-def _decoded(line: bytes) -> Any:
-    """The record of a line; None if it is incomplete or its checksum is wrong."""
-    content, _, crc32 = line.rpartition(b" ")
-    with suppress(ValueError, RecursionError):
-        if crc32 == b"%08x\n" % zlib.crc32(content):
-            return json.loads(content)
-    return None
-
-
-def _end_mark(log: Path) -> Any:
-    """The identity of the finished file, in the last line of a log; None if it has none."""
-    with open(log, "rb") as file:
-        file.seek(max(0, log.stat().st_size - _MAX_END_MARK))
-        record = _decoded((file.read().splitlines(keepends=True) or [b""])[-1])
-    return record.get("finished") if isinstance(record, dict) else None
+            content, _, crc32 = line.rpartition(b" ")
+            record = None
+            with suppress(ValueError, RecursionError):
+                if crc32 == b"%08x\n" % zlib.crc32(content):
+                    record = json.loads(content)
+            if line.endswith(b"\n"):
+                yield record, end

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ WRITER_ATTRIBUTES = frozenset(
         *("repeated_lines", "text_is_tokens", "sentence_map_crc32"),
     }
 )
-_OWN = ("layout", "keys", "forget_sentences", "dtype", "first_sentence")
+_OWN = {"layout": str, "keys": str, "forget_sentences": bool, "dtype": str, "first_sentence": int}
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,11 @@ class FileSpec:
     run_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_name("keys", self.keys, KEYS)
-        _check_name("dtype", self.dtype, DTYPES)
-        if reserved := {*WRITER_ATTRIBUTES, *_OWN} & self.run_settings.keys():
+        for parameter, names in (("keys", KEYS), ("dtype", tuple(DTYPES))):
+            if (name := getattr(self, parameter)) not in names:
+                known = f"one of {', '.join(names)}"
+                raise UsageError(f"`{parameter}={name}`: no such name", known)
+        if reserved := (WRITER_ATTRIBUTES | _OWN.keys()) & self.run_settings.keys():
             raise ValueError(f"the writer itself writes {sorted(reserved)}")
 
     @property
@@ -77,50 +80,32 @@ class FileSpec:
         Raises:
             UsageError, KeyError, TypeError, ValueError: these are not attributes of such a file.
         """
+        for name, kind in _OWN.items():
+            if type(attributes[name]) is not kind:
+                raise TypeError(f"{name} is {attributes[name]!r}")
         names = list(attributes)
         if "sentences" in names:
             names = names[: names.index("sentences")]
-        own = {name: attributes[name] for name in _OWN}
-        for name, kind in zip(_OWN, (str, str, bool, str, int), strict=True):
-            if type(own[name]) is not kind:
-                raise TypeError(f"{name} is {own[name]!r}")
         run = {name: attributes[name] for name in names if name not in (*_OWN, "elmo_schema")}
-        return cls(**own, run_settings=run)
+        return cls(**{name: attributes[name] for name in _OWN}, run_settings=run)
 
 
 def difference(old: FileSpec, new: FileSpec) -> str:
-    """The first setting that differs, with both values; "" if all are equal.
-
-    Args:
-        old: of a file.
-        new: of the present run.
-    """
+    """The first setting that differs, with both values; "" if all are equal."""
     before, now = old.to_attributes(), new.to_attributes()
-    for name in (*now, *(name for name in before if name not in now)):
+    for name in (*now, *before):
         if before.get(name) != now.get(name):
-            what, unit = _describe_setting(name)
-            return f"made with other {what} ({unit}{_short(before, name)}, now {_short(now, name)})"
+            what = name.removesuffix("_sha256").replace("_", " ")
+            what = "weights" if name == "model_sha256" else what
+            values = f"{_shown(before.get(name))}, now {_shown(now.get(name))}"
+            return f"made with other {what} ({values})"
     return ""
 
 
-def _describe_setting(name: str) -> tuple[str, str]:
-    """How a message calls a setting, and the word before its value."""
-    if name == "model_sha256":
-        return "weights", "sha256 "
-    what = name.removesuffix("_sha256")
-    return what.replace("_", " "), "sha256 " if what != name else ""
-
-
-def _short(settings: Mapping[str, Any], name: str) -> str:
-    value = settings.get(name)
+def _shown(value: Any) -> str:
     if value is None:
         return "none"
     text = value if isinstance(value, str) else json.dumps(value)
-    is_hash = len(text) == 64 and set(text) <= set("0123456789abcdef")
-    limit = 4 if is_hash else 60
-    return text if len(text) <= limit else f"{text[:limit]}…"
-
-
-def _check_name(parameter: str, name: str, names: Collection[str]) -> None:
-    if name not in names:
-        raise UsageError(f"`{parameter}={name}`: no such name", f"one of {', '.join(names)}")
+    if re.fullmatch("[0-9a-f]{64}", text):
+        return f"sha256 {text[:4]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -11,30 +11,35 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.files import StrPath, check_output_path, output_errors, publish, resolve, sync_folder
+from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.store.attributes import read_attributes, write_attributes
+from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import (
-    Facts,
     StoredSentence,
     Totals,
     UniqueNames,
     layout_of_spec,
     tokens_digest,
 )
-from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
-from elmo_cli.store.output_file import Tally, check_space, new_hdf5, temporary_file
+from elmo_cli.store.log_lines import (
+    Progress,
+    is_finished,
+    log_path,
+    part_path,
+    read_log,
+)
+from elmo_cli.store.output_file import write_hdf5
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference
 from elmo_cli.text.sentence import Sentence
 
 _BYTES_PER_DATASET = 600  # what HDF5 needs for one, besides values and name
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 class EmbeddingsWriter:
@@ -53,7 +58,7 @@ class EmbeddingsWriter:
         self.finished, self.warnings, self.progress = False, list[str](), Progress()
         self._out, self._spec, self._layout = path, spec, layout_of_spec(spec)
         self._names = UniqueNames(self._layout)
-        self._is_stored: deque[bool] = deque()
+        self._is_stored: deque[bool] = deque()  # of sentences checked, but not yet appended
         self._log: BlockLog | None = None
 
     @classmethod
@@ -77,6 +82,8 @@ class EmbeddingsWriter:
         check_output_path(path, overwrite=overwrite or resume, regular=True)
         if resume and is_finished(path):
             writer._adopt_finished()
+            if log_path(part_path(path)).exists():  # a kill came before its removal
+                BlockLog(path).close(remove=is_finished(path))
             return writer
         writer._log = log = BlockLog(path)
         try:
@@ -128,7 +135,7 @@ class EmbeddingsWriter:
             if self._is_stored.popleft()
         ]
         digests = b"".join(tokens_digest(sentence.tokens) for sentence in sentences)
-        log.append(stored, digests, text_sha256=text_sha256, state=state)
+        log.append(stored, digests, text_sha256, state)
         self.progress = log.progress
 
     def finish(self, attributes: Mapping[str, Any]) -> list[str]:
@@ -142,20 +149,17 @@ class EmbeddingsWriter:
             OutputError: no space left; OUT was created meanwhile and may not be overwritten.
             ResumeError: a block has become corrupt.
         """
-        log = self._open_log()
-        resumable = log.progress.blocks > 0
-        with (
-            output_errors(self._out, resumable=resumable),
-            temporary_file(self._out) as (temporary, lock),
-        ):
-            facts = self._write(log, temporary, attributes)
-            complete = log.complete(temporary, lock.descriptor, facts.extents)
-            log.mark_finished(complete)
-            hint = "move it elsewhere; then `resume=True` completes the output of this run"
-            publish(complete, self._out, overwrite=log.overwrite, hint=hint)
-            log.close(remove=True)
-            sync_folder(resolve(self._out).parent)
-        self._log, self.finished = None, True
+        log, digests = self._open_log(), bytearray()
+        file = log.temporary
+        with output_errors(self._out, resumable=log.progress.blocks > 0):
+            try:
+                self._check_space(log)
+                stored = log.without_values(digests)
+                facts = write_hdf5(file, self._spec, stored, digests, attributes, log.totals)
+                log.complete(facts.extents)
+            finally:
+                file.unlink(missing_ok=True)
+            self._publish(log)
         self.warnings += facts.warnings
         return facts.warnings
 
@@ -168,12 +172,7 @@ class EmbeddingsWriter:
     def __enter__(self) -> EmbeddingsWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _resume(self, log: BlockLog) -> None:
@@ -181,26 +180,29 @@ class EmbeddingsWriter:
         log.open()
         check_same_settings(f"{log.name}: unfinished", log.spec, self._spec)
         check_output_path(self._out, overwrite=log.overwrite)  # now, not after all the work
-        for block in log.verified_blocks():
-            self.check_names(one.sentence() for one in block.sentences)
+        if log.is_complete:
+            self._publish(log)
+            self._adopt_finished()
+            return
+        self.check_names(log.verified_sentences())
         self._is_stored.clear()
         if log.is_corrupt:
-            number = log.progress.blocks + 1
-            self.warnings.append(
-                f"{log.name}: block {number} is corrupt (checksum); computing it and the following "
-                "ones again"
-            )
+            what = f"block {log.progress.blocks + 1} is corrupt (checksum)"
+            self.warnings.append(f"{log.name}: {what}; computing it and the following ones again")
         self.progress = log.progress
 
+    def _publish(self, log: BlockLog) -> None:
+        """Give the complete file the name of OUT."""
+        hint = "move it elsewhere; then `resume=True` completes the output of this run"
+        publish(log.ready, self._out, overwrite=log.overwrite, hint=hint)
+        log.close(remove=True)
+        self._log, self.finished = None, True
+
     def _adopt_finished(self) -> None:
-        """Accept OUT, if it is what is to be made; remove what a kill may have left."""
+        """Accept OUT, if it is what is to be made."""
         facts = finished_attributes(self._out)
-        check_same_settings(
-            f"{os.fspath(self._out)}: finished", FileSpec.from_attributes(facts), self._spec
-        )
-        if log_path(part_path(self._out)).exists():
-            log = BlockLog(self._out)
-            log.close(remove=is_finished(self._out))
+        where = f"{os.fspath(self._out)}: finished"
+        check_same_settings(where, FileSpec.from_attributes(facts), self._spec)
         self.progress, self.finished = progress_of(facts), True
 
     def _open_log(self) -> BlockLog:
@@ -208,18 +210,12 @@ class EmbeddingsWriter:
             raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
         return self._log
 
-    def _write(self, log: BlockLog, file: Path, attributes: Mapping[str, Any]) -> Facts:
-        """Write the HDF5 file, with room for the values."""
-        metadata = log.metadata_bytes + _BYTES_PER_DATASET * log.totals.sentences
-        values = log.data[1] if self._layout.copies_values else 0
-        check_space(file, log.data[1] + metadata, values + metadata)
-        tally = Tally()
-        with new_hdf5(file, self._layout) as new:
-            stored = tally.counted(log.without_values(tally.token_digests))
-            facts = self._layout.write(new, stored, self._spec, log.totals)
-            everything = tally.attributes(self._spec, self._layout, facts, attributes)
-            write_attributes(new, everything)
-        return facts
+    def _check_space(self, log: BlockLog) -> None:
+        """Raise an OSError now if there is no space for the HDF5 file, which cannot bear it."""
+        begin = 0 if self._layout.copies_values else log.data[1]
+        end = log.data[1] + log.metadata_bytes + _BYTES_PER_DATASET * (1 + log.totals.sentences)
+        with open(log.temporary, "wb") as opened:
+            os.posix_fallocate(opened.fileno(), begin, end - begin)
 
 
 def write_embeddings(
@@ -246,22 +242,27 @@ def write_embeddings(
         InputError, UsageError, OutputError: as `EmbeddingsWriter`; nothing is left of the file.
     """
     check_output_path(path, overwrite=overwrite, regular=True)
-    layout, tally = layout_of_spec(spec), Tally()
+    layout, digests, temporary = layout_of_spec(spec), bytearray(), Path(f"{resolve(path)}.tmp")
     names = UniqueNames(layout)
 
     def stored() -> Iterator[StoredSentence]:
+        nonlocal digests
         for sentence, values in sentences:
-            tally.token_digests += tokens_digest(sentence.tokens)
+            digests += tokens_digest(sentence.tokens)
             if names.add(sentence):
                 yield layout.store(sentence, values, spec)
 
-    with output_errors(path), temporary_file(path) as (temporary, lock):
-        with new_hdf5(temporary, layout) as file:
-            facts = layout.write(file, tally.counted(stored()), spec, totals)
-            write_attributes(file, tally.attributes(spec, layout, facts, attributes))
-        os.fsync(lock.descriptor)
-        publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")
-        sync_folder(resolve(path).parent)
+    with output_errors(path):
+        lock = lock_own(temporary, _HDF5_SIGNATURE)
+        try:
+            facts = write_hdf5(temporary, spec, stored(), digests, attributes, totals)
+            os.fsync(lock.descriptor)
+            publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        finally:
+            lock.release()
     return facts.warnings
 
 
@@ -280,17 +281,16 @@ def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[
             facts = read_attributes(file)
     except OSError as error:
         if error.errno is not None:
-            raise OutputError(
-                f"{name}: exists and cannot be read ({os.strerror(error.errno)})",
-                "check the disk and the permissions of the file, then run the same command again",
-            ) from None
-    counts = (facts.get("sentences"), facts.get("tokens"), facts.get("duplicate_sentences", 0))
-    is_ours = facts.get("complete") is True and facts.get("elmo_schema") == SCHEMA
+            what = f"exists and cannot be read ({os.strerror(error.errno)})"
+            hint = "check the disk and the permissions of the file, then run the same command again"
+            raise OutputError(f"{name}: {what}", hint) from None
     try:
         FileSpec.from_attributes(facts)
+        is_ours = facts.get("complete") is True and facts.get("elmo_schema") == SCHEMA
+        is_ours = is_ours and progress_of(facts).sentences + facts["tokens"] >= 0
     except (KeyError, TypeError, ValueError):
         is_ours = False
-    if not is_ours or not all(isinstance(count, int) for count in counts):
+    if not is_ours:
         raise ResumeError(
             f"{name}: exists and is not an embeddings file that elmo finished",
             "`overwrite=True` replaces it; or choose another output path",
@@ -300,34 +300,21 @@ def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[
 
 def progress_of(facts: Mapping[str, Any]) -> Progress:
     """What a finished file says of itself, as if it were all committed."""
-    n_sentences, duplicates = facts["sentences"], facts.get("duplicate_sentences", 0)
+    n_stored, duplicates = facts["sentences"], facts.get("duplicate_sentences", 0)
     text_sha256 = facts.get("text_sha256", "")
-    return Progress(1, n_sentences + duplicates, facts["tokens"], duplicates, text_sha256)
+    return Progress(1, n_stored + duplicates, facts["tokens"], duplicates, text_sha256)
 
 
 def refuse_committed(path: StrPath, progress: Progress) -> None:
-    """Refuse to discard what another run committed of OUT.
-
-    Raises:
-        OutputError: there are sentences.
-    """
+    """Refuse to discard what another run committed of OUT."""
     if progress.sentences:
-        raise OutputError(
-            f"{os.fspath(path)}.part: unfinished, {progress.sentences} sentences",
-            "`resume=True` continues it, `overwrite=True` starts over",
-            resumable=True,
-        )
+        what = f"unfinished, {progress.sentences} sentences"
+        hint = "`resume=True` continues it, `overwrite=True` starts over"
+        raise OutputError(f"{os.fspath(path)}.part: {what}", hint, resumable=True)
 
 
 def check_same_settings(where: str, old: FileSpec, new: FileSpec) -> None:
-    """Refuse to resume a file that was made with other settings.
-
-    Args:
-        where: the file and its state, for the message.
-    Raises:
-        ResumeError: names the first setting that differs, with both values.
-    """
+    """Refuse, with both values, to resume a file that was made with other settings."""
     if what := difference(old, new):
-        raise ResumeError(
-            f"{where}, {what}", "`overwrite=True` starts over; or give the settings of the file"
-        )
+        hint = "`overwrite=True` starts over; or give the settings of the file"
+        raise ResumeError(f"{where}, {what}", hint)
