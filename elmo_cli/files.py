@@ -16,7 +16,7 @@ from elmo_cli.errors import ElmoError, OutputError, UsageError
 StrPath = str | os.PathLike[str]
 
 TEMPORARY_SUFFIX = ".part"
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _OTHER_PATH = "choose another output path"
@@ -253,6 +253,6 @@ def _flock(descriptor: int, *, wait: bool, on_wait: Callable[[], None] | None) -
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         return wait
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in NO_LOCKS:
             raise
     return True

@@ -250,7 +250,7 @@ def _open_file(path: Path) -> h5py.File:
         return open_hdf5(path)
     except OSError as error:
         is_locked = "unable to lock file" in str(error)
-        reason = "another program is writing it" if is_locked else reason_of(error, path)
+        reason = "another program is writing it" if is_locked else reason_of(error)
         is_cut = reason.startswith("truncated")
         hint = CORRUPT_HINT if is_cut else "give an embeddings file, as `elmo embed` writes it"
         raise EmbeddingsFileError(f"{path}: {reason}", hint) from None

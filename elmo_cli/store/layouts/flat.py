@@ -6,7 +6,7 @@ import json
 from array import array as integers
 from collections.abc import Mapping
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import h5py
@@ -209,10 +209,12 @@ class _Columns:
 
     def _add(self, name: str, *strings: str) -> None:
         content, ends = self._bytes[name], self._integers[f"{name}_ends"]
-        for string in strings:
+        lengths = [*map(len, strings)]
+        if not (joined := "".join(strings)).isascii():
             # JSON can contain half a surrogate pair, which is kept.
-            content += string.encode("utf-8", "surrogatepass")
-            ends.append(len(content))
+            lengths = [len(string.encode("utf-8", "surrogatepass")) for string in strings]
+        ends.extend(islice(accumulate(lengths, initial=len(content)), 1, None))
+        content += joined.encode("utf-8", "surrogatepass")
 
     def finished(self) -> dict[str, Array]:
         """The data sets in their order; lines and documents only where some sentence has one."""
