@@ -357,7 +357,7 @@ def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
     refused(done, 1, "a.hdf5.part: unfinished: 3 sentences are committed", "`--resume`")
     assert rows_of(done)["unfinished"] == "3 sentences, 9 tokens are committed"
     done = elmo("inspect", "a.hdf5")
-    refused(done, 1, "a.hdf5: missing, but a.hdf5.part exists", "resume")
+    refused(done, 1, "a.hdf5: the run that writes it has not finished", "resume")
 
 
 TELLS_TOKENS = ("allennlp", "sentence", "manylangs", "flat")

@@ -213,6 +213,14 @@ def test_another_text_is_found_by_its_tokens(tmp_path: Path, name: str) -> None:
     assert compare_with_text(path, sentences[:-1]).count == 1
 
 
+def test_a_text_that_repeats_a_line_lacks_another(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", BARE[:2], layout="allennlp", keys="sentence")
+    text = [BARE[0], replace(BARE[0], key=1)]
+    assert compare_with_text(path, text).listed == [
+        "the text does not have 1 sentences of the file"
+    ]
+
+
 def test_what_differs_is_said(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout="flat")
     text = lines()
