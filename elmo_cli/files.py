@@ -7,7 +7,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -42,29 +42,27 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
     if not folder.is_dir():
         is_file = os.path.lexists(folder) or any(parent.is_file() for parent in folder.parents)
         raise output_error(name, OSError(errno.ENOTDIR if is_file else errno.ENOENT, ""))
-    is_compressed = name.lower().endswith((".gz", ".xz", ".bz2"))
-    for is_wrong, what, hint in (
-        (is_folder, "is a folder", "name a file in it"),
-        (is_special, "not a regular file", "name a file on a disk"),
-        (
-            is_compressed,
-            "would not be compressed, contrary to its name",
-            "choose a name without this suffix, and compress the file afterwards",
-        ),
-        (exists and not overwrite, "exists", f"`overwrite=True` replaces it; or {_OTHER_PATH}"),
-    ):
-        if is_wrong:
-            raise OutputError(f"{name}: {what}", hint)
+    what, hint = "", f"`overwrite=True` replaces it; or {_OTHER_PATH}"
+    if is_folder:
+        what, hint = "is a folder", "name a file in it"
+    elif is_special:
+        what, hint = "not a regular file", "name a file on a disk"
+    elif name.lower().endswith((".gz", ".xz", ".bz2")):
+        what = "would not be compressed, contrary to its name"
+        hint = "choose a name without this suffix, and compress the file afterwards"
+    elif exists and not overwrite:
+        what = "exists"
+    if what:
+        raise OutputError(f"{name}: {what}", hint)
 
 
 def check_distinct(
     output: StrPath, inputs: Iterable[StrPath | None], *, what: str = "one of the inputs"
 ) -> None:
-    """Refuse an output that is also read, whatever links lead to it.
+    """Refuse an output that is also read, whatever links lead to it; "-" is a standard stream.
 
     Args:
-        output: a file, or "-" for standard output.
-        inputs: files, or folders whose files are read; "-" is standard input.
+        inputs: files, or folders whose files are read.
         what: each of the inputs is, for the message.
     """
     written = _regular_file(output, 1)
@@ -77,10 +75,11 @@ def check_distinct(
 
 
 def _regular_file(path: StrPath, standard_stream: int) -> os.stat_result | None:
-    with suppress(OSError, ValueError):
+    try:
         status = os.stat(standard_stream if path == "-" else path)
-        return status if stat.S_ISREG(status.st_mode) else None
-    return None
+    except (OSError, ValueError):
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 @contextmanager
@@ -95,7 +94,6 @@ def new_file(
     Args:
         overwrite: replace a file that exists by then.
         durable: wait until the content is on the disk before renaming the file.
-        resumable: as in `output_error`.
     Raises:
         OutputError: the file cannot be written, and nothing is left of it; or PATH was created
             meanwhile, and the complete temporary file is kept.
@@ -131,11 +129,7 @@ def publish(temporary: Path, path: StrPath, *, overwrite: bool, hint: str) -> No
 def write_text(
     path: StrPath, lines: Iterable[str], *, overwrite: bool = True, errors: str = "strict"
 ) -> None:
-    """Write lines, which include their ends, in UTF-8 to a `new_file`.
-
-    Args:
-        errors: as in `open`; "surrogateescape" for file names, which need not be UTF-8.
-    """
+    """Write lines, which include their ends, in UTF-8 to a `new_file`; `errors` as in `open`."""
     with new_file(path, overwrite=overwrite) as file:
         file.writelines(line.encode("utf-8", errors) for line in lines)
 
@@ -157,22 +151,18 @@ def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
 
 
 def output_error(path: StrPath, error: OSError, *, resumable: bool = False) -> OutputError:
-    """Explain why PATH cannot be written.
-
-    Args:
-        resumable: an unfinished output is kept that the same run can resume; the hint says so.
-    """
+    """Explain why PATH cannot be written; `resumable` as in `OutputError`, and the hint says so."""
     folder = resolve(path).parent
+    then = "`resume=True` continues after what is saved" if resumable else "run it again"
+    full = (f"no space left ({error.strerror})", f"free some space, then {then}")
+    known = {
+        **dict.fromkeys(_NO_SPACE, full),
+        errno.ENOENT: (f"there is no folder {folder}", f"`mkdir -p {folder}`"),
+        errno.ENOTDIR: (f"{folder} is not a folder", _OTHER_PATH),
+    }
     what = f"cannot be written ({error.strerror or error})"
     hint = "choose an output path in a folder that you can write to"
-    if error.errno in _NO_SPACE:
-        what = f"no space left ({error.strerror})"
-        then = "`resume=True` continues after what is saved" if resumable else "run it again"
-        hint = f"free some space, then {then}"
-    elif error.errno == errno.ENOENT:
-        what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
-    elif error.errno == errno.ENOTDIR:
-        what, hint = f"{folder} is not a folder", _OTHER_PATH
+    what, hint = known.get(error.errno or 0, (what, hint))
     return OutputError(f"{os.fspath(path)}: {what}", hint, resumable)
 
 
@@ -187,11 +177,10 @@ class FileLock:
         self._path, self.descriptor = Path(path), -1
 
     def acquire(self, *, wait: bool = False, on_wait: Callable[[], None] | None = None) -> bool:
-        """Lock the file, which is created if necessary.
+        """Lock the file, which is created if necessary; False if another process has the lock.
 
         Args:
-            wait: for another process to release the lock, else return False.
-            on_wait: called before waiting.
+            wait: until that process releases it, after calling `on_wait`.
         """
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -62,11 +62,7 @@ class BlockLog:
     overwrite: bool
 
     def __init__(self, out: StrPath) -> None:
-        """Lock the log, which is created if necessary.
-
-        Raises:
-            OutputError: another process is writing it; the files are not ours.
-        """
+        """Lock the log; an OutputError if another process is writing it, or it is not ours."""
         self.name, self.part = f"{os.fspath(out)}.part", part_path(out)
         self.progress, self.is_corrupt, self.data, self.metadata_bytes = (
             Progress(),
@@ -91,11 +87,7 @@ class BlockLog:
                 self.exists = has_part or self.is_complete
 
     def create(self, spec: FileSpec, *, overwrite: bool) -> None:
-        """Begin a log; what was committed before is discarded.
-
-        Args:
-            overwrite: OUT may be replaced, also by a run that resumes this one.
-        """
+        """Begin a log; `overwrite`: OUT may be replaced, also by a run that resumes this one."""
         self._set_spec(spec, overwrite)
         header = {"elmo_block_log": 1, "overwrite": overwrite, "settings": spec.to_attributes()}
         with output_errors(self.name):
@@ -125,15 +117,7 @@ class BlockLog:
     def append(
         self, stored: Sequence[StoredSentence], token_digests: bytes, text_sha256: str, state: bytes
     ) -> None:
-        """Commit a block.
-
-        Args:
-            stored: the sentences that the file gets.
-            token_digests: of all sentences handed over, 8 bytes each.
-            text_sha256, state: as in `Progress`, after these sentences.
-        Raises:
-            OutputError: no space left; what was committed before stays.
-        """
+        """Commit a block: the sentences to store, and the digests of all handed over."""
         shapes = [one.values.shape for one in stored]
         tokens = [one.sentence.tokens for one in stored]
         progress = self.progress.after(len(token_digests) // 8, tokens, text_sha256, state)
@@ -156,12 +140,10 @@ class BlockLog:
         return Totals(n_stored, self._rows, self._row_shape, self._dtype, with_values=False)
 
     def without_values(self, token_digests: bytearray) -> Iterator[StoredSentence]:
-        """All committed sentences, in order; their values only have the right shape.
+        """All committed sentences; their values only have the right shape.
 
         Args:
             token_digests: gets those of all sentences handed over.
-        Raises:
-            ResumeError: the log has become corrupt.
         """
         number, zero = 0, np.zeros((), self._dtype)
         with output_errors(self.name):
@@ -177,11 +159,7 @@ class BlockLog:
             )
 
     def complete(self, extents: Sequence[tuple[int, int]]) -> None:
-        """Bring the values and the file `temporary` together in `ready`, and remove OUT.part.
-
-        Args:
-            extents: where the values belong, as in `Facts`.
-        """
+        """Bring values and `temporary` together in `ready`, and remove OUT.part; see `Facts`."""
         start, end = self.data
         with open(self.temporary, "r+b", buffering=0) as opened:
             source = opened.fileno()

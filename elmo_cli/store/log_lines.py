@@ -129,7 +129,6 @@ def read_blocks(log: Path) -> Iterator[Block | None]:
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
-    """A record as a line with its checksum."""
     content = json.dumps(record, separators=(",", ":")).encode("ascii")
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
@@ -137,7 +136,6 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
 def encode_block(
     stored: Sequence[StoredSentence], token_digests: bytes, progress: Progress
 ) -> bytes:
-    """The line of a block."""
     record = {
         "block": progress.blocks,
         "sentences": [packed(one) for one in stored],

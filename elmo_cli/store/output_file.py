@@ -60,14 +60,10 @@ def write_hdf5(
         facts = layout.write(file, counted(), spec, totals)
         own = {"elmo_schema": SCHEMA, **spec.to_attributes()}
         own |= {"sentences": len(crc32), "tokens": n_tokens}
-        n_duplicates = len(token_digests) // 8 - len(crc32)
         if layout.keeps_first:
-            own["duplicate_sentences"] = n_duplicates
-            if "duplicate_sentences" in given:
-                given = {
-                    **given,
-                    "duplicate_sentences": given["duplicate_sentences"] + n_duplicates,
-                }
+            n_left_out = len(token_digests) // 8 - len(crc32)
+            own["duplicate_sentences"] = n_left_out + given.get("duplicate_sentences", 0)
+            given = {name: given[name] for name in given if name != "duplicate_sentences"}
         own["sentence_crc32"] = np.array(crc32, "<u4")
         own["token_digests"] = np.frombuffer(token_digests, "<u8")
         if taken := (own.keys() | WRITER_ATTRIBUTES) & given.keys() - _OVERRIDABLE:

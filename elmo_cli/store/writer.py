@@ -54,7 +54,6 @@ class EmbeddingsWriter:
     """
 
     def __init__(self, path: StrPath, spec: FileSpec) -> None:
-        """For `open`."""
         self.finished, self.warnings, self.progress = False, list[str](), Progress()
         self._out, self._spec, self._layout = path, spec, layout_of_spec(spec)
         self._names = UniqueNames(self._layout)
@@ -65,16 +64,13 @@ class EmbeddingsWriter:
     def open(
         cls, path: StrPath, spec: FileSpec, *, resume: bool = False, overwrite: bool = False
     ) -> EmbeddingsWriter:
-        """Begin a file, or resume it.
+        """Begin a file, or resume it; an OUT that exists stays until the new one is complete.
 
         Args:
-            path: OUT. A file that exists stays until the new one is complete.
-            spec: its settings.
             resume: continue an unfinished output after its last good block; start it if there is
                 none; accept OUT if it is finished with these settings.
             overwrite: replace OUT, also if it appears later, and discard an unfinished output.
         Raises:
-            UsageError: settings that contradict each other.
             ResumeError: the output was made with other settings, or is not one of ours.
             OutputError: the path is taken or cannot be written to.
         """
@@ -100,11 +96,7 @@ class EmbeddingsWriter:
         return writer
 
     def check_names(self, sentences: Iterable[Sentence]) -> None:
-        """Check the names of the next sentences, before anything is computed for them.
-
-        Raises:
-            InputError: the file cannot hold one of them besides the sentences before it.
-        """
+        """Check the names of the next sentences before computing anything; an InputError."""
         self._is_stored.extend(map(self._names.add, sentences))
 
     def append_block(
@@ -118,13 +110,11 @@ class EmbeddingsWriter:
         """Commit a block: whatever happens to the process, `resume=True` continues after it.
 
         Args:
-            sentences: in the order of the input.
-            arrays: of each (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
+            arrays: (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
             text_sha256: the caller's running hash of the text up to here.
             state: what the caller needs to continue after these sentences.
         Raises:
             InputError: as `check_names`, which need not be called.
-            UsageError: the layout is not for such sentences or arrays.
             OutputError: a value that the dtype cannot hold; no space left.
         """
         log = self._open_log()
@@ -147,7 +137,6 @@ class EmbeddingsWriter:
             what the file lacks, also in `warnings`.
         Raises:
             OutputError: no space left; OUT was created meanwhile and may not be overwritten.
-            ResumeError: a block has become corrupt.
         """
         log, digests = self._open_log(), bytearray()
         file = log.temporary
@@ -230,25 +219,17 @@ def write_embeddings(
     """Write a file that cannot be resumed, by way of OUT.tmp, which the next run replaces.
 
     Args:
-        path: OUT.
-        spec: its settings.
-        sentences: with their arrays, in order.
-        attributes: facts besides the settings.
         totals: of the sentences that the file gets.
-        overwrite: replace OUT.
     Returns:
         what the file lacks.
-    Raises:
-        InputError, UsageError, OutputError: as `EmbeddingsWriter`; nothing is left of the file.
     """
     check_output_path(path, overwrite=overwrite, regular=True)
     layout, digests, temporary = layout_of_spec(spec), bytearray(), Path(f"{resolve(path)}.tmp")
     names = UniqueNames(layout)
 
     def stored() -> Iterator[StoredSentence]:
-        nonlocal digests
         for sentence, values in sentences:
-            digests += tokens_digest(sentence.tokens)
+            digests.extend(tokens_digest(sentence.tokens))
             if names.add(sentence):
                 yield layout.store(sentence, values, spec)
 
@@ -267,10 +248,8 @@ def write_embeddings(
 
 
 def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[str, Any]:
-    """The attributes of OUT.
+    """The attributes of OUT, which is `opened` where it is not a file of this machine.
 
-    Args:
-        opened: OUT itself, where it is not a file of this machine.
     Raises:
         ResumeError: OUT is not a finished embeddings file of ours.
         OutputError: the system cannot read it, so nobody knows what it is.

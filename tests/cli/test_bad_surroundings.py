@@ -25,7 +25,7 @@ LONG = ("embed", "-q", "long.txt", "-o", "long.hdf5")
 COMMAND = "from elmo_cli.cli.main import command; command()"
 NO_SPACE = (
     "error: long.hdf5.part: no space left (File too large)\n"
-    "hint: free some, then `--resume` (what is committed is kept), or `--dtype float16`\n"
+    "hint: free some space, then `--resume` continues after what is saved\n"
 )
 
 
