@@ -186,7 +186,7 @@ def test_a_key_that_does_not_exist_is_a_key_error(tmp_path: Path, layout: str) -
     with open_embeddings(of_layout(tmp_path / "a.hdf5", layout)) as embeddings:
         for key in ABSENT:
             assert key not in embeddings
-            with pytest.raises(KeyError, match=r"its keys are like|numbers go from 0 to 3|it has"):
+            with pytest.raises(KeyError, match=r"its keys are (numbers|names) such as"):
                 embeddings[key]
         assert embeddings.get(np.int64(1)) is not None
         for wrong in (1.0, True, None):
@@ -330,7 +330,7 @@ def refused(path: Path) -> str:
     "content", [b"", b"The cat", gzip.compress(b"x"), b"\x89HDF\r\n\x1a\n\xff"]
 )
 def test_not_hdf5(tmp_path: Path, content: bytes) -> None:
-    assert "No such file" in refused(tmp_path / "a.hdf5")
+    assert "no such file" in refused(tmp_path / "a.hdf5")
     (tmp_path / "a.hdf5").write_bytes(content)
     assert refused(tmp_path / "a.hdf5")
 
@@ -347,7 +347,7 @@ def test_truncated(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    assert refused(path) == f"truncated: {len(content) // 2} of {len(content)} bytes are left"
+    assert refused(path) == "truncated"
 
 
 @pytest.mark.parametrize("name", ["a.hdf5", "a.hdf5.part"])
@@ -361,9 +361,9 @@ def test_unfinished(tmp_path: Path, name: str) -> None:
 
 NOT_EMBEDDINGS: dict[str, tuple[dict[str, Any], str]] = {
     "softmax": ({"softmax/W": random(9, 4), "softmax/b": random(9)}, "a weight file (softmax)"),
-    "nothing": ({}, "without data sets"),
-    "integers": ({"0": np.arange(6).reshape(1, 2, 3)}, "data set '0' holds int64"),
-    "warm state": ({"h": random(2, 2, 1, DIM), "c": random(2, 2, 1, DIM)}, "the warm state"),
+    "nothing": ({}, "it has no data sets"),
+    "integers": ({"0": np.arange(6).reshape(1, 2, 3)}, "'0' with int64"),
+    "warm state": ({"h": random(2, 2, 1, DIM), "c": random(2, 2, 1, DIM)}, "'c' with float32"),
 }
 
 
