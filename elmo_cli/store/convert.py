@@ -8,7 +8,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+import numpy as np
+
+from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.files import check_distinct
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layers import LayerSelection, stored_layers
@@ -210,5 +212,11 @@ def _sentences(
             what = f"shape {array.shape}, others have layers {source.n_layers}, dim {source.dim}"
             raise EmbeddingsFileError(f"{sentence.where}: {what}", CORRUPT_HINT)
         if selection is not None:
-            array = selection.apply(array.astype("f4") if selection.is_sum else array)
+            array = array.astype("f4") if selection.is_sum else array
+            try:
+                with np.errstate(over="raise"):
+                    array = selection.apply(array)
+            except FloatingPointError:
+                what = f"{sentence.where}: the sum of its layers is beyond float32"
+                raise OutputError(what, "choose smaller weights in `layers`") from None
         yield sentence, array

@@ -15,7 +15,7 @@ from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.attributes import read_attributes
-from elmo_cli.store.int8 import dequantize
+from elmo_cli.store.int8 import INT8, dequantize
 from elmo_cli.store.layouts import (
     Array,
     Handle,
@@ -107,6 +107,16 @@ class Embeddings(Mapping[Key, Array]):
             # Dropped, not closed: after a fork the handle is still the parent's.
             self._opened = opened = self._open(_open_file(self.path))
         return opened[2]
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether arrays have no token axis because tokens were pooled."""
+        return self.reader.pooled
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Type of the arrays; None without sentences."""
+        return np.dtype("f4") if self.stored_dtype == INT8 else self.stored_dtype
 
     def _find(self, key: object) -> Handle:
         checked: Any = key

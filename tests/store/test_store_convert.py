@@ -305,3 +305,11 @@ def test_output_paths(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     with pytest.raises(EmbeddingsFileError, match=r"x\.hdf5: "):
         convert(tmp_path / "x.hdf5", tmp_path / "y.hdf5")
+
+
+def test_a_sum_beyond_float32_is_refused(tmp_path: Path) -> None:
+    """Infinite values would be written without an error."""
+    source = write(tmp_path / "a.hdf5", lines(), layout="bilm")
+    with pytest.raises(OutputError, match="sum of its layers is beyond float32"):
+        convert(source, tmp_path / "b.hdf5", layers="mix:1e38,3e38,3e38")
+    assert not (tmp_path / "b.hdf5").exists()
