@@ -75,9 +75,14 @@ def write_copy(
     """Write sentences of other files, of which `counts` are the sentences and tokens, into one."""
     layout, (n_sentences, n_tokens) = layout_of_spec(spec), counts
     first = list(islice(sentences, 1))
-    row_shape = layout.store(*first[0], spec).values.shape[1:] if first else None
-    rows = n_sentences if spec.pooled or layout.unit == "types" else n_tokens
-    totals = Totals(n_sentences, rows, row_shape, DTYPES[spec.dtype])
+    values = layout.store(*first[0], spec).values if first else None
+    row_shape = None if values is None else values.shape[1:]
+    is_of_tokens = not spec.pooled and layout.unit != "types"
+    rows, rows_of_first = n_sentences, 1
+    if is_of_tokens:
+        rows, rows_of_first = n_tokens, sum(len(sentence.tokens) for sentence, _ in first)
+    n_bytes = 0 if values is None else values.nbytes // max(1, rows_of_first) * rows
+    totals = Totals(n_sentences, rows, row_shape, DTYPES[spec.dtype], n_bytes=n_bytes)
     sentences = chain(first, sentences)
     warnings = write_embeddings(
         out, spec, sentences, attributes, totals=totals, overwrite=overwrite

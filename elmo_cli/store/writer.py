@@ -16,7 +16,15 @@ from typing import IO, Any
 import numpy as np
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
+from elmo_cli.files import (
+    StrPath,
+    allocate,
+    check_output_path,
+    lock_own,
+    output_errors,
+    publish,
+    resolve,
+)
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.block_log import BlockLog
@@ -204,7 +212,7 @@ class EmbeddingsWriter:
         begin = 0 if self._layout.copies_values else log.data[1]
         end = log.data[1] + log.metadata_bytes + _BYTES_PER_DATASET * (1 + log.totals.sentences)
         with open(log.temporary, "wb") as opened:
-            os.posix_fallocate(opened.fileno(), begin, end - begin)
+            allocate(opened.fileno(), begin, end - begin)
 
 
 def write_embeddings(
@@ -236,6 +244,7 @@ def write_embeddings(
     with output_errors(path):
         lock = lock_own(temporary, _HDF5_SIGNATURE)
         try:
+            allocate(lock.descriptor, 0, totals.n_bytes)
             facts = write_hdf5(temporary, spec, stored(), digests, attributes, totals)
             os.fsync(lock.descriptor)
             publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")

@@ -73,6 +73,7 @@ class Totals:
     row_shape: tuple[int, ...] | None  # their other axes, None without sentences
     dtype: np.dtype[Any]
     with_values: bool = True  # or leave them out, and only make room for them
+    n_bytes: int = 0  # of the values, about; 0 if unknown
 
 
 @dataclass
