@@ -121,7 +121,7 @@ def _check_model(job: EmbedJob) -> None:
         return
     files = locate(job.model, options=job.options, weights=job.weights)
     n_layers = 1 + files.read_options().n_layers
-    bare = job.layout == "manylangs"
+    bare = "one layer" in job.file_layout.needs
     Output.parse(job.layers, n_layers=n_layers, dtype=job.dtype, pool=job.pool, bare=bare)
 
 

@@ -242,7 +242,7 @@ def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
         ("--resume", job.resume),
         ("--shard", job.shard is not None),
         ("--json", said.as_json),
-        (f"--layout {job.layout}", job.layout != "allennlp"),
+        (f"--layout {job.layout}", job.layout != EmbedJob.layout),
         ("--use-sentence-keys", job.keys != "number"),
         ("--forget-sentences", job.forget_sentences),
     ):

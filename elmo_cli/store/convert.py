@@ -51,7 +51,7 @@ def convert(
         done = write_copy(
             out,
             spec,
-            _sentences(source, selection),
+            _sentences(source, selection, has_layer_axis="one layer" not in target.needs),
             _attributes(source, target, spec),
             counts=(len(source), n_tokens),
             overwrite=overwrite,
@@ -207,10 +207,12 @@ def _attributes(source: Embeddings, target: Layout, spec: FileSpec) -> dict[str,
 
 
 def _sentences(
-    source: Embeddings, selection: LayerSelection | None
+    source: Embeddings, selection: LayerSelection | None, *, has_layer_axis: bool
 ) -> Iterator[tuple[Sentence, Array]]:
     """The sentences with what is kept of their arrays, all of which must have the same axes."""
     layers = () if source.n_layers is None else (source.n_layers,)
+    # A layer selected by its number has an axis in the layouts that can hold several layers.
+    adds_axis = source.n_layers is None and bool(stored_layers(source)) and has_layer_axis
     for sentence, array in verified_sentences(source):
         axes = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
         if (*axes, array.shape[-1]) != (*layers, source.dim):
@@ -224,4 +226,6 @@ def _sentences(
             except FloatingPointError:
                 what = f"{sentence.where}: the sum of its layers is beyond float32"
                 raise OutputError(what, "choose smaller weights in `layers`") from None
+        elif adds_axis:
+            array = array[np.newaxis]
         yield sentence, array

@@ -133,7 +133,7 @@ def test_a_file_in_a_folder_is_called_as_its_text_in_any_case() -> None:
         shutil.copy("corpus.txt", name)
     done = made("embed", *names, "-n", "-o", "v/", "--input-format", "plain")
     called = {line.split(b":")[0] for line in done.out.splitlines()}
-    assert called == {b"v/A.hdf5", b"v/b.v4_gold_conll.hdf5", b"v/c.hdf5", b"v/D.hdf5"}
+    assert called == {b"v/A.hdf5", b"v/b.v4_gold_conll.hdf5", b"v/c.jsonl.hdf5", b"v/D.hdf5"}
 
 
 def test_a_folder_where_two_inputs_would_meet() -> None:
@@ -259,7 +259,7 @@ def test_layout(layout: str) -> None:
     assert first("--layout", layout, corpus="d.jsonl")[1]["layout"] == layout
     names = {"e2e-coref": ["a_0", "b_0"], "bilm": ["0", "1", "2"]}
     with h5py.File("out.hdf5") as file:
-        assert list(file)[:2] == names.get(layout, ["offsets", "token_bytes"])[:2]
+        assert list(file)[:2] == names.get(layout, ["vectors", "offsets"])[:2]
 
 
 def test_keys_and_forget_sentences() -> None:
@@ -347,7 +347,8 @@ def test_dry_run_writes_nothing_and_tells_sizes() -> None:
     done = made(*options, "out.hdf5", "--dry-run")
     assert sorted(os.listdir()) == before
     found = re.fullmatch(
-        r"out\.hdf5: 1,200 sentences, ([\d,]+) tokens, about ([\d.]+) KiB; nothing was written\n",
+        r"out\.hdf5: 1,200 sentences, ([\d,]+) tokens, about ([\d.]+) KiB "
+        r"\(on the disk ([\d.]+) KiB while it is completed\); nothing was written\n",
         done.out.decode(),
     )
     assert found is not None
@@ -362,7 +363,9 @@ def test_dry_run_writes_nothing_and_tells_sizes() -> None:
         "computed_tokens": 200 * N_TOKENS,
         "exact": True,
         "bytes": told["bytes"],
+        "peak_bytes": told["peak_bytes"],
     }
+    assert told["bytes"] < told["peak_bytes"] < 2 * told["bytes"]
     made(*options, "far/away/", "--dry-run")
     assert not Path("far").exists()
 
@@ -372,7 +375,7 @@ def test_dry_run_warns_of_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=100))
     done = made("embed", "corpus.txt", "-o", "out.hdf5", "--dry-run")
     assert said(done)[-1].startswith("warning: out.hdf5: about ")
-    assert said(done)[-1].endswith(" are needed, 100 bytes are free on its disk")
+    assert said(done)[-1].endswith(", 100 bytes are free on its disk")
 
 
 def test_dry_run_of_a_shard_tells_its_share() -> None:
@@ -505,7 +508,7 @@ def test_an_output_that_is_there_is_kept(tiny_bilm: BiLM) -> None:
     refused(done, 1, "out.hdf5: exists", "`--overwrite`")
     assert Path("out.hdf5").read_bytes() == b"precious"
     done = elmo("embed", "corpus.txt", "-o", "out.hdf5", "--overwrite", "--resume")
-    refused(done, 2, "--overwrite and --resume: one starts anew, the other goes on", "--overwrite")
+    refused(done, 2, "`--overwrite` and `--resume`: one starts over, the other continues", "--overwrite")
     made("embed", "corpus.txt", "-o", "out.hdf5", "-f")
     check_lines("out.hdf5", tiny_bilm)
 
@@ -619,13 +622,13 @@ def test_shards_of_a_text_that_was_edited_between_them() -> None:
 def damaged() -> bytes:
     """`bad.txt`, whose second line is no UTF-8; what the list of it says."""
     Path("bad.txt").write_bytes(b"one\n\xff\nthree\n")
-    return b"bad.txt\t2\t0xFF is not UTF-8\n"
+    return b"bad.txt\t2\t0xFF at byte 1 is not UTF-8\n"
 
 
 def test_lines_left_out_are_listed(damaged: bytes, tiny_bilm: BiLM) -> None:
     done = elmo("embed", "bad.txt", "-o", "out.hdf5", "--on-error", "skip", "--json")
     assert done.code == 3
-    assert json.loads(done.out)["skipped"] == [["bad.txt", 2, "0xFF is not UTF-8"]]
+    assert json.loads(done.out)["skipped"] == [["bad.txt", 2, "0xFF at byte 1 is not UTF-8"]]
     assert "the list is out.hdf5.skipped.tsv" in said(done)[-1]
     assert Path("out.hdf5.skipped.tsv").read_bytes() == damaged
     with open_embeddings("out.hdf5") as embeddings:
@@ -645,7 +648,7 @@ def test_lines_left_out_are_listed_though_a_later_file_fails(damaged: bytes) -> 
     refused(
         done,
         3,
-        "1 line was left out, the first bad.txt, line 2: 0xFF is not UTF-8",
+        "1 line was left out, the first bad.txt, line 2: 0xFF at byte 1 is not UTF-8",
         "v/bad.hdf5.skipped.tsv",
     )
 
@@ -674,7 +677,7 @@ def test_a_list_names_files_as_the_system_does() -> None:
     Path(os.fsdecode(b"\xfe.txt")).write_bytes(b"\xff\n")
     done = elmo("embed", os.fsdecode(b"\xfe.txt"), "-o", "out.hdf5", "--on-error", "skip")
     assert done.code == 3
-    assert Path("out.hdf5.skipped.tsv").read_bytes() == b"\xfe.txt\t1\t0xFF is not UTF-8\n"
+    assert Path("out.hdf5.skipped.tsv").read_bytes() == b"\xfe.txt\t1\t0xFF at byte 1 is not UTF-8\n"
 
 
 def test_a_name_that_is_no_utf8_is_printed_as_it_is() -> None:
@@ -692,7 +695,7 @@ def test_a_list_has_a_row_a_line() -> None:
     Path("a\tb.txt").write_bytes(b"\xff\n")
     done = elmo("embed", "a\tb.txt", "-o", "out.hdf5", "--on-error", "skip")
     assert done.code == 3
-    assert Path("out.hdf5.skipped.tsv").read_text() == "a\\tb.txt\t1\t0xFF is not UTF-8\n"
+    assert Path("out.hdf5.skipped.tsv").read_text() == "a\\tb.txt\t1\t0xFF at byte 1 is not UTF-8\n"
 
 
 def test_a_list_is_not_written_over_an_input() -> None:
