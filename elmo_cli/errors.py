@@ -25,6 +25,9 @@ class ElmoError(Exception):
         if hint and sys.version_info >= (3, 11):
             self.add_note(f"hint: {hint}")
 
+    def __str__(self) -> str:
+        return self.message
+
 
 class UsageError(ElmoError, ValueError):
     """Settings that contradict each other."""

@@ -203,11 +203,12 @@ def vector_difference(old: Path, new: Path) -> str:
 
 
 def _vectors(file: h5py.File) -> set[str]:
-    """Names of the data sets of vectors: numbers in two dimensions or more."""
+    """Names of the data sets of vectors: floats or int8, in two dimensions or more."""
     found: set[str] = set()
 
     def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "fi" and item.ndim >= 2:
+        is_vectors = isinstance(item, h5py.Dataset) and item.ndim >= 2
+        if is_vectors and (item.dtype.kind == "f" or item.dtype == "i1"):
             found.add(name)
 
     file.visititems(visit)

@@ -508,7 +508,9 @@ def test_an_output_that_is_there_is_kept(tiny_bilm: BiLM) -> None:
     refused(done, 1, "out.hdf5: exists", "`--overwrite`")
     assert Path("out.hdf5").read_bytes() == b"precious"
     done = elmo("embed", "corpus.txt", "-o", "out.hdf5", "--overwrite", "--resume")
-    refused(done, 2, "`--overwrite` and `--resume`: one starts over, the other continues", "--overwrite")
+    refused(
+        done, 2, "`--overwrite` and `--resume`: one starts over, the other continues", "--overwrite"
+    )
     made("embed", "corpus.txt", "-o", "out.hdf5", "-f")
     check_lines("out.hdf5", tiny_bilm)
 
@@ -677,7 +679,9 @@ def test_a_list_names_files_as_the_system_does() -> None:
     Path(os.fsdecode(b"\xfe.txt")).write_bytes(b"\xff\n")
     done = elmo("embed", os.fsdecode(b"\xfe.txt"), "-o", "out.hdf5", "--on-error", "skip")
     assert done.code == 3
-    assert Path("out.hdf5.skipped.tsv").read_bytes() == b"\xfe.txt\t1\t0xFF at byte 1 is not UTF-8\n"
+    assert (
+        Path("out.hdf5.skipped.tsv").read_bytes() == b"\xfe.txt\t1\t0xFF at byte 1 is not UTF-8\n"
+    )
 
 
 def test_a_name_that_is_no_utf8_is_printed_as_it_is() -> None:

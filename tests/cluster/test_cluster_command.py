@@ -91,7 +91,7 @@ def test_a_cluster_that_is_not_there(tiny: Path, monkeypatch: pytest.MonkeyPatch
         (
             ("--layout", "flat", "--use-sentence-keys"),
             2,
-            "sentences as keys and layout flat",
+            "sentences as keys and `--layout flat`",
         ),
         (("--layers", "0,7"), 2, "`--layers 0,7`: the model has layers 0, 1, 2"),
         (("-m", "nosuch/"), 1, "nosuch: no such file or folder"),
@@ -119,7 +119,7 @@ def test_lines_left_out_are_listed_among_the_shards(tiny: Path, scene: Path, url
     assert done.err.splitlines()[-1] == (
         f"hint: all others are done; the list is {output}skipped.tsv"
     )
-    why = "0xFF is not UTF-8"
+    why = "0xFF at byte 1 is not UTF-8"
     assert json.loads(done.out)["skipped"] == [["text.txt", line, why] for line in (4, 11)]
     listed = Path("shards/skipped.tsv")
     assert listed.read_text() == f"text.txt\t4\t{why}\ntext.txt\t11\t{why}\n"

@@ -118,7 +118,7 @@ def test_a_line_that_cannot_be_read_holds_its_place(job: EmbedJob) -> None:
     Path(job.inputs[0]).write_bytes(b"\n".join(content))
     found = taken(job)
     assert [piece.error for piece in found if piece.number != 2] == [None] * 4
-    assert str(found[1].error) == f"{job.inputs[0]}, line 6: 0xFF is not UTF-8"
+    assert str(found[1].error) == f"{job.inputs[0]}, line 6: 0xFF at byte 25 is not UTF-8"
     for old, new in zip(before, found, strict=True):
         assert (old.name({}) == new.name({})) == (new.number != 2)
     left_out = taken(replace(job, text=InputSettings(on_error="skip")))
@@ -257,4 +257,4 @@ def test_what_was_read_ahead_holds_its_place_too(job: EmbedJob) -> None:
     text.write_bytes(good.replace(b"c\nc\n", b"c\n\xff\n"))
     after = taken(job)
     assert keys(after) == before
-    assert [str(piece.error) for piece in after] == [f"{text}, line 6: 0xFF is not UTF-8"]
+    assert [str(piece.error) for piece in after] == [f"{text}, line 6: 0xFF at byte 1 is not UTF-8"]

@@ -65,7 +65,11 @@ def test_keys_of_every_layout(tmp_path, layout, options, query, key, at):
 @pytest.mark.parametrize(
     ("query", "message", "hint"),
     [
-        ("99:0", "no sentence '99'; numbers go from 0 to 9", "KEY:N is the token N of the "),
+        (
+            "99:0",
+            "no sentence '99'; its keys are numbers such as 0",
+            "KEY:N is the token N of the ",
+        ),
         ("play", "no sentence 'play'", "KEY:N is the token N of the sentence KEY"),
         ("0", "0 names a sentence, and no token of it", "`0:0` is its first token"),
         ("0:", "0: names a sentence, and no token of it", "`0:WORD` the first"),

@@ -87,7 +87,7 @@ def test_a_vocabulary_of_nothing(run: Command, model: Path, out: Path) -> None:
     """The perplexity of nothing but `<UNK>` is as low as can be, and tells nothing."""
     for name in ("softmax.hdf5", "vocab.txt"):
         (model / name).unlink()
-    says = "--min-count 5000: the commonest type of the text is seen"
+    says = "`--min-count 5000`: the most frequent type of the text occurs"
     refused(run("--min-count", "5000"), says, "a smaller number", 2)
     assert not out.exists()
 

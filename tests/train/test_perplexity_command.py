@@ -182,7 +182,7 @@ def test_a_table_is_not_overwritten_unasked(
     before = text.read_bytes()
     for place in (text, model / "vocab.txt"):
         found = run(text, "-m", model, "-o", place, "--overwrite")
-        refused(found, f"{place}: is ", "`-o` names another file", code=2)
+        refused(found, f"{place}: is also ", "another output path", code=2)
     assert text.read_bytes() == before
     refused(run(text, "-m", model, "-o", tmp_path), "a folder, not a file", "")
     refused(run(text, "-m", model, "-o", tmp_path / "no" / "t"), "there is no folder", "")
@@ -200,7 +200,7 @@ def test_a_table_spares_every_file_of_the_model(
     pair = ("--options-file", options, "--weight-file", model / "weights.hdf5")
     for place in (options, model / "weights.hdf5", model / "softmax.hdf5"):
         found = run(text, *pair, "-o", place, "--overwrite")
-        refused(found, f"{place}: is a file of the model", "names another file", code=2)
+        refused(found, f"{place}: is also a file of the model", "another output path", code=2)
     assert options.read_bytes() == before
 
 
@@ -215,7 +215,9 @@ def test_bad_input_is_told_in_two_lines(
     empty.write_bytes(b"\xff\n\n\xfe\n")
     told = run(empty, "-m", model, "--on-error", "skip")
     refused(
-        told, f"{empty}: no sentence in it could be read", f"is {empty}, line 1: 0xFF is not UTF-8"
+        told,
+        f"{empty}: no sentence in it could be read",
+        f"is {empty}, line 1: 0xFF at byte 1 is not UTF-8",
     )
     refused(run(tmp_path / "gone.txt", "-m", model), "gone.txt: no such file", "")
     refused(

@@ -136,7 +136,7 @@ def test_a_log_is_not_drawn_over(folder: Path, tmp_path: Path) -> None:
     link = tmp_path / "curves.svg"
     link.symlink_to(log)
     for output in (log, link):
-        with pytest.raises(UsageError, match="is one of the inputs"):
+        with pytest.raises(UsageError, match="is also one of the inputs"):
             run(folder, "-o", output, "--overwrite")
     assert log.read_bytes() == before
 

@@ -63,7 +63,7 @@ def test_a_run_goes_on_without_the_files_of_its_beginning(text: Path, tmp_path: 
     made("pretrain", "-o", moved, "--resume", "--max-steps", 2, "-q")
     assert settings(moved) == {**own, "max-steps": 2}
     told = elmo("pretrain", "-o", moved, "--resume", "--max-steps", 3, "--vocabulary", vocabulary)
-    assert "v.txt: no such vocabulary" in told.err
+    assert "v.txt: can't be read" in told.err
 
 
 def test_a_run_from_a_pipe_goes_on_at_a_terminal(

@@ -87,7 +87,7 @@ def test_nothing_is_overwritten_unasked(run: Command, text: Path, tmp_path: Path
     out.write_text("mine")
     refused(run(text, "-o", out), "vocab.txt: exists", "`--overwrite`")
     assert out.read_text() == "mine"
-    refused(run(text, "-o", text, "-f"), "is one of the inputs", "-o", code=2)
+    refused(run(text, "-o", text, "-f"), "is also one of the inputs", "output path", code=2)
     assert text.read_text() == TEXT
     link = tmp_path / "link.txt"
     link.symlink_to(out)
@@ -109,7 +109,7 @@ def test_bad_input_is_told_in_two_lines(run: Command, text: Path, tmp_path: Path
     many = [empty] * 4
     refused(run(*many, "-o", out), f"{empty} and 3 more: no sentence in it", "tokens")
     refused(run(tmp_path / "gone.txt", "-o", out), "no such file", "")
-    refused(run(text, "-o", tmp_path), "a folder, not a file", "")
+    refused(run(text, "-o", tmp_path), "is a folder", "")
     refused(run(text, "-o", tmp_path / "no" / "v.txt"), "there is no folder", "")
     refused(run(text, "-o", "-", "--json"), "--json: standard output", "-o FILE", code=2)
     too_often = run(text, "-o", out, "--min-count", "4")
