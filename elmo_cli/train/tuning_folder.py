@@ -221,7 +221,7 @@ def _check_record(record: dict[str, Any], *, is_measured: bool) -> None:
         sound["measuring_s"] = _is_finite(record.get("measuring_s"))
     for name, is_sound in sound.items():
         if not is_sound:
-            raise ValueError(f"`{name}` is missing or damaged")
+            raise ValueError(f"{name!r} is missing or corrupt")
 
 
 def _is_finite(value: Any) -> bool:

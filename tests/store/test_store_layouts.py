@@ -329,7 +329,7 @@ def test_settings_that_cannot_be_combined(options: dict[str, Any]) -> None:
 
 
 def corrupt_names(path: Path) -> list[int | str]:
-    """Keys of the sentences whose checksum is wrong, or that cannot be read; the file if none can."""
+    """Keys of the sentences whose checksum is wrong, or that cannot be read, or the file itself."""
     try:
         open_embeddings(path).close()
     except EmbeddingsFileError:
@@ -428,7 +428,7 @@ def test_digests_of_tokens_depend_on_the_tokens_alone() -> None:
 
 def test_no_layout_needs_what_none_records(tmp_path: Path) -> None:
     """A word that is misspelled would refuse every conversion."""
-    everything = open_embeddings(write(tmp_path / "a.hdf5", [], layout="flat")).records | {
-        "one layer"
-    }
+    everything = open_embeddings(
+        write(tmp_path / "a.hdf5", documents("d"), layout="flat")
+    ).records | {"one layer"}
     assert all(layout.needs <= everything for layout in LAYOUTS.values())

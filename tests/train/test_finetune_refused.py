@@ -100,7 +100,7 @@ def test_models_that_do_not_fit(run: Command, model: Path, out: Path, tmp_path: 
     vocabulary.write_text("<S>\n</S>\n<UNK>\nthe\n")
     refused(
         run("--vocabulary", vocabulary),
-        "softmax/W has shape (6, 8) and softmax/b (6,), vocabulary and options ask for (4, 8)",
+        "softmax/W is of shape (6, 8), the model asks for (4, 8)",
         "must come from one model",
     )
     (model / "vocab.txt").unlink()

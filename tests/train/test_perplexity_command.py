@@ -184,7 +184,7 @@ def test_a_table_is_not_overwritten_unasked(
         found = run(text, "-m", model, "-o", place, "--overwrite")
         refused(found, f"{place}: is also ", "another output path", code=2)
     assert text.read_bytes() == before
-    refused(run(text, "-m", model, "-o", tmp_path), "a folder, not a file", "")
+    refused(run(text, "-m", model, "-o", tmp_path), "is a folder", "")
     refused(run(text, "-m", model, "-o", tmp_path / "no" / "t"), "there is no folder", "")
     assert not list(tmp_path.glob("*.part"))
 
@@ -240,10 +240,10 @@ def test_bad_input_is_told_in_two_lines(
     (model / "vocab.txt").write_text(types.replace("</S>", "/S"))
     refused(run(text, "-m", model), "</S> is not among the types", "<S>, </S>, <UNK>")
     (model / "vocab.txt").write_text(types + "one\n")
-    refused(run(text, "-m", model), "softmax/W has shape (55, 8)", "from one model")
+    refused(run(text, "-m", model), "softmax/W is of shape (55, 8)", "from one model")
     wide = write_model(tmp_path / "wide", MODELS["odd"], "odd")
     shutil.copy(wide / "options.json", model)
-    refused(run(text, "-m", model), "options.json asks for", "one model")
+    refused(run(text, "-m", model), "the model asks for", "one model")
 
 
 def test_a_text_of_unknown_tokens_is_measured_and_warned_of(

@@ -108,7 +108,7 @@ def test_a_damaged_record_of_fine_tuning_is_told(tune: Command, tmp_path: Path) 
                 del changed[name]
             path.write_text(json.dumps(changed))
             told = tune("--resume", "--max-steps", 4)
-            says = f"{RECORD_NAME}: can't be read (`{name}` is missing or damaged)"
+            says = f"{RECORD_NAME}: can't be read ({name!r} is missing or corrupt)"
             refused(told, says, "`--overwrite` begins anew")
     path.write_text(json.dumps(record))
     assert tune("--resume", "--max-steps", 4)[0] == 0
