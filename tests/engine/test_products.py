@@ -183,12 +183,13 @@ def test_vectors_stay_near_those_of_float32(precision: str, shape: str, paired: 
     state = random_state(bilm, len(SENTENCES))
     layers, left = run(choose_engine("fast", bilm, CPU, precision), SENTENCES, state)
     expected, expected_left = run(choose_engine("plain", bilm, CPU), SENTENCES, state)
+    # Without bfloat16 instructions oneDNN rounds in other places; short vectors show it most.
+    has_instructions = precision == "int8" or torch.cpu._is_avx512_bf16_supported()
+    slack = 1e-4 if has_instructions else 1e-3
     for found, plain in zip(layers, expected, strict=True):
         np.testing.assert_array_less(
             np.linalg.norm(found - plain, axis=-1),
-            # Vectors that clips make short have the rounding errors of longer ones, which
-            # depend on the processor.
-            MOST[precision] * np.linalg.norm(plain, axis=-1) + 1e-3,
+            MOST[precision] * np.linalg.norm(plain, axis=-1) + slack,
         )
     assert float((left.c - expected_left.c).norm() / expected_left.c.norm()) < MOST[precision]
     assert any((a != b).any() for a, b in zip(layers, expected, strict=True))
