@@ -13,9 +13,11 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from elmo_cli.store.log_lines import (
     encode_block,
     encode_line,
     log_path,
+    packed,
     part_path,
     read_blocks,
     read_header,
@@ -115,18 +118,24 @@ class BlockLog:
             os.ftruncate(self._part, self.data[1])
 
     def append(
-        self, stored: Sequence[StoredSentence], token_digests: bytes, text_sha256: str, state: bytes
+        self, stored: Iterable[StoredSentence], token_digests: bytes, text_sha256: str, state: bytes
     ) -> None:
-        """Commit a block: the sentences to store, and the digests of all handed over."""
-        shapes = [one.values.shape for one in stored]
-        tokens = [one.sentence.tokens for one in stored]
-        progress = self.progress.after(len(token_digests) // 8, tokens, text_sha256, state)
+        """Commit a block: the sentences to store, and the digests of all handed over.
+
+        The values of a sentence are written before the next one is taken from `stored`, so that
+        they are still in the processor's cache, and no second copy of the block is in memory.
+        """
+        rows, shapes, position = list[list[Any]](), list[tuple[int, ...]](), 0
         with output_errors(self.name, resumable=self.progress.blocks > 0):
-            position = self._data_end(shapes)
             for one in stored:
+                shapes.append(one.values.shape)
+                rows.append(packed(one))
+                position = position or self._data_end(shapes)
                 content = one.values.reshape(-1).view(np.uint8).data if one.values.size else b""
                 position = _write(self._part, content, position)
-            line_end = self._append_line(encode_block(stored, token_digests, progress))
+            tokens = [row[1] for row in rows]
+            progress = self.progress.after(len(token_digests) // 8, tokens, text_sha256, state)
+            line_end = self._append_line(encode_block(rows, token_digests, progress))
             if time.monotonic() - self._synced_s >= _FSYNC_INTERVAL_S:
                 os.fsync(self._part)
                 os.fsync(self._lock.descriptor)
@@ -146,11 +155,12 @@ class BlockLog:
             token_digests: gets those of all sentences handed over.
         """
         number, zero = 0, np.zeros((), self._dtype)
+        values_of = cache(lambda shape: np.broadcast_to(zero, shape))
         with output_errors(self.name):
             for block in filter(None, read_blocks(self._path)):
                 token_digests += block.token_digests
                 for row, shape in zip(block.rows, block.shapes, strict=True):
-                    yield unpacked(row, np.broadcast_to(zero, shape))
+                    yield unpacked(row, values_of(shape))
                 number = block.progress.blocks
         if number < self.progress.blocks:
             raise ResumeError(
@@ -249,7 +259,15 @@ def _write(descriptor: int, content: bytes | memoryview, position: int) -> int:
 
 
 def _copy(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
-    """Copy bytes between open files."""
-    for done in range(0, n_bytes, _COPIED_BYTES):
-        content = os.pread(source, min(_COPIED_BYTES, n_bytes - done), start + done)
-        _write(target, content, position + done)
+    """Copy bytes between open files, within the kernel where it can."""
+    end = start + n_bytes
+    if hasattr(os, "copy_file_range"):  # Linux
+        with suppress(OSError):  # a file system without it
+            while start < end:
+                n_copied = os.copy_file_range(source, target, end - start, start, position)
+                if not n_copied:
+                    break
+                start, position = start + n_copied, position + n_copied
+    while start < end:
+        content = os.pread(source, min(_COPIED_BYTES, end - start), start)
+        start, position = start + len(content), _write(target, content, position)

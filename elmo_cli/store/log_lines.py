@@ -133,12 +133,11 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
 
-def encode_block(
-    stored: Sequence[StoredSentence], token_digests: bytes, progress: Progress
-) -> bytes:
+def encode_block(rows: Sequence[Sequence[Any]], token_digests: bytes, progress: Progress) -> bytes:
+    """The line of a block of `packed` sentences."""
     record = {
         "block": progress.blocks,
-        "sentences": [packed(one) for one in stored],
+        "sentences": rows,
         "token_digests": b64encode(token_digests).decode("ascii"),
         "text_sha256": progress.text_sha256,
         "state": b64encode(progress.state).decode("ascii"),

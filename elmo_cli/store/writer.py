@@ -127,11 +127,11 @@ class EmbeddingsWriter:
         """
         log = self._open_log()
         self.check_names(sentences[len(self._is_stored) :])
-        stored = [
+        stored = (
             self._layout.store(sentence, array, self._spec)
             for sentence, array in zip(sentences, arrays, strict=True)
             if self._is_stored.popleft()
-        ]
+        )
         digests = b"".join(tokens_digest(sentence.tokens) for sentence in sentences)
         log.append(stored, digests, text_sha256, state)
         self.progress = log.progress
