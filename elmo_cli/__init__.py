@@ -17,6 +17,7 @@ from elmo_cli.version import __version__
 
 if TYPE_CHECKING:
     from elmo_cli.embed.embedder import Embedder
+    from elmo_cli.embed.run import embed_file
     from elmo_cli.errors import ElmoError
     from elmo_cli.model.bilm import BiLM
     from elmo_cli.model.mix import ElmoMix
@@ -32,6 +33,7 @@ _HOMES = {
     "Embedder": "elmo_cli.embed.embedder",
     "InputSettings": "elmo_cli.text.input",
     "Sentence": "elmo_cli.text.sentence",
+    "embed_file": "elmo_cli.embed.run",
     "load": "elmo_cli.pretrained.load",
     "open_embeddings": "elmo_cli.store.reader",
     "read_sentences": "elmo_cli.text.input",
@@ -45,6 +47,7 @@ __all__ = [
     "InputSettings",
     "Sentence",
     "__version__",
+    "embed_file",
     "load",
     "open_embeddings",
     "read_sentences",

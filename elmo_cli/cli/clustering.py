@@ -16,15 +16,13 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.console import counted
-from elmo_cli.cli.places import is_folder
+from elmo_cli.cli.embed_job import CLUSTER_OPTIONS, is_folder, located, make_job
 from elmo_cli.cli.texts import refuse_skipped, say_noticed
 from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.url import is_url, shown
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.output import Output
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.pretrained.catalogue import look_up
-from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.pull import where_is
 from elmo_cli.text.input import check_inputs, require_files
 
@@ -32,18 +30,19 @@ if TYPE_CHECKING:
     from elmo_cli.cluster.done import Done
 
 
-def check_options(given: Mapping[str, object]) -> None:
-    """Refuse options that have no meaning on a cluster.
-
-    Raises:
-        UsageError: one of them is given.
-    """
+def ray_command(settings: dict[str, Any]) -> None:
+    """Run `elmo embed --ray` with the values of its options."""
+    stream = settings["stream"]
+    given = {"--output-format": stream, "--dry-run": settings["dry_run"]}
+    given |= {f"--{option}": settings[option] for option in ("shard", "overwrite", "resume")}
     for option, value in given.items():
         if value:
             raise UsageError(
                 f"{option}: has no meaning for --ray",
                 "shards that are finished are kept, and the same command makes those that are not",
             )
+    job, options = make_job(settings, stream), ("quiet", "as_json", *CLUSTER_OPTIONS)
+    embed_on_cluster(job, settings["threads"], **{name: settings[name] for name in options})
 
 
 def embed_on_cluster(
@@ -100,7 +99,7 @@ def _check(job: EmbedJob) -> None:
             f"--ray: {shown(job.output)} is to be a folder of shards",
             f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one",
         )
-    if job.state == "carry":
+    if job.embedder.state == "carry":
         raise UsageError(
             "--ray with --state carry: each vector depends on all the text before it",
             "`--state zero` or `--state document` can be cut into shards",
@@ -116,13 +115,10 @@ def _check_model(job: EmbedJob) -> None:
 
     A published model need not be on the machine that calls them.
     """
-    published = look_up(job.model) if job.model and os.sep not in job.model else None
-    if published is not None and where_is(published) is None:
-        return
-    files = locate(job.model, options=job.options, weights=job.weights)
-    n_layers = 1 + files.read_options().n_layers
-    bare = "one layer" in job.file_layout.needs
-    Output.parse(job.layers, n_layers=n_layers, dtype=job.dtype, pool=job.pool, bare=bare)
+    name = job.model.name_or_path
+    published = look_up(name) if name and os.sep not in name else None
+    if published is None or where_is(published) is not None:
+        located(job)
 
 
 def _quieten_ray() -> None:

@@ -16,9 +16,10 @@ from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.sink import renew, store
 from elmo_cli.cluster.source import Piece
 from elmo_cli.cluster.url import shown
-from elmo_cli.embed.job import EmbedJob, run_settings
-from elmo_cli.embed.run import embedder_of
-from elmo_cli.embed.survey import Survey
+from elmo_cli.embed.blocks import TextScan
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import make_embedder
+from elmo_cli.embed.run_identity import RunIdentity
 from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import ElmoError, ResumeError
@@ -29,12 +30,12 @@ class EmbedActor:
 
     Args:
         job: its output is the folder of the shards.
-        found: the survey of the whole text.
+        found: the scan of the whole text.
         home: the folder that names of files are relative to.
         threads: on the CPU; None for what torch takes.
     """
 
-    def __init__(self, job: EmbedJob, found: Survey, home: str, threads: int | None) -> None:
+    def __init__(self, job: EmbedJob, found: TextScan, home: str, threads: int | None) -> None:
         # Of an actor that can't begin Ray would tell in its own way.
         self._error: ElmoError | None = go_home(job, home)
         set_threads(threads)
@@ -42,14 +43,14 @@ class EmbedActor:
         self._job, self._found, self._home = job, found, home
         if self._error is None:
             try:
-                self._embedder = embedder_of(job)
+                self._embedder = make_embedder(job)
             except ElmoError as error:
                 self._error = error
         self._who = f"{socket.gethostname()}:{os.getpid()}"
         self._facts = {
-            "sources": [list(source) for source in found.sources],
+            "sources": [list(source) for source in found.report.sources],
             "text_sha256": found.text_sha256,
-            "skipped_sentences": found.left_out or None,
+            "skipped_sentences": found.n_skipped or None,
         }
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +63,7 @@ class EmbedActor:
         row: Row = {
             "number": piece.number,
             "name": name,
-            "sentences": sum(len(block.sentences) for block in piece.blocks),
+            "sentences": sum(block.info.n_sentences for block in piece.blocks),
             "tokens": piece.n_tokens,
             "computed": 0,
             "worker": self._who,
@@ -73,7 +74,7 @@ class EmbedActor:
         try:
             if error := self._error or piece.error:
                 raise error
-            settings = self._job.spec(run_settings(self._job, self._embedder)).to_attributes()
+            settings = RunIdentity.spec(self._job, self._embedder).to_attributes()
             row["name"] = name = piece.name(settings)
             folder = folder_of(self._job, self._home)
             if folder.has(name):

@@ -19,7 +19,8 @@ def go_home(job: EmbedJob, home: str) -> InputError | None:
     try:
         os.chdir(home)
     except OSError as error:
-        names = [*job.inputs, job.options, job.weights, *_path(job.model)]
+        source = job.model
+        names = [*job.inputs, source.options, source.weights, *_path(source.name_or_path)]
         names += [] if is_url(job.output) else [job.output]
         for name in names:
             if name and not os.path.isabs(os.path.expanduser(name)):

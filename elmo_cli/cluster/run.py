@@ -20,8 +20,8 @@ from elmo_cli.cluster.folder import Folder, folder_of
 from elmo_cli.cluster.home import go_home
 from elmo_cli.cluster.sink import list_skipped
 from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
+from elmo_cli.embed.blocks import TextScan
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import UsageError
 
 _BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
@@ -79,7 +79,7 @@ def run_on_cluster(
             notes.skipped.clear()
         skipped = list_skipped(folder, notes)
         n_shards = n_pieces_of(found)
-        begin(found.tokens, n_shards)
+        begin(found.totals(range(len(found.blocks)))[1], n_shards)
         left = set(range(1, n_shards + 1))
         for _ in range(_ROUNDS):
             for row in _rows(job, found, cluster, home, left) if left else ():
@@ -97,7 +97,7 @@ def run_on_cluster(
 
 
 def _rows(
-    job: EmbedJob, found: Survey, cluster: Cluster, home: str, left: set[int]
+    job: EmbedJob, found: TextScan, cluster: Cluster, home: str, left: set[int]
 ) -> Iterator[Row]:
     """What becomes of the pieces with the numbers in `left`; none of those that are given up."""
     context = ray.data.DataContext.get_current()
@@ -135,14 +135,15 @@ def _rows(
     yield from done.iter_rows()
 
 
-def _given_up(job: EmbedJob, found: Survey, number: int) -> Row:
+def _given_up(job: EmbedJob, found: TextScan, number: int) -> Row:
     """The row of a piece that nobody could do."""
-    blocks_of = found.shard(number, n_pieces_of(found), state=job.state)
+    blocks_of = found.shard((number, n_pieces_of(found)), state=job.embedder.state)
+    n_sentences, n_tokens = found.totals(blocks_of)
     return {
         "number": number,
         "name": "",
-        "sentences": sum(found.block_sentences[k] for k in blocks_of),
-        "tokens": sum(found.block_tokens[k] for k in blocks_of),
+        "sentences": n_sentences,
+        "tokens": n_tokens,
         "computed": 0,
         "worker": "",
         "error": "given up, since every worker died at it",

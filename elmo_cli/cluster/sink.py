@@ -8,10 +8,10 @@ from typing import Any
 
 from elmo_cli.cluster.folder import Folder
 from elmo_cli.cluster.source import Piece
+from elmo_cli.embed.blocks import TextScan
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import write_shard
-from elmo_cli.embed.survey import Survey
 from elmo_cli.files import tsv_line, write_text
 from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.store.attributes import read_attributes, write_attributes
@@ -21,7 +21,7 @@ SKIPPED = "skipped.tsv"  # what `--on-error skip` left out
 
 
 def store(
-    job: EmbedJob, embedder: Embedder, found: Survey, piece: Piece, folder: Folder, name: str
+    job: EmbedJob, embedder: Embedder, found: TextScan, piece: Piece, folder: Folder, name: str
 ) -> None:
     """Compute a piece and put its shard into the folder, under a name.
 
@@ -32,7 +32,7 @@ def store(
     """
     with folder.working() as working:
         shard = replace(job, output=str(working), shard=(piece.number, piece.n_pieces))
-        write_shard(shard, embedder, found, piece.blocks_of, piece.blocks)
+        write_shard(shard, embedder, found, piece.blocks)
         folder.put(working, name)
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from elmo_cli.embed.blocks import Block, all_of, cut
+from elmo_cli.embed.blocks import Block, TextScan, split_into_blocks, with_checked_names
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.survey import Survey, survey_of_blocks, with_checked_names
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.store.shards import shard_name
 from elmo_cli.text.input import InputReport, read_sentences
@@ -44,7 +43,7 @@ class Piece:
     @property
     def n_tokens(self) -> int:
         """Tokens of its sentences."""
-        return sum(block.n_tokens for block in self.blocks)
+        return sum(block.info.n_tokens for block in self.blocks)
 
     def name(self, settings: dict[str, Any]) -> str:
         """The shard's name, which follows from its place, its content and what is made of it.
@@ -53,26 +52,27 @@ class Piece:
             settings: whatever else decides about the file.
         """
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        digest.update(_digest(self.blocks))
+        digest.update("".join(block.info.sha256 for block in self.blocks).encode())
         return f"{shard_name(self.number, self.n_pieces)}-{digest.hexdigest()[:12]}.hdf5"
 
 
-def survey_of(job: EmbedJob) -> tuple[Survey, InputReport]:
+def survey_of(job: EmbedJob) -> tuple[TextScan, InputReport]:
     """What there is to do, and what was noticed; lines that cannot be read do not end it.
 
     Raises:
         InputError: a shard of this layout cannot hold a sentence besides those before it.
     """
     notes = InputReport()
-    return survey_of_blocks(_blocks(job, notes, check_names=True), notes), notes
+    blocks = _blocks(job, notes, check_names=True)
+    return TextScan(tuple(block.info for block in blocks), notes), notes
 
 
-def n_pieces_of(found: Survey) -> int:
+def n_pieces_of(found: TextScan) -> int:
     """How many shards a text is cut into, whoever works on them: the text alone decides."""
-    return max(1, -(-len(found.block_tokens) // BLOCKS_PER_SHARD))
+    return max(1, -(-len(found.blocks) // BLOCKS_PER_SHARD))
 
 
-def pieces(job: EmbedJob, found: Survey, broken: ElmoError | None = None) -> Iterator[Piece]:
+def pieces(job: EmbedJob, found: TextScan, broken: ElmoError | None = None) -> Iterator[Piece]:
     """Cut the inputs into pieces, in order; memory holds one of them.
 
     Args:
@@ -81,7 +81,7 @@ def pieces(job: EmbedJob, found: Survey, broken: ElmoError | None = None) -> Ite
     notes, n_pieces = InputReport(), n_pieces_of(found)
     blocks: Iterator[Block] | None = None
     for number in range(1, n_pieces + 1):
-        blocks_of = found.shard(number, n_pieces, state=job.state)
+        blocks_of = found.shard((number, n_pieces), state=job.embedder.state)
         taken: tuple[Block, ...] = ()
         if broken is None:
             try:
@@ -94,12 +94,11 @@ def pieces(job: EmbedJob, found: Survey, broken: ElmoError | None = None) -> Ite
         yield Piece(number, n_pieces, blocks_of, taken, broken or _refused(job, notes, taken))
 
 
-def _changed(taken: tuple[Block, ...], blocks_of: range, found: Survey) -> InputError | None:
+def _changed(taken: tuple[Block, ...], blocks_of: range, found: TextScan) -> InputError | None:
     """An error if blocks are not those that were looked at."""
-    looked_at = [found.block_sha256[k] for k in blocks_of]
-    if [block.text_sha256 for block in taken] == looked_at:
+    if [block.info for block in taken] == [found.blocks[k] for k in blocks_of]:
         return None
-    last = taken[-1].sentences[-1].source if taken else found.sources[-1][0]
+    last = taken[-1].sentences[-1].source if taken else found.report.sources[-1][0]
     return InputError(f"{last}: has changed since the run began", "leave it alone")
 
 
@@ -115,11 +114,12 @@ def _refused(job: EmbedJob, notes: InputReport, taken: tuple[Block, ...]) -> Inp
 def _blocks(job: EmbedJob, notes: InputReport, *, check_names: bool = False) -> Iterator[Block]:
     reading = replace(job.text, on_error="skip")
     sentences = read_sentences(job.inputs, reading, notes)
-    if check_names and job.file_layout.keyed_by == "name":
-        sentences = with_checked_names(sentences, job.file_layout)
+    if check_names and job.layout.keyed_by == "name":
+        sentences = with_checked_names(sentences, job.layout)
     if job.text.on_error == "stop":
         sentences = _with_refused(sentences, notes)
-    return cut(sentences, state=job.state, batch_size=job.batch_size)
+    state, batch_size = job.embedder.state, job.embedder.batch_size
+    return split_into_blocks(sentences, state=state, batch_size=batch_size)
 
 
 def _with_refused(sentences: Iterator[Sentence], notes: InputReport) -> Iterator[Sentence]:
@@ -150,12 +150,3 @@ def _with_refused(sentences: Iterator[Sentence], notes: InputReport) -> Iterator
         key = sentence.key + 1
         yield sentence
     yield from places(notes.n_keys, len(notes.skipped) - n_placed)
-
-
-def _digest(blocks: tuple[Block, ...]) -> bytes:
-    """Of all that a file takes from its sentences."""
-    digest = hashlib.sha256()
-    for block in blocks:
-        for sentence in block.sentences:
-            digest.update(all_of(sentence))
-    return digest.digest()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 STDIN = "-"
-_CHUNK_BYTES = 1 << 18  # that are read or decompressed at a time
+_CHUNK_BYTES = 1 << 14  # that are read or decompressed at a time: progress is measured by them
 _HEAD_BYTES = 16  # that are waited for before a file is identified
 _MAX_LINE_BYTES = 64 << 20  # a file without line ends must not fill the memory
 

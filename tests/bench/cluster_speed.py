@@ -39,8 +39,8 @@ from embed_speed import SIZES, make_model
 
 from elmo_cli.cluster.run import Cluster, run_on_cluster
 from elmo_cli.cluster.source import survey_of
-from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import embedder_of, run_with
+from elmo_cli.embed.job import EmbedJob, ModelSource
+from elmo_cli.embed.run import run_job
 from elmo_cli.engine.device import set_threads
 from elmo_cli.model.options import Options
 from elmo_cli.text.input import read_sentences
@@ -177,19 +177,19 @@ class Blocks:
 
     def __init__(self) -> None:
         self.done: list[tuple[float, int]] = []
+        self._before = 0
 
-    def start(self, tokens: int | None, done: int) -> None:
-        return
-
-    def advance(self, tokens: int) -> None:
-        self.done.append((time.monotonic(), tokens))
+    def __call__(self, done: int, total: int | None) -> None:
+        if done > self._before:
+            self.done.append((time.monotonic(), done - self._before))
+        self._before = done
 
 
 def one_process(corpus: str, out: str, model: str | None) -> Steady:
     """`elmo embed --threads 2`."""
     set_threads(2)
-    job, blocks = EmbedJob((corpus,), out, model=model), Blocks()
-    run_with(job, embedder_of(job), blocks)
+    job, blocks = EmbedJob((corpus,), out, model=ModelSource(model)), Blocks()
+    run_job(job, progress=blocks)
     return steady([blocks.done])
 
 
@@ -197,7 +197,7 @@ def on_cluster(corpus: str, out: str, model: str | None) -> ClusterRun:
     """`elmo embed --ray --workers 2 --threads 1`."""
     logging.disable(logging.WARNING)  # of Ray, about its own
     rows: list[tuple[float, dict[str, Any]]] = []  # by the worker's clock: rows arrive in heaps
-    job = EmbedJob((corpus,), out, model=model)
+    job = EmbedJob((corpus,), out, model=ModelSource(model))
     begun = time.time()
     survey_of(job)  # by itself: a run looks at the text when Ray is there
     survey_s = time.time() - begun

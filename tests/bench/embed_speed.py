@@ -27,7 +27,7 @@ import torch
 from machine import disk_rate, now, packed_rate, product_rate, timed, times_as_fast
 from operations import counter
 
-from elmo_cli.embed.blocks import cut
+from elmo_cli.embed.blocks import split_into_blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.engine.device import choose_device, is_quick_in_bf16
 from elmo_cli.engine.memory import keep_freed_memory
@@ -111,7 +111,7 @@ class Bench:
         self.options = self.bilm.options
         self.corpus = folder / "corpus.txt"
         self.total = write_text(text, n_tokens, self.corpus)
-        self.block = next(iter(cut(self.sentences(), state="zero", batch_size=64)))
+        self.block = next(iter(split_into_blocks(self.sentences(), state="zero", batch_size=64)))
 
     def measured(self, precisions: list[str]) -> dict[str, Any]:
         """All figures, by name."""
@@ -217,7 +217,7 @@ class Bench:
         types: set[str] = set()
         reading = 0.0
         start = time.perf_counter()
-        blocks = iter(cut(self.sentences(), state="zero", batch_size=64))
+        blocks = iter(split_into_blocks(self.sentences(), state="zero", batch_size=64))
         while True:
             begun = time.perf_counter()
             block = next(blocks, None)

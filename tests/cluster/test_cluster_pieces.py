@@ -19,12 +19,13 @@ from elmo_cli.cluster.source import Piece, n_pieces_of, pieces, survey_of
 from elmo_cli.cluster.unfinished import UNFINISHED
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import embedder_of, run_job
+from elmo_cli.embed.job import EmbedderSettings, EmbedJob, ModelSource
+from elmo_cli.embed.run import make_embedder, run_job
 from elmo_cli.errors import WeightFileError
 from elmo_cli.pretrained.load import load
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import finished_attributes
 from elmo_cli.text.input import InputSettings
 
@@ -44,7 +45,7 @@ def job(tmp_path: Path, tiny: Path) -> EmbedJob:
     one.write_text("\n".join(LINES[:10]) + "\n")
     two.write_text("\n".join(LINES[10:]) + "\n")
     inputs = (str(one), str(two))
-    return EmbedJob(inputs=inputs, output=str(tmp_path / "shards"), model=str(tiny))
+    return EmbedJob(inputs=inputs, output=str(tmp_path / "shards"), model=ModelSource(str(tiny)))
 
 
 def taken(job: EmbedJob) -> list[Piece]:
@@ -58,7 +59,7 @@ def keys(given: list[Piece]) -> list[int]:
 
 def stored(job: EmbedJob, given: list[Piece]) -> list[Path]:
     """The shards of pieces, each under its name."""
-    embedder, (found, _) = embedder_of(job), survey_of(job)
+    embedder, (found, _) = make_embedder(job), survey_of(job)
     folder, paths = folder_of(job, "."), []
     for piece in given:
         store(job, embedder, found, piece, folder, piece.name({}))
@@ -89,7 +90,7 @@ def test_merged_shards_are_the_file_of_one_process(
     job: EmbedJob, tmp_path: Path, layout: str
 ) -> None:
     """The one promise: a cluster gives no other vectors."""
-    job = replace(job, layout=layout)
+    job = replace(job, file=FileSpec(layout))
     shards = stored(job, taken(job)[::-1])  # in whatever order workers are done
     whole, merged = tmp_path / "whole.hdf5", tmp_path / "merged.hdf5"
     run_job(replace(job, output=str(whole)))
@@ -159,9 +160,9 @@ def test_names_that_are_absolute_need_no_working_folder(
     assert str(broken) == (
         f"{away}: can't be entered here (No such file or directory), and two.txt is relative to it"
     )
-    model = str(go_home(replace(job, model="mine.tar.gz"), away))
+    model = str(go_home(replace(job, model=ModelSource("mine.tar.gz")), away))
     assert model.endswith("and mine.tar.gz is relative to it")
-    assert go_home(replace(job, model="small"), away) is None
+    assert go_home(replace(job, model=ModelSource("small")), away) is None
     found, _ = survey_of(job)
     batch = {"piece": [pickle.dumps(piece) for piece in pieces(job, found, broken)]}
     assert list(EmbedActor(job, found, away, 1)(batch)["error"]) == [str(broken)] * 5
@@ -197,7 +198,7 @@ def test_shards_of_a_mended_text_are_renewed_and_merged(job: EmbedJob, tmp_path:
     Path(job.inputs[0]).write_bytes(good)
     [missing] = [piece for piece in taken(job) if piece.name({}) not in {p.name for p in shards}]
     found, _ = survey_of(job)
-    facts = {"sources": [list(s) for s in found.sources], "text_sha256": found.text_sha256}
+    facts = {"sources": [list(s) for s in found.report.sources], "text_sha256": found.text_sha256}
     for path in shards:
         assert finished_attributes(str(path))["text_sha256"] != found.text_sha256
         renew(folder_of(job, "."), path.name, facts)
@@ -214,7 +215,7 @@ def test_shards_of_a_mended_text_are_renewed_and_merged(job: EmbedJob, tmp_path:
 def test_nothing_is_left_of_a_shard_that_failed(job: EmbedJob) -> None:
     """Half a shard under its name would be taken for a whole one."""
     [first, *_] = taken(job)
-    bilm, (found, _) = load(job.model), survey_of(job)
+    bilm, (found, _) = load(job.model.name_or_path), survey_of(job)
     with torch.no_grad():
         bilm.backward_lm.layers[1].input.bias.fill_(float("nan"))
     embedder = Embedder(bilm)
@@ -230,7 +231,7 @@ def test_shards_without_sentences_have_no_place_in_the_text(
     monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 1)
     for name, lines in zip(job.inputs, (LINES[:18], LINES[18:24]), strict=True):
         Path(name).write_text("\n".join(lines) + "\n")
-    job = replace(job, state="document")
+    job = replace(job, embedder=EmbedderSettings("document"))
     found = taken(job)
     assert [len(piece.blocks) for piece in found] == [6, 0, 0, 2]
     merged, whole = tmp_path / "merged.hdf5", tmp_path / "whole.hdf5"
@@ -242,7 +243,7 @@ def test_shards_without_sentences_have_no_place_in_the_text(
 def test_documents_stay_whole(job: EmbedJob) -> None:
     """With --state document a shard that began within one would have other vectors."""
     Path(job.inputs[0]).write_text("\n".join([*LINES[:4], "", *LINES[4:]]) + "\n")
-    found = taken(replace(job, state="document"))
+    found = taken(replace(job, embedder=EmbedderSettings("document")))
     begins = [piece.blocks[0].sentences[0] for piece in found if piece.blocks]
     assert all(sentence.starts_document for sentence in begins)
 

@@ -30,7 +30,7 @@ from elmo_cli.cluster.folder import folder_of
 from elmo_cli.cluster.source import pieces, survey_of
 from elmo_cli.cluster.unfinished import UNFINISHED
 from elmo_cli.embed import blocks
-from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.job import EmbedderSettings, EmbedJob, ModelSource
 from elmo_cli.errors import OutputError
 
 LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(15)]
@@ -56,7 +56,7 @@ def job(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> EmbedJob
     """Into a folder of this machine."""
     monkeypatch.chdir(tmp_path)  # to which a worker comes back
     (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
-    return EmbedJob(inputs=("text.txt",), output=f"{tmp_path}/near/", model=str(tiny))
+    return EmbedJob(inputs=("text.txt",), output=f"{tmp_path}/near/", model=ModelSource(str(tiny)))
 
 
 def worked(job: EmbedJob) -> list[Row]:
@@ -171,7 +171,7 @@ def test_a_run_leaves_what_another_works_at(
             store.pipe_file(f"{place}.part", b"half a shard")
         return f"{place}.part"
 
-    own, other = begun(job), begun(replace(job, dtype="float16"))
+    own, other = begun(job), begun(replace(job, embedder=EmbedderSettings(dtype="float16")))
     folder_of(job, ".").clean_up()
     assert (store.exists(own), store.exists(other)) == (False, True)
     monkeypatch.setattr(unfinished, "_LEFT_S", -1.0)  # as if a day had passed
