@@ -7,7 +7,7 @@ import os
 from elmo_cli.cluster.url import is_url
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import InputError
-from elmo_cli.pretrained.catalogue import look_up
+from elmo_cli.pretrained.catalogue import find_model
 
 
 def go_home(job: EmbedJob, home: str) -> InputError | None:
@@ -33,4 +33,4 @@ def go_home(job: EmbedJob, home: str) -> InputError | None:
 
 def _path(model: str | None) -> list[str]:
     """A model that is named by its place; names of the catalogue mean the same everywhere."""
-    return [model] if model and (os.sep in model or look_up(model) is None) else []
+    return [model] if model and (os.sep in model or find_model(model) is None) else []
