@@ -20,7 +20,7 @@ from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
 
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.store.attributes import read_attributes, write_attributes
-from elmo_cli.store.layouts import Totals, layout_of_spec
+from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.log_lines import is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec, difference
@@ -115,10 +115,9 @@ def test_convert_and_merge_write_the_same_bytes(way: str, tmp_path: Path, out: P
     layout, everything = layout_of_spec(spec(way)), sentences(6, way)
     stored = [layout.store(one, array(one, way), spec(way)) for one in everything]
     rows = sum(len(one.values) for one in stored)
-    totals = Totals(6, rows, stored[0].values.shape[1:], stored[0].values.dtype)
     pairs = ((one, array(one, way)) for one in everything)
     facts = {"sources": [["in.txt", 0]]}
-    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, totals=totals)
+    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, n_rows=rows)
     assert out.read_bytes() == (tmp_path / "b.hdf5").read_bytes()
     assert names(tmp_path) == ["b.hdf5", "out.hdf5"]
 
@@ -223,14 +222,13 @@ def test_files_of_the_user_stay(place: str, mode: str, out: Path) -> None:
 def test_a_temporary_file_of_the_user_stays(tmp_path: Path, out: Path) -> None:
     """OUT.tmp is replaced if a kill of ours left it; what else has this name is not ours."""
     temporary = tmp_path / "out.hdf5.tmp"
-    totals = Totals(0, 0, None, np.dtype("<f4"))
     for left_by_kill in (b"", bytes(100), b"\x89HDF\r\n\x1a\n" + bytes(50)):
         temporary.write_bytes(left_by_kill)
-        write_embeddings(out, spec("bilm"), [], {}, totals=totals, overwrite=True)
+        write_embeddings(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
         assert names(tmp_path) == ["out.hdf5"]
     temporary.write_bytes(b"precious")
     with pytest.raises(OutputError, match="is not an unfinished output of elmo"):
-        write_embeddings(out, spec("bilm"), [], {}, totals=totals, overwrite=True)
+        write_embeddings(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
     assert temporary.read_bytes() == b"precious"
 
 
