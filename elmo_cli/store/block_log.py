@@ -74,8 +74,7 @@ class BlockLog:
         self._path = log_path(self.part)
         self._log_end = 0
         self._part = -1
-        self._start: int | None = None  # of the values in OUT.part; None before the first sentence
-        self._end = 0
+        self._end = 0  # of the values in OUT.part
         self._synced_s = time.monotonic()
         with output_errors(self.name):
             has_part = self.part.exists()
@@ -123,14 +122,13 @@ class BlockLog:
         The values of a sentence are written before the next one is taken from `stored`, so that
         they are still in the processor's cache, and no second copy of the block is in memory.
         """
-        rows, shapes, position = list[Sequence[object]](), list[tuple[int, ...]](), 0
-        n_tokens = 0
+        rows, shapes = list[Sequence[object]](), list[tuple[int, ...]]()
+        n_tokens, position = 0, self._end
         with output_errors(self.name, resumable=self.progress.blocks > 0):
             for one in stored:
                 shapes.append(one.values.shape)
                 rows.append(packed(one))
                 n_tokens += len(one.sentence.tokens)
-                position = position or self._block_start(shapes)
                 content = one.values.reshape(-1).view(np.uint8).data if one.values.size else b""
                 position = write_at(self._part, content, position)
             n_all = len(token_digests) // 8
@@ -146,7 +144,7 @@ class BlockLog:
     def allocate(self) -> None:
         """Raise an OSError now if there is no space for the HDF5 file, which cannot bear it."""
         n_datasets = 1 + self.progress.sentences - self.progress.duplicates
-        begin = 0 if self._layout.copies_values else self._end
+        begin = self._end if self._layout.data_start else 0
         # The log has all names, tokens and scales, which take less space in HDF5.
         end = self._end + self._log_end + _BYTES_PER_DATASET * n_datasets
         with open(self.temporary, "wb") as opened:
@@ -174,7 +172,7 @@ class BlockLog:
 
     def complete(self, extents: Sequence[tuple[int, int]]) -> None:
         """Bring the values into OUT.part.tmp, where they belong at `extents`; remove OUT.part."""
-        start, end = self._start or 0, self._end
+        start, end = self._layout.data_start, self._end
         with open(self.temporary, "r+b", buffering=0) as opened:
             file = opened.fileno()
             if start and extents == [(start, end - start)]:  # where they are in OUT.part
@@ -215,19 +213,11 @@ class BlockLog:
         self.overwrite = overwrite
         self._dtype = DTYPES[spec.dtype]
         self._layout = layout_of_spec(spec)
-
-    def _block_start(self, shapes: Sequence[tuple[int, ...]]) -> int:
-        """Where the values of the next block begin in OUT.part."""
-        if self._start is not None or not shapes:
-            return self._end
-        return self._layout.data_start(self.spec, shapes[0][1:]) or 0
+        self._end = self._layout.data_start
 
     def _commit(self, progress: Progress, shapes: Sequence[tuple[int, ...]], line_end: int) -> None:
         """Count a block that is in both files."""
-        start = self._block_start(shapes)
-        if shapes and self._start is None:
-            self._start = start
-        self._end = start + sum(map(math.prod, shapes)) * self._dtype.itemsize
+        self._end += sum(map(math.prod, shapes)) * self._dtype.itemsize
         self.n_rows += sum(shape[0] for shape in shapes)
         self._log_end = line_end
         self.progress = progress
@@ -236,7 +226,7 @@ class BlockLog:
         """The sentences of a block; None if a value is wrong."""
         sentences, size = list[Sentence](), os.fstat(self._part).st_size
         try:
-            position = self._block_start(block.shapes)
+            position = self._end
             for row, shape in zip(block.rows, block.shapes, strict=True):
                 n_bytes = math.prod(shape) * self._dtype.itemsize
                 if not 0 <= n_bytes <= size - position:

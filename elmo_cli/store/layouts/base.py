@@ -140,7 +140,8 @@ class Layout(ABC):
     unit: ClassVar[str] = "sentences"  # what an array is for; or "types" of a vocabulary
     hint: ClassVar[str] = "number each sentence once, in rising order"  # for refused names
     alignment: ClassVar[int] = 1  # of the objects in its files, in bytes
-    copies_values: ClassVar[bool] = True  # whether a finished file is a copy of OUT.part
+    # Where HDF5 puts the values if one data set holds all; 0: they are copied out of OUT.part.
+    data_start: ClassVar[int] = 0
     metadata_bytes: ClassVar[tuple[int, int]] = (412, 0)  # about, per sentence and per token
 
     def dataset_name(self, sentence: Sentence) -> str:
@@ -163,15 +164,10 @@ class Layout(ABC):
         """The array that `to_file` was given, C-contiguous; one layer may have lost its axis."""
         return values
 
-    def check_array(self, sentence: Sentence, array: Array, spec: FileSpec) -> None:
-        """Raise a UsageError for an array of another shape than the sentence has."""
-        n_tokens, n_axes = len(sentence.tokens), 1 if spec.pooled else 2
-        fits = array.ndim in (n_axes, n_axes + 1)
-        if not fits or not (spec.pooled or array.shape[-2] == n_tokens):
-            raise UsageError(
-                f"{sentence.where}: an array of shape {array.shape} for {n_tokens} tokens",
-                "give (layer, token, dim) or (token, dim), pooled (layer, dim) or (dim,)",
-            )
+    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+        """Whether an array has the shape of a sentence."""
+        n_axes = 1 if pooled else 2
+        return array.ndim in (n_axes, n_axes + 1) and (pooled or array.shape[-2] == n_tokens)
 
     def store(self, sentence: Sentence, array: Array, spec: FileSpec) -> StoredSentence:
         """The sentence as the file holds it.
@@ -182,15 +178,14 @@ class Layout(ABC):
             UsageError: the layout does not hold such an array, or it has other tokens.
             OutputError: a value is beyond the range of the dtype.
         """
-        self.check_array(sentence, array, spec)
+        if not self.holds(array, n_tokens := len(sentence.tokens), pooled=spec.pooled):
+            what = f"layout {self.name} holds no array of shape {array.shape} for {n_tokens} tokens"
+            hint = "(layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,)"
+            raise UsageError(f"{sentence.where}: {what}", hint)
         values = self.to_file(array, pooled=spec.pooled)
         values, scales = _converted(sentence, values, DTYPES[spec.dtype])
         crc32 = checksum(self.identity(sentence), values, scales)
         return StoredSentence(sentence, values, scales, crc32)
-
-    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int | None:
-        """The address of the one large data set, which is written first; None without one."""
-        return None
 
     @abstractmethod
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:

@@ -15,16 +15,13 @@ from elmo_cli.store.layouts.stored_sentence import Array, ValueSink
 _IN_ORDER = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 
 
-def create_file(path: str | os.PathLike[str] | None, alignment: int = 1) -> h5py.File:
+def create_file(path: str | os.PathLike[str], alignment: int) -> h5py.File:
     """Create an HDF5 file, readable by HDF5 1.8, in the order of creation and without times.
 
     Args:
-        path: the file; None for one that exists only in memory.
         alignment: of all objects, in bytes.
     """
     access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
-    if path is None:
-        access.set_fapl_core(1 << 16, False)
     with suppress(AttributeError):  # h5py before 3.9; whoever writes holds a lock of its own
         access.set_file_locking(False, True)
     access.set_fclose_degree(h5f.CLOSE_STRONG)
@@ -33,8 +30,7 @@ def create_file(path: str | os.PathLike[str] | None, alignment: int = 1) -> h5py
     creation.set_link_creation_order(_IN_ORDER)
     creation.set_attr_creation_order(_IN_ORDER)
     creation.set_obj_track_times(False)
-    name = os.fsencode(path or "memory")
-    return h5py.File(h5f.create(name, h5f.ACC_TRUNC, fcpl=creation, fapl=access))
+    return h5py.File(h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=creation, fapl=access))
 
 
 def create_dataset(

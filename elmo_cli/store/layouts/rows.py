@@ -9,11 +9,11 @@ import h5py
 import numpy as np
 from h5py import h5d
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import NoSuchNameError, open_dataset, read_dataset, reading
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import Layout, Sample, SentenceReader, is_number
-from elmo_cli.store.layouts.dataset_writer import create_dataset, create_file
+from elmo_cli.store.layouts.dataset_writer import create_dataset
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     ArrayType,
@@ -23,7 +23,7 @@ from elmo_cli.store.layouts.stored_sentence import (
     Stored,
     ValueSink,
 )
-from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 
@@ -31,14 +31,8 @@ class RowLayout(Layout):
     """A layout whose first data set holds the vectors of all sentences, named `rows_name`."""
 
     alignment = 4096
-    copies_values = False
+    data_start = 3 * 4096
     rows_name: ClassVar[str]
-
-    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
-        shape = (1, *(max(1, size) for size in row_shape))
-        with create_file(None, self.alignment) as file:
-            dataset = create_dataset(file, self.rows_name, shape, DTYPES[spec.dtype])
-            return int(dataset.id.get_offset())
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
         row_shape, address, n = None, 0, 0
@@ -152,11 +146,8 @@ class BilmTypes(RowLayout):
     def from_file(self, values: Array, *, pooled: bool) -> Array:
         return np.asarray(values[0])
 
-    def check_array(self, sentence: Sentence, array: Array, spec: FileSpec) -> None:
-        if array.ndim > 2 or array.size != array.shape[-1]:
-            what = f"holds one vector per line, got an array of shape {array.shape}"
-            hint = "give a vocabulary, one type per line; layout bilm holds sentences"
-            raise UsageError(f"{sentence.where}: layout {self.name} {what}", hint)
+    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+        return array.ndim <= 2 and array.size == array.shape[-1]
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         return [(name, dataset.ndim) for name, dataset in sample] == [(self.rows_name, 2)]
