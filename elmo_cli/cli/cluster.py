@@ -22,9 +22,9 @@ from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_sec
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output import Output
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
-from elmo_cli.pretrained.catalogue import look_up
-from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.pull import where_is
+from elmo_cli.pretrained.cache import installed_dir
+from elmo_cli.pretrained.catalogue import find_model
+from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.text.input import check_inputs, require_files
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ def _check_model(job: EmbedJob) -> None:
 
     A published model need not be on the machine of the command.
     """
-    published = look_up(job.model) if job.model and os.sep not in job.model else None
-    if published is not None and where_is(published) is None:
+    published = find_model(job.model) if job.model else None
+    if published is not None and installed_dir(published) is None:
         return
-    files = locate(job.model, options=job.options, weights=job.weights)
+    files = locate(ModelSource(job.model, job.options, job.weights))
     n_layers = 1 + files.read_options().n_layers
     bare = "one layer" in job.file_layout.needs
     Output.parse(job.layers, n_layers=n_layers, dtype=job.dtype, pool=job.pool, bare=bare)

@@ -18,7 +18,7 @@ from elmo_cli.cluster.worker import EmbedWorker
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import ElmoError, ModelError, UsageError
-from elmo_cli.pretrained.catalogue import look_up
+from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.text.input import InputReport
 
 _ATTEMPTS = 3  # workers that may die at a piece before it is given up
@@ -202,7 +202,7 @@ def _with_absolute_paths(job: EmbedJob) -> EmbedJob:
     paths = {name: getattr(job, name) for name in ("output", "model", "options", "weights")}
     if is_url(job.output):
         del paths["output"]
-    if job.model and os.sep not in job.model and look_up(job.model) is not None:
+    if job.model and find_model(job.model) is not None:
         del paths["model"]  # the name of a published model
     absolute: dict[str, Any] = {name: _absolute(path) for name, path in paths.items() if path}
     return replace(job, **absolute)

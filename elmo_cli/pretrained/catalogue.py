@@ -1,16 +1,17 @@
-"""The published models: where their files are, how large, of which hash, under which terms.
+"""The published models: their files, sizes, hashes and terms of use.
 
-Facts that nobody has published are None here, never a guess. Sources: allennlp.org/elmo and the
-threads of allenai/bilm-tf (#105, #198, #207) and allenai/allennlp-website (#149).
+None stands for facts that nobody has published. Sources: allennlp.org/elmo and the threads
+allenai/bilm-tf #105, #198, #207 and allenai/allennlp-website #149.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 
 from elmo_cli.errors import ModelError
+from elmo_cli.regular_files import sha256_of_file
 
 BUNDLED = "elmo-en"
 OPTIONS_FILE = "options.json"
@@ -21,14 +22,13 @@ _HOSTS = (
     "https://allennlp.s3.amazonaws.com/models/elmo",
     "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
 )
-_SECOND_OF_ORIGINAL = (
-    "https://huggingface.co/lysandre/elmo-2x4096_512_2048cnn_2xhighway/resolve/main"
-)
+_MIRROR = "https://huggingface.co/lysandre/elmo-2x4096_512_2048cnn_2xhighway/resolve/main"
 _PETERS = (
     "Peters et al. 2018, Deep contextualized word representations, NAACL "
     "(https://aclanthology.org/N18-1202)"
 )
 _NEWS = "1 Billion Word Benchmark: news of 2011, 800 million tokens"
+_MAX_JSON_BYTES, _MAX_BYTES = 1 << 20, 1 << 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class RemoteFile:
 
     Attributes:
         name: its name in the cache, "options.json" or "weights.hdf5".
-        addresses: where it is published, tried in this order.
-        bytes: its exact size, None where it was never stated.
-        about: the size to expect, from the shapes of the tensors; 0 where these are unknown too.
-        sha256: None where it was never stated.
+        addresses: URLs, tried in this order.
+        bytes: its exact size, None if unknown.
+        about: its approximate size, computed from the shapes of the tensors; 0 if unknown.
+        sha256: None if unknown.
     """
 
     name: str
@@ -51,44 +51,28 @@ class RemoteFile:
 
     @property
     def expected_bytes(self) -> int:
-        """What a progress bar counts to; 0 if unknown."""
+        """Its exact or approximate size; 0 if unknown."""
         return self.bytes or self.about
 
-    def difference(self, n_bytes: int, sha256: Callable[[], str]) -> str:
-        """How a file differs from the published one, "" if it does not as far as that is known.
-
-        Args:
-            sha256: tells that of the file in hex; called only if need be.
-        """
-        if self.bytes is not None and n_bytes != self.bytes:
-            return f"has {n_bytes} bytes, the catalogue says {self.bytes}"
-        if self.sha256 is not None and (found := sha256()) != self.sha256:
-            return f"has sha256 {found}, the catalogue says {self.sha256}"
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What the options of a published model must say."""
-
-    cell: int
-    projection: int
-    n_layers: int
-    n_highway: int
-
     @property
-    def dim(self) -> int:
-        """Size of a stored vector."""
-        return 2 * self.projection
+    def max_bytes(self) -> int:
+        """The largest size that is accepted."""
+        return self.bytes or (_MAX_JSON_BYTES if self.name.endswith(".json") else _MAX_BYTES)
 
+    def size_problem(self, n_bytes: int) -> str:
+        """What is wrong with a size, "" for nothing."""
+        if n_bytes == self.bytes or (self.bytes is None and n_bytes <= self.max_bytes):
+            return ""
+        expected = self.bytes or f"at most {self.max_bytes}"
+        return f"{n_bytes} bytes, expected {expected}"
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Something published with a model that `pull` leaves where it is; address "" for none."""
-
-    what: str
-    address: str
-    note: str = ""
+    def problem(self, path: Path) -> str:
+        """What is wrong with a file, as far as size and hash are known; "" for nothing."""
+        if problem := self.size_problem(path.stat().st_size):
+            return f"has {problem}"
+        if self.sha256 and (found := sha256_of_file(path)) != self.sha256:
+            return f"has the SHA-256 {found}, expected {self.sha256}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +80,22 @@ class Model:
     """A model with a name.
 
     Attributes:
-        files: what `elmo models pull` fetches; empty for the bundled model.
-        n_parameters: None where unknown.
-        sizes: None where no published source states them.
+        files: what `elmo models pull` downloads; empty for the bundled model.
+        also_published: what else exists of the model, as text.
+        n_parameters, dim: None if unknown.
     """
 
     name: str
     title: str
-    language: str
     corpus: str
-    citation: str
+    language: str = "English"
+    citation: str = _PETERS
     licence: str = "not stated"
     aliases: tuple[str, ...] = ()
     files: tuple[RemoteFile, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    also_published: tuple[str, ...] = ()
     n_parameters: int | None = None
-    sizes: Sizes | None = None
+    dim: int | None = None
     note: str = ""
 
     @property
@@ -121,173 +105,143 @@ class Model:
 
     @property
     def expected_bytes(self) -> int:
-        """Size of all its files, 0 where it can't be told."""
+        """Size of all its files; 0 if unknown."""
         weights = [file.expected_bytes for file in self.files if file.name == WEIGHTS_FILE]
         return sum(file.expected_bytes for file in self.files) if all(weights) else 0
 
 
-def find(name: str) -> Model:
-    """The model of a name or alias, in any case.
-
-    Raises:
-        ModelError: there is none; the hint suggests the nearest name.
-    """
-    model = look_up(name)
-    if model is None:
-        raise no_such_model(name, "`elmo models list` shows all names")
-    return model
-
-
-def look_up(name: str) -> Model | None:
-    """As `find`, but None if there is no such model."""
+def find_model(name: str) -> Model | None:
+    """Find a model by its name or alias, in any case; a path is never a name."""
     return _BY_NAME.get(name.lower())
 
 
 def no_such_model(name: str, hint: str) -> ModelError:
-    """The error for a name that nothing answers to; `hint` where there is no name like it."""
+    """The error for an unknown name; HINT is used if no known name is similar."""
     near = difflib.get_close_matches(name.lower(), _BY_NAME, n=1)
     if near:
         hint = f"did you mean `{_BY_NAME[near[0]].name}`? `elmo models list` shows all names"
     return ModelError(f"no model named `{name}`", hint)
 
 
-def _files(options: str, weights: str, **facts: int | str) -> tuple[RemoteFile, RemoteFile]:
+def _files(
+    options: str, weights: str, *mirrors: str, **facts: int | str
+) -> tuple[RemoteFile, RemoteFile]:
+    """Two files on all hosts, and on mirrors under their names in the cache."""
+
+    def addresses(path: str, name: str) -> tuple[str, ...]:
+        return (*(f"{host}/{path}" for host in _HOSTS), *(f"{one}/{name}" for one in mirrors))
+
+    found = addresses(weights, WEIGHTS_FILE)
     return (
-        RemoteFile(OPTIONS_FILE, tuple(f"{host}/{options}" for host in _HOSTS)),
-        RemoteFile(
-            WEIGHTS_FILE,
-            tuple(f"{host}/{weights}" for host in _HOSTS),
-            **facts,  # type: ignore[arg-type]
-        ),
+        RemoteFile(OPTIONS_FILE, addresses(options, OPTIONS_FILE)),
+        RemoteFile(WEIGHTS_FILE, found, **facts),  # type: ignore[arg-type]
     )
 
 
-def _english(folder: str, **facts: int | str) -> tuple[RemoteFile, RemoteFile]:
-    stem = f"{folder}/elmo_{folder}"
-    return _files(f"{stem}_options.json", f"{stem}_weights.hdf5", **facts)
+def _english(folder: str) -> tuple[str, str]:
+    """The paths of options and weights of an English model."""
+    return f"{folder}/elmo_{folder}_options.json", f"{folder}/elmo_{folder}_weights.hdf5"
 
 
-def _with_second_place(files: tuple[RemoteFile, ...], place: str) -> tuple[RemoteFile, ...]:
-    return tuple(replace(f, addresses=(*f.addresses, f"{place}/{f.name}")) for f in files)
-
-
-def _checkpoint(place: str) -> Beside:
-    note = "also .meta and .data-00000-of-00001; has the softmax"
-    return Beside("TensorFlow checkpoint", f"{_HOSTS[1]}/{place}", note)
+def _checkpoint(path: str) -> str:
+    parts = "also .meta and .data-00000-of-00001; contains the softmax layer"
+    return f"TensorFlow checkpoint: {_HOSTS[1]}/{path} ({parts})"
 
 
 def _scores(srl: str, parsing: str) -> str:
     return f"published F1 with it: semantic roles {srl}, constituency parsing {parsing}"
 
 
-_VOCABULARY = Beside("vocabulary", f"{_HOSTS[0]}/vocab-2016-09-10.txt", "793,471 types")
-_NO_SOFTMAX = Beside("softmax weights", "", "never published")
-_NO_CHECKPOINT = Beside("TensorFlow checkpoint", "", "never published")
-_LARGE = Sizes(cell=4096, projection=512, n_layers=2, n_highway=2)
-_LARGE_BYTES = 374_403_392  # of its tensors
-_SMALL_FOLDER = "2x1024_128_2048cnn_1xhighway"
-_MEDIUM_FOLDER = "2x2048_256_2048cnn_1xhighway"
-_LARGE_FOLDER = "2x4096_512_2048cnn_2xhighway"
+_VOCABULARY = f"vocabulary: {_HOSTS[0]}/vocab-2016-09-10.txt (793,471 types)"
+_NO_SOFTMAX = ("softmax weights and TensorFlow checkpoint: never published",)
+_LARGE_BYTES = 374_403_392  # of the tensors
+_SMALL = "2x1024_128_2048cnn_1xhighway"
+_MEDIUM = "2x2048_256_2048cnn_1xhighway"
+_LARGE = "2x4096_512_2048cnn_2xhighway"
 
 CATALOGUE: tuple[Model, ...] = (
     Model(
         name=BUNDLED,
         title="the model that is installed with elmo",
-        language="English",
-        corpus="openly licensed English of eight genres; see its card",
-        citation=_PETERS,
+        corpus="openly licensed English of eight genres; see its model card",
         licence="CC BY-SA 4.0",
         aliases=("bundled",),
-        note="needs no download; its card README.md says what it was trained on and how well",
+        n_parameters=10_609_536,
+        dim=1024,
+        note="needs no download; its model card README.md describes training and evaluation",
     ),
     Model(
         name="small",
         title="ELMo small",
-        language="English",
         corpus=_NEWS,
-        citation=_PETERS,
-        files=_english(
-            _SMALL_FOLDER,
+        files=_files(
+            *_english(_SMALL),
             bytes=54_402_456,
             sha256="747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229",
         ),
-        beside=(
+        also_published=(
             _VOCABULARY,
-            _checkpoint(f"{_SMALL_FOLDER}/tf_checkpoint/model.ckpt-1501260.index"),
+            _checkpoint(f"{_SMALL}/tf_checkpoint/model.ckpt-1501260.index"),
         ),
         n_parameters=13_593_296,
-        sizes=Sizes(cell=1024, projection=128, n_layers=2, n_highway=1),
+        dim=256,
         note=_scores("83.62", "93.12"),
     ),
     Model(
         name="medium",
         title="ELMo medium",
-        language="English",
         corpus=_NEWS,
-        citation=_PETERS,
-        files=_english(_MEDIUM_FOLDER, about=112_110_912),
-        beside=(
+        files=_files(*_english(_MEDIUM), about=112_110_912),
+        also_published=(
             _VOCABULARY,
-            _checkpoint(f"{_MEDIUM_FOLDER}/tf_checkpoint/model.ckpt-1501260.index"),
+            _checkpoint(f"{_MEDIUM}/tf_checkpoint/model.ckpt-1501260.index"),
         ),
         n_parameters=28_027_728,
-        sizes=Sizes(cell=2048, projection=256, n_layers=2, n_highway=1),
+        dim=512,
         note=_scores("84.04", "93.60"),
     ),
     Model(
         name="original",
         title="ELMo original, the model of the paper",
-        language="English",
         corpus=_NEWS,
-        citation=_PETERS,
-        files=_with_second_place(
-            _english(
-                _LARGE_FOLDER,
-                bytes=374_434_792,
-                sha256="a6b92b9ccbb13fe489faacd2221c795d4bebe84b75f8aded9d85ea464fa5c994",
-            ),
-            _SECOND_OF_ORIGINAL,
+        files=_files(
+            *_english(_LARGE),
+            _MIRROR,
+            bytes=374_434_792,
+            sha256="a6b92b9ccbb13fe489faacd2221c795d4bebe84b75f8aded9d85ea464fa5c994",
         ),
-        beside=(
-            Beside(
-                "softmax weights",
-                f"{_HOSTS[1]}/{_LARGE_FOLDER}/elmo_{_LARGE_FOLDER}_softmax_weights.hdf5",
-                "1.6 GB",
-            ),
+        also_published=(
+            f"softmax weights: {_HOSTS[1]}/{_LARGE}/elmo_{_LARGE}_softmax_weights.hdf5 (1.6 GB)",
             _VOCABULARY,
-            _checkpoint(f"{_LARGE_FOLDER}_tf_checkpoint/model.ckpt-935588.index"),
+            _checkpoint(f"{_LARGE}_tf_checkpoint/model.ckpt-935588.index"),
         ),
         n_parameters=93_600_848,
-        sizes=_LARGE,
+        dim=1024,
         note=_scores("84.63", "93.85"),
     ),
     Model(
         name="original-5.5b",
         title="ELMo original, trained on 5.5 billion tokens",
-        language="English",
         corpus="Wikipedia (1.9 billion tokens) and WMT news of 2008-2012 (3.6 billion)",
-        citation=_PETERS,
         aliases=("5.5b", "original_5.5b"),
-        files=_english(f"{_LARGE_FOLDER}_5.5B", about=_LARGE_BYTES),
-        beside=(_NO_SOFTMAX, _NO_CHECKPOINT),
+        files=_files(*_english(f"{_LARGE}_5.5B"), about=_LARGE_BYTES),
+        also_published=_NO_SOFTMAX,
         n_parameters=93_600_848,
-        sizes=_LARGE,
+        dim=1024,
         note=_scores("84.93", "94.01"),
     ),
     Model(
         name="pubmed",
         title="ELMo original, trained on PubMed",
-        language="English",
         corpus="PubMed",
-        citation=_PETERS,
         files=_files(
-            f"contributed/pubmed/elmo_{_LARGE_FOLDER}_options.json",
-            f"contributed/pubmed/elmo_{_LARGE_FOLDER}_weights_PubMed_only.hdf5",
+            f"contributed/pubmed/elmo_{_LARGE}_options.json",
+            f"contributed/pubmed/elmo_{_LARGE}_weights_PubMed_only.hdf5",
             about=_LARGE_BYTES,
         ),
-        beside=(_NO_SOFTMAX, _NO_CHECKPOINT),
+        also_published=_NO_SOFTMAX,
         n_parameters=93_600_848,
-        sizes=_LARGE,
+        dim=1024,
         note="its files were reported missing in 2025 (https://github.com/allenai/scicite/issues/19)",
     ),
     Model(
@@ -298,13 +252,9 @@ CATALOGUE: tuple[Model, ...] = (
         citation="https://github.com/allenai/allennlp/issues/2025",
         aliases=("pt",),
         files=_files("contributed/pt/elmo_pt_options.json", "contributed/pt/elmo_pt_weights.hdf5"),
-        beside=(
-            Beside(
-                "the same team's later model of Wikipedia",
-                f"{_HOSTS[1]}/contributed/pt/wikipedia/elmo_pt_weights.hdf5",
-                "options.json is in the same folder",
-            ),
-            _NO_SOFTMAX,
+        also_published=(
+            f"a later model of the same team: {_HOSTS[1]}/contributed/pt/wikipedia/"
+            "elmo_pt_weights.hdf5 (options.json is in the same folder)",
         ),
     ),
 )

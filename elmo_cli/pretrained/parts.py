@@ -15,9 +15,14 @@ from pathlib import Path
 
 from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, output_errors
-from elmo_cli.pretrained.cache import sha256_of
 from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
-from elmo_cli.pretrained.folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, ModelFiles
+from elmo_cli.pretrained.model_files import (
+    SOFTMAX_FILE,
+    STATE_FILE,
+    VOCABULARY_FILE,
+    ModelFiles,
+    sha256_of,
+)
 from elmo_cli.regular_files import read_json, sha256_of_file
 
 PARTS_FILE = "parts.json"
@@ -58,8 +63,9 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
             tied[part] = path
         elif not _is_same(path, files.weights):
             unknown.append(str(path))
-    for part, path in tied.items():
-        if len(tied) > 1 and sha256_of(path) != known[part]:
+    for part, path in tied.items() if len(tied) > 1 else ():
+        found = files.weights_sha256 if part == "weights" else sha256_of(path)
+        if found != known[part]:
             raise ModelError(
                 f"{path}: its sha256 is not {known[part][:12]}…, which {PARTS_FILE} states",
                 f"get the file again, or remove {record} if it was replaced on purpose",

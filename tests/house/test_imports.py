@@ -19,7 +19,7 @@ ALLOWED = {
     "text": set(),
     "model": set(),
     "weightfile": {"model"},
-    "pretrained": {"weightfile", "model"},
+    "pretrained": {"weightfile", "model", "text"},
     "engine": {"model", "text"},
     "store": {"text", "weightfile"},
     "embed": {"engine", "pretrained", "store", "model", "text"},

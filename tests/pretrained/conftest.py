@@ -1,4 +1,4 @@
-"""What the tests of the room share: a home of their own, and a server on this machine."""
+"""An empty $ELMO_HOME, a local HTTP server, and a tiny model that it serves."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from local_server import LocalServer
-from tiny_model import CELL, LAYERS, PROJECTION, write_tiny_model
 
-from elmo_cli.pretrained.catalogue import Model, RemoteFile, Sizes
+from elmo_cli.pretrained import catalogue
+from elmo_cli.pretrained.catalogue import CATALOGUE, Model, RemoteFile
 
 
 @pytest.fixture(autouse=True)
@@ -31,26 +31,18 @@ def server() -> Iterator[LocalServer]:
 
 
 @pytest.fixture
-def model(tmp_path: Path, server: LocalServer) -> Model:
-    """A tiny model as it could stand in the catalogue, on the local server."""
-    source = write_tiny_model(tmp_path / "source")
+def model(tiny: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A published model that the local server has, with the SHA-256 of its weights."""
     for name in ("options.json", "weights.hdf5"):
-        server.files[name] = (source / name).read_bytes()
-    weights = server.files["weights.hdf5"]
-    return Model(
-        "tiny",
-        "tiny",
-        "English",
-        "none",
-        "none",
-        files=(
-            RemoteFile("options.json", (server.address("options.json"),)),
-            RemoteFile(
-                "weights.hdf5",
-                (server.address("weights.hdf5"),),
-                bytes=len(weights),
-                sha256=hashlib.sha256(weights).hexdigest(),
-            ),
-        ),
-        sizes=Sizes(CELL, PROJECTION, LAYERS, 1),
+        server.files[name] = (tiny / name).read_bytes()
+    options, weights = (server.address(name) for name in server.files)
+    content = server.files["weights.hdf5"]
+    sha256 = hashlib.sha256(content).hexdigest()
+    files = (
+        RemoteFile("options.json", (options,)),
+        RemoteFile("weights.hdf5", (weights,), bytes=len(content), sha256=sha256),
     )
+    made = Model("tiny", "a tiny model", "none", files=files, dim=16)
+    monkeypatch.setitem(catalogue._BY_NAME, made.name, made)
+    monkeypatch.setattr(catalogue, "CATALOGUE", (*CATALOGUE, made))
+    return made

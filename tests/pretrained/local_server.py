@@ -1,4 +1,4 @@
-"""A web server on this machine that can be told to stall, to cut off and to lie."""
+"""An HTTP server on this machine that stalls, cuts off, redirects and lies on request."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ class LocalServer:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.acts: dict[str, list[Act]] = {}
-        self.seen: list[tuple[str, dict[str, str]]] = []
-        self.version = "1"
+        self.seen: list[tuple[str, str]] = []  # path, Range
+        self.version: str | None = '"1"'
         self.released = threading.Event()
         self._http = _Http(("127.0.0.1", 0), Handler)
         self._http.local = self
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
-    @property
-    def port(self) -> int:
-        return int(self._http.server_address[1])
-
     def address(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{name}"
+        return f"http://127.0.0.1:{self._http.server_address[1]}/{name}"
 
-    def headers_seen(self, name: str) -> list[dict[str, str]]:
-        return [headers for path, headers in self.seen if path == f"/{name}"]
+    @property
+    def ranges(self) -> list[str]:
+        """What the requests asked for, "" for the whole file."""
+        return [unit.removeprefix("bytes=") for _, unit in self.seen]
 
     def close(self) -> None:
         self.released.set()
@@ -46,19 +44,16 @@ class _Http(ThreadingHTTPServer):
     local: LocalServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is what these tests are about."""
+        """Print nothing: clients that hang up are what these tests are about."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; `server.local` says how to answer it."""
-
     server: _Http
 
     def do_GET(self) -> None:
-        local = self.server.local
-        local.seen.append((self.path, dict(self.headers)))
-        acts = local.acts.get(self.path.lstrip("/"), [])
-        content = local.files.get(self.path.lstrip("/"))
+        local, name = self.server.local, self.path.lstrip("/")
+        local.seen.append((self.path, self.headers.get("Range", "")))
+        acts, content = local.acts.get(name, []), local.files.get(name)
         if acts:
             acts.pop(0)(self, content or b"")
         elif content is None:
@@ -72,48 +67,42 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
 
+    def version(self) -> dict[str, str]:
+        tag = self.server.local.version
+        return {"ETag": tag} if tag else {}
+
     def log_message(self, format: str, *args: Any) -> None:
-        """Not into the output of the tests."""
+        """Print nothing."""
 
 
 def serve(handler: Handler, content: bytes) -> None:
-    """As a good server does: ranges, and a whole file if its version is another."""
-    tag = f'"{handler.server.local.version}"'
-    start, unit = 0, handler.headers.get("Range", "")
-    if unit and handler.headers.get("If-Range", tag) == tag:
-        start = int(unit.removeprefix("bytes=").rstrip("-"))
+    """Serve a file or the rest of it, without looking at its version."""
+    unit = handler.headers.get("Range", "")
+    start = int(unit.removeprefix("bytes=").rstrip("-")) if unit else 0
     if start >= len(content) and start:
         handler.begin(416, Content_Range=f"bytes */{len(content)}", Content_Length=0)
         return
-    span = f"bytes {start}-{len(content) - 1}/{len(content)}"
-    more = {"Content_Range": span} if start else {}
-    handler.begin(206 if start else 200, ETag=tag, Content_Length=len(content) - start, **more)
+    span = {"Content_Range": f"bytes {start}-{len(content) - 1}/{len(content)}"} if unit else {}
+    size = len(content) - start
+    handler.begin(206 if unit else 200, Content_Length=size, **handler.version(), **span)
     handler.wfile.write(content[start:])
 
 
-def ignore_range(handler: Handler, content: bytes) -> None:
+def whole(handler: Handler, content: bytes) -> None:
+    """Serve all of a file, whatever was asked for."""
     handler.begin(200, Content_Length=len(content))
     handler.wfile.write(content)
 
 
-def cut_off(n_bytes: int) -> Act:
-    """Announce everything, send `n_bytes` of it, hang up."""
+def cut(n_bytes: int, *, stall: bool = False) -> Act:
+    """Announce everything, send N bytes of it, then hang up or send nothing more."""
 
     def act(handler: Handler, content: bytes) -> None:
-        tag = f'"{handler.server.local.version}"'
-        handler.begin(200, ETag=tag, Content_Length=len(content))
+        handler.begin(200, Content_Length=len(content), **handler.version())
         handler.wfile.write(content[:n_bytes])
-
-    return act
-
-
-def stall(n_bytes: int) -> Act:
-    """Announce everything, send `n_bytes` of it, fall silent."""
-
-    def act(handler: Handler, content: bytes) -> None:
-        cut_off(n_bytes)(handler, content)
-        handler.wfile.flush()
-        handler.server.local.released.wait(10)
+        if stall:
+            handler.wfile.flush()
+            handler.server.local.released.wait(10)
 
     return act
 
@@ -126,11 +115,11 @@ def redirect(address: str) -> Act:
     return lambda handler, content: handler.begin(302, Location=address, Content_Length=0)
 
 
-def answer(body: bytes, **headers: object) -> Act:
-    """Status 200, these headers and this body, then hang up; no length unless it is given."""
+def answer(body: bytes, code: int = 200, **headers: object) -> Act:
+    """Send these headers and this body, then hang up; without a length unless it is given."""
 
     def act(handler: Handler, content: bytes) -> None:
-        handler.begin(200, **headers)
+        handler.begin(code, **headers)
         handler.wfile.write(body)
 
     return act
