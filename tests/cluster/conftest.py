@@ -1,4 +1,4 @@
-"""A text of five shards, a fake Ray, and the comparison with the file of one process."""
+"""A scene for the tests of clusters: a text of five shards, and a fake Ray."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from command_line import made
 from fake_ray import FakeRay
 
 from elmo_cli.cluster import pieces, worker
+from elmo_cli.cluster.pieces import Piece
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
@@ -23,47 +24,63 @@ from elmo_cli.embed.run import embedder_of
 LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
 
 
-@pytest.fixture
-def job(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> EmbedJob:
-    """Two files, whose nine blocks of three sentences make five shards."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(blocks, "SENTENCES", 3)
-    monkeypatch.setattr(pieces, "BLOCKS_PER_PIECE", 2)
-    Path("one.txt").write_text("\n".join(LINES[:10]) + "\n")
-    Path("two.txt").write_text("\n".join(LINES[10:]) + "\n")
-    return EmbedJob(inputs=("one.txt", "two.txt"), output="shards/", model=str(tiny))
+class Scene:
+    """A job in the working folder: nine blocks of three sentences in two files, five shards.
+
+    Attributes:
+        job: writes to shards/.
+        ray: its fake Ray.
+    """
+
+    def __init__(self, model: Path) -> None:
+        Path("one.txt").write_text("\n".join(LINES[:10]) + "\n")
+        Path("two.txt").write_text("\n".join(LINES[10:]) + "\n")
+        self.job = EmbedJob(("one.txt", "two.txt"), "shards/", model=str(model))
+        self.ray = FakeRay()
+
+    def run(
+        self, job: EmbedJob | None = None, progress: Any = lambda *tokens: None, **settings: Any
+    ) -> list[Piece]:
+        """Run a job with two workers, or other settings of the cluster; its pieces."""
+        cluster = importlib.import_module("elmo_cli.cluster.run")
+        where = cluster.ClusterSettings(**{"workers": 2, **settings})
+        return list(cluster.embed_on_cluster(job or self.job, where, progress).pieces)
+
+    def check_merged(self, job: EmbedJob | None = None) -> None:
+        """Check that the merged shards are the file of one process, byte for byte."""
+        job = job or self.job
+        words = ["--layout", job.layout, "--state", job.state, "-m", job.model, "--overwrite"]
+        made("embed", *job.inputs, "-o", "whole.hdf5", *words)
+        made("merge", *Path(job.output).glob("part-*"), "-o", "merged.hdf5", "--overwrite")
+        assert Path("merged.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
 
 
 @functools.cache
-def embedder_for(job: EmbedJob) -> Embedder:
+def cached_embedder(job: EmbedJob) -> Embedder:
     return embedder_of(job)
 
 
 @pytest.fixture
-def use_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[FakeRay], Any]]:
-    """Replaces Ray, and returns the module `elmo_cli.cluster.run`, which imports it."""
+def scene(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(worker, "embedder_of", lambda job: embedder_for(replace(job, output="")))
-
-    def use(ray: FakeRay) -> Any:
-        for name, module in ray.modules.items():
-            monkeypatch.setitem(sys.modules, name, module)
-        sys.modules.pop("elmo_cli.cluster.run", None)
-        return importlib.import_module("elmo_cli.cluster.run")
-
-    yield use
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    monkeypatch.setattr(pieces, "BLOCKS_PER_PIECE", 2)
+    monkeypatch.setattr(worker, "embedder_of", lambda job: cached_embedder(replace(job, output="")))
+    scene = Scene(tiny)
+    for name, module in scene.ray.modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    sys.modules.pop("elmo_cli.cluster.run", None)
+    yield scene
     sys.modules.pop("elmo_cli.cluster.run", None)
 
 
 @pytest.fixture
-def check_merged(tmp_path: Path) -> Callable[[EmbedJob], None]:
-    """Checks that the shards of a job, merged, are the file of one process, byte for byte."""
+def contents() -> Callable[[str], dict[str, bytes]]:
+    """Returns the contents of the files in a folder, by name."""
+    return lambda folder: {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
-    def check(job: EmbedJob) -> None:
-        words = ["--layout", job.layout, "--state", job.state, "-m", job.model, "--overwrite"]
-        made("embed", *job.inputs, "-o", tmp_path / "whole.hdf5", *words)
-        shards = sorted(Path(job.output).glob("part-*"))
-        made("merge", *shards, "-o", tmp_path / "merged.hdf5", "--overwrite")
-        assert (tmp_path / "merged.hdf5").read_bytes() == (tmp_path / "whole.hdf5").read_bytes()
 
-    return check
+@pytest.fixture
+def job(scene: Scene) -> EmbedJob:
+    return scene.job

@@ -21,63 +21,53 @@ class RayTaskError(RayError):
         self.cause = cause
 
 
-class Method:
-    """A method of a worker."""
-
-    def __init__(self, worker: Worker, name: str) -> None:
-        self._worker, self._name = worker, name
-
-    def options(self, *, max_task_retries: int) -> Method:
-        assert max_task_retries == 0
-        return self
-
-    def remote(self, *args: Any) -> Callable[[], Any]:
-        return partial(self._worker.call, self._name, args)
-
-
-class Worker:
-    """The handle of an actor."""
-
-    def __init__(self, start: Callable[[], Any], ray: FakeRay) -> None:
-        self._start, self._ray, self._actor = start, ray, start()
-        self.load, self.embed = Method(self, "load"), Method(self, "embed")
-
-    def call(self, method: str, args: tuple[Any, ...]) -> Any:
-        if self._ray.dies(method, args):
-            self._actor = self._start()
-            raise RayError("the worker died\nkilled")
-        try:
-            return getattr(self._actor, method)(*args)
-        except Exception as error:
-            raise RayTaskError(error) from error
-
-
 class FakeRay:
     """What the modules `ray` and `ray.exceptions` contain.
 
-    Args:
-        init: `ray.init`.
+    Attributes:
         dies: whether the worker dies in a call, from the method's name and arguments.
-        seed: of the order in which calls are ready.
+        order: chooses which call is ready.
+        started, options: the arguments of `ray.init` and `ray.remote`.
+        modules: by name.
     """
 
-    def __init__(
-        self,
-        init: Callable[..., object] = lambda **_: None,
-        dies: Callable[[str, tuple[Any, ...]], bool] = lambda method, args: False,
-        seed: int = 0,
-    ) -> None:
-        self.dies, self._random, self.options = dies, random.Random(seed), dict[str, Any]()
+    def __init__(self) -> None:
+        self.dies: Callable[[str, tuple[Any, ...]], bool] = lambda method, args: False
+        self.order, self.options = random.Random(0), dict[str, Any]()
+        self.started: list[dict[str, Any]] = []
         ray, exceptions = ModuleType("ray"), ModuleType("ray.exceptions")
         vars(exceptions).update(RayError=RayError, RayTaskError=RayTaskError)
-        vars(ray).update(init=init, is_initialized=lambda: False, shutdown=lambda: None)
+        vars(ray).update(is_initialized=lambda: False, shutdown=lambda: None, init=self._init)
         vars(ray).update(remote=self._remote, wait=self._wait, get=lambda call: call())
         self.modules = {"ray": ray, "ray.exceptions": exceptions}
 
+    def _init(self, **options: Any) -> None:
+        self.started.append(options)
+        if options["address"] == "nobody":
+            raise ConnectionError("not found")
+
     def _remote(self, **options: Any) -> Callable[[type], Any]:
         self.options = options
-        return lambda kind: SimpleNamespace(remote=lambda *args: Worker(partial(kind, *args), self))
+        return lambda kind: SimpleNamespace(remote=lambda *args: self._worker(partial(kind, *args)))
+
+    def _worker(self, start: Callable[[], Any]) -> Any:
+        actor = [start()]
+
+        def call(method: str, args: tuple[Any, ...]) -> Any:
+            if self.dies(method, args):
+                actor[0] = start()
+                raise RayError("the worker died\nkilled")
+            try:
+                return getattr(actor[0], method)(*args)
+            except Exception as error:
+                raise RayTaskError(error) from error
+
+        def method(name: str) -> Any:
+            remote = SimpleNamespace(remote=lambda *args: partial(call, name, args))
+            return SimpleNamespace(**vars(remote), options=lambda max_task_retries: remote)
+
+        return SimpleNamespace(load=method("load"), embed=method("embed"))
 
     def _wait(self, calls: list[Any], *, num_returns: int) -> tuple[list[Any], list[Any]]:
-        ready = self._random.choice(calls)
+        ready = self.order.choice(calls)
         return [ready], [call for call in calls if call is not ready]
