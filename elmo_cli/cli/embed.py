@@ -182,7 +182,7 @@ def embed(**settings: Any) -> None:
     if settings["files"]:  # before h5py and numpy are imported, which takes half of a refusal
         check_inputs(settings["files"], reading_of(settings))
     if settings.pop("ray"):
-        from elmo_cli.cli.clustering import ray_command
+        from elmo_cli.cli.cluster import ray_command
 
         ray_command(settings)
     else:

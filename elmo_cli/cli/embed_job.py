@@ -12,12 +12,12 @@ from typing import Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.texts import reading_of
-from elmo_cli.cluster.url import is_url, shown
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob, ModelSource
+from elmo_cli.cluster.shard_folder import is_url, without_secrets
+from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.files import check_distinct
-from elmo_cli.pretrained.folder import ModelFiles
-from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.load import ModelSource, locate
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import check_inputs, require_files, stem
@@ -54,7 +54,7 @@ def embed_command(settings: dict[str, Any]) -> None:
         jobs = _jobs_of(job, stream)
     if dry_run:
         require_files("--dry-run", job.inputs)
-    files = located(job)
+    files = locate_model(job)
     with console.loading(quiet=quiet):
         from elmo_cli.cli.embedding import EmbedRun
 
@@ -75,10 +75,9 @@ def is_folder(output: str) -> bool:
     return output.endswith(("/", os.sep)) or os.path.isdir(output)
 
 
-def located(job: EmbedJob) -> ModelFiles:
+def locate_model(job: EmbedJob) -> ModelFiles:
     """The files of the model; an error if they are missing or it does not have the layers."""
-    source = job.model
-    files = locate(source.name_or_path, options=source.options, weights=source.weights)
+    files = locate(job.model)
     job.check_layers(1 + files.read_options().n_layers)
     return files
 
@@ -138,13 +137,14 @@ def _check_stream(job: EmbedJob, stream: str, others: dict[str, bool]) -> None:
 def _jobs_of(job: EmbedJob, stream: str | None) -> list[EmbedJob]:
     """The jobs of a command, one per output file, whose paths are checked."""
     if stream is not None:
+        output = without_secrets(job.output)
         raise UsageError(
-            f"--output-format {stream}: {shown(job.output)} is a file, and files are HDF5",
+            f"--output-format {stream}: {output} is a file, and files are HDF5",
             "`-o -` writes to standard output; `--input-format` says how files are read",
         )
     if is_url(job.output):
         raise UsageError(
-            f"{shown(job.output)}: only --ray writes to a URL",
+            f"{without_secrets(job.output)}: only --ray writes to a URL",
             "`-o FILE`, and copy it there; or `-o URL/ --ray`, which puts shards there",
         )
     check_inputs(job.inputs, job.text)

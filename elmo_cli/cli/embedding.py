@@ -24,8 +24,8 @@ from elmo_cli.engine.device import set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import OutputError
 from elmo_cli.files import format_bytes
-from elmo_cli.pretrained.folder import ModelFiles
 from elmo_cli.pretrained.load import load_files
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.input import InputReport, is_stream, read_sentences
 from elmo_cli.text.sentence import Sentence
 

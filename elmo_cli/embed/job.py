@@ -9,21 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path
+from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.log_lines import is_finished, log_path, part_path
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings, check_inputs, require_files
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """A model as the user names it: the arguments of `load`."""
-
-    name_or_path: str | None = None
-    options: str | None = None
-    weights: str | None = None
 
 
 @dataclass(frozen=True)

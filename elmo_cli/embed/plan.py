@@ -166,7 +166,7 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
     n_vectors = (n_sentences if job.embedder.pool else n_tokens) * n_kept
     of_sentence, of_token = layout.metadata_bytes
     metadata = n_sentences * of_sentence + n_tokens * of_token
-    return FileSize(n_vectors * vector, metadata, is_copied=layout.copies_values)
+    return FileSize(n_vectors * vector, metadata, is_copied=not layout.data_start)
 
 
 def check_free_space(job: EmbedJob, embedder: Embedder, needed: FileSize) -> None:

@@ -40,7 +40,7 @@ from elmo_cli.errors import InputError, OutputError
 from elmo_cli.files import check_distinct, tsv_line, write_text
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
-from elmo_cli.pretrained.load import load
+from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.store.log_lines import Progress as Committed
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
@@ -170,8 +170,8 @@ def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
     Args:
         bilm: the model of the job, which only this embedder may use; by default it is loaded.
     """
-    source, settings = job.model, job.embedder
-    bilm = bilm or load(source.name_or_path, options=source.options, weights=source.weights)
+    settings = job.embedder
+    bilm = bilm or load_files(locate(job.model))
     embedder = Embedder(
         bilm,
         state=settings.state,

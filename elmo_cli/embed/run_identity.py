@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.warm import warm_sha256
+from elmo_cli.pretrained.warm_state import warm_state_id
 from elmo_cli.store.spec import FileSpec
 
 
@@ -43,7 +43,7 @@ class RunIdentity:
             blank=job.text.blank,
             precision=embedder.precision if embedder.precision != "float32" else None,
             batch_size=embedder.batch_size if job.embedder.state == "carry" else None,
-            state_sha256=None if start is None else warm_sha256(bilm, start),
+            state_sha256=None if start is None else warm_state_id(bilm, start),
             column=job.text.column,
             shard=None if job.shard is None else "{}/{}".format(*job.shard),
         )

@@ -104,7 +104,7 @@ def test_document_is_cut_between_documents(given_: list[Sentence], batch_size: i
     for block, following in pairwise(found):
         assert is_full(block)
         very_long = len(block.sentences) >= OPEN * SENTENCES or block.info.n_tokens >= OPEN * TOKENS
-        assert following.starts_document or very_long
+        assert following.info.starts_document or very_long
         assert len(block.sentences) <= OPEN * SENTENCES
 
 

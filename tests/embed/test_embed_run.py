@@ -21,11 +21,11 @@ from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob, ModelSource
+from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.embed.run import embed_file, make_embedder, run_job
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.pretrained.load import load
+from elmo_cli.pretrained.load import ModelSource, load
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec
