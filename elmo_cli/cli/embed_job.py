@@ -149,8 +149,8 @@ def _jobs_of(job: EmbedJob, stream: str | None) -> list[EmbedJob]:
         )
     check_inputs(job.inputs, job.text)
     if not is_folder(job.output):
-        _check_suffix(job.output)
         job.check_paths()
+        _check_suffix(job.output)
         return [job]
     jobs = _one_per_input(job)
     for one in jobs if os.path.isdir(job.output) else ():

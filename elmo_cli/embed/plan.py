@@ -305,7 +305,7 @@ def _finished_plan(job: EmbedJob, spec: FileSpec, scan: TextScan) -> Plan:
     facts = finished_attributes(job.output)
     check_same_settings(f"{job.output}: finished", FileSpec.from_attributes(facts), spec)
     done = progress_of(facts)
-    check_same_text(f"{job.output}: finished", done, scan.text_sha256)
+    check_same_text(job.output, done, scan.text_sha256)
     size = FileSize(0, Path(job.output).stat().st_size, is_copied=False)
     n_sentences = done.sentences - done.duplicates
     return Plan(n_sentences, done.tokens, size, 0, done.sentences, finished=True)

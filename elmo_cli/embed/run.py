@@ -295,7 +295,7 @@ class _Run:
         for _ in self._own(blocks):
             pass
         text_sha256 = self._scan.text_sha256 if self._scan else self._text_sha256
-        check_same_text(f"{self._job.output}: finished", done, text_sha256)
+        check_same_text(self._job.output, done, text_sha256)
 
     def _write_blocks(self, blocks: Iterable[Block], writer: EmbeddingsWriter) -> None:
         """Compute each block that is not committed while a thread writes the one before."""

@@ -594,7 +594,7 @@ def test_a_finished_file_is_that_of_its_text_alone(stdin: bool) -> None:
     assert json.loads(made(*command, "--json", stdin=text).out)["computed_tokens"] == 0
     Path("corpus.txt").write_text(TEXT.replace("dog", "cow"), encoding="utf-8")
     done = elmo(*command, stdin=text.replace(b"dog", b"cow"))
-    what = "out.hdf5: finished: made from a different text (6 sentences)"
+    what = "out.hdf5: made from a different text (6 sentences)"
     refused(done, 1, what, "`--overwrite`")
     assert Path("out.hdf5").read_bytes() == before
 
