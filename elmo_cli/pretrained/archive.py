@@ -1,8 +1,7 @@
 """Extract a model from an untrusted zip or tar file into the cache, once per archive.
 
-Only the files that a model uses are extracted, into one folder. An archive with a link, a path
-that leads out of it, a name twice, or more bytes than a model can have, is refused. A child process
-does it, because Python's readers of archives allocate memory before they can be asked how much.
+Only files that a model uses are extracted, into one folder. A child process does it, because
+Python's readers of archives allocate memory before they can be asked how much.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
 from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.filetypes import GZIP, TAR, TORCH, XZ, ZIP, FileType
+from elmo_cli.filetypes import GZIP, TAR, TORCH, XZ, ZIP
 from elmo_cli.isolate import run_isolated
-from elmo_cli.pretrained.cache import archive_dir, locked, writing
+from elmo_cli.pretrained.cache import elmo_home, locked, writing
 from elmo_cli.pretrained.model_files import HDF5_SUFFIXES, head_of, not_a_model, sha256_of
 
 SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar")
-_ZIP_TYPES: tuple[FileType | None, ...] = (ZIP, TORCH)
-_TYPES: tuple[FileType | None, ...] = (*_ZIP_TYPES, GZIP, XZ, TAR)
 _MODEL_FILE = re.compile(
-    r"[^.].*\.(hdf5|h5)|[^.]*options.*\.json|parts\.json|vocab.*\.txt(\.gz)?|README\.md"
+    r"[^./][^/]*\.(hdf5|h5)|([^./][^/]*)?options[^/]*\.json|parts\.json|vocab[^/]*\.txt(\.gz)?"
+    r"|README\.md"
 )
-_MAX_FILES, _MAX_BYTES = 10, 16 << 30
+_MAX_BYTES = 16 << 30
 # Weights hardly compress; a small archive may have any ratio.
 _MAX_RATIO, _MIN_LIMIT = 100, 64 << 20
 _CHUNK = 1 << 20
@@ -46,16 +44,9 @@ _CORRUPT = (
 )
 
 
-class _Member(NamedTuple):
-    name: str
-    n_bytes: int
-    is_regular: bool
-    open: Callable[[], IO[bytes] | None]
-
-
 def is_archive(path: Path) -> bool:
     """Whether a file is a zip or tar file by its name or its first bytes."""
-    return path.name.endswith(SUFFIXES) or head_of(path)[1] in _TYPES
+    return path.name.endswith(SUFFIXES) or head_of(path)[1] in (ZIP, TORCH, GZIP, XZ, TAR)
 
 
 def stem_of(path: Path) -> str:
@@ -67,11 +58,9 @@ def stem_of(path: Path) -> str:
 def extract_model(path: Path) -> Path:
     """Extract the files of a model, if that was not done before; return their folder.
 
-    Raises:
-        ModelError: corrupt, unsafe or too large; or without a weight file.
-        OutputError: $ELMO_HOME cannot be written to.
+    Raises ModelError for an archive that is corrupt, unsafe or no model, else OutputError.
     """
-    archives = archive_dir()
+    archives = elmo_home() / "archives"
     folder = archives / f"{stem_of(path)[:100]}-{sha256_of(path)[:16]}"
     if folder.is_dir():
         return folder
@@ -79,7 +68,7 @@ def extract_model(path: Path) -> Path:
         for left in archives.glob("*.part"):  # by killed processes
             if time.time() - left.stat().st_mtime > _DAY_S:
                 shutil.rmtree(left, ignore_errors=True)
-        # Its name is random, because where there are no locks another process may do the same.
+        # Where there are no locks, another process may do the same.
         with TemporaryDirectory(".part", dir=archives) as part:
             run_isolated(partial(_extract, path, Path(part, "model")), [path], ModelError)
             if not folder.is_dir():
@@ -105,12 +94,27 @@ def _extract(path: Path, folder: Path) -> None:
         ) from None
 
 
+class _Member(NamedTuple):
+    name: str
+    n_bytes: int
+    is_regular: bool
+    open: Callable[[], IO[bytes] | None]
+
+
 @contextmanager
 def _members(path: Path) -> Iterator[Iterator[_Member]]:
     """The members of an archive other than folders, read as they are needed."""
-    if head_of(path)[1] in _ZIP_TYPES:
+    if head_of(path)[1] in (ZIP, TORCH):
         with zipfile.ZipFile(path) as opened:
-            yield (_zip_member(opened, one) for one in opened.infolist() if not one.is_dir())
+            yield (
+                _Member(
+                    *(one.filename, one.file_size),
+                    stat.S_IFMT(one.external_attr >> 16) in (0, stat.S_IFREG),
+                    partial(opened.open, one),
+                )
+                for one in opened.infolist()
+                if not one.is_dir()
+            )
     else:
         with tarfile.open(path) as archive:
             yield (
@@ -120,40 +124,29 @@ def _members(path: Path) -> Iterator[Iterator[_Member]]:
             )
 
 
-def _zip_member(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Member:
-    is_regular = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)
-    return _Member(entry.filename, entry.file_size, is_regular, partial(opened.open, entry))
-
-
 def _select(path: Path, members: Iterable[_Member]) -> dict[str, _Member]:
     """The members that a model uses, by their names in the new folder."""
     limit = min(_MAX_BYTES, max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size))
-    selected: dict[str, _Member] = {}
-    others: set[str] = set()
+    found: dict[str, _Member] = {}
     total = 0
     for member in members:
+        base, parts = PurePosixPath(member.name).name, PurePosixPath(member.name).parts
+        name = base if _MODEL_FILE.fullmatch(base) else member.name
         total += member.n_bytes
-        member_path = PurePosixPath(member.name)
-        is_used = bool(_MODEL_FILE.fullmatch(member_path.name))
-        name = member_path.name if is_used else member.name
         problems = {
             f"{name!r} is a link or a device": not member.is_regular,
-            f"{member.name!r} leads out of it": member_path.is_absolute()
-            or ".." in member_path.parts,
-            f"{name!r} occurs twice": name in {*selected, *others},
+            f"{member.name!r} leads out of it": not {"..", "/"}.isdisjoint(parts),
+            f"{name!r} occurs twice": name in found,
             f"it extracts to more than {limit} bytes": total > limit,
-            f"it contains more than {_MAX_FILES} model files": len(selected) > _MAX_FILES,
         }
         if problem := next((what for what, is_so in problems.items() if is_so), ""):
             hint = "extract it yourself if you trust it, and give the folder"
             raise ModelError(f"{path}: refused, since {problem}", hint)
-        if is_used:
-            selected[name] = member
-        else:
-            others.add(name)
-    if not any(name.endswith(HDF5_SUFFIXES) for name in selected):
-        raise not_a_model(path, [*selected, *(name.rpartition("/")[2] for name in others)])
-    return selected
+        found[name] = member
+    used = {name: member for name, member in found.items() if _MODEL_FILE.fullmatch(name)}
+    if not any(name.endswith(HDF5_SUFFIXES) for name in used):
+        raise not_a_model(path, [PurePosixPath(name).name for name in found])
+    return used
 
 
 def _copy(member: _Member, target: Path) -> None:

@@ -36,11 +36,6 @@ def model_dir(model: Model) -> Path:
     return elmo_home() / "models" / model.name
 
 
-def archive_dir() -> Path:
-    """The folder with one folder per extracted archive; it need not exist."""
-    return elmo_home() / "archives"
-
-
 def bundled_dir() -> Path | None:
     """The folder of the bundled model: in the package, or next to it in a clone."""
     folders = (_PACKAGE / "bundled" / BUNDLED, _PACKAGE.parent / "weights" / BUNDLED)
@@ -49,15 +44,10 @@ def bundled_dir() -> Path | None:
 
 def installed_dir(model: Model) -> Path | None:
     """The folder that contains all files of a named model, None if it is not on this machine."""
-    if model.is_bundled:
+    if not model.files:
         return bundled_dir()
     folder = model_dir(model)
     return folder if all((folder / file.name).is_file() for file in model.files) else None
-
-
-def is_offline() -> bool:
-    """Whether $ELMO_OFFLINE forbids the network, with any value but an empty one."""
-    return bool(os.environ.get("ELMO_OFFLINE"))
 
 
 @contextmanager
@@ -74,12 +64,9 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Create a folder of the cache and lock it for writing, where the file system has locks.
+    """Create a folder of the cache and lock it, where the file system has locks; or OutputError.
 
-    Args:
-        on_wait: called once if another process has the lock.
-    Raises:
-        OutputError: the folder cannot be created or written to.
+    ON_WAIT is called once if another process has the lock.
     """
     lock = FileLock(folder / ".lock")
     with writing(folder):

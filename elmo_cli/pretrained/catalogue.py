@@ -23,11 +23,6 @@ _HOSTS = (
     "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo",
 )
 _MIRROR = "https://huggingface.co/lysandre/elmo-2x4096_512_2048cnn_2xhighway/resolve/main"
-_PETERS = (
-    "Peters et al. 2018, Deep contextualized word representations, NAACL "
-    "(https://aclanthology.org/N18-1202)"
-)
-_NEWS = "1 Billion Word Benchmark: news of 2011, 800 million tokens"
 _MAX_JSON_BYTES, _MAX_BYTES = 1 << 20, 1 << 33
 
 
@@ -36,23 +31,15 @@ class RemoteFile:
     """One file of a published model.
 
     Attributes:
-        name: its name in the cache, "options.json" or "weights.hdf5".
+        name: in the cache.
         addresses: URLs, tried in this order.
-        bytes: its exact size, None if unknown.
-        about: its approximate size, computed from the shapes of the tensors; 0 if unknown.
-        sha256: None if unknown.
+        bytes, sha256: None if unknown.
     """
 
     name: str
     addresses: tuple[str, ...]
     bytes: int | None = None
-    about: int = 0
     sha256: str | None = None
-
-    @property
-    def expected_bytes(self) -> int:
-        """Its exact or approximate size; 0 if unknown."""
-        return self.bytes or self.about
 
     @property
     def max_bytes(self) -> int:
@@ -63,8 +50,7 @@ class RemoteFile:
         """What is wrong with a size, "" for nothing."""
         if n_bytes == self.bytes or (self.bytes is None and n_bytes <= self.max_bytes):
             return ""
-        expected = self.bytes or f"at most {self.max_bytes}"
-        return f"{n_bytes} bytes, expected {expected}"
+        return f"{n_bytes} bytes, expected {self.bytes or f'at most {self.max_bytes}'}"
 
     def problem(self, path: Path) -> str:
         """What is wrong with a file, as far as size and hash are known; "" for nothing."""
@@ -80,16 +66,19 @@ class Model:
     """A model with a name.
 
     Attributes:
-        files: what `elmo models pull` downloads; empty for the bundled model.
+        files: what `elmo models pull` downloads, options and weights; none if it is bundled.
         also_published: what else exists of the model, as text.
         n_parameters, dim: None if unknown.
     """
 
     name: str
     title: str
-    corpus: str
+    corpus: str = "1 Billion Word Benchmark: news of 2011, 800 million tokens"
     language: str = "English"
-    citation: str = _PETERS
+    citation: str = (
+        "Peters et al. 2018, Deep contextualized word representations, NAACL "
+        "(https://aclanthology.org/N18-1202)"
+    )
     licence: str = "not stated"
     aliases: tuple[str, ...] = ()
     files: tuple[RemoteFile, ...] = ()
@@ -99,15 +88,10 @@ class Model:
     note: str = ""
 
     @property
-    def is_bundled(self) -> bool:
-        """Whether it is installed with the package."""
-        return not self.files
-
-    @property
     def expected_bytes(self) -> int:
-        """Size of all its files; 0 if unknown."""
-        weights = [file.expected_bytes for file in self.files if file.name == WEIGHTS_FILE]
-        return sum(file.expected_bytes for file in self.files) if all(weights) else 0
+        """Size of its weights, by the number of parameters if it is not published; 0 if unknown."""
+        sizes = [file.bytes for file in self.files]
+        return next(filter(None, sizes), 4 * (self.n_parameters or 0))
 
 
 def find_model(name: str) -> Model | None:
@@ -124,37 +108,24 @@ def no_such_model(name: str, hint: str) -> ModelError:
 
 
 def _files(
-    options: str, weights: str, *mirrors: str, **facts: int | str
+    stem: str, *mirrors: str, suffix: str = "", bytes: int | None = None, sha256: str | None = None
 ) -> tuple[RemoteFile, RemoteFile]:
-    """Two files on all hosts, and on mirrors under their names in the cache."""
-
-    def addresses(path: str, name: str) -> tuple[str, ...]:
-        return (*(f"{host}/{path}" for host in _HOSTS), *(f"{one}/{name}" for one in mirrors))
-
-    found = addresses(weights, WEIGHTS_FILE)
-    return (
-        RemoteFile(OPTIONS_FILE, addresses(options, OPTIONS_FILE)),
-        RemoteFile(WEIGHTS_FILE, found, **facts),  # type: ignore[arg-type]
+    """STEM_options.json and STEM_weightsSUFFIX.hdf5 on all hosts, or named as usual on mirrors."""
+    options, weights = (
+        (*(f"{host}/{stem}_{path}" for host in _HOSTS), *(f"{one}/{name}" for one in mirrors))
+        for path, name in (
+            (OPTIONS_FILE, OPTIONS_FILE),
+            (f"weights{suffix}.hdf5", WEIGHTS_FILE),
+        )
     )
-
-
-def _english(folder: str) -> tuple[str, str]:
-    """The paths of options and weights of an English model."""
-    return f"{folder}/elmo_{folder}_options.json", f"{folder}/elmo_{folder}_weights.hdf5"
-
-
-def _checkpoint(path: str) -> str:
-    parts = "also .meta and .data-00000-of-00001; contains the softmax layer"
-    return f"TensorFlow checkpoint: {_HOSTS[1]}/{path} ({parts})"
-
-
-def _scores(srl: str, parsing: str) -> str:
-    return f"published F1 with it: semantic roles {srl}, constituency parsing {parsing}"
+    return RemoteFile(OPTIONS_FILE, options), RemoteFile(WEIGHTS_FILE, weights, bytes, sha256)
 
 
 _VOCABULARY = f"vocabulary: {_HOSTS[0]}/vocab-2016-09-10.txt (793,471 types)"
+# Each is three files: .index, .meta and .data-00000-of-00001.
+_CHECKPOINT = f"TensorFlow checkpoint, with the softmax layer: {_HOSTS[1]}"
 _NO_SOFTMAX = ("softmax weights and TensorFlow checkpoint: never published",)
-_LARGE_BYTES = 374_403_392  # of the tensors
+_F1 = "published F1 with it: semantic roles {}, constituency parsing {}"
 _SMALL = "2x1024_128_2048cnn_1xhighway"
 _MEDIUM = "2x2048_256_2048cnn_1xhighway"
 _LARGE = "2x4096_512_2048cnn_2xhighway"
@@ -173,39 +144,30 @@ CATALOGUE: tuple[Model, ...] = (
     Model(
         name="small",
         title="ELMo small",
-        corpus=_NEWS,
         files=_files(
-            *_english(_SMALL),
+            f"{_SMALL}/elmo_{_SMALL}",
             bytes=54_402_456,
             sha256="747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229",
         ),
-        also_published=(
-            _VOCABULARY,
-            _checkpoint(f"{_SMALL}/tf_checkpoint/model.ckpt-1501260.index"),
-        ),
+        also_published=(_VOCABULARY, f"{_CHECKPOINT}/{_SMALL}/tf_checkpoint/model.ckpt-1501260.*"),
         n_parameters=13_593_296,
         dim=256,
-        note=_scores("83.62", "93.12"),
+        note=_F1.format("83.62", "93.12"),
     ),
     Model(
         name="medium",
         title="ELMo medium",
-        corpus=_NEWS,
-        files=_files(*_english(_MEDIUM), about=112_110_912),
-        also_published=(
-            _VOCABULARY,
-            _checkpoint(f"{_MEDIUM}/tf_checkpoint/model.ckpt-1501260.index"),
-        ),
+        files=_files(f"{_MEDIUM}/elmo_{_MEDIUM}"),
+        also_published=(_VOCABULARY, f"{_CHECKPOINT}/{_MEDIUM}/tf_checkpoint/model.ckpt-1501260.*"),
         n_parameters=28_027_728,
         dim=512,
-        note=_scores("84.04", "93.60"),
+        note=_F1.format("84.04", "93.60"),
     ),
     Model(
         name="original",
         title="ELMo original, the model of the paper",
-        corpus=_NEWS,
         files=_files(
-            *_english(_LARGE),
+            f"{_LARGE}/elmo_{_LARGE}",
             _MIRROR,
             bytes=374_434_792,
             sha256="a6b92b9ccbb13fe489faacd2221c795d4bebe84b75f8aded9d85ea464fa5c994",
@@ -213,32 +175,28 @@ CATALOGUE: tuple[Model, ...] = (
         also_published=(
             f"softmax weights: {_HOSTS[1]}/{_LARGE}/elmo_{_LARGE}_softmax_weights.hdf5 (1.6 GB)",
             _VOCABULARY,
-            _checkpoint(f"{_LARGE}_tf_checkpoint/model.ckpt-935588.index"),
+            f"{_CHECKPOINT}/{_LARGE}_tf_checkpoint/model.ckpt-935588.*",
         ),
         n_parameters=93_600_848,
         dim=1024,
-        note=_scores("84.63", "93.85"),
+        note=_F1.format("84.63", "93.85"),
     ),
     Model(
         name="original-5.5b",
         title="ELMo original, trained on 5.5 billion tokens",
         corpus="Wikipedia (1.9 billion tokens) and WMT news of 2008-2012 (3.6 billion)",
         aliases=("5.5b", "original_5.5b"),
-        files=_files(*_english(f"{_LARGE}_5.5B"), about=_LARGE_BYTES),
+        files=_files(f"{_LARGE}_5.5B/elmo_{_LARGE}_5.5B"),
         also_published=_NO_SOFTMAX,
         n_parameters=93_600_848,
         dim=1024,
-        note=_scores("84.93", "94.01"),
+        note=_F1.format("84.93", "94.01"),
     ),
     Model(
         name="pubmed",
         title="ELMo original, trained on PubMed",
         corpus="PubMed",
-        files=_files(
-            f"contributed/pubmed/elmo_{_LARGE}_options.json",
-            f"contributed/pubmed/elmo_{_LARGE}_weights_PubMed_only.hdf5",
-            about=_LARGE_BYTES,
-        ),
+        files=_files(f"contributed/pubmed/elmo_{_LARGE}", suffix="_PubMed_only"),
         also_published=_NO_SOFTMAX,
         n_parameters=93_600_848,
         dim=1024,
@@ -251,11 +209,8 @@ CATALOGUE: tuple[Model, ...] = (
         corpus="Portuguese Wikipedia",
         citation="https://github.com/allenai/allennlp/issues/2025",
         aliases=("pt",),
-        files=_files("contributed/pt/elmo_pt_options.json", "contributed/pt/elmo_pt_weights.hdf5"),
-        also_published=(
-            f"a later model of the same team: {_HOSTS[1]}/contributed/pt/wikipedia/"
-            "elmo_pt_weights.hdf5 (options.json is in the same folder)",
-        ),
+        files=_files("contributed/pt/elmo_pt"),
+        also_published=(f"a later one: {_HOSTS[1]}/contributed/pt/wikipedia/elmo_pt_weights.hdf5",),
     ),
 )
 

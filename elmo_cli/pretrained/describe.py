@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from elmo_cli.pretrained.cache import installed_dir, model_dir
@@ -18,12 +19,13 @@ def summary(model: Model) -> dict[str, Any]:
     """
     folder = installed_dir(model)
     where, n_bytes = "not downloaded", model.expected_bytes
-    is_exact = all(file.bytes for file in model.files if file.name == WEIGHTS_FILE)
+    is_exact = any(file.bytes for file in model.files)
     if folder is not None:
-        sizes = {name: (folder / name).stat().st_size for name in (OPTIONS_FILE, WEIGHTS_FILE)}
-        is_corrupt = any(file.size_problem(sizes[file.name]) for file in model.files)
-        where = "corrupt" if is_corrupt else "bundled" if model.is_bundled else "cached"
-        n_bytes, is_exact = sum(sizes.values()), True
+        paths = [folder / name for name in (OPTIONS_FILE, WEIGHTS_FILE)]
+        sizes = [path.stat().st_size for path in paths]
+        problems = [file.size_problem(size) for file, size in zip(model.files, sizes, strict=False)]
+        where = "corrupt" if any(problems) else "cached" if model.files else "bundled"
+        n_bytes, is_exact = sum(sizes), True
     return {
         "name": model.name,
         "title": model.title,
@@ -37,45 +39,25 @@ def summary(model: Model) -> dict[str, Any]:
 
 
 def describe_model(name: str) -> dict[str, Any]:
-    """Describe a model that `locate` takes: a named one without loading it, others by loading them.
+    """Describe a model that `load` takes; or its ElmoError.
 
     Returns:
         for a named model `summary` and what the catalogue states; for others name, bytes, dim,
         where ("path"), path, parameters, files, layers (of vectors, with the token layer), options
         (as in options.json), sha256 (as `model_sha256` in an embeddings file) and whether softmax,
         vocabulary and warm_state are next to the weights.
-    Raises:
-        ElmoError: `load` does not take it.
     """
     model = find_model(name)
     if model is None:
         return _describe_files(name)
-    return {
-        **summary(model),
-        "aliases": list(model.aliases),
-        "corpus": model.corpus,
-        "parameters": model.n_parameters,
-        "licence": model.licence,
-        "citation": model.citation,
-        "note": model.note,
-        "files": [
-            {
-                "name": file.name,
-                "bytes": file.bytes,
-                "sha256": file.sha256,
-                "addresses": list(file.addresses),
-            }
-            for file in model.files
-        ],
-        "also_published": list(model.also_published),
-    }
+    facts = {**asdict(model), **summary(model)}
+    facts["parameters"] = facts.pop("n_parameters")
+    return facts
 
 
 def _describe_files(name: str) -> dict[str, Any]:
     files = locate(name)
     bilm = load_files(files)
-    hashes = {path: sha256_of(path) for path in files.paths if path != files.weights}
-    hashes[files.weights] = files.weights_sha256
     return {
         "name": files.name,
         "bytes": sum(path.stat().st_size for path in (files.options, files.weights)),
@@ -85,7 +67,7 @@ def _describe_files(name: str) -> dict[str, Any]:
         "path": str(files.weights.parent),
         "parameters": sum(values.numel() for values in bilm.parameters()),
         "files": [
-            {"name": path.name, "bytes": path.stat().st_size, "sha256": hashes[path]}
+            {"name": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
             for path in files.paths
         ],
         "layers": 1 + bilm.options.n_layers,

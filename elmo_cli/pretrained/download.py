@@ -1,8 +1,7 @@
 """Download one file over HTTP: resume a partial file, limit its size, verify it, rename it.
 
 A partial file is called NAME.HASH.part. HASH identifies the content: the published SHA-256, or the
-address and the version (ETag or date) that the server states. So parts of different contents are
-never joined; on any doubt the download starts over.
+address and the version (ETag or date) that the server states. On any doubt a download starts over.
 """
 
 from __future__ import annotations
@@ -16,37 +15,24 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from elmo_cli.errors import DownloadError, ElmoError
+from elmo_cli.errors import DownloadError
 from elmo_cli.pretrained.cache import writing
 from elmo_cli.pretrained.catalogue import RemoteFile
 from elmo_cli.version import __version__
 
-OnBytes = Callable[[int, int], None]
+TIMEOUT_S = 30.0  # of silence while connecting or receiving
+ATTEMPTS = 4  # per address, without progress
+BACKOFF_S = 1.0  # after the first failure; doubled after each further one
 _CHUNK = 1 << 16
 _PROGRESS = 1 << 20  # bytes after which earlier failures no longer count
 _TRANSIENT_STATUS = frozenset({408, 416, 425, 429, 500, 502, 503, 504})
+_NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
 _HTML = ("text/html", "application/xhtml+xml")
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How long to wait for a server.
-
-    Attributes:
-        timeout_s: longest pause of the server while connecting or sending.
-        attempts: attempts per address without progress.
-        backoff_s: pause after the first failure; doubled after each further one.
-    """
-
-    timeout_s: float = 30.0
-    attempts: int = 4
-    backoff_s: float = 1.0
 
 
 class _PermanentError(Exception):
@@ -58,22 +44,17 @@ class _TransientError(Exception):
 
 
 def download(
-    file: RemoteFile,
-    target: Path,
-    check: Callable[[Path], str],
-    on_bytes: OnBytes = lambda done, total: None,
-    retry: RetryPolicy | None = None,
+    file: RemoteFile, target: Path, check: Callable[[Path], str], on_bytes: Callable[[int], None]
 ) -> None:
     """Download a file to TARGET from the first of its addresses that provides it.
 
     Args:
         check: returns what is wrong with the content of a complete file, "" for nothing.
-        on_bytes: called with the bytes received so far and in total (0 if unknown).
+        on_bytes: called with the number of bytes received so far.
     Raises:
-        DownloadError: no address provides it; the message contains the reason of each address.
-        OutputError: it cannot be written.
+        DownloadError, OutputError: no address provides it; it cannot be written.
     """
-    attempts = _Download(file, target, check, on_bytes, retry or RetryPolicy())
+    attempts = _Download(file, target, check, on_bytes)
     reasons = []
     for address in file.addresses:
         try:
@@ -98,8 +79,7 @@ class _Download:
     file: RemoteFile
     target: Path
     check: Callable[[Path], str]
-    on_bytes: OnBytes
-    retry: RetryPolicy
+    on_bytes: Callable[[int], None]
 
     def run(self, address: str) -> Path:
         """Try one address until it provides the file; return the complete partial file."""
@@ -111,84 +91,64 @@ class _Download:
                 if self._n_received() >= before + _PROGRESS:
                     failures, before = 0, self._n_received()
                 failures += 1
-                if failures >= self.retry.attempts:
+                if failures >= ATTEMPTS:
                     raise _PermanentError(f"{reason} ({failures} attempts)") from None
-            time.sleep(self.retry.backoff_s * 2 ** (failures - 1))
+            time.sleep(BACKOFF_S * 2 ** (failures - 1))
 
     def _attempt(self, address: str) -> Path:
-        found = self._find_part()
-        try:
-            with self._open(address, self._n_received()) as response:
-                part = self._receive(address, response, found)
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code == 416:  # the partial file is as long as the file, or longer
+        found, start = self._find_part(), self._n_received()
+        with self._open(address, start) as response:
+            part, span = self._part_of(address, response), response.headers.get("Content-Range", "")
+            if response.status != 206:
+                start = 0
+            elif part != found or not span.startswith(f"bytes {start}-"):
                 self._discard()
-            kind = _TransientError if error.code in _TRANSIENT_STATUS else _PermanentError
-            raise kind(f"HTTP {error.code} {str(error.reason).partition(chr(10))[0]}") from None
+                raise _TransientError("sends the rest of another version")
+            length = response.headers.get("Content-Length", "")
+            total = start + int(length) if length.isdigit() else 0
+            self._refuse_headers(response, total)
+            if not start:
+                self._discard()
+            size = self._append(part, start, response)
+        if size < total:
+            raise _TransientError(f"cut off after {size} of {total} bytes")
         if problem := self.file.problem(part) or self.check(part):
             self._discard()
             # The bytes of an earlier attempt may be the wrong ones.
             raise (_TransientError if found else _PermanentError)(problem)
         return part
 
-    @contextmanager
-    def _open(self, address: str, start: int) -> Iterator[http.client.HTTPResponse]:
-        """Request the content from byte START on, and classify what fails until it is received."""
+    def _open(self, address: str, start: int) -> http.client.HTTPResponse:
+        """Request the content from byte START on."""
         headers = {"User-Agent": f"elmo-cli/{__version__}", "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
         request = urllib.request.Request(address, headers=headers)
+        opener = urllib.request.build_opener(_Redirects)  # reads the proxies of the environment
         try:
-            opener = urllib.request.build_opener(_Redirects)  # reads the proxies of the environment
-            with opener.open(request, timeout=self.retry.timeout_s) as response:
-                yield response
-        except (ElmoError, urllib.error.HTTPError):
-            raise  # they are OSErrors too
-        except urllib.error.URLError as error:
-            no_host = isinstance(error.reason, socket.gaierror) and not start
-            is_final = no_host or isinstance(error.reason, ssl.SSLCertVerificationError)
-            kind = _PermanentError if is_final else _TransientError
-            raise kind(f"cannot be reached ({error.reason})") from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = str(error) or type(error).__name__
-            what = f"interrupted after {self._n_received()} bytes ({reason})"
-            raise _TransientError(what) from None
-
-    def _receive(
-        self, address: str, response: http.client.HTTPResponse, found: Path | None
-    ) -> Path:
-        """Write the content of a response to the partial file of its version."""
-        part, start = self._part_of(address, response), 0
-        if response.status == 206:
-            start = self._n_received()
-            span = response.headers.get("Content-Range", "")
-            if part != found or not span.startswith(f"bytes {start}-"):
+            return cast(http.client.HTTPResponse, opener.open(request, timeout=TIMEOUT_S))
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == 416:  # the partial file is as long as the file, or longer
                 self._discard()
-                raise _TransientError("sends the rest of another version")
-        length = response.headers.get("Content-Length", "")
-        total = start + int(length) if length.isdigit() else 0
-        self._refuse_headers(response, total)
-        if not start:
-            self._discard()
-        size = self._copy(response, part, start, total or self.file.expected_bytes)
-        if size < total:
-            raise _TransientError(f"cut off after {size} of {total} bytes")
-        return part
+            is_final = error.code not in _TRANSIENT_STATUS
+            what = f"HTTP {error.code} {str(error.reason).partition(chr(10))[0]}"
+        except _NETWORK_ERRORS as error:
+            reason = getattr(error, "reason", error)
+            no_host = isinstance(reason, socket.gaierror) and not start
+            is_final = no_host or isinstance(reason, ssl.SSLCertVerificationError)
+            what = f"cannot be reached ({reason})"
+        raise (_PermanentError if is_final else _TransientError)(what)
 
-    def _copy(
-        self, response: http.client.HTTPResponse, part: Path, size: int, expected: int
-    ) -> int:
+    def _append(self, part: Path, size: int, response: http.client.HTTPResponse) -> int:
         """Append a response to a partial file of SIZE bytes; return its new size."""
-        with writing(part):
-            output = open(part, "ab", buffering=0)  # noqa: SIM115 - closed by the next line
-        with output:
-            self.on_bytes(size, expected)
-            while size <= self.file.max_bytes and (chunk := response.read1(_CHUNK)):
-                with writing(part):
-                    output.write(chunk)
-                size += len(chunk)
-                self.on_bytes(size, expected)
+        with writing(part), open(part, "ab") as output:
+            self.on_bytes(size)
+            for chunk in _chunks(response):
+                size += output.write(chunk)
+                self.on_bytes(size)
+                if size > self.file.max_bytes:
+                    break
         return size
 
     def _refuse_headers(self, response: http.client.HTTPResponse, total: int) -> None:
@@ -216,6 +176,14 @@ class _Download:
         while part := self._find_part():
             with writing(part):
                 part.unlink()
+
+
+def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    try:
+        while chunk := response.read1(_CHUNK):
+            yield chunk
+    except _NETWORK_ERRORS as error:
+        raise _TransientError(f"interrupted ({str(error) or type(error).__name__})") from None
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

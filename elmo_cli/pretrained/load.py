@@ -14,27 +14,10 @@ from typing import TYPE_CHECKING
 
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.files import StrPath
-from elmo_cli.pretrained.archive import SUFFIXES as ARCHIVE_SUFFIXES
 from elmo_cli.pretrained.archive import extract_model, is_archive, stem_of
 from elmo_cli.pretrained.cache import installed_dir, model_dir
-from elmo_cli.pretrained.catalogue import (
-    BUNDLED,
-    WEIGHTS_FILE,
-    Model,
-    find_model,
-    no_such_model,
-)
-from elmo_cli.pretrained.model_files import (
-    HDF5_SUFFIXES,
-    ModelFiles,
-    files_of_weights,
-    find_model_files,
-    head_of,
-    not_a_model,
-    reading,
-    refuse_foreign,
-    with_optional_files,
-)
+from elmo_cli.pretrained.catalogue import BUNDLED, Model, find_model, no_such_model
+from elmo_cli.pretrained.model_files import ModelFiles, files_of_weights, find_model_files, reading
 from elmo_cli.pretrained.parts import check_parts
 
 if TYPE_CHECKING:
@@ -62,12 +45,10 @@ def load(
     options: StrPath | None = None,
     weights: StrPath | None = None,
 ) -> BiLM:
-    """Load a biLM, with its name, its SHA-256 and its warm state if one is stored with it.
+    """Load a biLM in float32 on the CPU, ready for inference, with the warm state it may have.
 
     Args:
         name_or_path, options, weights: as of `ModelSource`.
-    Returns:
-        The biLM in float32 on the CPU, ready for inference.
     Raises:
         ModelError: no such model, not on this machine, or of another family.
         OptionsError, WeightFileError: its files are corrupt or do not belong together.
@@ -78,20 +59,13 @@ def load(
 
 
 def load_files(files: ModelFiles) -> BiLM:
-    """Load the biLM of files that `locate` has found.
-
-    Raises:
-        ModelError, OptionsError, WeightFileError: as `load`.
-    """
+    """Load the biLM of files that `locate` has found; errors as of `load`."""
     from elmo_cli.weightfile.read import read_bilm, read_state
 
     with ThreadPoolExecutor(1) as thread:  # the hash is computed while the weights are read
-        hashed = thread.submit(lambda: files.weights_sha256)
+        sha256 = thread.submit(lambda: files.sha256)
         bilm = read_bilm(files.options, files.weights)
-        if files.published_sha256 not in ("", hashed.result()):
-            what = f"has the SHA-256 {hashed.result()}, expected {files.published_sha256}"
-            raise ModelError(f"{files.weights}: {what}", _pull_again(files.name))
-    bilm.name, bilm.sha256 = files.name, files.sha256
+    bilm.name, bilm.sha256 = files.name, sha256.result()
     bilm.files = tuple(map(str, files.paths))
     if files.warm_state is not None:
         bilm.warm = read_state(files.warm_state, bilm.options)
@@ -121,67 +95,47 @@ def locate(source: ModelSource | StrPath | None = None) -> ModelFiles:
 
 
 def installed_files(model: Model) -> ModelFiles:
-    """The files of a named model on this machine, with the sizes that are published.
-
-    Raises:
-        ModelError: it is not on this machine, or a file has another size.
-    """
-    folder = installed_dir(model)
-    if folder is None and model.is_bundled:
-        raise ModelError(
-            f"the model `{model.name}` is not part of this installation",
-            "install elmo-cli from its wheel, or give another model",
-        )
+    """The files of a named model; ModelError if it is not on this machine or has other sizes."""
+    folder, again = installed_dir(model), f"`elmo models pull {model.name}`"
     if folder is None:
-        raise ModelError(
-            f"the model `{model.name}` is not on this machine",
-            f"`elmo models pull {model.name}`, or put its files into {model_dir(model)}; "
-            f"`./{model.name}` is a path",
-        )
+        hint = f"{again}, or put its files into {model_dir(model)}; `./{model.name}` is a path"
+        hint = hint if model.files else "install elmo-cli from its wheel"
+        raise ModelError(f"the model `{model.name}` is not on this machine", hint)
     for file in model.files:
         if problem := file.size_problem((folder / file.name).stat().st_size):
-            raise ModelError(f"{folder / file.name}: has {problem}", _pull_again(model.name))
-    published = next((file.sha256 for file in model.files if file.name == WEIGHTS_FILE), "")
-    origin = "bundled" if model.is_bundled else "cached"
+            raise ModelError(f"{folder / file.name}: has {problem}", f"{again} downloads it again")
+    published = model.files[1].sha256 if model.files else None
+    origin = "cached" if model.files else "bundled"
     files = find_model_files(folder, model.name)
-    return replace(files, origin=origin, published_sha256=published or "")
-
-
-def _pull_again(name: str) -> str:
-    return f"`elmo models pull {name}` downloads it again"
+    return replace(files, origin=origin, published_sha256=published)
 
 
 def _find(source: ModelSource) -> ModelFiles:
     name, options, weights = source.name_or_path, source.options, source.weights
     if options is None and weights is None:
         if isinstance(name, os.PathLike):
-            return _at_path(_expanded(os.fspath(name)))
+            return _at_path(os.fspath(name))
         return _named(BUNDLED if name is None else name)
     if name is not None or options is None or weights is None:
         given = ", ".join(os.fspath(one) for one in (name, options, weights) if one is not None)
         raise UsageError(
             f"{given}: expected one model", "give a name or a path, or both `options` and `weights`"
         )
-    return _pair(Path(options), Path(weights))
+    return files_of_weights(Path(weights), Path(options))
 
 
 def _named(name: str) -> ModelFiles:
     if model := find_model(name):
         return installed_files(model)
-    suffixes = (*ARCHIVE_SUFFIXES, *HDF5_SUFFIXES)
-    if os.sep in name or name.endswith(suffixes) or (name and os.path.exists(_expanded(name))):
-        return _at_path(_expanded(name))
+    if os.sep in name or (name and os.path.exists(os.path.expanduser(name))):
+        return _at_path(name)
     raise no_such_model(
         name, "`elmo models list` shows all names; a path to a folder, a zip or a tar.gz works too"
     )
 
 
-def _expanded(name: str) -> Path:
-    """The path as given if it exists, else with `~` expanded."""
-    return Path(name if os.path.exists(name) else os.path.expanduser(name))
-
-
-def _at_path(path: Path) -> ModelFiles:
+def _at_path(name: str) -> ModelFiles:
+    path = Path(name if os.path.exists(name) else os.path.expanduser(name))
     with reading(path):
         if not path.exists():
             hint = "check the path; `elmo models list` shows the models that have a name"
@@ -190,18 +144,4 @@ def _at_path(path: Path) -> ModelFiles:
             return find_model_files(path, path.resolve().name)
         if is_archive(path):
             return find_model_files(extract_model(path), stem_of(path))
-        if path.suffix not in HDF5_SUFFIXES:
-            raise not_a_model(path, (), head_of(path)[0])
-        return files_of_weights(path, _name_of_weights(path))
-
-
-def _pair(options: Path, weights: Path) -> ModelFiles:
-    refuse_foreign(weights)
-    with reading(weights):
-        files = ModelFiles(name=_name_of_weights(weights), options=options, weights=weights)
-        return with_optional_files(files)
-
-
-def _name_of_weights(path: Path) -> str:
-    """The name of a weight file, or of its folder if the name is the usual one."""
-    return path.resolve().parent.name if path.stem in ("weights", "model") else path.stem
+        return files_of_weights(path)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.filetypes import HDF5, HEAD_BYTES, FileType, identify, identify_foreign_model
@@ -26,7 +26,6 @@ SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.
 CARD_FILE = "README.md"
 OTHER_WEIGHTS_FILE = "model.hdf5"
 HDF5_SUFFIXES = (".hdf5", ".h5")
-_GIVE_BOTH = "give the two files of one model: `options` and `weights`"
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,8 @@ class ModelFiles:
     """The files of one model.
 
     Attributes:
-        name: for messages and attributes.
         origin: "bundled", "cached" (named in the catalogue) or "path".
-        warm_state: the state that sentences may start from.
-        card: the model card.
-        published_sha256: of the weights, "" if unknown.
+        published_sha256: of the weights, None if unknown.
     """
 
     name: str
@@ -49,7 +45,7 @@ class ModelFiles:
     warm_state: Path | None = None
     card: Path | None = None
     origin: str = "path"
-    published_sha256: str = ""
+    published_sha256: str | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -65,8 +61,13 @@ class ModelFiles:
 
     @cached_property
     def weights_sha256(self) -> str:
-        """The SHA-256 of the weight file, as `sha256sum` prints it; or ModelError."""
-        return sha256_of(self.weights)
+        """The SHA-256 of the weight file; ModelError if it is not the published one."""
+        found = sha256_of(self.weights)
+        if self.published_sha256 not in (None, found):
+            what = f"has the SHA-256 {found}, expected {self.published_sha256}"
+            hint = f"`elmo models pull {self.name}` downloads it again"
+            raise ModelError(f"{self.weights}: {what}", hint)
+        return found
 
     @cached_property
     def sha256(self) -> str:
@@ -75,10 +76,6 @@ class ModelFiles:
         It is the SHA-256 of the options as compact JSON with sorted keys, a line feed, and the
         hexadecimal SHA-256 of the weight file. The options are taken as read, so that 261 or 262
         characters and keys for training make no difference.
-
-        Raises:
-            OptionsError: the options cannot describe a biLM.
-            ModelError: the weights cannot be read.
         """
         sizes = self.read_options().to_dict()
         text = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
@@ -115,47 +112,52 @@ def head_of(path: Path) -> tuple[bytes, FileType | None]:
 def find_model_files(folder: Path, name: str) -> ModelFiles:
     """Find the model in a folder; ModelError if there is none, more than one, or a foreign one."""
     with reading(folder):
-        paths = sorted(path for path in folder.iterdir() if path.is_file())
-    named = [path for path in paths if path.name in (WEIGHTS_FILE, OTHER_WEIGHTS_FILE)]
-    found = named or [path for path in paths if _may_be_weights(path)]
-    if len(found) > 1 and not named:  # embeddings may be next to the weights
-        found = [path for path in found if "weights" in path.stem] or found
+        names = sorted(path.name for path in folder.iterdir())
+    usual = [name for name in names if name in (WEIGHTS_FILE, OTHER_WEIGHTS_FILE)]
+    others = [n for n in names if n.endswith(HDF5_SUFFIXES) and "softmax" not in n]
+    others = [n for n in others if n != STATE_FILE]
+    # Embeddings may be next to the weights.
+    found = usual or [n for n in others if "weights" in n] or others
     if not found:
-        raise not_a_model(folder, [path.name for path in folder.iterdir()])
+        raise not_a_model(folder, names)
     if len(found) > 1:
         raise ModelError(
             f"{folder}: contains {len(found)} possible weight files ({_listed(found)})",
             "give one of them with its path",
         )
-    return files_of_weights(found[0], name)
+    return replace(files_of_weights(folder / found[0]), name=name)
 
 
-def files_of_weights(weights: Path, name: str) -> ModelFiles:
-    """The model of a weight file; ModelError if it is foreign or its options are not unique."""
-    refuse_foreign(weights)
-    files = ModelFiles(name=name, options=_options_of(weights), weights=weights)
-    return with_optional_files(files)
+def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
+    """The model of a weight file, with the files next to it.
 
-
-def with_optional_files(files: ModelFiles) -> ModelFiles:
-    """Add the softmax layer, vocabulary, warm state and card in the folder of the weights."""
-    folder, stem = files.weights.parent, _stem(files.weights)
-    return replace(
-        files,
-        softmax=_first(folder, (SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5"))
-        or _only(folder.glob("*softmax*.hdf5")),
-        vocabulary=_first(folder, (VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz"))
-        or _only([*folder.glob("vocab*.txt"), *folder.glob("vocab*.txt.gz")]),
-        warm_state=_first(folder, (STATE_FILE,)),
-        card=_first(folder, (CARD_FILE,)),
-    )
-
-
-def refuse_foreign(weights: Path) -> None:
-    """Raise ModelError for a weight file that is missing or of a known kind other than HDF5."""
+    Raises:
+        ModelError: the weights are missing or foreign, or it is not clear which options are theirs.
+    """
     head, kind = head_of(weights)
-    if kind not in (None, HDF5) or identify_foreign_model([weights.name], head):
+    is_unknown = kind is None and weights.suffix in HDF5_SUFFIXES  # its reader will refuse it
+    if kind != HDF5 and (not is_unknown or identify_foreign_model([weights.name], head)):
         raise not_a_model(weights, (), head)
+    folder, stem = weights.parent, weights.stem.partition("_weights")[0]  # X of X_weights.hdf5
+    usual = weights.stem in ("weights", "model")
+
+    def first(names: Iterable[str], pattern: str = "") -> Path | None:
+        """The first file that exists, or else the only one of a pattern."""
+        found = [folder / name for name in names if (folder / name).is_file()]
+        others = list(folder.glob(pattern)) if pattern else []
+        return found[0] if found else others[0] if len(others) == 1 else None
+
+    return ModelFiles(
+        name=weights.resolve().parent.name if usual else weights.stem,
+        options=options
+        or first((f"{stem}_options.json", OPTIONS_FILE), "*options*.json")
+        or _no_options(weights),
+        weights=weights,
+        softmax=first((SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5"), "*softmax*.hdf5"),
+        vocabulary=first((VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz"), "vocab*.txt*"),
+        warm_state=first((STATE_FILE,)),
+        card=first((CARD_FILE,)),
+    )
 
 
 def not_a_model(path: Path, names: Collection[str], head: bytes = b"") -> ModelError:
@@ -168,43 +170,19 @@ def not_a_model(path: Path, names: Collection[str], head: bytes = b"") -> ModelE
     if kind := identify_foreign_model([path.name, *names], head):
         return ModelError(f"{path}: {kind.name}, not an ELMo model", kind.hint)
     kind = identify(head)
-    listed = ", ".join([*sorted(names)[:4], *["…"] * (len(names) > 4)])
-    found = kind.name if kind else listed
+    found = kind.name if kind else _listed(names)
     return ModelError(
         f"{path}: not an ELMo model{found and f'; found {found}'}",
         f"a model has {OPTIONS_FILE} and {WEIGHTS_FILE}; `elmo models list` shows published ones",
     )
 
 
-def _may_be_weights(path: Path) -> bool:
-    is_other = "softmax" in path.name or path.name == STATE_FILE
-    return path.suffix in HDF5_SUFFIXES and not is_other
+def _no_options(weights: Path) -> NoReturn:
+    found = [path.name for path in weights.parent.glob("*options*.json")]
+    what = f"{len(found)} options files ({_listed(found)})" if found else f"no {OPTIONS_FILE}"
+    hint = "give the two files of one model: `options` and `weights`"
+    raise ModelError(f"{weights}: {what} next to it", hint)
 
 
-def _options_of(weights: Path) -> Path:
-    folder = weights.parent
-    if own := _first(folder, (f"{_stem(weights)}_options.json", OPTIONS_FILE)):
-        return own
-    found = sorted(folder.glob("*options*.json"))
-    if len(found) == 1:
-        return found[0]
-    problem = f"{len(found)} options files ({_listed(found)})" if found else f"no {OPTIONS_FILE}"
-    raise ModelError(f"{weights}: {problem} next to it", _GIVE_BOTH)
-
-
-def _stem(weights: Path) -> str:
-    """What the files of one published model have in common: X of X_weights.hdf5."""
-    return weights.stem.partition("_weights")[0]
-
-
-def _first(folder: Path, names: Iterable[str]) -> Path | None:
-    return next((folder / name for name in names if (folder / name).is_file()), None)
-
-
-def _only(found: Iterable[Path]) -> Path | None:
-    paths = list(found)
-    return paths[0] if len(paths) == 1 else None
-
-
-def _listed(paths: list[Path]) -> str:
-    return ", ".join([path.name for path in paths[:4]] + ["…"] * (len(paths) > 4))
+def _listed(names: Collection[str]) -> str:
+    return ", ".join([*sorted(names)[:4], *["…"] * (len(names) > 4)])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.pretrained.cache import is_offline, locked, model_dir
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE, Model, RemoteFile
-from elmo_cli.pretrained.download import OnBytes, RetryPolicy, download
+from elmo_cli.pretrained.cache import locked, model_dir
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, Model, RemoteFile
+from elmo_cli.pretrained.download import download
 from elmo_cli.pretrained.load import installed_files
 from elmo_cli.pretrained.model_files import ModelFiles
 
@@ -18,9 +19,8 @@ def pull(
     model: Model,
     *,
     overwrite: bool = False,
-    on_bytes: OnBytes = lambda done, total: None,
+    on_bytes: Callable[[int, int], None] = lambda done, total: None,
     on_wait: Callable[[], None] | None = None,
-    retry: RetryPolicy | None = None,
 ) -> ModelFiles:
     """Download the files of a model that are missing or not the published ones.
 
@@ -36,19 +36,19 @@ def pull(
     if not _files_to_fetch(model, overwrite):
         return installed_files(model)
     folder, total, received = model_dir(model), model.expected_bytes, 0
-    if is_offline():
+    if os.environ.get("ELMO_OFFLINE"):
         raise ModelError(
             f"ELMO_OFFLINE is set, so the model `{model.name}` is not downloaded",
-            f"unset ELMO_OFFLINE, or put its {OPTIONS_FILE} and {WEIGHTS_FILE} into {folder}",
+            f"unset ELMO_OFFLINE, or put its files into {folder}",
         )
 
-    def on_file_bytes(done: int, _: int) -> None:
-        on_bytes(received + done, total)
+    def on_file_bytes(n_bytes: int) -> None:
+        on_bytes(received + n_bytes, total)
 
     with locked(folder, on_wait):
         for file in _files_to_fetch(model, overwrite):  # another process may have downloaded it
             target = folder / file.name
-            download(file, target, partial(_problem, file), on_file_bytes, retry)
+            download(file, target, partial(_problem, file), on_file_bytes)
             received += target.stat().st_size
     return installed_files(model)
 

@@ -35,10 +35,9 @@ TEXT = (
 
 
 def warm_state(bilm: BiLM) -> State:
-    """The state that the model stores, or that it has after TEXT: one row, float32, on the CPU.
+    """The state that the model stores, or else that after TEXT: one row, float32, on the CPU.
 
-    Raises:
-        ModelError: the stored state is not the one of these weights.
+    Raises ModelError if the stored state is not the one of these weights.
     """
     if bilm.warm_error is not None:
         raise bilm.warm_error
@@ -50,9 +49,8 @@ def warm_state(bilm: BiLM) -> State:
 def warm_state_id(bilm: BiLM, state: State) -> str:
     """Identify the `warm_state` of a model by a SHA-256 that is the same on every machine.
 
-    The last bits of a computed state depend on the processor, and so do those of vectors, which may
-    be merged all the same. So a computed state is identified by what it is computed from; a stored
-    one, or one of weights that were never in a file, by its bits.
+    The last bits of a computed state depend on the processor, so it is identified by what it is
+    computed from; a stored one, or one of weights that were never in a file, by its bits.
     """
     content = b"".join(part.cpu().float().numpy().tobytes() for part in (state.h, state.c))
     if bilm.warm is None and bilm.sha256:

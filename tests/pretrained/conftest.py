@@ -1,4 +1,4 @@
-"""An empty $ELMO_HOME, a local HTTP server, and a tiny model that it serves."""
+"""An empty $ELMO_HOME, short waits, a local HTTP server, and a tiny model that it serves."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 from local_server import LocalServer
 
-from elmo_cli.pretrained import catalogue
+from elmo_cli.pretrained import catalogue, download
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, RemoteFile
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty $ELMO_HOME, no proxy and no ELMO_OFFLINE, whatever the machine has set."""
+    """An empty $ELMO_HOME, whatever the machine has set."""
     for name in ("ELMO_OFFLINE", "http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in {"TIMEOUT_S": 0.2, "ATTEMPTS": 3, "BACKOFF_S": 0.001}.items():
+        monkeypatch.setattr(download, name, value)
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -32,17 +34,13 @@ def server() -> Iterator[LocalServer]:
 
 @pytest.fixture
 def model(tiny: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> Model:
-    """A published model that the local server has, with the SHA-256 of its weights."""
-    for name in ("options.json", "weights.hdf5"):
-        server.files[name] = (tiny / name).read_bytes()
-    options, weights = (server.address(name) for name in server.files)
+    """A model of the catalogue that the local server has, with the SHA-256 of its weights."""
+    server.files = {name: (tiny / name).read_bytes() for name in ("options.json", "weights.hdf5")}
+    options, weights = (RemoteFile(name, (server.address(name),)) for name in server.files)
     content = server.files["weights.hdf5"]
     sha256 = hashlib.sha256(content).hexdigest()
-    files = (
-        RemoteFile("options.json", (options,)),
-        RemoteFile("weights.hdf5", (weights,), bytes=len(content), sha256=sha256),
-    )
-    made = Model("tiny", "a tiny model", "none", files=files, dim=16)
-    monkeypatch.setitem(catalogue._BY_NAME, made.name, made)
+    known = RemoteFile(weights.name, weights.addresses, len(content), sha256)
+    made = Model("tiny", "a tiny model", files=(options, known), dim=16)
+    monkeypatch.setitem(catalogue._BY_NAME, "tiny", made)
     monkeypatch.setattr(catalogue, "CATALOGUE", (*CATALOGUE, made))
     return made

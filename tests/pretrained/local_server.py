@@ -10,50 +10,48 @@ from typing import Any
 Act = Callable[["Handler", bytes], None]
 
 
-class LocalServer:
-    """Serves `files` by path; `acts[path]` are the next answers that differ from the usual one."""
+class LocalServer(ThreadingHTTPServer):
+    """Serves `files` by path; `acts[path]` are the next answers that differ from the usual one.
+
+    `seen` has the path and the range of each request, `version` is the ETag of all files.
+    """
+
+    daemon_threads = True
 
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
         self.acts: dict[str, list[Act]] = {}
-        self.seen: list[tuple[str, str]] = []  # path, Range
+        self.seen: list[tuple[str, str]] = []
         self.version: str | None = '"1"'
         self.released = threading.Event()
-        self._http = _Http(("127.0.0.1", 0), Handler)
-        self._http.local = self
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
     def address(self, name: str) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/{name}"
+        return f"http://127.0.0.1:{self.server_address[1]}/{name}"
 
     @property
     def ranges(self) -> list[str]:
-        """What the requests asked for, "" for the whole file."""
-        return [unit.removeprefix("bytes=") for _, unit in self.seen]
+        return [span.removeprefix("bytes=") for _, span in self.seen]
 
     def close(self) -> None:
         self.released.set()
-        self._http.shutdown()
-        self._http.server_close()
+        self.shutdown()
+        self.server_close()
         self._thread.join()
-
-
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    local: LocalServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing: clients that hang up are what these tests are about."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: _Http
+    server: LocalServer
 
     def do_GET(self) -> None:
-        local, name = self.server.local, self.path.lstrip("/")
-        local.seen.append((self.path, self.headers.get("Range", "")))
-        acts, content = local.acts.get(name, []), local.files.get(name)
+        name = self.path.lstrip("/")
+        self.server.seen.append((name, self.headers.get("Range", "")))
+        acts, content = self.server.acts.get(name, []), self.server.files.get(name)
         if acts:
             acts.pop(0)(self, content or b"")
         elif content is None:
@@ -67,42 +65,37 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
 
-    def version(self) -> dict[str, str]:
-        tag = self.server.local.version
-        return {"ETag": tag} if tag else {}
-
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
 
 
-def serve(handler: Handler, content: bytes) -> None:
-    """Serve a file or the rest of it, without looking at its version."""
-    unit = handler.headers.get("Range", "")
-    start = int(unit.removeprefix("bytes=").rstrip("-")) if unit else 0
+def serve(handler: Handler, content: bytes, n_bytes: int | None = None) -> None:
+    """Serve a file or the rest of it, or announce that and send N bytes of it."""
+    span = handler.headers.get("Range", "")
+    start = int(span[len("bytes=") : -1]) if span else 0
     if start >= len(content) and start:
-        handler.begin(416, Content_Range=f"bytes */{len(content)}", Content_Length=0)
+        handler.send_error(416)
         return
-    span = {"Content_Range": f"bytes {start}-{len(content) - 1}/{len(content)}"} if unit else {}
-    size = len(content) - start
-    handler.begin(206 if unit else 200, Content_Length=size, **handler.version(), **span)
-    handler.wfile.write(content[start:])
+    headers: dict[str, object] = {"Content_Length": len(content) - start}
+    if handler.server.version:
+        headers["ETag"] = handler.server.version
+    if span:
+        headers["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+    handler.begin(206 if span else 200, **headers)
+    handler.wfile.write(content[start:][:n_bytes])
 
 
-def whole(handler: Handler, content: bytes) -> None:
-    """Serve all of a file, whatever was asked for."""
-    handler.begin(200, Content_Length=len(content))
-    handler.wfile.write(content)
+def cut(n_bytes: int) -> Act:
+    """Announce everything, send N bytes, hang up."""
+    return lambda handler, content: serve(handler, content, n_bytes)
 
 
-def cut(n_bytes: int, *, stall: bool = False) -> Act:
-    """Announce everything, send N bytes of it, then hang up or send nothing more."""
+def stall(n_bytes: int) -> Act:
+    """Announce everything, send N bytes, then nothing."""
 
     def act(handler: Handler, content: bytes) -> None:
-        handler.begin(200, Content_Length=len(content), **handler.version())
-        handler.wfile.write(content[:n_bytes])
-        if stall:
-            handler.wfile.flush()
-            handler.server.local.released.wait(10)
+        serve(handler, content, n_bytes)
+        handler.server.released.wait(10)
 
     return act
 

@@ -21,6 +21,8 @@ from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import ModelSource, load, locate
 from elmo_cli.weightfile.write import write_state
 
+CHECKPOINT = "model.ckpt-9.data-00000-of-00001"
+
 
 def copy(tiny: Path, folder: Path, options: str = "options.json", weights: str = "") -> Path:
     """Copy the two files of a model under these names."""
@@ -77,7 +79,9 @@ PUBLISHED_NAMES = [
 
 @pytest.mark.parametrize(("options", "weights"), PUBLISHED_NAMES)
 def test_names_of_published_files(tiny: Path, tmp_path: Path, options: str, weights: str) -> None:
+    """Also next to the checkpoint that they were converted from."""
     folder = copy(tiny, tmp_path / "m", options, weights)
+    (folder / CHECKPOINT).write_bytes(b"")
     shutil.copy(folder / weights, folder / "elmo_2x_softmax_weights.hdf5")
     (folder / "vocab-2016-09-10.txt").write_text("a\n")
     files = locate(folder)
@@ -90,23 +94,24 @@ def test_optional_files_are_found(folder: Path) -> None:
     names = ["softmax.hdf5", "vocab.txt", "state.hdf5", "README.md"]
     for name in (*names, "my_softmax.hdf5", "vocab2.txt"):
         (folder / name).write_bytes(b"")
-    for files in (
-        locate(folder),
-        locate(ModelSource(None, folder / "options.json", folder / "weights.hdf5")),
-        locate(folder / "weights.hdf5"),
-    ):
+    pair = ModelSource(None, folder / "options.json", folder / "weights.hdf5")
+    for source in (folder, pair, folder / "weights.hdf5"):
+        files = locate(source)
         found = [files.softmax, files.vocabulary, files.warm_state, files.card]
-        assert found == [folder / name for name in names]
-        assert files.name == "mine"
+        assert (found, files.name) == ([folder / name for name in names], "mine")
 
 
 def test_embeddings_next_to_weights_are_passed_over(tiny: Path, tmp_path: Path) -> None:
-    folder = copy(tiny, tmp_path / "m", weights="my_weights.hdf5")
+    folder = copy(tiny, tmp_path / "m", "my_options.json", "my_weights.hdf5")
     with h5py.File(folder / "corpus.hdf5", "w") as file:
         file["0"] = [1.0]
     assert locate(folder).weights.name == "my_weights.hdf5"
+    copy(tiny, folder, "other_options.json", "other_weights.hdf5")
+    files = locate(folder / "my_weights.hdf5")
+    assert (files.name, files.options.name) == ("my_weights", "my_options.json")
+    shutil.copy(folder / "corpus.hdf5", folder / "my_weights.hdf5")
     with pytest.raises(WeightFileError, match="no char_embed in it"):
-        load(folder / "corpus.hdf5")
+        load(folder / "my_weights.hdf5")
 
 
 # Files of a folder, the error, and what it says.
@@ -133,13 +138,6 @@ def test_incomplete_and_ambiguous_folders(tmp_path: Path, names: list[str], said
     assert caught.value.hint
 
 
-def test_one_of_two_models_is_named_by_its_weights(tiny: Path, tmp_path: Path) -> None:
-    for stem in "ab":
-        copy(tiny, tmp_path, f"{stem}_options.json", f"{stem}_weights.hdf5")
-    files = locate(tmp_path / "b_weights.hdf5")
-    assert (files.name, files.options.name) == ("b_weights", "b_options.json")
-
-
 class Bomb:
     """Unpickling it fails the test."""
 
@@ -148,7 +146,6 @@ class Bomb:
 
 
 PICKLE = pickle.dumps(Bomb())
-CHECKPOINT = "model.ckpt-9.data-00000-of-00001"
 FOREIGN: dict[str, tuple[dict[str, bytes], str]] = {
     "ELMoForManyLangs": ({"char.dic": b"", "encoder.pkl": PICKLE}, "an ELMoForManyLangs model"),
     "SavedModel": ({"saved_model.pb": b"\x08\x01"}, "a TensorFlow model"),
@@ -186,12 +183,6 @@ def test_models_of_other_programs_are_described(tmp_path: Path, name: str) -> No
         assert "`" in caught.value.hint or "browser" in caught.value.hint
 
 
-def test_weights_next_to_their_checkpoint_are_a_model(folder: Path) -> None:
-    """As bin/dump_weights.py of bilm-tf leaves them."""
-    (folder / CHECKPOINT).write_bytes(b"")
-    assert locate(folder).weights.name == "weights.hdf5"
-
-
 def test_names_and_paths(folder: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A string without separator is a name first; `./name` and a `Path` are paths."""
     monkeypatch.chdir(folder.parent)
@@ -203,11 +194,11 @@ def test_names_and_paths(folder: Path, tiny: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ModelError, match="the model `small` is not on this machine") as caught:
         locate("small")
     assert "`./small` is a path" in caught.value.hint
-    missing = ["nowhere/m", "m.zip", "m.hdf5", Path("medium"), "~nobody-x/m"]
+    missing = ["nowhere/m", "./m.zip", Path("medium"), "~nobody-x/m"]
     for path in missing:
-        with pytest.raises(ModelError, match=f"{path}: no such file or folder"):
+        with pytest.raises(ModelError, match=f"{Path(path)}: no such file or folder"):
             locate(path)
-    for name in ("mediun", ""):
+    for name in ("mediun", "", "m.zip"):
         with pytest.raises(ModelError, match=f"no model named `{name}`"):
             locate(name)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import shutil
 import threading
@@ -14,21 +12,14 @@ import h5py
 import pytest
 from local_server import LocalServer, answer, cut, status
 
-from elmo_cli.errors import DownloadError, ElmoError, ModelError, OutputError
+from elmo_cli.errors import DownloadError, ModelError, OutputError
 from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.cache import bundled_dir, installed_dir, model_dir
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model, no_such_model
-from elmo_cli.pretrained.download import RetryPolicy
 from elmo_cli.pretrained.load import ModelSource, installed_files, load, locate
 from elmo_cli.pretrained.pull import pull
 from elmo_cli.weightfile.describe import describe_weights
-
-FAST = RetryPolicy(timeout_s=0.2, attempts=2, backoff_s=0.001)
-
-
-def without_hash(model: Model) -> Model:
-    return replace(model, files=tuple(replace(f, bytes=None, sha256=None) for f in model.files))
 
 
 def flip_last_byte(path: Path) -> None:
@@ -38,34 +29,33 @@ def flip_last_byte(path: Path) -> None:
 
 def test_a_pulled_model_is_in_the_cache(server: LocalServer, model: Model, home: Path) -> None:
     progress: list[tuple[int, int]] = []
-    files = pull(model, on_bytes=lambda *n: progress.append(n), retry=FAST)
+    files = pull(model, on_bytes=lambda *n: progress.append(n))
     assert files.weights == home / "models" / "tiny" / "weights.hdf5"
     assert files.weights.read_bytes() == server.files["weights.hdf5"]
     assert (files.name, files.origin) == ("tiny", "cached")
-    done, total = zip(*progress, strict=True)
-    assert list(done) == sorted(done)
-    assert done[-1] == sum(map(len, server.files.values()))
-    assert set(total) == {model.expected_bytes}
+    assert progress == sorted(progress)
+    assert progress[-1] == (sum(map(len, server.files.values())), model.expected_bytes)
 
 
 @pytest.mark.parametrize("offline", ["", "1"])
-def test_nothing_is_requested_once_it_is_installed(
+def test_nothing_is_requested_for_files_put_there_by_hand(
     server: LocalServer, model: Model, monkeypatch: pytest.MonkeyPatch, offline: str, tiny: Path
 ) -> None:
-    """Whether it was downloaded or put there by hand."""
     shutil.copytree(tiny, model_dir(model))
     monkeypatch.setenv("ELMO_OFFLINE", offline)
-    assert pull(model, retry=FAST) == installed_files(model)
+    assert pull(model) == installed_files(model)
     assert load("tiny").name == "tiny"
     assert server.seen == []
 
 
-def test_without_a_pull_nothing_is_downloaded(server: LocalServer, model: Model) -> None:
-    for find in (installed_files, lambda model: locate(model.name), lambda m: load(m.name)):
-        with pytest.raises(ModelError, match="the model `tiny` is not on this machine") as caught:
-            find(model)
-        assert caught.value.hint.startswith("`elmo models pull tiny`")
-        assert str(model_dir(model)) in caught.value.hint
+@pytest.mark.parametrize("find", [load, locate])
+def test_without_a_pull_nothing_is_downloaded(
+    server: LocalServer, model: Model, find: object
+) -> None:
+    with pytest.raises(ModelError, match="the model `tiny` is not on this machine") as caught:
+        find("tiny")
+    assert caught.value.hint.startswith("`elmo models pull tiny`")
+    assert str(model_dir(model)) in caught.value.hint
     assert server.seen == []
 
 
@@ -74,7 +64,7 @@ def test_offline(
     server: LocalServer, model: Model, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     if state != "missing":
-        weights = pull(model, retry=FAST).weights
+        weights = pull(model).weights
         if state == "corrupt":
             flip_last_byte(weights)
         server.seen.clear()
@@ -88,71 +78,63 @@ def test_offline(
 def test_only_missing_files_are_downloaded(server: LocalServer, model: Model) -> None:
     server.acts["weights.hdf5"] = [status(404)]
     with pytest.raises(DownloadError):
-        pull(model, retry=FAST)
+        pull(model)
     assert installed_dir(model) is None
-    pull(model, retry=FAST)
-    assert [path for path, _ in server.seen] == ["/options.json", "/weights.hdf5", "/weights.hdf5"]
+    pull(model)
+    assert [name for name, _ in server.seen] == ["options.json", "weights.hdf5", "weights.hdf5"]
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed"])
+@pytest.mark.parametrize("is_cut", [True, False])
 def test_a_corrupt_file_is_refused_and_downloaded_again(
-    server: LocalServer, model: Model, damage: str
+    server: LocalServer, model: Model, is_cut: bool
 ) -> None:
-    """A size is refused by `locate`, the SHA-256 by `load`, which reads the file anyway."""
-    weights = pull(model, retry=FAST).weights
-    if damage == "cut":
+    """A wrong size is refused by `locate`, a wrong SHA-256 by `load`, which reads the file."""
+    weights = pull(model).weights
+    if is_cut:
         os.truncate(weights, 100)
-        with pytest.raises(ModelError, match=f"{weights}: has 100 bytes, expected"):
-            locate("tiny")
     else:
         flip_last_byte(weights)
-    with pytest.raises(ElmoError, match=rf"{weights}: .*expected") as caught:
-        load("tiny")
+    with pytest.raises(ModelError, match=f"{weights}: has .*, expected") as caught:
+        (locate if is_cut else load)("tiny")
     assert caught.value.hint == "`elmo models pull tiny` downloads it again"
-    pull(model, retry=FAST)
-    assert weights.read_bytes() == server.files["weights.hdf5"]
-    assert load("tiny").name == "tiny"
+    pull(model)
+    assert load("tiny").files == (str(weights.with_name("options.json")), str(weights))
 
 
 def test_overwrite_keeps_the_old_files_until_the_new_ones_are_verified(
     server: LocalServer, model: Model
 ) -> None:
-    weights = pull(model, retry=FAST).weights
-    before = weights.read_bytes()
-    server.acts["weights.hdf5"] = [cut(10)] * 5
+    weights = pull(model).weights
+    server.acts["weights.hdf5"] = [cut(10), status(403)]
     with pytest.raises(DownloadError):
-        pull(model, overwrite=True, retry=FAST)
-    assert weights.read_bytes() == before
-    server.acts.clear()
-    pull(model, overwrite=True, retry=FAST)
+        pull(model, overwrite=True)
+    assert weights.read_bytes() == server.files["weights.hdf5"]
+    pull(model, overwrite=True)
     assert server.ranges[-1] == "10-"
 
 
+EMBEDDINGS, HALF = b"embeddings", b"the first half"
 WRONG_CONTENT = [
-    ("weights.hdf5", answer(b"AccessDenied"), "is not a complete HDF5 file"),
-    ("weights.hdf5", lambda h, content: answer(content[:3000])(h, b""), "is not a complete HDF5"),
-    ("options.json", answer(b"AccessDenied"), ": not JSON"),
-    ("options.json", answer(b'{"lstm": {}}'), ": char_cnn is missing"),
+    ("weights.hdf5", b"AccessDenied", "is not a complete HDF5 file"),
+    ("weights.hdf5", HALF, "is not a complete HDF5 file"),
+    ("weights.hdf5", EMBEDDINGS, "is an HDF5 file without char_embed"),
+    ("options.json", b"AccessDenied", "not JSON"),
+    ("options.json", b'{"lstm": {}}', "char_cnn is missing"),
 ]
 
 
-@pytest.mark.parametrize(("name", "act", "said"), WRONG_CONTENT)
+@pytest.mark.parametrize(("name", "body", "said"), WRONG_CONTENT)
 def test_content_without_a_known_hash_is_checked(
-    server: LocalServer, model: Model, name: str, act: object, said: str
+    server: LocalServer, model: Model, tmp_path: Path, name: str, body: bytes, said: str
 ) -> None:
-    server.acts[name] = [act]
-    with pytest.raises(DownloadError, match=f"{name}: {said.removeprefix(': ')}"):
-        pull(without_hash(model), retry=FAST)
-    assert installed_dir(model) is None
-    assert not (model_dir(model) / name).exists()
-
-
-def test_embeddings_are_not_weights(server: LocalServer, model: Model, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.hdf5", "w") as file:
         file["0"] = [1.0]
-    server.files["weights.hdf5"] = (tmp_path / "x.hdf5").read_bytes()
-    with pytest.raises(DownloadError, match="is an HDF5 file without char_embed"):
-        pull(without_hash(model), retry=FAST)
+    contents = {EMBEDDINGS: (tmp_path / "x.hdf5").read_bytes(), HALF: server.files[name][:3000]}
+    server.acts[name] = [answer(contents.get(body, body))]
+    files = tuple(replace(file, bytes=None, sha256=None) for file in model.files)
+    with pytest.raises(DownloadError, match=f"{name}: {said}"):
+        pull(replace(model, files=files))
+    assert not (model_dir(model) / name).exists()
 
 
 def test_two_pulls_at_once_download_once(server: LocalServer, model: Model) -> None:
@@ -163,7 +145,7 @@ def test_two_pulls_at_once_download_once(server: LocalServer, model: Model) -> N
         answer(content)(handler, b"")
 
     server.acts["options.json"] = [slow]
-    settings = {"on_wait": waited.set, "retry": FAST}
+    settings = {"on_wait": waited.set}
     threads = [threading.Thread(target=pull, args=(model,), kwargs=settings) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -171,43 +153,43 @@ def test_two_pulls_at_once_download_once(server: LocalServer, model: Model) -> N
     release.set()
     for thread in threads:
         thread.join()
-    assert sorted(path for path, _ in server.seen) == ["/options.json", "/weights.hdf5"]
+    assert sorted(name for name, _ in server.seen).count("weights.hdf5") == 1
     assert installed_dir(model) is not None
 
 
-def test_a_file_system_without_locks(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flock(descriptor: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    assert pull(model, retry=FAST).name == "tiny"
-
-
 def test_a_home_that_cannot_be_written_to(model: Model, home: Path, tiny: Path) -> None:
-    """Neither for a download nor for an archive; the hint names the variable."""
     home.write_text("a file")
     archive = shutil.make_archive(str(home.parent / "m"), "zip", tiny)
-    for work in (lambda: pull(model, retry=FAST), lambda: locate(archive)):
+    for work in (lambda: pull(model), lambda: locate(archive)):
         with pytest.raises(OutputError, match=f"^{home}/.*: cannot be written") as caught:
             work()
         assert "ELMO_HOME" in caught.value.hint
 
 
-HOMES = [
-    ({"ELMO_HOME": "~/models", "XDG_CACHE_HOME": "/xdg"}, "/user/models"),
-    ({"ELMO_HOME": "", "XDG_CACHE_HOME": "/xdg"}, "/xdg/elmo"),
-    ({"ELMO_HOME": "", "XDG_CACHE_HOME": "relative"}, "/user/.cache/elmo"),
-    ({"ELMO_HOME": "", "XDG_CACHE_HOME": ""}, "/user/.cache/elmo"),
-]
+HOMES = [("~/models", "/xdg", "/user/models"), ("", "/xdg", "/xdg/elmo")]
+HOMES += [("", "relative", "/user/.cache/elmo"), ("", "", "/user/.cache/elmo")]
 
 
-@pytest.mark.parametrize(("variables", "expected"), HOMES)
+@pytest.mark.parametrize(("elmo_home", "xdg", "expected"), HOMES)
 def test_where_the_cache_is(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
+    monkeypatch: pytest.MonkeyPatch, elmo_home: str, xdg: str, expected: str
 ) -> None:
-    for name, value in {**variables, "HOME": "/user"}.items():
+    variables = {"ELMO_HOME": elmo_home, "XDG_CACHE_HOME": xdg, "HOME": "/user"}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cache.elmo_home() == Path(expected)
+
+
+ADDRESSES = {
+    "small": "https://allennlp.s3.amazonaws.com/models/elmo/2x1024_128_2048cnn_1xhighway/"
+    "elmo_2x1024_128_2048cnn_1xhighway_weights.hdf5",
+    "5.5B": "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway"
+    "_5.5B/elmo_2x4096_512_2048cnn_2xhighway_5.5B_options.json",
+    "pubmed": "https://allennlp.s3.amazonaws.com/models/elmo/contributed/pubmed/"
+    "elmo_2x4096_512_2048cnn_2xhighway_weights_PubMed_only.hdf5",
+    "original": "https://huggingface.co/lysandre/elmo-2x4096_512_2048cnn_2xhighway/resolve/main/"
+    "options.json",
+}
 
 
 def test_the_catalogue_is_consistent() -> None:
@@ -215,46 +197,23 @@ def test_the_catalogue_is_consistent() -> None:
     names = [name.lower() for m in CATALOGUE for name in (m.name, *m.aliases)]
     assert len(names) == len(set(names))
     assert not any("/" in name for name in names)
-    for model in CATALOGUE:
-        assert model.is_bundled or [f.name for f in model.files] == ["options.json", "weights.hdf5"]
+    for model in CATALOGUE[1:]:
+        assert [file.name for file in model.files] == ["options.json", "weights.hdf5"]
         for file in model.files:
             suffix = file.name.partition(".")[2]
             assert all(a.startswith("https://") and a.endswith(suffix) for a in file.addresses)
             assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
-        for file in model.files[1:]:
-            if model.n_parameters and file.expected_bytes:
-                assert 0 <= file.expected_bytes - 4 * model.n_parameters < 40_000
-    bucket = "allennlp/models/elmo/2x4096_512_2048cnn_2xhighway"
-    options, _ = find_model("5.5B").files
-    assert options.addresses == tuple(
-        f"https://{host}{bucket.removeprefix(cut)}_5.5B/elmo_2x4096_512_2048cnn_2xhighway_5.5B"
-        "_options.json"
-        for host, cut in (
-            ("allennlp.s3.amazonaws.com", "allennlp"),
-            ("s3-us-west-2.amazonaws.com/", ""),
-        )
-    )
-    assert find_model("original").files[1].addresses[2].startswith("https://huggingface.co/")
+        assert 0 <= model.expected_bytes - 4 * (model.n_parameters or 0) < 40_000
+    for name, address in ADDRESSES.items():
+        assert any(address in file.addresses for file in find_model(name).files)
 
 
 def test_the_bundled_model_is_as_the_catalogue_says() -> None:
-    bundled = CATALOGUE[0]
-    folder = bundled_dir()
-    with open_hdf5(folder / "weights.hdf5") as file:
-        facts = describe_weights(folder / "weights.hdf5", file)
-    assert facts["parameters"] == bundled.n_parameters
-    assert 2 * facts["options"]["lstm"]["projection_dim"] == bundled.dim
-
-
-NEAR = [("orginal", "did you mean `original`?"), ("zzz", "all names are there")]
-
-
-@pytest.mark.parametrize(("name", "hint"), NEAR)
-def test_a_similar_name_is_suggested(name: str, hint: str) -> None:
-    assert find_model(name) is None
-    error = no_such_model(name, "all names are there")
-    assert error.message == f"no model named `{name}`"
-    assert error.hint.startswith(hint)
+    path = bundled_dir() / "weights.hdf5"
+    with open_hdf5(path) as file:
+        facts = describe_weights(path, file)
+    assert facts["parameters"] == CATALOGUE[0].n_parameters
+    assert 2 * facts["options"]["lstm"]["projection_dim"] == CATALOGUE[0].dim
 
 
 def test_the_bundled_model_is_the_default(
@@ -262,9 +221,16 @@ def test_the_bundled_model_is_the_default(
 ) -> None:
     """The one inside the package (of a wheel) is preferred to the one next to it (in a clone)."""
     monkeypatch.setattr(cache, "_PACKAGE", tmp_path / "elmo_cli")
-    with pytest.raises(ModelError, match="`elmo-en` is not part of this installation"):
+    with pytest.raises(ModelError, match="`elmo-en` is not on this machine") as caught:
         locate()
+    assert "wheel" in caught.value.hint
     for folder in (tmp_path / "weights" / "elmo-en", tmp_path / "elmo_cli" / "bundled" / "elmo-en"):
         shutil.copytree(tiny, folder)
         files = locate(ModelSource())
         assert (files.origin, files.name, files.weights.parent) == ("bundled", "elmo-en", folder)
+
+
+def test_a_similar_name_is_suggested() -> None:
+    assert find_model("orginal") is None
+    assert no_such_model("orginal", "x").hint.startswith("did you mean `original`?")
+    assert no_such_model("zzz", "x").hint == "x"
