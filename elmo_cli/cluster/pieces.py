@@ -20,8 +20,6 @@ from elmo_cli.text.input import InputReport, read_sentences
 BLOCKS_PER_PIECE = 4
 _LISTED_LINES = 10
 
-Blocks = tuple[Block, ...]
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -46,6 +44,9 @@ class Piece:
     seconds: float = 0.0
     error: str = ""
     hint: str = ""
+
+
+Work = tuple[Piece, tuple[Block, ...]]
 
 
 def scan_inputs(job: EmbedJob) -> tuple[TextScan, InputReport]:
@@ -84,9 +85,7 @@ def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list
     return pieces
 
 
-def read_pieces(
-    job: EmbedJob, scan: TextScan, pieces: Sequence[Piece]
-) -> Iterator[tuple[Piece, Blocks]]:
+def read_pieces(job: EmbedJob, scan: TextScan, pieces: Sequence[Piece]) -> Iterator[Work]:
     """Read the inputs again, for the blocks of some pieces in order; memory holds one piece.
 
     Raises:

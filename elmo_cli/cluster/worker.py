@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from elmo_cli.cluster.pieces import Blocks, Piece
+from elmo_cli.cluster.pieces import Piece, Work
 from elmo_cli.cluster.shard_folder import open_shard_folder
 from elmo_cli.embed.blocks import TextScan
 from elmo_cli.embed.embedder import Embedder
@@ -36,12 +36,12 @@ class EmbedWorker:
         """Load the model, and return the attributes that all shards of the run have in common."""
         return RunIdentity.spec(self._job, self._embedder).to_attributes()
 
-    def embed(self, piece: Piece, blocks: Blocks) -> Piece:
+    def embed(self, work: Work) -> Piece:
         """Write the shard of a piece under its name; a failure leaves nothing.
 
         If two workers have the same piece, one of them thought dead, the shard is valid.
         """
-        started = time.monotonic()
+        (piece, blocks), started = work, time.monotonic()
         with open_shard_folder(self._job.output).writing(piece.name) as path:
             job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
             write_shard(job, self._embedder, self._scan, blocks)

@@ -28,13 +28,7 @@ _MAX_JSON_BYTES, _MAX_BYTES = 1 << 20, 1 << 33
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file of a published model.
-
-    Attributes:
-        name: in the cache.
-        addresses: URLs, tried in this order.
-        bytes, sha256: None if unknown.
-    """
+    """One file of a published model: its name in the cache, and its URLs in order of preference."""
 
     name: str
     addresses: tuple[str, ...]

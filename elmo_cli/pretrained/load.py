@@ -79,11 +79,7 @@ def load_files(files: ModelFiles) -> BiLM:
 def locate(source: ModelSource | StrPath | None = None) -> ModelFiles:
     """Find the files of a model and refuse bad ones, without reading weights or importing torch.
 
-    Args:
-        source: a `ModelSource`, or its `name_or_path`.
-    Raises:
-        ModelError, UsageError, OutputError: as `load`.
-        OptionsError, WeightFileError: options that cannot describe a biLM; a file crashes HDF5.
+    Takes a `ModelSource` or its `name_or_path`; errors as of `load`.
     """
     from elmo_cli.weightfile.describe import probe_hdf5
 

@@ -51,8 +51,8 @@ def contents(tiny: Path) -> dict[str, bytes]:
     return {name: (tiny / name).read_bytes() for name in ("options.json", "weights.hdf5")}
 
 
-@pytest.mark.parametrize("prefix", ["", "144/", "a/b/"])
 @pytest.mark.parametrize("name", ["144.zip", "144.tar.gz", "144.tar.xz", "144"])
+@pytest.mark.parametrize("prefix", ["", "a/b/"])
 def test_archives_are_models(
     tmp_path: Path, home: Path, contents: dict[str, bytes], tiny: Path, name: str, prefix: str
 ) -> None:

@@ -14,12 +14,9 @@ from pathlib import Path
 
 import h5py
 import pytest
-import torch
 
 from elmo_cli.errors import ModelError, OptionsError, UsageError, WeightFileError
-from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import ModelSource, load, locate
-from elmo_cli.weightfile.write import write_state
 
 CHECKPOINT = "model.ckpt-9.data-00000-of-00001"
 
@@ -59,12 +56,6 @@ def test_the_hash_is_as_documented(folder: Path, tiny: Path) -> None:
     options["lstm"]["cell_clip"] = 5
     (folder / "options.json").write_text(json.dumps(options))
     assert load(folder).sha256 != expected
-
-
-def test_the_warm_state_is_read(folder: Path) -> None:
-    state = State(torch.full((2, 2, 1, 8), 0.5), torch.zeros(2, 2, 1, 16))
-    write_state(state, folder / "state.hdf5")
-    assert load(folder).warm.h.unique().tolist() == [0.5]
 
 
 PUBLISHED_NAMES = [
@@ -232,7 +223,7 @@ def test_a_pair_of_files(tiny: Path, tmp_path: Path) -> None:
     assert load(options=folder / "o.json", weights=folder / "w.hdf5").name == "w"
     (folder / "o.json").write_text("{")
     with pytest.raises(OptionsError):
-        load(options=folder / "o.json", weights=folder / "w.hdf5")
+        locate(ModelSource(options=folder / "o.json", weights=folder / "w.hdf5"))
 
 
 @pytest.mark.parametrize("name", ["weights.hdf5", "state.hdf5", "softmax.hdf5"])
