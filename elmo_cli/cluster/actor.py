@@ -19,8 +19,7 @@ from elmo_cli.cluster.url import shown
 from elmo_cli.embed.job import EmbedJob, run_settings
 from elmo_cli.embed.run import embedder_of
 from elmo_cli.embed.survey import Survey
-from elmo_cli.engine.device import set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ResumeError
 
 
@@ -37,7 +36,7 @@ class EmbedActor:
     def __init__(self, job: EmbedJob, found: Survey, home: str, threads: int | None) -> None:
         # Of an actor that can't begin Ray would tell in its own way.
         self._error: ElmoError | None = go_home(job, home)
-        set_threads(threads)
+        set_num_threads(threads)
         keep_freed_memory()
         self._job, self._found, self._home = job, found, home
         if self._error is None:

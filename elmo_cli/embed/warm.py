@@ -36,10 +36,10 @@ def warm_state(bilm: BiLM) -> State:
     Raises:
         ModelError: the stored one is not that of these weights.
     """
-    if bilm.warm_error is not None:
-        raise bilm.warm_error
-    if bilm.warm is not None:
-        return bilm.warm
+    if bilm.warm_state_error is not None:
+        raise bilm.warm_state_error
+    if bilm.warm_state is not None:
+        return bilm.warm_state
     return state_after(bilm, [line.split() for line in TEXT])
 
 
@@ -54,7 +54,7 @@ def warm_sha256(bilm: BiLM, state: State) -> str:
         state: `warm_state` of `bilm`.
     """
     content = state_bytes(state)
-    if bilm.warm is None and bilm.sha256:
+    if bilm.warm_state is None and bilm.sha256:
         content = "\n".join([f"computed, version {_VERSION}", bilm.sha256, *TEXT]).encode()
     return hashlib.sha256(content).hexdigest()
 
@@ -71,5 +71,5 @@ def state_after(bilm: BiLM, sentences: list[list[str]]) -> State:
     for row in rows:
         numbers = torch.from_numpy(row.astype(np.int64)).to(device)
         lengths = torch.tensor([len(row)], device=device)
-        _, state = bilm.layers_of(vectors[numbers].unsqueeze(0), lengths, state)
+        _, state = bilm.forward_from_vectors(vectors[numbers].unsqueeze(0), lengths, state)
     return state.to("cpu")

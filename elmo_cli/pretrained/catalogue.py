@@ -71,15 +71,15 @@ class RemoteFile:
 class Sizes:
     """What the options of a published model must say."""
 
-    cell: int
-    projection: int
+    lstm_dim: int
+    projection_dim: int
     n_layers: int
     n_highway: int
 
     @property
     def dim(self) -> int:
         """Size of a stored vector."""
-        return 2 * self.projection
+        return 2 * self.projection_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _scores(srl: str, parsing: str) -> str:
 _VOCABULARY = Beside("vocabulary", f"{_HOSTS[0]}/vocab-2016-09-10.txt", "793,471 types")
 _NO_SOFTMAX = Beside("softmax weights", "", "never published")
 _NO_CHECKPOINT = Beside("TensorFlow checkpoint", "", "never published")
-_LARGE = Sizes(cell=4096, projection=512, n_layers=2, n_highway=2)
+_LARGE = Sizes(lstm_dim=4096, projection_dim=512, n_layers=2, n_highway=2)
 _LARGE_BYTES = 374_403_392  # of its tensors
 _SMALL_FOLDER = "2x1024_128_2048cnn_1xhighway"
 _MEDIUM_FOLDER = "2x2048_256_2048cnn_1xhighway"
@@ -216,7 +216,7 @@ CATALOGUE: tuple[Model, ...] = (
             _checkpoint(f"{_SMALL_FOLDER}/tf_checkpoint/model.ckpt-1501260.index"),
         ),
         n_parameters=13_593_296,
-        sizes=Sizes(cell=1024, projection=128, n_layers=2, n_highway=1),
+        sizes=Sizes(lstm_dim=1024, projection_dim=128, n_layers=2, n_highway=1),
         note=_scores("83.62", "93.12"),
     ),
     Model(
@@ -231,7 +231,7 @@ CATALOGUE: tuple[Model, ...] = (
             _checkpoint(f"{_MEDIUM_FOLDER}/tf_checkpoint/model.ckpt-1501260.index"),
         ),
         n_parameters=28_027_728,
-        sizes=Sizes(cell=2048, projection=256, n_layers=2, n_highway=1),
+        sizes=Sizes(lstm_dim=2048, projection_dim=256, n_layers=2, n_highway=1),
         note=_scores("84.04", "93.60"),
     ),
     Model(

@@ -134,7 +134,7 @@ def _unlike_options(path: Path, model: Model) -> str:
         return error.message.removeprefix(f"{path}: ")
     if model.sizes is None:
         return ""
-    for name in ("cell", "projection", "n_layers", "n_highway"):
+    for name in ("lstm_dim", "projection_dim", "n_layers", "n_highway"):
         found, wanted = getattr(options, name), getattr(model.sizes, name)
         if found != wanted:
             return f"says {name} {found}, the catalogue says {wanted}"

@@ -41,12 +41,14 @@ from elmo_cli.cluster.run import Cluster, run_on_cluster
 from elmo_cli.cluster.source import survey_of
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import embedder_of, run_with
-from elmo_cli.engine.device import set_threads
+from elmo_cli.engine.runtime import set_num_threads
 from elmo_cli.model.options import Options
 from elmo_cli.text.input import read_sentences
 
 WORKERS = 2
-NEXT_TO_NOTHING = Options(filters=((1, 4), (2, 8), (3, 4)), cell=16, projection=8, char_dim=4)
+NEXT_TO_NOTHING = Options(
+    filters=((1, 4), (2, 8), (3, 4)), lstm_dim=16, projection_dim=8, char_dim=4
+)
 SHORT = "Line {} is short ."
 
 
@@ -187,7 +189,7 @@ class Blocks:
 
 def one_process(corpus: str, out: str, model: str | None) -> Steady:
     """`elmo embed --threads 2`."""
-    set_threads(2)
+    set_num_threads(2)
     job, blocks = EmbedJob((corpus,), out, model=model), Blocks()
     run_with(job, embedder_of(job), blocks)
     return steady([blocks.done])

@@ -29,9 +29,8 @@ from operations import counter
 
 from elmo_cli.embed.blocks import cut
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.engine.device import choose_device, is_quick_in_bf16
-from elmo_cli.engine.memory import keep_freed_memory
-from elmo_cli.engine.products import PRECISIONS
+from elmo_cli.engine.contract import PRECISIONS
+from elmo_cli.engine.runtime import has_fast_bf16, keep_freed_memory, select_device
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.load import load
@@ -52,9 +51,9 @@ _FEW = 300  # sentences of a comparison
 
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 SIZES = {
-    "small": Options(filters=FILTERS, cell=1024, projection=128, n_highway=1),
-    "medium": Options(filters=FILTERS, cell=2048, projection=256, n_highway=1),
-    "original": Options(filters=FILTERS, cell=4096, projection=512, n_highway=2),
+    "small": Options(filters=FILTERS, lstm_dim=1024, projection_dim=128, n_highway=1),
+    "medium": Options(filters=FILTERS, lstm_dim=2048, projection_dim=256, n_highway=1),
+    "original": Options(filters=FILTERS, lstm_dim=4096, projection_dim=512, n_highway=2),
 }
 
 
@@ -69,7 +68,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     keep_freed_memory()  # as the command does
-    device, results = choose_device(given.device), []
+    device, results = select_device(given.device), []
     models = given.size + given.model or ["small"]
     for model, text in itertools.product(models, given.texts):
         with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +158,7 @@ class Bench:
         """What products in fewer bits bring, and what they cost on the first sentences."""
         if precision not in self.precisions():
             return {f"{precision}: for processors": 0.0}
-        if precision == "bf16" and not is_quick_in_bf16(self.device):
+        if precision == "bf16" and not has_fast_bf16(self.device):
             return {"bf16: this processor only imitates it": 0.0}
         before, rate = times_as_fast(precision, self.device), product_rate(precision, self.device)
         seconds, _, _ = self.stages(precision)
@@ -190,7 +189,7 @@ class Bench:
         try:
             embedder = self.embedder()
             with counter() as of_types:
-                embedder.engine.token_vectors(sorted(types))
+                embedder.engine.embed_types(sorted(types))
             embedder.embed_block(self.block.sentences, None)  # its types are kept from now on
             with counter() as of_block:
                 embedder.embed_block(self.block.sentences, None)
@@ -244,12 +243,12 @@ class Bench:
         few = tokens[: len(tokens) // 8]
         every = self.timed(lambda: every_token(self.bilm, few, self.device))
         engine = self.embedder().engine
-        engine.token_vectors(["warm-up"])
-        once = self.timed(lambda: engine.token_vectors(list(dict.fromkeys(tokens))))
+        engine.embed_types(["warm-up"])
+        once = self.timed(lambda: engine.embed_types(list(dict.fromkeys(tokens))))
         seconds = {}
         for state in ("zero", "carry"):  # carry keeps the order of the text
             embedder = Embedder(self.bilm, device=str(self.device), state=state)
-            embedder.engine.token_vectors(list(dict.fromkeys(tokens)))
+            embedder.engine.embed_types(list(dict.fromkeys(tokens)))
             seconds[state] = min(
                 self.timed(lambda e=embedder: e.embed_block(self.block.sentences, None))
                 for _ in range(2)
@@ -284,15 +283,15 @@ class Timed:
         self.device = device
         self.types_s = self.lstm_s = 0.0
 
-    def token_vectors(self, types: Any) -> Any:
+    def embed_types(self, types: Any) -> Any:
         start = now(self.device)
-        vectors = self.engine.token_vectors(types)
+        vectors = self.engine.embed_types(types)
         self.types_s += now(self.device) - start
         return vectors
 
-    def run_alike(self, *given: Any, **named: Any) -> Any:
+    def forward(self, *given: Any, **named: Any) -> Any:
         start = now(self.device)
-        layers = self.engine.run_alike(*given, **named)
+        layers = self.engine.forward(*given, **named)
         self.lstm_s += now(self.device) - start
         return layers
 
@@ -301,13 +300,13 @@ def cnn_flop(options: Options, n_places: int) -> int:
     """Operations of the character CNN for a token with so many places."""
     width = sum(count for _, count in options.filters)
     filters = sum(2 * w * options.char_dim * n * (n_places - w + 1) for w, n in options.filters)
-    return filters + options.n_highway * 4 * width**2 + 2 * width * options.projection
+    return filters + options.n_highway * 4 * width**2 + 2 * width * options.projection_dim
 
 
 def lstm_flop(options: Options) -> int:
     """Operations of the LSTMs for a token, both directions."""
-    gates = 2 * 2 * options.projection * 4 * options.cell
-    return 2 * options.n_layers * (gates + 2 * options.cell * options.projection)
+    gates = 2 * 2 * options.projection_dim * 4 * options.lstm_dim
+    return 2 * options.n_layers * (gates + 2 * options.lstm_dim * options.projection_dim)
 
 
 def make_model(options: Options, folder: Path) -> None:

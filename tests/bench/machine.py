@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from elmo_cli.engine.device import is_quick_in_bf16
-from elmo_cli.engine.packed import PackedWeight, packs
+from elmo_cli.engine.gemm import PackedWeight, can_pack
+from elmo_cli.engine.runtime import has_fast_bf16
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 _TIMES = 20
@@ -26,7 +26,7 @@ def product_rate(precision: str, device: torch.device) -> float:
     if precision == "int8":
         return _whole_rate()
     side = 2048 if device.type == "cpu" else 8192
-    if precision == "bf16" and not is_quick_in_bf16(device):
+    if precision == "bf16" and not has_fast_bf16(device):
         side = 512  # a processor that only imitates it takes a minute for the larger one
     matrix = torch.randn(side, side, device=device).to(_DTYPES[precision])
     seconds = min(timed(lambda: torch.mm(matrix, matrix), device) for _ in range(_TIMES))
@@ -37,11 +37,11 @@ def packed_rate() -> float:
     """GFLOP/s of the same product in float32 on a CPU, with a weight that is packed already; 0
     where torch has no such products. On some processors torch's own is far below it."""
     matrix = torch.randn(2048, 2048)
-    if not packs(matrix):
+    if not can_pack(matrix):
         return 0.0
     weight, cpu = PackedWeight(matrix), torch.device("cpu")
     with torch.inference_mode():
-        seconds = min(timed(lambda: weight.of(matrix), cpu) for _ in range(_TIMES))
+        seconds = min(timed(lambda: weight.linear(matrix), cpu) for _ in range(_TIMES))
     return 2 * 2048**3 / seconds / 1e9
 
 

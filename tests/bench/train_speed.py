@@ -7,7 +7,7 @@ trained on it. Printed are
 
 - tokens a second, as the log counts them (each is read once in each direction), with the character
   CNN once a distinct type of a window and, to compare, once a token; in bfloat16; and with memory
-  kept as `engine/memory.py` does it. Variants take turns, step by step, so a busy machine slows
+  kept as `engine/runtime.py` does it. Variants take turns, step by step, so a busy machine slows
   all alike; figures are medians, and what counts are their ratios;
 - the share of a step in each part, forward and backward;
 - on a GPU, which is waited for after each part, the share that a step reaches of the rate of a
@@ -26,8 +26,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from elmo_cli.engine.device import choose_device
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, select_device
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.text.input import read_sentences
@@ -40,9 +39,9 @@ from elmo_cli.train.team import Team
 
 _BUNDLED = Path(__file__).parents[2] / "weights" / "elmo-en" / "options.json"
 SIZES = {
-    "small": Options(filters=CHAR_FILTERS[2048], cell=1024, projection=128),
-    "medium": Options(filters=CHAR_FILTERS[2048], cell=2048, projection=256),
-    "original": Options(filters=CHAR_FILTERS[2048], cell=4096, projection=512, n_highway=2),
+    "small": Options(filters=CHAR_FILTERS[2048], lstm_dim=1024, projection_dim=128),
+    "medium": Options(filters=CHAR_FILTERS[2048], lstm_dim=2048, projection_dim=256),
+    "original": Options(filters=CHAR_FILTERS[2048], lstm_dim=4096, projection_dim=512, n_highway=2),
     "bundled": Options.from_file(_BUNDLED),
 }
 PARTS = ("CNN", "LSTM", "softmax", "LSTM back", "CNN back", "optimizer")
@@ -132,7 +131,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.threads:
         torch.set_num_threads(given.threads)
-    team, options = Team(device=choose_device(given.device)), SIZES[given.size]
+    team, options = Team(device=select_device(given.device)), SIZES[given.size]
     lines = itertools.islice(read_sentences(given.texts), given.sentences)
     corpus = Corpus.read(sentence.tokens for sentence in lines)
     print(
@@ -184,7 +183,10 @@ def print_product(
             seconds.append(variant.now() - begun)
         peak = 2 * size**3 / min(seconds)
         # Forward one product of [x ; h] and the projection, backward twice as much.
-        layer = 2 * options.projection * 4 * options.cell + options.cell * options.projection
+        layer = (
+            2 * options.projection_dim * 4 * options.lstm_dim
+            + options.lstm_dim * options.projection_dim
+        )
         flops = 3 * 2 * 2 * options.n_layers * layer * n_tokens
         lstm_s = variant.step_s * (variant.shares()[1] + variant.shares()[3])
         print(

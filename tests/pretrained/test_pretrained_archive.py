@@ -85,7 +85,7 @@ def test_an_unfinished_unpacking_is_done_again(tmp_path: Path, source: Path) -> 
     folder = locate(path).weights.parent
     part = folder.rename(folder.with_name(folder.name + ".part"))
     (part / "options.json").unlink()
-    assert load(path).options.projection == 4
+    assert load(path).options.projection_dim == 4
 
 
 def test_what_kills_have_left_is_removed(tmp_path: Path, source: Path, home: Path) -> None:

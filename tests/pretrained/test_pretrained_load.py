@@ -29,7 +29,7 @@ def test_a_folder_becomes_a_bilm(tmp_path: Path) -> None:
     """The main road: name, hash and numbers of the model all arrive."""
     folder = write_tiny_model(tmp_path / "mine")
     bilm = load(folder)
-    assert (bilm.name, bilm.options.projection, bilm.warm) == ("mine", 4, None)
+    assert (bilm.name, bilm.options.projection_dim, bilm.warm_state) == ("mine", 4, None)
     assert bilm.sha256 == locate(folder).sha256
     assert not any(p.requires_grad for p in bilm.parameters())
 
@@ -44,8 +44,8 @@ def test_the_warm_state_is_read(tmp_path: Path) -> None:
         State(torch.full((2, 2, 1, 4), 0.5), torch.zeros(2, 2, 1, 6)), folder / "state.hdf5"
     )
     bilm = load(folder)
-    assert bilm.warm is not None
-    assert bilm.warm.h.unique().tolist() == [0.5]
+    assert bilm.warm_state is not None
+    assert bilm.warm_state.h.unique().tolist() == [0.5]
 
 
 @pytest.mark.parametrize(

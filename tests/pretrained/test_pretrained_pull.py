@@ -196,8 +196,8 @@ def test_half_a_weight_file_is_not_taken(server: LocalServer, model: Model) -> N
 
 def test_options_of_another_model_are_refused(model: Model) -> None:
     """A mirror that mixed up two models gives vectors of neither."""
-    other = replace(model, sizes=replace(model.sizes, cell=4096))
-    with pytest.raises(DownloadError, match="says cell 6, the catalogue says 4096"):
+    other = replace(model, sizes=replace(model.sizes, lstm_dim=4096))
+    with pytest.raises(DownloadError, match="says lstm_dim 6, the catalogue says 4096"):
         pull(other, patience=QUICK)
 
 

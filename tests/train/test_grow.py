@@ -34,16 +34,16 @@ def test_more_cells_and_filters_change_nothing(tiny: Path, golden: Path, tmp_pat
     subprocess.run(list(map(str, words)), check=True, capture_output=True)
     before, after = load_language_model(small), load_language_model(large)
     old, new = before.bilm.options, after.bilm.options
-    assert (new.cell, new.n_filters) == (19, old.n_filters + 5)
+    assert (new.lstm_dim, new.n_filters) == (19, old.n_filters + 5)
     for layer in range(3):
         for one, other in zip(halves(before, layer), halves(after, layer), strict=True):
             np.testing.assert_allclose(other, one, rtol=0, atol=1e-6)
-    words[-4:] = ["--projection", str(old.cell)]
+    words[-4:] = ["--projection", str(old.lstm_dim)]
     done = subprocess.run(
         [*map(str, words[:3]), str(tmp_path / "no"), *words[-2:]], capture_output=True, text=True
     )
     assert done.returncode == 1
-    assert f"projection {old.cell}: taken for none at all" in done.stderr
+    assert f"projection {old.lstm_dim}: taken for none at all" in done.stderr
 
 
 def test_predictions_and_old_values_stay(tiny: Path, golden: Path, tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_predictions_and_old_values_stay(tiny: Path, golden: Path, tmp_path: Pat
     words = [small, wide, golden / "lm" / "sentences.txt", "--projection", 13, "--treebank", SHARE]
     subprocess.run([sys.executable, SCRIPT, *map(str, words)], check=True, capture_output=True)
     before, after = load_language_model(small), load_language_model(wide)
-    n_old = before.bilm.options.projection
-    assert after.bilm.options.projection == 13 > n_old
+    n_old = before.bilm.options.projection_dim
+    assert after.bilm.options.projection_dim == 13 > n_old
     for layer in range(3):
         for old, new in zip(halves(before, layer), halves(after, layer), strict=True):
             assert new.shape == (len(old), 13)
