@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from elmo_cli.cluster.pieces import Blocks, Piece
+from elmo_cli.cluster.pieces import Piece, Work
 from elmo_cli.cluster.shard_folder import open_shard_folder
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, run_settings
@@ -35,12 +35,12 @@ class EmbedWorker:
         """Load the model, and return the attributes that all shards of the run have in common."""
         return self._job.spec(run_settings(self._job, self._embedder)).to_attributes()
 
-    def embed(self, piece: Piece, blocks: Blocks) -> Piece:
+    def embed(self, work: Work) -> Piece:
         """Write the shard of a piece under its name; a failure leaves nothing.
 
         If two workers have the same piece, one of them thought dead, the shard is valid.
         """
-        started = time.monotonic()
+        (piece, blocks), started = work, time.monotonic()
         with open_shard_folder(self._job.output).writing(piece.name) as path:
             job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
             write_shard(job, self._embedder, self._scan, piece.block_numbers, blocks)

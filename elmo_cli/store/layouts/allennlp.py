@@ -238,11 +238,8 @@ class _Lines:
         return stored
 
     def to_json(self) -> bytes:
-        """The map as `json.dumps` writes it, in pieces to save memory."""
-        content = bytearray(b"{")
-        for text, number in self._numbers.items():
-            content += f'{json.dumps(text)}: "{number}", '.encode("ascii")
-        return bytes(content.removesuffix(b", ")) + b"}"
+        """The map from lines to names."""
+        return json.dumps({text: str(n) for text, n in self._numbers.items()}).encode("ascii")
 
     def repeated(self) -> list[list[int]]:
         """The key of each sentence whose line occurs again, and of its last occurrence."""
