@@ -20,8 +20,7 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, check_free_space, expected_rate, plan_job
 from elmo_cli.embed.run import RunSummary, check_not_model, make_embedder, run_job
 from elmo_cli.embed.stream_formats import sentence_writer
-from elmo_cli.engine.device import set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import OutputError
 from elmo_cli.files import format_bytes
 from elmo_cli.pretrained.load import load_files
@@ -42,7 +41,7 @@ class EmbedRun:
         quiet: bool,
         as_json: bool,
     ) -> None:
-        set_threads(threads)
+        set_num_threads(threads)
         keep_freed_memory()
         self._jobs, self._quiet, self._as_json = jobs, quiet, as_json
         self._embedder = make_embedder(jobs[0], load_files(files))

@@ -148,10 +148,10 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> Sample:
 
 def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[RecomputedSentence]:
     from elmo_cli.embed.verify_sample import recompute_sample
-    from elmo_cli.engine.device import set_threads
+    from elmo_cli.engine.runtime import set_num_threads
     from elmo_cli.pretrained.load import load
 
-    set_threads(settings["threads"])
+    set_num_threads(settings["threads"])
     bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
     return recompute_sample(sample, bilm, device=settings["device"])
 

@@ -16,8 +16,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import make_embedder, write_shard
 from elmo_cli.embed.run_identity import RunIdentity
-from elmo_cli.engine.device import set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 
 
 class EmbedWorker:
@@ -50,6 +49,6 @@ class EmbedWorker:
 
     @cached_property
     def _embedder(self) -> Embedder:
-        set_threads(self._threads)
+        set_num_threads(self._threads)
         keep_freed_memory()
         return make_embedder(self._job)

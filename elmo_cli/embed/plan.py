@@ -160,7 +160,7 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
     layout, options = job.layout, embedder.bilm.options
     n_kept, dim = embedder.output.n_kept, options.dim
     if layout.unit == "types":
-        n_kept, dim = 1, options.projection
+        n_kept, dim = 1, options.projection_dim
     itemsize = DTYPES[job.file.dtype].itemsize
     vector = dim * itemsize + (_SCALE_BYTES if itemsize == 1 else 0)
     n_vectors = (n_sentences if job.embedder.pool else n_tokens) * n_kept

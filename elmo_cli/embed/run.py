@@ -109,8 +109,8 @@ def run_job(
     report = InputReport()
     run = _Run(job, embedder, scan, report)
     run.progress, run.warn = progress or run.progress, warn or run.warn
-    if embedder.start is not None and embedder.bilm.warm_warning:
-        run.warn(embedder.bilm.warm_warning)
+    if embedder.start is not None and embedder.bilm.warm_state_warning:
+        run.warn(embedder.bilm.warm_state_warning)
     state, batch_size = job.embedder.state, job.embedder.batch_size
     sentences = read_sentences(job.inputs, job.text, report)
     summary = run.write(split_into_blocks(sentences, report, state=state, batch_size=batch_size))
