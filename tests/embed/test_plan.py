@@ -73,7 +73,7 @@ def test_a_scan_of_a_text(job: EmbedJob) -> None:
     assert (skipping.totals(range(3)), skipping.n_skipped) == ((6, 9), 2)
     documents = scan_text(replace(job, embedder=EmbedderSettings("document")))
     assert [one.starts_document for one in documents.blocks] == [True, True, True, True]
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="line 2: the key"):
         scan_text(replace(job, file=FileSpec(keys="sentence")))
 
 
