@@ -393,7 +393,7 @@ def test_paths_are_refused_before_the_model_is_loaded(
     job: EmbedJob,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.embed.run.load", None)
+    monkeypatch.setattr("elmo_cli.embed.run.load_files", None)
     job = change(job)
     before = Path(job.inputs[0]).read_bytes() if Path(job.inputs[0]).exists() else None
     with pytest.raises(error):
