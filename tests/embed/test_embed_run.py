@@ -20,6 +20,7 @@ import pytest
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
+from elmo_cli.embed.blocks import TextScan, scan_text
 from elmo_cli.embed.embed_file import embed_file
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
@@ -227,6 +228,7 @@ def test_each_skipped_line_is_listed_by_one_shard(n_shards: int, kind: str, job:
     job = replace(job, text=text)
     whole = run_job(job).report.skipped
     assert len(whole) > 10
+    assert kind not in ("two files", "nothing else") or len(set(whole)) == len(whole)
     shards = shards_of(job, n_shards)
     found = [run_job(shard).report.skipped for shard in shards]
     assert [run_job(replace(shard, resume=True)).report.skipped for shard in shards] == found
@@ -321,6 +323,22 @@ def test_a_text_that_shrinks_while_it_is_read_is_refused(
     with pytest.raises(InputError, match="changed while it was read"):
         run_job(replace(job, overwrite=True), progress=shrink)
     assert Path(job.output).read_bytes() == before
+
+
+def test_a_text_that_changes_after_its_scan_is_refused(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shards would be those of two texts, of as many sentences."""
+
+    def scan_and_change(job: EmbedJob) -> TextScan:
+        scan, second = scan_text(job), Path(job.inputs[1])
+        second.write_text(second.read_text().upper())
+        return scan
+
+    monkeypatch.setattr("elmo_cli.embed.run.scan_text", scan_and_change)
+    with pytest.raises(InputError, match="changed while it was read"):
+        run_job(replace(job, shard=(2, 2)))
+    assert not Path(job.output).exists()
 
 
 def test_an_existing_output_is_kept_unless_overwritten(job: EmbedJob) -> None:
