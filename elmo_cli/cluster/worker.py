@@ -15,8 +15,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, run_settings
 from elmo_cli.embed.run import embedder_of, write_shard
 from elmo_cli.embed.survey import Survey
-from elmo_cli.engine.device import set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 
 
 class EmbedWorker:
@@ -49,6 +48,6 @@ class EmbedWorker:
 
     @cached_property
     def _embedder(self) -> Embedder:
-        set_threads(self._threads)
+        set_num_threads(self._threads)
         keep_freed_memory()
         return embedder_of(self._job)

@@ -68,11 +68,11 @@ def load_files(files: ModelFiles) -> BiLM:
     bilm.name, bilm.sha256 = files.name, sha256.result()
     bilm.files = tuple(map(str, files.paths))
     if files.warm_state is not None:
-        bilm.warm = read_state(files.warm_state, bilm.options)
+        bilm.warm_state = read_state(files.warm_state, bilm.options)
         try:
-            bilm.warm_warning = check_parts(files, {"state": files.warm_state})
+            bilm.warm_state_warning = check_parts(files, {"state": files.warm_state})
         except ModelError as error:
-            bilm.warm_error = error
+            bilm.warm_state_error = error
     return bilm
 
 
