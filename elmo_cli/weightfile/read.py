@@ -61,11 +61,11 @@ def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextToken:
     Raises:
         WeightFileError: corrupt, without a softmax layer, or of another size.
     """
-    softmax = NextToken(n_types, projection)
-    with open_weights(path) as file, torch.no_grad():
-        for name, parameter in (("W", softmax.weight), ("b", softmax.bias)):
-            dataset = _dataset(file, f"softmax/{name}", tuple(parameter.shape))
-            parameter.copy_(torch.from_numpy(read_values(dataset)))
+    shapes = {"softmax/W": (n_types, projection), "softmax/b": (n_types,)}
+    weight, bias = _read_tensors(path, shapes)
+    with torch.device("meta"), _NoInitialization():
+        softmax = NextToken(n_types, projection)
+    softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
     return softmax
 
 
@@ -75,12 +75,8 @@ def read_state(path: StrPath, options: Options) -> State:
     Raises:
         WeightFileError: corrupt, or of another model's sizes.
     """
-    arrays = []
-    with open_weights(path) as file:
-        for name, size in (("h", options.projection), ("c", options.cell)):
-            dataset = _dataset(file, name, (options.n_layers, 2, 1, size))
-            arrays.append(torch.from_numpy(read_values(dataset)))
-    return State(*arrays)
+    sizes = (("h", options.projection), ("c", options.cell))
+    return State(*_read_tensors(path, {name: (options.n_layers, 2, 1, n) for name, n in sizes}))
 
 
 @contextmanager
@@ -91,6 +87,12 @@ def open_weights(path: StrPath) -> Iterator[h5py.File]:
         file = open_hdf5(path)
     with file:
         yield file
+
+
+def _read_tensors(path: StrPath, shapes: dict[str, tuple[int, ...]]) -> list[torch.Tensor]:
+    with open_weights(path) as file:
+        datasets = [_dataset(file, name, shape) for name, shape in shapes.items()]
+        return [torch.from_numpy(read_values(dataset)) for dataset in datasets]
 
 
 def _dataset(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:

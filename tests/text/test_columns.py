@@ -88,13 +88,19 @@ def test_a_refused_row_takes_its_sentence_and_its_key(conllu: Path) -> None:
     assert report.next_key == [4, 4, 4, 6]
 
 
-def test_a_sentence_over_max_tokens_is_refused_at_the_limit(conll: Path) -> None:
-    """An endless sentence must not fill the memory."""
+def test_a_sentence_over_max_tokens_is_refused(
+    conll: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(conll, "a\nb\n\n" + "c\n" * 5)
     message = refused(conll, max_tokens=2).message
     assert message == f"{conll}, line 4: a sentence of more than 2 tokens"
     assert tokens(conll, max_tokens=4, on_error="skip") == ["a b"]
     assert tokens(conll, max_tokens=5) == ["a b", "c c c c c"]
+    monkeypatch.setattr("elmo_cli.text.conll._MAX_COMMENTS", 1)
+    write(conll, "a\n\n" + "# c\n" * 4)  # an endless one, of which comments are a part
+    message = refused(conll, max_tokens=1, on_error="skip").message
+    assert message.startswith(f"{conll}, line 3: a sentence of more than 1 tokens, with comments")
+    assert tokens(conll, max_tokens=2) == ["a"]
 
 
 CONLL_2012 = "bc/cctv/00/cctv_0000   {part}   {n}   {word}   NN   (NP*)   -   -   -   A  *  -\n"
@@ -173,26 +179,21 @@ def test_columns_that_are_refused(conll: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "settings", "expected"),
+    ("content", "column", "expected"),
     [
-        ("1\tYes\tyes\n\n1\tNo\tno\n", {"column": 2}, ["Yes", "No"]),
-        ("1 CD O\n\n2 CD O\n", {"column": 1}, ["1", "2"]),
-        (conll_2012(0, "Yes") * 3, {"column": 4}, ["Yes"] * 3),
-        ("1\tThe\tthe\n2\tcat\tcat\n", {"column": 1}, ["1 2"]),
+        ("1\tYes\tyes\n\n1\tNo\tno\n", 2, ["Yes", "No"]),
+        ("1 CD O\n\n2 CD O\n", 1, ["1", "2"]),
+        (conll_2012(0, "Yes") * 3, 4, ["Yes"] * 3),
         # What structural-probes counts as the tokens of CoNLL-U: all rows.
-        (
-            "# text = du\n# newpar\n1-2\tdu\t_\n1\tde\t_\n2\tle\t_\n2.1\tx\t_\n",
-            {"column": 2},
-            ["du de le x"],
-        ),
-        (CONLL_2003, {"column": -1}, ["I-ORG O", "I-PER O"]),
+        ("# text = du\n# newpar\n1-2\tdu\t_\n1\tde\t_\n2.1\tx\t_\n", 2, ["du de x"]),
+        (CONLL_2003, -1, ["I-ORG O", "I-PER O"]),
     ],
 )
 def test_a_column_that_is_given_is_read_without_a_word(
-    conll: Path, content: str, settings: dict[str, int], expected: list[str]
+    conll: Path, content: str, column: int, expected: list[str]
 ) -> None:
     report = InputReport()
-    assert tokens(write(conll, content), report, **settings) == expected
+    assert tokens(write(conll, content), report, column=column) == expected
     assert report.warnings == []
 
 
@@ -237,14 +238,10 @@ def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None
     ]
 
 
-def test_the_rows_for_detection_are_neither_lost_nor_doubled(
-    conll: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = [f"w{i}" for i in range(1000)]
-    write(conll, "".join(f"{word} O\n" for word in words))
-    for most in (10_000, 7):  # also where a sentence is longer than what is held of it
-        monkeypatch.setattr("elmo_cli.text.conll._MAX_HELD", most)
-        assert read(conll)[0].tokens == tuple(words)
+def test_the_rows_for_detection_are_neither_lost_nor_doubled(conll: Path) -> None:
+    words = [f"w{i}" for i in range(5000)]
+    write(conll, "".join(f"{word} O\n" + "\n" * (i % 3 == 2) for i, word in enumerate(words)))
+    assert [token for s in read(conll) for token in s.tokens] == words
 
 
 def test_a_refused_line_in_the_first_rows_hides_no_column(conll: Path) -> None:

@@ -84,7 +84,7 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ('{"tokens": ["a"]} x', "not JSON, at character 19: Extra data"),
         ("[" * 100_000, "not JSON: "),
         ('{"id": ' + "9" * 5000 + "}", "not JSON: "),
-        ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' twice"),
+        ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' occurs twice"),
         ('["a"]', "not an object"),
         ("{}", 'no "tokens", "text" or "sentences"; the object has no members'),
         ('{"words": [], "id": 1}', "the object has 'words', 'id'"),
