@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-ray bench bench-cluster bench-train bench-paired fuzz check format pretrain card dist clean
+.PHONY: help install demo test test-all test-ray bench bench-plain bench-cluster bench-train bench-paired fuzz check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,17 +32,21 @@ test-ray: install  ## the tests of a cluster on this machine; installs Ray
 	$(BIN)/python -m pytest -m ray
 
 TEXT ?= docs/sample.txt
+SPEED := $(BIN)/python -m benchmarks.speed
+CARD := $(BIN)/python -m benchmarks.model_card
 bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes [DEVICE=cuda]
-	$(BIN)/python tests/bench/embed_speed.py --size small --size original --precision int8 --precision bf16 \
-		$(if $(DEVICE),--device $(DEVICE)) $(TEXT)
-	$(BIN)/python tests/bench/write_speed.py
+	$(SPEED).embed --size small --size original --precision int8 --precision bf16 $(if $(DEVICE),--device $(DEVICE)) $(TEXT)
+	$(SPEED).writing
 
-bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…, and as a text grows; installs Ray
+bench-plain: install  ## time `elmo embed` and a plain PyTorch loop in turns on TEXT=a tokenised text
+	$(SPEED).plain_loop --text $(TEXT) $(ARGS)
+
+bench-cluster: install  ## time `elmo embed --ray` beside one process on TEXT=…, and on short lines; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'
-	$(BIN)/python tests/bench/cluster_speed.py $(TEXT)
+	$(SPEED).cluster $(TEXT) $(ARGS)
 
-bench-train: install  ## time `elmo pretrain` on TEXT=a tokenised text: tokens/s, the share of each part
-	$(BIN)/python tests/bench/train_speed.py $(TEXT)
+bench-train: install  ## time `elmo pretrain` on TEXT=a tokenised text, with random weights of the published sizes
+	$(SPEED).training --size small --size original $(TEXT) $(ARGS)
 
 OLD ?= HEAD
 NEW ?= .
@@ -65,13 +69,15 @@ format: install  ## put every file into the house's format
 OUT ?= elmo-en-next
 SECONDS ?= 3600
 SEED ?= 19
-pretrain: install  ## go on training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=19]
+pretrain: install  ## continue training the bundled model: DATA=folder [SECONDS=3600] [OUT=elmo-en-next] [SEED=19]
 	$(BIN)/elmo pretrain -o $(OUT) --data-dir $(DATA) --max-seconds $(SECONDS) \
 		$(if $(wildcard $(OUT)/checkpoint.pt),--resume,--recipe weights/elmo-en/recipe.json --seed $(SEED))
 
-card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=…] [TRAIN="texts"]
-	$(BIN)/python tests/bench/card_figures.py --data $(DATA) --work $(WORK) \
-		$(if $(MODEL),-m $(MODEL)) $(if $(TRAIN),--train $(TRAIN))
+card: install  ## measure a model for its card: DATA=folder WORK=folder [MODEL=elmo-en] [TRAIN="texts of the 5-gram"]
+	$(CARD).perplexity --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL)) $(if $(TRAIN),--train $(TRAIN))
+	$(CARD).pos --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))
+	$(CARD).word_senses --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))
+	$(CARD).neighbors --data $(DATA) --work $(WORK) $(if $(MODEL),-m $(MODEL))
 
 dist: install  ## build the wheel, the bundled model inside
 	rm -rf build

@@ -1,6 +1,6 @@
 """Contextual word vectors from the command line: the biLM of Peters et al. 2018 (ELMo).
 
-    from elmo_cli import load, Embedder, ElmoMix, open_embeddings
+    from elmo_cli import load, Embedder, ElmoMix, EmbeddingsDataset, open_embeddings
 
     embedder = Embedder(load())
     layers = embedder.embed(["The", "cat", "sat"])  # (layer, token, dim) float32
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.version import __version__
 
 if TYPE_CHECKING:
+    from elmo_cli.dataset import EmbeddingsDataset
     from elmo_cli.embed.embedder import Embedder
     from elmo_cli.errors import ElmoError
     from elmo_cli.model.bilm import BiLM
@@ -30,6 +31,7 @@ _HOMES = {
     "ElmoError": "elmo_cli.errors",
     "ElmoMix": "elmo_cli.model.mix",
     "Embedder": "elmo_cli.embed.embedder",
+    "EmbeddingsDataset": "elmo_cli.dataset",
     "InputSettings": "elmo_cli.text.input",
     "Sentence": "elmo_cli.text.sentence",
     "load": "elmo_cli.pretrained.load",
@@ -42,6 +44,7 @@ __all__ = [
     "ElmoError",
     "ElmoMix",
     "Embedder",
+    "EmbeddingsDataset",
     "InputSettings",
     "Sentence",
     "__version__",

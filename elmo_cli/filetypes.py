@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 HEAD_BYTES = 512  # enough for every entry below
@@ -25,13 +26,9 @@ _OTHER = "give another file"
 GZIP = FileType("gzip data", "decompress it: `gzip -dc FILE > NEW_FILE`")
 XZ = FileType("xz data", "decompress it: `xz -dc FILE > NEW_FILE`")
 ZIP = FileType("a zip archive (or docx, odt, xlsx)", f"{_UNPACK}; of a document, {_PLAIN_TEXT}")
-RAR = FileType("a RAR archive", _UNPACK)
-SEVEN_ZIP = FileType("a 7z archive", _UNPACK)
+TAR = FileType("a tar archive", f"{_UNPACK}: `tar -xf FILE`")
 HDF5 = FileType("an HDF5 file", "`elmo inspect FILE` describes it")
-NUMPY = FileType("a NumPy array", "read it with `numpy.load`")
-PICKLE = FileType("a Python pickle", "write its content as text or HDF5; a pickle is never opened")
 TORCH = FileType("a PyTorch checkpoint", "`elmo inspect` takes the weights.hdf5 next to it")
-FASTTEXT = FileType("a fastText model", "it holds one vector per type, and no biLM")
 LFS_POINTER = FileType("a Git LFS pointer that stands for the file", "run `git lfs pull`")
 
 _MAGIC: tuple[tuple[bytes, FileType], ...] = (
@@ -41,23 +38,46 @@ _MAGIC: tuple[tuple[bytes, FileType], ...] = (
     (rb"BZh.1AY&SY", FileType("bzip2 data", "decompress it: `bzip2 -dc FILE > NEW_FILE`")),
     (rb"PAR1.{0,11}[\0-\x08\x0e-\x1f]", FileType("a Parquet file", _EXPORT)),
     (rb"\x28\xb5\x2f\xfd", FileType("Zstandard data", "decompress it: `zstd -d FILE`")),
-    (rb".{257}ustar", FileType("a tar archive", f"{_UNPACK}: `tar -xf FILE`")),
-    (rb"7z\xbc\xaf\x27\x1c", SEVEN_ZIP),
-    (rb"Rar!\x1a\x07", RAR),
+    (rb".{257}ustar", TAR),
+    (rb"7z\xbc\xaf\x27\x1c", FileType("a 7z archive", _UNPACK)),
+    (rb"Rar!\x1a\x07", FileType("a RAR archive", _UNPACK)),
     (rb"PK\x03\x04.*data\.pkl", TORCH),
     (rb"PK\x03\x04|PK\x05\x06", ZIP),  # the second has no members
     (rb"%PDF-", FileType("a PDF document", "extract the text first: `pdftotext FILE`")),
     (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileType("an Office document", _PLAIN_TEXT)),
     (rb"\{\\rtf", FileType("an RTF document", _PLAIN_TEXT)),
     (rb"\x89HDF\r\n\x1a\n", HDF5),
-    (rb"\x93NUMPY", NUMPY),
-    (rb"\x80[\x02-\x05]", PICKLE),
+    (rb"\x93NUMPY", FileType("a NumPy array", "read it with `numpy.load`")),
+    (rb"\x80[\x02-\x05]", FileType("a Python pickle", "write its content as text or HDF5")),
     (rb"SQLite format 3\0", FileType("an SQLite database", _EXPORT)),
     (rb"\x89PNG\r\n\x1a\n", FileType("a PNG image", _OTHER)),
     (rb"\xff\xd8\xff", FileType("a JPEG image", _OTHER)),
     (rb"\x7fELF", FileType("a program", _OTHER)),
-    (rb"\xba\x16\x4f\x2f", FASTTEXT),
+    (rb"\xba\x16\x4f\x2f", FileType("a fastText model", "it has one vector per type")),
     (rb"version https://git-lfs", LFS_POINTER),
+)
+
+# What is often given in place of a biLM: a pattern for one of its file names.
+_FOREIGN_MODELS: tuple[tuple[str, FileType], ...] = (
+    (
+        r"char\.dic|(encoder|token_embedder)\.pkl",
+        FileType(
+            "an ELMoForManyLangs model",
+            "it cannot be converted: use the package elmoformanylangs, or train your own with "
+            "`elmo pretrain`",
+        ),
+    ),
+    (
+        r"saved_model\.pb|.+\.ckpt-\d+\.(index|meta|data-.*)",
+        FileType(
+            "a TensorFlow model",
+            "bin/dump_weights.py of bilm-tf converts its own checkpoints to HDF5; "
+            "`elmo models list` shows published models",
+        ),
+    ),
+)
+_WEB_PAGE = FileType(
+    "a web page", "open it in a browser to read what the server said, then download again"
 )
 
 
@@ -69,3 +89,19 @@ def identify(head: bytes) -> FileType | None:
     """
     head = head[:HEAD_BYTES]
     return next((kind for magic, kind in _MAGIC if re.match(magic, head, re.DOTALL)), None)
+
+
+def identify_foreign_model(names: Iterable[str], head: bytes = b"") -> FileType | None:
+    """Identify what was given in place of a biLM, if it is in the tables.
+
+    Args:
+        names: of the files of a folder or an archive, or of one file.
+        head: the first bytes of the one file.
+    """
+    if re.match(rb"\s*<(!doctype )?html", head, re.IGNORECASE):
+        return _WEB_PAGE
+    if identify(head) == LFS_POINTER:
+        return LFS_POINTER
+    rows = ((kind, pattern) for pattern, kind in _FOREIGN_MODELS)
+    joined = list(names)
+    return next((k for k, p in rows if any(re.fullmatch(p, name) for name in joined)), None)

@@ -9,15 +9,15 @@ import pytest
 
 from elmo_cli.errors import ElmoError, OptionsError
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.bundled import bundled_path
-from elmo_cli.pretrained.cache import sha256_of
-from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.cache import bundled_dir
+from elmo_cli.pretrained.load import ModelSource, locate
+from elmo_cli.pretrained.model_files import sha256_of
 from elmo_cli.regular_files import read_json
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.log import read_log
 from elmo_cli.train.recipe import read_recipe
 
-BUNDLED = bundled_path() or Path()
+BUNDLED = bundled_dir() or Path()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ READERS = {
     "sha256": sha256_of,
     "options": Options.from_file,
     "model": locate,
-    "weights": lambda path: locate(options=BUNDLED / "options.json", weights=path).weights_sha256,
+    "weights": lambda path: locate(ModelSource(options=BUNDLED / "options.json", weights=path)),
     "vocabulary": Vocabulary.read,
     "training log": read_log,
 }

@@ -15,39 +15,28 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from make_weights import MODELS, options_of, write_model  # noqa: E402
+from benchmarks.common import (
+    ELMO,
+    MEMORY,
+    ROOT,
+    SIZES,
+    Cost,
+    model_path,
+    parse_arguments,
+    run_timed,
+)
 
-_FILTERS = MODELS["small"]["char_cnn"]["filters"]
-SIZES = {
-    "tiny": MODELS["tiny"],
-    "small": MODELS["small"],
-    "medium": options_of(filters=_FILTERS, char_dim=16, cell=2048, projection=256),
-    "original": options_of(filters=_FILTERS, char_dim=16, cell=4096, projection=512, n_highway=2),
-}
-MEMORY = Path("/dev/shm")  # a file system in memory, where there is one
 _ROWS = 4096  # compared at once
-
-
-class Cost(NamedTuple):
-    """What one run took: seconds of wall time, seconds of user and system time, peak MB."""
-
-    wall: float
-    cpu: float
-    peak: float
-
-
 UNITS = {"wall": "s", "cpu": "s", "peak": "MB"}
 
 
@@ -56,9 +45,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.output_dir)))
         checkouts = [stack.enter_context(checkout(name)) for name in (given.old, given.new)]
-        for one in checkouts:
-            check_import(one)
-        model = given.model or str(write_model(folder / "model", SIZES[given.size], given.size))
+        model = given.model or model_path(given.size, folder)
         is_equal = [
             compare(given, checkouts, layout, Path(model).resolve(), folder)
             for layout in given.layout or ["allennlp"]
@@ -79,15 +66,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--output-dir",
         type=Path,
-        default=MEMORY if MEMORY.is_dir() else None,
+        default=MEMORY,
         metavar="DIR",
         help="where outputs are written [default: /dev/shm where it exists]",
     )
-    parser.add_argument("more", nargs="*", metavar="ARG", help="after `--`: for `elmo embed`")
-    words = sys.argv[1:]
-    at = words.index("--") if "--" in words else len(words)
-    given = parser.parse_args(words[:at])
-    given.more = words[at + 1 :]
+    given = parse_arguments(parser)
     if not given.text.is_file():
         parser.error(f"--text {given.text}: no such file")
     return given
@@ -124,15 +107,18 @@ def compare(
         run(k)
     print(f"layout {layout}: {given.text.name}, {' '.join(words)}")
     difference = vector_difference(*outputs)
-    said = "are equal" if not difference else f"differ: {difference}"
-    print(f"  vectors of both outputs {said}", flush=True)
+    comparison = f"differ: {difference}" if difference else "are equal"
+    print(f"  vectors of both outputs {comparison}", flush=True)
     pairs = []
     for number in range(given.pairs):
         order = (0, 1) if number % 2 == 0 else (1, 0)
         costs = {k: run(k) for k in order}
         pairs.append((costs[0], costs[1]))
-        first = "old first" if number % 2 == 0 else "new first"
-        print(f"  pair {number + 1} ({first}): {_pair(costs[0], costs[1])}", flush=True)
+        figures = "; ".join(
+            f"{name} {a:.2f} → {b:.2f} {UNITS[name]} ({b / a:.3f})"
+            for name, a, b in zip(Cost._fields, *pairs[-1], strict=True)
+        )
+        print(f"  pair {number + 1} ({'new' if order[0] else 'old'} first): {figures}", flush=True)
     for output in outputs:
         output.unlink()
     for name in Cost._fields:
@@ -144,51 +130,11 @@ def compare(
     return not difference
 
 
-def _pair(old: Cost, new: Cost) -> str:
-    return "; ".join(
-        f"{name} {a:.2f} → {b:.2f} {UNITS[name]} ({b / a:.3f})"
-        for name, a, b in zip(Cost._fields, old, new, strict=True)
-    )
-
-
 def embed(checkout: Path, text: Path, output: Path, words: Sequence[str]) -> Cost:
-    """Run `elmo embed` of a checkout in a process of its own.
-
-    Raises:
-        SystemExit: the command failed.
-    """
-    command = [sys.executable, "-m", "elmo_cli", "embed", str(text), "-o", str(output), "-q"]
-    begun = time.perf_counter()
-    process = subprocess.Popen([*command, *words], cwd=checkout, env=_environment(checkout))
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - begun
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{checkout}: `elmo embed` failed with exit code {process.returncode}")
-    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
-
-
-def check_import(checkout: Path) -> None:
-    """Refuse to measure an installed elmo instead of the checkout's.
-
-    Raises:
-        SystemExit: Python imports elmo from elsewhere.
-    """
-    program = [sys.executable, "-c", "import elmo_cli; print(elmo_cli.__file__)"]
-    done = subprocess.run(
-        program,
-        cwd=checkout,
-        env=_environment(checkout),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    if Path(done.stdout.strip()).resolve().parents[1] != checkout.resolve():
-        raise SystemExit(f"{checkout}: Python imports {done.stdout.strip()} instead")
-
-
-def _environment(checkout: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(checkout)}
+    """Run `elmo embed` of a checkout in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    command = [*ELMO, "embed", text, "-o", output, "-q", *words]
+    return run_timed(command, cwd=checkout, env=environment)
 
 
 def vector_difference(old: Path, new: Path) -> str:

@@ -15,7 +15,7 @@ from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.console import counted
 from elmo_cli.cli.places import folder_of, jobs_of
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
-from elmo_cli.cluster.url import shown
+from elmo_cli.cluster.shard_folder import without_secrets
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, suited
 from elmo_cli.embed.rehearsal import Rehearsal, rehearse
@@ -48,14 +48,14 @@ def embed_command(settings: dict[str, Any]) -> None:
     stream, dry_run = settings.pop("stream"), settings.pop("dry_run")
     cluster = {name: settings.pop(name) for name in _CLUSTER}
     if settings.pop("ray"):
-        from elmo_cli.cli.clustering import check_options, embed_on_cluster
+        from elmo_cli.cli.cluster import check_options, embed_on_ray
 
         apart = {"--output-format": stream, "--dry-run": dry_run, "--shard": settings["shard"]}
         for option in ("overwrite", "resume"):
             apart[f"--{option}"] = settings[option]
         check_options(apart)
         job = _job(settings, stream)
-        return embed_on_cluster(job, threads, quiet=said.quiet, as_json=said.as_json, **cluster)
+        return embed_on_ray(job, threads, cluster, quiet=said.quiet, as_json=said.as_json)
     for name, value in cluster.items():
         if value is not None:
             option = name.replace("_", "-")
@@ -70,8 +70,9 @@ def embed_command(settings: dict[str, Any]) -> None:
             raise _no_stdout("--dry-run")
         return _to_stdout(job, stream or "jsonl", said)
     if stream is not None:
+        output = without_secrets(job.output)
         raise UsageError(
-            f"--output-format {stream}: {shown(job.output)} is a file, and files are HDF5",
+            f"--output-format {stream}: {output} is a file, and files are HDF5",
             "`-o -` writes to standard output; `--input-format` says how files are read",
         )
     jobs = jobs_of(job)

@@ -13,9 +13,9 @@ from elmo_cli.cli.console import counted
 from elmo_cli.cli.recipes import is_given
 from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown, say_only_to_resume
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
-from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport
 from elmo_cli.train.card import table
 from elmo_cli.train.finetune import finetune

@@ -13,10 +13,10 @@ from elmo_cli.cli import console
 from elmo_cli.cli.console import counted
 from elmo_cli.cli.reporting import json_line, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_lines
-from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path, tsv_line
+from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.input import InputReport, check_inputs, read_sentences, shorten_list
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import LanguageModel, load_language_model

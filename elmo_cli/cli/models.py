@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from elmo_cli.cli.options import argument, quiet_option
-
-if TYPE_CHECKING:
-    from elmo_cli.pretrained.catalogue import Model
-    from elmo_cli.pretrained.folder import ModelFiles
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -71,13 +66,10 @@ def show_model(name: str, as_json: bool) -> None:
       elmo models show ./mine
     """
     from elmo_cli.cli.console import check_stdout
-    from elmo_cli.pretrained.catalogue import look_up
-    from elmo_cli.pretrained.describe import describe, describe_files
-    from elmo_cli.pretrained.load import locate
+    from elmo_cli.pretrained.describe import describe_model
 
     check_stdout()
-    model = look_up(name)
-    facts = describe(model) if model is not None else describe_files(locate(name))
+    facts = describe_model(name)
     if as_json:
         click.echo(json.dumps(facts))
     else:
@@ -102,39 +94,34 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
       elmo models pull original --overwrite
     """
     from elmo_cli.cli import console
-    from elmo_cli.pretrained.catalogue import find
-
-    files = _pulled(find(name), overwrite, quiet)
-    console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
-
-
-def _pulled(model: Model, overwrite: bool, quiet: bool) -> ModelFiles:
-    from elmo_cli.cli import console
+    from elmo_cli.pretrained.catalogue import find_model, no_such_model
     from elmo_cli.pretrained.pull import pull
 
+    model = find_model(name)
+    if model is None:
+        raise no_such_model(name, "`elmo models list` shows all names")
     with ExitStack() as stack:
-        bar: console.Bar | None = None
-        so_far = of = 0
+        bars: list[console.Bar] = []
+        received = 0
 
         def on_bytes(done: int, total: int) -> None:
-            nonlocal bar, so_far, of
-            # Not before there is something to fetch; and the next file may be the first whose size
-            # is told.
-            if bar is None or total != of:
-                stack.close()
-                bar = stack.enter_context(
-                    console.bar(total or None, "bytes", done=done, quiet=quiet)
-                )
-                so_far, of = done, total
-            bar.advance(done - so_far)
-            so_far = done
+            nonlocal received
+            if not bars:  # nothing is shown unless something is downloaded
+                bar = console.bar(total or None, "bytes", done=done, quiet=quiet)
+                bars.append(stack.enter_context(bar))
+                received = done
+            bars[0].advance(done - received)
+            received = done
 
-        return pull(
+        files = pull(
             model,
-            force=overwrite,
+            overwrite=overwrite,
             on_bytes=on_bytes,
-            on_wait=lambda: console.note(f"waiting for another pull of {model.name}", quiet=quiet),
+            on_wait=lambda: console.note(
+                f"waiting for another process that downloads {model.name}", quiet=quiet
+            ),
         )
+    console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -145,13 +132,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         "",
         columns,
         [
-            (
-                row["name"],
-                _size(row),
-                str(row["dim"] or "?"),
-                row["language"],
-                row["where"],
-            )
+            (row["name"], _size(row), str(row["dim"] or "?"), row["language"], row["where"])
             for row in rows
         ],
     )
@@ -160,52 +141,46 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 def _print_facts(facts: dict[str, Any]) -> None:
     from elmo_cli.cli import console
 
-    lines = [
-        f"{name:<11} {value}"
-        for name, value in (
-            ("name", ", ".join([facts["name"], *facts["aliases"]])),
-            ("title", facts["title"]),
-            ("language", facts["language"]),
-            ("trained on", facts["corpus"]),
-            ("parameters", f"{facts['parameters']:,}" if facts["parameters"] else "not stated"),
-            ("dim", facts["dim"] or "not stated"),
-            ("size", _size(facts)),
-            ("licence", facts["licence"]),
-            ("citation", facts["citation"]),
-            ("note", facts["note"]),
-            ("where", facts["where"]),
-            ("folder", facts["path"] or facts["put_by_hand_into"]),
-            *_of_files(facts),
-        )
-        if value
-    ]
+    parameters = facts["parameters"]
+    rows: dict[str, object] = {
+        "name": ", ".join([facts["name"], *facts.get("aliases", ())]),
+        "title": facts.get("title"),
+        "language": facts.get("language"),
+        "trained on": facts.get("corpus"),
+        "parameters": f"{parameters:,}" if parameters else "not stated",
+        "dim": facts["dim"] or "not stated",
+        "size": _size(facts),
+        "licence": facts.get("licence"),
+        "citation": facts.get("citation"),
+        "note": facts.get("note"),
+        "where": facts["where"],
+        "folder": facts["path"],
+        **(_rows_of_files(facts) if "options" in facts else {}),
+    }
+    lines = [f"{name:<11} {value}" for name, value in rows.items() if value]
     for file in facts["files"]:
-        lines += ["", file["name"], *(f"  {address}" for address in file["addresses"])]
+        lines += ["", file["name"], *(f"  {address}" for address in file.get("addresses", ()))]
         lines.append(f"  bytes  {file['bytes'] or 'not stated'}")
         lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
-    if facts["beside"]:
-        lines += ["", "not fetched by `elmo models pull`"]
-    for item in facts["beside"]:
-        lines.append(
-            f"  {item['what']}: " + "; ".join(filter(None, (item["address"], item["note"])))
-        )
+    if also := facts.get("also_published"):
+        lines += ["", "not downloaded by `elmo models pull`", *(f"  {what}" for what in also)]
     console.out().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def _of_files(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Rows of what the files of a model tell, and a catalogue does not."""
-    if "options" not in facts:
-        return
+def _rows_of_files(facts: dict[str, Any]) -> dict[str, str]:
+    """What only the files of a model state."""
     lstm, cnn = facts["options"]["lstm"], facts["options"]["char_cnn"]
-    yield "layers", f"{facts['layers']}, of tokens and {lstm['n_layers']} LSTMs"
-    yield "cells", f"{lstm['dim']}, projected to {lstm['projection_dim']}"
-    clips = (("cells", lstm["cell_clip"]), ("projections", lstm["proj_clip"]))
-    yield "clips", ", ".join(f"{what} at {clip}" for what, clip in clips if clip) or "none"
+    clips = {"cells": lstm["cell_clip"], "projections": lstm["proj_clip"]}
     n_filters = sum(count for _, count in cnn["filters"])
-    yield "characters", f"{cnn['max_characters_per_token']}, {n_filters} filters"
-    there = [name for name in ("softmax", "vocabulary", "warm_state") if facts[name]]
-    yield "beside", ", ".join(there).replace("_", " ") or "no softmax, vocabulary or warm state"
-    yield "sha256", f"{facts['sha256']} (of sizes and weights)"
+    parts = [name for name in ("softmax", "vocabulary", "warm_state") if facts[name]]
+    return {
+        "layers": f"{facts['layers']}: token layer and {lstm['n_layers']} LSTM layers",
+        "LSTM": f"{lstm['dim']} cells, projected to {lstm['projection_dim']}",
+        "clipping": ", ".join(f"{what} at {at}" for what, at in clips.items() if at) or "none",
+        "characters": f"{cnn['max_characters_per_token']} per token, {n_filters} filters",
+        "with": ", ".join(parts).replace("_", " ") or "no softmax, vocabulary or warm state",
+        "sha256": f"{facts['sha256']} (of options and weights)",
+    }
 
 
 def _size(facts: dict[str, Any]) -> str:

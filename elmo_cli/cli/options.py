@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.completion import completions
 from elmo_cli.cli.console import check_stdout, is_terminal
-from elmo_cli.cluster.url import is_url, shown
+from elmo_cli.cluster.shard_folder import is_url, without_secrets
 from elmo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def on_disk(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     found: str = named(ctx, parameter, value)
     if is_url(found):
         raise UsageError(
-            f"{shown(found)}: only `elmo embed --ray` writes to a URL",
+            f"{without_secrets(found)}: only `elmo embed --ray` writes to a URL",
             "`-o` with a path, and copy it there",
         )
     return found

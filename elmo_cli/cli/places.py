@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from elmo_cli.cluster.url import is_url, shown
+from elmo_cli.cluster.shard_folder import is_url, without_secrets
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import check_places
 from elmo_cli.errors import OutputError, UsageError
@@ -32,7 +32,7 @@ def jobs_of(job: EmbedJob) -> list[EmbedJob]:
     """
     if is_url(job.output):
         raise UsageError(
-            f"{shown(job.output)}: only --ray writes to a URL",
+            f"{without_secrets(job.output)}: only --ray writes to a URL",
             "`-o FILE`, and copy it there; or `-o URL/ --ray`, which puts shards there",
         )
     check_inputs(job.inputs, job.text)

@@ -20,11 +20,11 @@ from elmo_cli.cli.recipes import (
 from elmo_cli.cli.reporting import json_line, reporter, say_only_to_resume
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun, where_given
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
-from elmo_cli.cli.warm import write_warm_state
 from elmo_cli.engine.device import choose_device, set_threads
 from elmo_cli.engine.memory import keep_freed_memory
 from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport
 from elmo_cli.train.checkpoint import Progress
 from elmo_cli.train.folder_lock import FolderLock

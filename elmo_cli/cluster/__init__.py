@@ -1,1 +1,1 @@
-"""The work of `elmo embed` on Ray Data; the only room that imports ray."""
+"""`elmo embed --ray`: the work of `embed` on a Ray cluster; the only package that imports ray."""

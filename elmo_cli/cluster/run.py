@@ -1,45 +1,40 @@
-"""run_on_cluster: a job on Ray, from text files to a folder of shards."""
+"""embed_on_cluster: a job on Ray, from text files to a folder of shards."""
 
 from __future__ import annotations
 
-import logging
 import os
-import pickle
-import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
-import ray.data
+from ray.exceptions import RayError, RayTaskError
 
-from elmo_cli.cluster.actor import EmbedActor
-from elmo_cli.cluster.done import Done, Row
-from elmo_cli.cluster.folder import Folder, folder_of
-from elmo_cli.cluster.home import go_home
-from elmo_cli.cluster.sink import list_skipped
-from elmo_cli.cluster.source import n_pieces_of, pieces, survey_of
+from elmo_cli.cluster.pieces import Blocks, Piece, plan_pieces, read_pieces, scan_inputs
+from elmo_cli.cluster.shard_folder import is_url, open_shard_folder
+from elmo_cli.cluster.worker import EmbedWorker
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.survey import Survey
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import ElmoError, ModelError, UsageError
+from elmo_cli.pretrained.catalogue import find_model
+from elmo_cli.text.input import InputReport
 
-_BLOCK_BYTES = 1  # each piece is a block of its own to Ray, and goes to the next free worker
-# Ray counts each call of a worker that can't be reached, and makes three in the seconds in which a
-# machine is lost: a piece may then need new workers, which a new round brings.
-_RETRIES, _ROUNDS = 2, 3
+_ATTEMPTS = 3  # workers that may die at a piece before it is given up
+_MAX_RESTARTS = 30  # of one worker
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """Where and on how many workers.
+class ClusterSettings:
+    """Which cluster, and how many workers.
 
     Attributes:
-        address: of a cluster that runs, as Ray takes it; None for $RAY_ADDRESS, or one of this
-            machine that ends with the job.
-        workers: processes that hold a model each.
-        threads: of each on the CPU; Ray gives it as many cores.
-        gpus: of each; a part of one may be enough.
+        address: of a running cluster, in Ray's form; None for $RAY_ADDRESS, or for a cluster on
+            this machine that ends with the job.
+        workers: processes, each with its own model.
+        threads: CPU threads of each worker; Ray reserves as many cores.
+        gpus: of each worker; may be a fraction.
     """
 
     address: str | None = None
@@ -48,143 +43,196 @@ class Cluster:
     gpus: float = 0.0
 
 
-def run_on_cluster(
-    job: EmbedJob,
-    cluster: Cluster,
-    *,
-    begin: Callable[[int, int], None] = lambda n_tokens, n_shards: None,
-    advance: Callable[[Row], None] = lambda row: None,
-) -> Done:
-    """Embed the inputs into a folder with one file for each piece of the text.
+@dataclass(frozen=True)
+class ClusterResult:
+    """The outcome of a job.
 
-    Shards that are there already are left as they are. Ray starts workers that died anew, and gives
-    their pieces to others; a piece at which one worker after the other dies (of lack of memory,
-    say) is given up, and does not hold up the rest.
+    Attributes:
+        pieces: of the whole text, in order, each with the outcome of its shard.
+        report: of the text.
+        skipped_list: name of the list of skipped lines in the folder; "" without skipped lines.
+    """
+
+    pieces: tuple[Piece, ...]
+    report: InputReport
+    skipped_list: str
+
+
+def embed_on_cluster(
+    job: EmbedJob,
+    cluster: ClusterSettings,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ClusterResult:
+    """Embed the inputs into a folder of shards, and skip shards that exist already.
+
+    A shard that cannot be computed does not stop the others; its piece has the error.
 
     Args:
-        job: its output is the folder, a path or a URL, which all machines see under this name, as
-            the inputs.
-        begin: called with the tokens and shards of the whole text.
-        advance: called with each piece that is done, in any order.
+        job: its output is the folder, a path or URL that leads to the same folder on all machines.
+        progress: called with the tokens that are done, and those of the whole text.
     Raises:
-        ElmoError: of every kind, before work starts; what goes wrong with a piece is in its row.
+        ElmoError: the text, the model, the folder or the cluster cannot be used.
     """
-    home = os.getcwd()  # workers begin elsewhere
-    folder = folder_of(job, home)
-    folder.make()
-    rows: list[Row] = []
+    job = _with_absolute_paths(job)
+    folder = open_shard_folder(job.output)
+    folder.check_writable()
     with _connected(cluster):
-        found, notes = survey_of(job)
-        if job.text.on_error == "stop":  # what can't be read is not left out, it is missing
-            notes.skipped.clear()
-        skipped = list_skipped(folder, notes)
-        n_shards = n_pieces_of(found)
-        begin(found.tokens, n_shards)
-        left = set(range(1, n_shards + 1))
-        for _ in range(_ROUNDS):
-            for row in _rows(job, found, cluster, home, left) if left else ():
-                rows.append(row)
-                left = left - {int(row["number"])}
-                advance(row)
-    rows += [_given_up(job, found, number) for number in left]
-    rows.sort(key=lambda row: int(row["number"]))
-    _check_seen(folder, rows)
-    done = Done(rows, notes, skipped)
-    done.others = folder.others(done.shards)
-    if not done.missing:
-        folder.clean_up()
-    return done
+        scan, report = scan_inputs(job)
+        skipped_list = folder.write_skipped(report.skipped)
+        pool = _WorkerPool(job, scan, cluster)
+        pieces = {piece.number: piece for piece in plan_pieces(scan, job.state, pool.settings())}
+        existing = folder.names()
+        todo = [piece for piece in pieces.values() if piece.name not in existing]
+        n_done = scan.tokens - sum(piece.n_tokens for piece in todo)
+        progress(n_done, scan.tokens)
+        for piece in pool.embed(read_pieces(job, scan, todo), len(todo)):
+            pieces[piece.number] = piece
+            n_done += piece.n_tokens
+            progress(n_done, scan.tokens)
+    existing = folder.names()
+    results = tuple(_checked(piece, existing) for piece in pieces.values())
+    if not any(piece.error for piece in results):
+        folder.remove_partial({piece.name for piece in results})
+    return ClusterResult(results, report, skipped_list)
 
 
-def _rows(
-    job: EmbedJob, found: Survey, cluster: Cluster, home: str, left: set[int]
-) -> Iterator[Row]:
-    """What becomes of the pieces with the numbers in `left`; none of those that are given up."""
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    context.target_max_block_size = _BLOCK_BYTES
-    context.execution_options.preserve_order = False
-    context.max_errored_blocks = -1  # a piece that is given up has no row
+class _WorkerPool:
+    """Workers, each of which gets the next piece when it is idle.
 
-    # Pieces that are given up are told by their rows; tracebacks of Ray stay in its log file.
-    for handler in logging.getLogger("ray.data").handlers:
-        if not isinstance(handler, logging.FileHandler):
-            handler.setLevel(logging.CRITICAL)
+    Ray restarts a worker that died. Its piece goes to the next idle worker: a retry by Ray would
+    wait for the same worker, and forever if its machine is lost.
+    """
 
-    def read(_: Any) -> Iterator[dict[str, Any]]:
-        for piece in pieces(job, found, go_home(job, home)):
-            if piece.number in left:
-                yield {"piece": pickle.dumps(piece)}
-
-    work = ray.data.from_items([{"all": 0}]).flat_map(read, num_cpus=0)
-    with warnings.catch_warnings():
-        # Of `max_task_retries`, which Ray 2.64 is to take away; setup.cfg stops before it.
-        warnings.simplefilter("ignore")
-        done = work.map_batches(
-            EmbedActor,
-            fn_constructor_args=(job, found, home, None if cluster.gpus else cluster.threads),
-            batch_size=1,
-            # One at a time: of those that wait at a worker, its death would count against all.
-            compute=ray.data.ActorPoolStrategy(
-                size=cluster.workers, max_tasks_in_flight_per_actor=1
-            ),
-            max_task_retries=_RETRIES,
+    def __init__(self, job: EmbedJob, scan: Survey, cluster: ClusterSettings) -> None:
+        actor = ray.remote(
             num_cpus=cluster.threads,
             num_gpus=cluster.gpus,
-        )
-    yield from done.iter_rows()
+            max_restarts=_MAX_RESTARTS,
+            max_task_retries=-1,
+        )(EmbedWorker)
+        threads = None if cluster.gpus else cluster.threads
+        # What each call is for: a worker and its work, or None while it loads the model.
+        self._calls: dict[Any, tuple[Any, tuple[Piece, Blocks] | None]] = {}
+        for _ in range(cluster.workers):
+            worker = actor.remote(job, scan, threads)
+            self._calls[worker.load.remote()] = worker, None
+        self._idle: list[Any] = []
+        self._again: list[tuple[Piece, Blocks]] = []
+        self._deaths = Counter[int]()
+        self._settings: dict[str, Any] = {}
+
+    def settings(self) -> dict[str, Any]:
+        """The attributes of all shards, from the first worker that has loaded the model."""
+        while not self._settings:
+            self._wait()
+        return self._settings
+
+    def embed(self, work: Iterator[tuple[Piece, Blocks]], n_pieces: int) -> Iterator[Piece]:
+        """Compute pieces, and yield them with their outcome, in the order of completion."""
+        while n_pieces:
+            while self._idle and (one := self._again.pop() if self._again else next(work, None)):
+                worker = self._idle.pop()
+                self._calls[worker.embed.options(max_task_retries=0).remote(*one)] = worker, one
+            if (piece := self._wait()) is not None:
+                n_pieces -= 1
+                yield piece
+
+    def _wait(self) -> Piece | None:
+        """Wait for one call; a piece with its outcome, or None if another call has to follow."""
+        [call], _ = ray.wait(list(self._calls), num_returns=1)
+        worker, one = self._calls.pop(call)
+        try:
+            answer = ray.get(call)
+        except RayTaskError as error:
+            if one is None:
+                raise error.cause from None
+            self._idle.append(worker)
+            return _failed(one[0], error.cause)
+        except RayError as error:
+            return self._after_death(worker, one, error)
+        self._idle.append(worker)
+        if one is None:
+            self._check_settings(answer)
+        return None if one is None else answer
+
+    def _after_death(
+        self, worker: Any, one: tuple[Piece, Blocks] | None, error: RayError
+    ) -> Piece | None:
+        if one is None:  # Ray does not restart it any more
+            if self._calls or self._idle:
+                return None
+            hint = "for lack of memory, use fewer workers; elmo must be installed on every machine"
+            reason = str(error).strip().splitlines()[-1]
+            raise ModelError(f"no worker could start: {reason}", hint)
+        self._calls[worker.load.remote()] = worker, None
+        piece, _ = one
+        self._deaths[piece.number] += 1
+        if self._deaths[piece.number] < _ATTEMPTS:
+            self._again.append(one)
+            return None
+        hint = "for lack of memory, use fewer workers or a smaller `batch_size`"
+        return replace(piece, error=f"given up after {_ATTEMPTS} workers died", hint=hint)
+
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        """Refuse machines with different models."""
+        self._settings = self._settings or settings
+        for name, ours in self._settings.items():
+            if settings.get(name) != ours:
+                what = f"{name} is {ours!r} on one machine, {settings.get(name)!r} on another"
+                raise ModelError(what, "all machines of the cluster need the same model")
 
 
-def _given_up(job: EmbedJob, found: Survey, number: int) -> Row:
-    """The row of a piece that nobody could do."""
-    blocks_of = found.shard(number, n_pieces_of(found), state=job.state)
-    return {
-        "number": number,
-        "name": "",
-        "sentences": sum(found.block_sentences[k] for k in blocks_of),
-        "tokens": sum(found.block_tokens[k] for k in blocks_of),
-        "computed": 0,
-        "worker": "",
-        "error": "given up, since every worker died at it",
-        "hint": "if for lack of memory, let there be fewer workers, or a smaller --batch-size",
-        "begun": 0.0,
-        "seconds": 0.0,
-    }
+def _failed(piece: Piece, error: Exception) -> Piece:
+    if isinstance(error, ElmoError):
+        return replace(piece, error=error.message, hint=error.hint)
+    what = f"{type(error).__name__}: {error}"
+    return replace(piece, error=what, hint="internal error; please report it")
 
 
-def _check_seen(folder: Folder, rows: list[Row]) -> None:
-    """Take a shard for missing that its worker has put where nobody else sees it."""
-    absent = folder.absent(str(row["name"]) for row in rows if not row["error"])
-    for row in rows:
-        if row["name"] in absent:
-            row["error"] = f"{row['name']}: worker {row['worker']} has it, and here it is not seen"
-            row["hint"] = "name a folder that all machines see"
+def _checked(piece: Piece, existing: set[str]) -> Piece:
+    """The piece, with an error if its worker wrote the shard where this machine cannot see it."""
+    if piece.error or piece.name in existing:
+        return piece
+    what = f"{piece.name}: written by worker {piece.worker}, but missing here"
+    return replace(piece, error=what, hint="name a folder that all machines share")
+
+
+def _with_absolute_paths(job: EmbedJob) -> EmbedJob:
+    """The job with paths of model and output that are valid in any working folder."""
+    paths = {name: getattr(job, name) for name in ("output", "model", "options", "weights")}
+    if is_url(job.output):
+        del paths["output"]
+    if job.model and find_model(job.model) is not None:
+        del paths["model"]  # the name of a published model
+    absolute: dict[str, Any] = {name: _absolute(path) for name, path in paths.items() if path}
+    return replace(job, **absolute)
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path if os.path.exists(path) else os.path.expanduser(path))
 
 
 @contextmanager
-def _connected(cluster: Cluster) -> Iterator[None]:
-    """Ray for as long as the job needs it; one that was there before stays.
+def _connected(cluster: ClusterSettings) -> Iterator[None]:
+    """Connect to Ray for the length of the job; an existing connection is used and kept.
 
     Raises:
-        UsageError: there is no cluster at the address.
+        UsageError: no cluster answers at the address.
     """
     if ray.is_initialized():
         yield
         return
     address = cluster.address or os.environ.get("RAY_ADDRESS")
-    here = {} if address else {"num_cpus": cluster.workers * cluster.threads}
+    local = {} if address else {"num_cpus": cluster.workers * cluster.threads}
     try:
-        # Without an address Ray would look for a cluster of this machine first, and take it.
-        ray.init(address=address or "local", log_to_driver=False, logging_level="error", **here)
-    except (ConnectionError, RuntimeError, ValueError) as error:  # Ray raises all of them
+        # With address None Ray would first look for a cluster of another user on this machine.
+        ray.init(address=address or "local", log_to_driver=False, logging_level="error", **local)
+    except (ConnectionError, RuntimeError, ValueError) as error:
         if not address:
             raise
-        by = "--ray-address" if cluster.address else "$RAY_ADDRESS"
-        raise UsageError(
-            f"{by} {address}: no Ray cluster is reached there ({error})",
-            "`ray status` on one of its machines shows whether it runs; without an address one of "
-            "this machine is made",
-        ) from None
+        variable = f"`ray_address={address}`" if cluster.address else f"$RAY_ADDRESS {address}"
+        hint = "`ray status` on one of its machines; without an address a local cluster is started"
+        raise UsageError(f"{variable}: no Ray cluster answers ({error})", hint) from None
     try:
         yield
     finally:

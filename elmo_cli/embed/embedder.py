@@ -15,13 +15,13 @@ from elmo_cli.embed.output import Array, Output
 from elmo_cli.embed.parts import Parts, joined, out_of_memory
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
 from elmo_cli.embed.summary import Summary
-from elmo_cli.embed.warm import warm_state
 from elmo_cli.engine.choose import choose_engine
 from elmo_cli.engine.device import choose_device
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
+from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.batching import Batch, TypeNumbers
 from elmo_cli.text.input import InputSettings, Name, read_sentences
 from elmo_cli.text.sentence import Sentence

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.warm import warm_sha256
 from elmo_cli.errors import UsageError
+from elmo_cli.pretrained.warm_state import warm_state_id
 from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
@@ -168,7 +168,7 @@ def run_settings(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
     if job.state == "carry":
         settings["batch_size"] = embedder.batch_size
     if embedder.start is not None:
-        settings["state_sha256"] = warm_sha256(embedder.bilm, embedder.start)
+        settings["state_sha256"] = warm_state_id(embedder.bilm, embedder.start)
     if job.text.column is not None:
         settings["column"] = job.text.column
     if job.shard is not None:

@@ -90,7 +90,7 @@ class Survey:
         of_sentence, of_token = layout.metadata_bytes
         of_vector = dim * itemsize + (_SCALE_BYTES if itemsize == 1 else 0)
         metadata = self.sentences * of_sentence + self.tokens * of_token
-        return FileBytes(vectors * of_vector, metadata, is_copied=layout.copies_values)
+        return FileBytes(vectors * of_vector, metadata, is_copied=not layout.data_start)
 
     def shard(self, number: int, n_shards: int, *, state: str) -> range:
         """The blocks of shard `number` (from 1) of `n_shards`; with state "document" a shard

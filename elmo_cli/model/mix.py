@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ class ElmoMix(nn.Module):
 
     Args:
         n_layers: layers to mix, the token layer among them (3).
-        layer_norm: normalise each layer over all tokens and dimensions that are given before it is
+        batch_first: batches are (batch, layer, token, dim), not (layer, batch, token, dim).
+        layer_norm: normalise each layer over all tokens and dimensions of the input before it is
             weighted, as the originals do; so a sentence's vectors depend on its batch.
         dropout: share of the mixed values that training sets to zero.
         l2: lambda of the penalty on the weights, see `penalty`.
@@ -33,12 +36,21 @@ class ElmoMix(nn.Module):
     """
 
     def __init__(
-        self, n_layers: int = 3, *, layer_norm: bool = False, dropout: float = 0.0, l2: float = 0.0
+        self,
+        n_layers: int = 3,
+        *,
+        batch_first: bool = False,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        l2: float = 0.0,
     ) -> None:
         super().__init__()
-        if n_layers < 1:
-            raise UsageError(f"ElmoMix: n_layers is {n_layers}, at least 1 is needed")
-        self.n_layers, self.layer_norm, self.l2 = n_layers, layer_norm, l2
+        if isinstance(n_layers, bool) or not isinstance(n_layers, int) or n_layers < 1:
+            raise UsageError(f"ElmoMix: `n_layers` is {n_layers!r}", "give a number of at least 1")
+        self.n_layers = n_layers
+        self.batch_first = batch_first
+        self.layer_norm = layer_norm
+        self.l2 = l2
         self.weights = nn.Parameter(torch.zeros(n_layers))
         self.gamma = nn.Parameter(torch.ones(()))
         self.dropout = nn.Dropout(dropout)
@@ -46,51 +58,95 @@ class ElmoMix(nn.Module):
     def forward(
         self, layers: Tensor | Array | Sequence[Tensor | Array], mask: Tensor | Array | None = None
     ) -> Tensor:
-        """Mix the layers of a sentence or of a padded batch.
+        """Mix the layers of a sentence or of a padded batch, in the dtype of the weights.
 
         Args:
-            layers: (layer, token, dim) or (layer, batch, token, dim), an array of a file as well,
-                or a list of layers; of float16 they are mixed in the type of the weights.
-            mask: (token,) or (batch, token), true where there is a token; only layer
-                normalisation looks at it. All places count when None.
+            layers: (layer, token, dim), or of a batch (layer, batch, token, dim); a tensor, an
+                array, or a list with one of these for each layer.
+            mask: (token,) or (batch, token), booleans or 0 and 1: where there is a token. Only
+                layer normalisation uses it; without a mask all positions count.
         Returns:
             (token, dim) or (batch, token, dim).
         Raises:
-            UsageError: `layers` has another number of layers than the mix, or `mask` is of another
-                shape than their tokens.
+            UsageError: layers or mask have another shape or another kind of dtype.
         """
-        if len(layers) != self.n_layers:
-            raise UsageError(
-                f"ElmoMix: {len(layers)} layers given, made for {self.n_layers}",
-                "set n_layers to the first axis of the array",
-            )
-        if not isinstance(layers, (Tensor, np.ndarray)):
-            layers = torch.stack([torch.as_tensor(layer) for layer in layers])
-        layers = torch.as_tensor(layers).to(self.weights)
-        if mask is not None:
-            mask = torch.as_tensor(mask).to(self.weights.device, torch.bool)
-            if mask.shape != layers.shape[1:-1]:
-                raise UsageError(
-                    f"ElmoMix: a mask of the shape {tuple(mask.shape)} for tokens of the shape "
-                    f"{tuple(layers.shape[1:-1])}",
-                    "give it as (token,) or (batch, token), as the layers have them",
-                )
+        given = self._checked(layers).to(self.weights)
+        is_token = None if mask is None else _checked_mask(mask, given)
         if self.layer_norm:
-            layers = torch.stack([_normalised(layer, mask) for layer in layers])
-        shares = torch.softmax(self.weights, 0)  # (layer,)
-        mixed = torch.tensordot(shares, layers, dims=1)  # ([batch,] token, dim)
-        dropped: Tensor = self.dropout(self.gamma * mixed)  # ([batch,] token, dim)
+            given = torch.stack([_normalised(layer, is_token) for layer in given])
+        # A sum of products, since autocast would compute a matrix product in half precision.
+        mixed = reduce(add, map(mul, torch.softmax(self.weights, 0), given))
+        dropped: Tensor = self.dropout(self.gamma * mixed)
         return dropped
+
+    def spec(self) -> str:
+        """The learned mix for `elmo embed` and `elmo convert`: the value of their `--layers`.
+
+        Raises:
+            UsageError: the mix normalises layers, which these commands do not.
+        """
+        if self.layer_norm:
+            what = "a mix with `layer_norm` cannot be written as `layers=mix:…`"
+            raise UsageError(f"ElmoMix: {what}", "store all layers, and mix them in the task model")
+        values = [*torch.softmax(self.weights.detach(), 0).tolist(), self.gamma.item()]
+        return "mix:" + ",".join(str(np.float32(value)) for value in values)
 
     def penalty(self) -> Tensor:
         """lambda * ||w||^2, to be added to the task's loss; it draws the mix to the average."""
         return self.l2 * self.weights.square().sum()
 
+    def _checked(self, layers: Tensor | Array | Sequence[Tensor | Array]) -> Tensor:
+        """The layers as (layer, token, dim) or (layer, batch, token, dim)."""
+        is_list = not isinstance(layers, (Tensor, np.ndarray))
+        try:
+            tensor = torch.stack(list(map(torch.as_tensor, layers))) if is_list else layers
+            tensor = torch.as_tensor(tensor)
+        except (TypeError, ValueError, RuntimeError) as error:
+            what = f"ElmoMix: no tensor can be made of the layers ({error})"
+            raise UsageError(what, "give floats, and layers of one shape") from None
+        if not tensor.is_floating_point():
+            what = f"ElmoMix: the layers have dtype {str(tensor.dtype).removeprefix('torch.')}"
+            raise UsageError(what, "give floating-point layers, as a file of embeddings has them")
+        is_batch_first = self.batch_first and not is_list and tensor.ndim == 4
+        axes = ["batch", "layer"] if is_batch_first else ["layer", "batch"]
+        shape = tuple(tensor.shape)
+        if tensor.ndim not in (3, 4):
+            what = f"ElmoMix: layers of shape {shape}, which has {tensor.ndim} axes"
+            raise UsageError(what, f"give (layer, token, dim) or ({', '.join(axes)}, token, dim)")
+        axis = axes.index("layer")
+        if shape[axis] != self.n_layers:
+            what = f"ElmoMix: axis {axis} (layer) of shape {shape} has size {shape[axis]}"
+            raise UsageError(f"{what}, but `n_layers` is {self.n_layers}", _axis_hint(self, shape))
+        return tensor.movedim(axis, 0)
+
+
+def _axis_hint(mix: ElmoMix, shape: tuple[int, ...]) -> str:
+    other = 1 if not mix.batch_first else 0
+    if len(shape) == 4 and shape[other] == mix.n_layers:
+        return f"with `batch_first={not mix.batch_first}` axis {other} is the layer"
+    return "set `n_layers` to the number of layers in the file"
+
+
+def _checked_mask(mask: Tensor | Array, layers: Tensor) -> Tensor:
+    try:
+        found = torch.as_tensor(mask).to(layers.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"ElmoMix: no tensor can be made of the mask ({error})") from None
+    if found.shape != layers.shape[1:-1]:
+        what = f"ElmoMix: a mask of shape {tuple(found.shape)}"
+        raise UsageError(
+            f"{what} for tokens of shape {tuple(layers.shape[1:-1])}",
+            "give (token,) or (batch, token), like the layers",
+        )
+    if found.dtype != torch.bool and not ((found == 0) | (found == 1)).all():
+        raise UsageError("ElmoMix: the mask has values other than 0 and 1", "give booleans")
+    return found.to(torch.bool)
+
 
 def _normalised(layer: Tensor, mask: Tensor | None) -> Tensor:
     """A layer with mean 0 and variance 1 over its tokens and dimensions."""
     kept = layer if mask is None else layer[mask]
-    if not kept.numel():  # all blank: nothing has a mean, and NaN would spoil the gradients
+    if not kept.numel():  # without tokens there is no mean, and NaN would spoil the gradients
         return layer
     mean, variance = kept.mean(), kept.var(unbiased=False)
     return (layer - mean) / torch.sqrt(variance + _EPSILON)

@@ -1,276 +1,197 @@
-"""One file over HTTP: to a part file, resumed where it was cut off, its size and hash checked.
+"""Download one file over HTTP: resume a partial file, limit its size, verify it, rename it.
 
-Nothing that a server says is believed: the length it states, the length it sends, the kind of
-content and the hash are compared with the catalogue before the file gets its name.
+A partial file is called NAME.HASH.part. HASH identifies the content: the published SHA-256, or the
+address and the version (ETag or date) that the server states. On any doubt a download starts over.
 """
 
 from __future__ import annotations
 
+import hashlib
 import http.client
-import shutil
+import os
 import socket
 import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from elmo_cli.errors import DownloadError, ElmoError, OutputError
-from elmo_cli.pretrained.cache import not_writable
+from elmo_cli.errors import DownloadError
+from elmo_cli.pretrained.cache import writing
 from elmo_cli.pretrained.catalogue import RemoteFile
-from elmo_cli.pretrained.part import Part
 from elmo_cli.version import __version__
 
-OnBytes = Callable[[int, int], None]
+TIMEOUT_S = 30.0  # of silence while connecting or receiving
+ATTEMPTS = 4  # per address, without progress
+BACKOFF_S = 1.0  # after the first failure; doubled after each further one
 _CHUNK = 1 << 16
-_PROGRESS = 1 << 20  # bytes that count as progress, after which the tries begin anew
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-_LARGEST_TEXT, _LARGEST = 1 << 20, 1 << 33
+_PROGRESS = 1 << 20  # bytes after which earlier failures no longer count
+_TRANSIENT_STATUS = frozenset({408, 416, 425, 429, 500, 502, 503, 504})
+_NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
+_HTML = ("text/html", "application/xhtml+xml")
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for a server.
-
-    Attributes:
-        timeout_s: longest silence while connecting or reading.
-        tries: attempts in a row without progress, for each address.
-        pause_s: pause after the first failure; doubled after each further one.
-    """
-
-    timeout_s: float = 30.0
-    tries: int = 4
-    pause_s: float = 1.0
+class _PermanentError(Exception):
+    """This address will not provide the file."""
 
 
-class _RefusedError(Exception):
-    """This address won't give the file, now or later."""
-
-
-class _CutOffError(Exception):
-    """This attempt failed; the next may not."""
+class _TransientError(Exception):
+    """This attempt failed; the next one may succeed."""
 
 
 def download(
-    file: RemoteFile,
-    target: Path,
-    *,
-    check: Callable[[Path], str] = lambda path: "",
-    on_bytes: OnBytes = lambda done, total: None,
-    patience: Patience | None = None,
-) -> str:
-    """Fetch a file to `target`, from the first of its addresses that gives it.
-
-    An unfinished `target.part` is gone on with if the server can.
+    file: RemoteFile, target: Path, check: Callable[[Path], str], on_bytes: Callable[[int], None]
+) -> None:
+    """Download a file to TARGET from the first of its addresses that provides it.
 
     Args:
-        check: tells what is wrong with a complete part file, "" for nothing.
-        on_bytes: called with the bytes that are there and the bytes that will be (0 if unknown).
-    Returns:
-        The sha256 of the file, in hex.
+        check: returns what is wrong with the content of a complete file, "" for nothing.
+        on_bytes: called with the number of bytes received so far.
     Raises:
-        DownloadError: no address gives it; the message holds each address with its reason.
-        OutputError: it can't be written.
+        DownloadError, OutputError: no address provides it; it cannot be written.
     """
-    fetch = _Fetch(file, Part(target), check, on_bytes, patience or Patience())
+    attempts = _Download(file, target, check, on_bytes)
     reasons = []
     for address in file.addresses:
         try:
-            digest = fetch.from_address(address)
-        except _RefusedError as reason:
+            part = attempts.run(address)
+        except _PermanentError as reason:
             reasons.append(f"{address}: {reason}")
-        else:
-            fetch.part.finish()
-            return digest
+            continue
+        with writing(target):
+            with open(part, "rb") as opened:
+                os.fsync(opened.fileno())
+            os.replace(part, target)
+        return
     raise DownloadError(
         "; ".join(reasons),
-        f"run it again to go on, set HTTPS_PROXY if you are behind a proxy, or put the file at "
-        f"{target} by hand",
+        "run it again to resume; set HTTPS_PROXY if you are behind a proxy; or save the file as "
+        f"{target} yourself",
     )
 
 
-@dataclass
-class _Fetch:
-    """One file on its way."""
-
+@dataclass(frozen=True)
+class _Download:
     file: RemoteFile
-    part: Part
+    target: Path
     check: Callable[[Path], str]
-    on_bytes: OnBytes
-    patience: Patience
+    on_bytes: Callable[[int], None]
 
-    def from_address(self, address: str) -> str:
-        """Try one address until it gives the file, refuses, or patience ends."""
-        if urlsplit(address).scheme not in ("http", "https"):
-            raise _RefusedError("not an http or https address")
-        failures, progress = 0, self.part.bytes
+    def run(self, address: str) -> Path:
+        """Try one address until it provides the file; return the complete partial file."""
+        failures, before = 0, self._n_received()
         while True:
             try:
                 return self._attempt(address)
-            except _CutOffError as reason:
-                failures = 1 if self.part.bytes >= progress + _PROGRESS else failures + 1
-                progress = self.part.bytes
-                if failures >= self.patience.tries:
-                    raise _RefusedError(f"{reason} ({failures} tries)") from None
-            time.sleep(self.patience.pause_s * 2 ** (failures - 1))
+            except _TransientError as reason:
+                if self._n_received() >= before + _PROGRESS:
+                    failures, before = 0, self._n_received()
+                failures += 1
+                if failures >= ATTEMPTS:
+                    raise _PermanentError(f"{reason} ({failures} attempts)") from None
+            time.sleep(BACKOFF_S * 2 ** (failures - 1))
 
-    def _attempt(self, address: str) -> str:
-        """Bring the part file to its end, and check it."""
-        if not self.part.belongs_to(address, is_checked=self.file.sha256 is not None):
-            self.part.discard()
-        found = self.part.bytes
-        digest = self._complete(address)
-        wrong = self.file.difference(self.part.bytes, lambda: digest)
-        wrong = wrong or self.check(self.part.path)
-        if not wrong:
-            return digest
-        self.part.discard()
-        # What was there before may be to blame, so the whole file gets another chance.
-        raise _CutOffError(wrong) if found else _RefusedError(wrong)
+    def _attempt(self, address: str) -> Path:
+        found, start = self._find_part(), self._n_received()
+        with self._open(address, start) as response:
+            part, span = self._part_of(address, response), response.headers.get("Content-Range", "")
+            if response.status != 206:
+                start = 0
+            elif part != found or not span.startswith(f"bytes {start}-"):
+                self._discard()
+                raise _TransientError("sends the rest of another version")
+            length = response.headers.get("Content-Length", "")
+            total = start + int(length) if length.isdigit() else 0
+            self._refuse_headers(response, total)
+            if not start:
+                self._discard()
+            size = self._append(part, start, response)
+        if size < total:
+            raise _TransientError(f"cut off after {size} of {total} bytes")
+        if problem := self.file.problem(part) or self.check(part):
+            self._discard()
+            # The bytes of an earlier attempt may be the wrong ones.
+            raise (_TransientError if found else _PermanentError)(problem)
+        return part
 
-    def _complete(self, address: str) -> str:
-        if self.file.bytes is not None and self.part.bytes == self.file.bytes:
-            return self.part.sha256().hexdigest()
-        headers = {
-            "User-Agent": f"elmo-cli/{__version__}",
-            "Accept-Encoding": "identity",
-            **self.part.range_headers(address),
-        }
+    def _open(self, address: str, start: int) -> http.client.HTTPResponse:
+        """Request the content from byte START on."""
+        headers = {"User-Agent": f"elmo-cli/{__version__}", "Accept-Encoding": "identity"}
+        if start:
+            headers["Range"] = f"bytes={start}-"
+        request = urllib.request.Request(address, headers=headers)
+        opener = urllib.request.build_opener(_Redirects)  # reads the proxies of the environment
         try:
-            # Made anew each time, since it reads the proxy settings of the environment.
-            opener = urllib.request.build_opener(_Redirects)
-            request = urllib.request.Request(address, headers=headers)
-            with opener.open(request, timeout=self.patience.timeout_s) as response:
-                return self._receive(address, response)
-        except ElmoError:
-            raise  # a full disk is an OSError too
+            return cast(http.client.HTTPResponse, opener.open(request, timeout=TIMEOUT_S))
         except urllib.error.HTTPError as error:
-            with error:
-                return self._after_status(error)
-        except urllib.error.URLError as error:
-            said = f"can't be reached ({error.reason})"
-            final = _is_final(error.reason)
-            raise _RefusedError(said) if final else _CutOffError(said) from None
-        except TimeoutError:
-            silence = f"silent for {self.patience.timeout_s:g} s"
-            raise _CutOffError(f"{silence} after {self.part.bytes} bytes") from None
-        except (http.client.HTTPException, OSError, ValueError) as error:
-            reason = str(error) or type(error).__name__
-            raise _CutOffError(f"cut off after {self.part.bytes} bytes ({reason})") from None
+            error.close()
+            if error.code == 416:  # the partial file is as long as the file, or longer
+                self._discard()
+            is_final = error.code not in _TRANSIENT_STATUS
+            what = f"HTTP {error.code} {str(error.reason).partition(chr(10))[0]}"
+        except _NETWORK_ERRORS as error:
+            reason = getattr(error, "reason", error)
+            no_host = isinstance(reason, socket.gaierror) and not start
+            is_final = no_host or isinstance(reason, ssl.SSLCertVerificationError)
+            what = f"cannot be reached ({reason})"
+        raise (_PermanentError if is_final else _TransientError)(what)
 
-    def _after_status(self, error: urllib.error.HTTPError) -> str:
-        """What an answer without content means: the digest if the part file is the whole."""
-        said = f"HTTP {error.code} {str(error.reason).partition(chr(10))[0]}"
-        if error.code == 416 and self.part.bytes:
-            whole = error.headers.get("Content-Range", "").removeprefix("bytes */")
-            if whole == str(self.part.bytes):
-                return self.part.sha256().hexdigest()
-            self.part.discard()
-            raise _CutOffError(said)
-        raise _CutOffError(said) if error.code in _TRANSIENT else _RefusedError(said)
-
-    def _receive(self, address: str, response: http.client.HTTPResponse) -> str:
-        start, total = self._announced(response)
-        _refuse_content(self.file, total, response)
-        expected = total or self.file.expected_bytes
-        _refuse_full_disk(self.part.path, expected - start)
-        self.on_bytes(start, expected)
-        digest = self.part.begin(start, address, _version(response))
-        try:
-            while chunk := response.read1(_CHUNK):
-                digest.update(chunk)
-                self.part.append(chunk)
-                self.on_bytes(self.part.bytes, expected)
-                if self.part.bytes > _most_bytes(self.file):
+    def _append(self, part: Path, size: int, response: http.client.HTTPResponse) -> int:
+        """Append a response to a partial file of SIZE bytes; return its new size."""
+        with writing(part), open(part, "ab") as output:
+            self.on_bytes(size)
+            for chunk in _chunks(response):
+                size += output.write(chunk)
+                self.on_bytes(size)
+                if size > self.file.max_bytes:
                     break
-        finally:
-            self.part.close()
-        if self.part.bytes > _most_bytes(self.file):
-            self.part.discard()
-            raise _RefusedError(f"sends more than {_most_bytes(self.file)} bytes")
-        if total is not None and self.part.bytes < total:
-            raise _CutOffError(f"cut off after {self.part.bytes} of {total} bytes")
-        return digest.hexdigest()
+        return size
 
-    def _announced(self, response: http.client.HTTPResponse) -> tuple[int, int | None]:
-        """Where the content starts in the file, and the size of the whole if it is told."""
-        length = response.headers.get("Content-Length", "")
-        if response.status != 206:
-            return 0, int(length) if length.isdigit() else None
-        unit, _, rest = response.headers.get("Content-Range", "").partition(" ")
-        span, _, total = rest.partition("/")
-        if unit != "bytes" or span.partition("-")[0] != str(self.part.bytes):
-            asked = self.part.bytes
-            self.part.discard()
-            raise _CutOffError(
-                f"asked for the bytes from {asked} on, announces {rest or 'nothing'}"
-            )
-        return self.part.bytes, int(total) if total.isdigit() else None
+    def _refuse_headers(self, response: http.client.HTTPResponse, total: int) -> None:
+        if (kind := response.headers.get_content_type()) in _HTML:
+            raise _PermanentError(f"sends a web page ({kind}), not the file")
+        if total and (problem := self.file.size_problem(total)):
+            raise _PermanentError(f"announces {problem}")
 
+    def _part_of(self, address: str, response: http.client.HTTPResponse) -> Path:
+        tag = response.headers.get("ETag", "W/")  # a weak one does not identify the bytes
+        version = response.headers.get("Last-Modified", "") if tag.startswith("W/") else tag
+        # Without a version nothing shows that two parts belong together.
+        content = self.file.sha256 or f"{address} {version or os.urandom(8).hex()}"
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        return self.target.with_name(f"{self.target.name}.{digest[:8]}.part")
 
-def _is_final(reason: object) -> bool:
-    """Whether another try is in vain: no such host, or a certificate that is not trusted."""
-    if isinstance(reason, socket.gaierror):
-        return reason.errno != socket.EAI_AGAIN
-    return isinstance(reason, ssl.SSLCertVerificationError)
+    def _find_part(self) -> Path | None:
+        return next(self.target.parent.glob(f"{self.target.name}.*.part"), None)
+
+    def _n_received(self) -> int:
+        part = self._find_part()
+        return part.stat().st_size if part else 0
+
+    def _discard(self) -> None:
+        while part := self._find_part():
+            with writing(part):
+                part.unlink()
 
 
-def _refuse_content(
-    file: RemoteFile, total: int | None, response: http.client.HTTPResponse
-) -> None:
-    kind = response.headers.get_content_type()
-    if kind in ("text/html", "application/xhtml+xml"):
-        raise _RefusedError(f"a web page ({kind}) in the place of the file")
-    encoding = response.headers.get("Content-Encoding", "identity")
-    if encoding != "identity":
-        raise _RefusedError(f"content in the encoding {encoding}, which nobody asked for")
-    if total is not None and file.bytes is not None and total != file.bytes:
-        raise _RefusedError(f"announces {total} bytes, the catalogue says {file.bytes}")
-    if total is not None and total > _most_bytes(file):
-        raise _RefusedError(f"announces {total} bytes, at most {_most_bytes(file)} make sense")
-
-
-def _most_bytes(file: RemoteFile) -> int:
-    if file.bytes is not None:
-        return file.bytes
-    return _LARGEST_TEXT if file.name.endswith(".json") else _LARGEST
-
-
-def _refuse_full_disk(path: Path, missing: int) -> None:
+def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
     try:
-        free = shutil.disk_usage(path.parent).free
-    except OSError as error:
-        raise not_writable(path, error) from None
-    if missing > free:
-        raise OutputError(
-            f"{path}: {missing} more bytes are needed, {free} are free",
-            "make space, or set ELMO_HOME to a folder on another disk",
-        )
-
-
-def _version(response: http.client.HTTPResponse) -> str:
-    """What names this version of the content; a weak tag can't be used to go on with it."""
-    tag = response.headers.get("ETag", "")
-    strong = tag if not tag.startswith("W/") else ""
-    return strong or response.headers.get("Last-Modified", "")
+        while chunk := response.read1(_CHUNK):
+            yield chunk
+    except _NETWORK_ERRORS as error:
+        raise _TransientError(f"interrupted ({str(error) or type(error).__name__})") from None
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects within the web, and never from https to http."""
+    """Follow redirects to https, and from http to http."""
 
     def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: object,
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
-        old, new = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
-        if new not in ("http", "https") or (old, new) == ("https", "http"):
-            raise _RefusedError(f"sends on to {newurl}, which is not followed")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
+        if urlsplit(newurl).scheme not in ("https", urlsplit(req.full_url).scheme):
+            raise _PermanentError(f"redirects to {newurl}, which is not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -2,9 +2,8 @@
 
     {"weights": SHA256, "softmax": SHA256, "vocabulary": SHA256, "state": SHA256}
 
-Sizes alone do not show another model's softmax of the same sizes, or a vocabulary in another order.
-Whatever writes a model folder writes this file last and removes it first, so that a killed run
-leaves none rather than a wrong one.
+Sizes do not show another model's softmax of the same sizes, or a vocabulary in another order. What
+writes a model folder removes this file first and writes it last: a killed run leaves none.
 """
 
 from __future__ import annotations
@@ -15,9 +14,14 @@ from pathlib import Path
 
 from elmo_cli.errors import ModelError
 from elmo_cli.files import new_file, output_errors
-from elmo_cli.pretrained.cache import sha256_of
 from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
-from elmo_cli.pretrained.folder import SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE, ModelFiles
+from elmo_cli.pretrained.model_files import (
+    SOFTMAX_FILE,
+    STATE_FILE,
+    VOCABULARY_FILE,
+    ModelFiles,
+    sha256_of,
+)
 from elmo_cli.regular_files import read_json, sha256_of_file
 
 PARTS_FILE = "parts.json"
@@ -40,15 +44,12 @@ def remove_parts(folder: Path) -> None:
 
 
 def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
-    """Compare the parts of a model that are used with its parts.json.
+    """Compare files that are used with the parts.json of their model; ModelError if they differ.
 
     Args:
         used: "softmax", "vocabulary" or "state" -> the file that is read.
     Returns:
-        a warning that names the files of which only the sizes can be checked, "" for none; a part
-        inside the weight file belongs to it.
-    Raises:
-        ModelError: a file is not the one that parts.json states, or that is not valid.
+        a warning about the files of which only the sizes can be checked, "" for none.
     """
     record, unknown, tied = files.weights.parent / PARTS_FILE, [], {"weights": files.weights}
     known = _read(record)
@@ -58,8 +59,9 @@ def check_parts(files: ModelFiles, used: Mapping[str, Path]) -> str:
             tied[part] = path
         elif not _is_same(path, files.weights):
             unknown.append(str(path))
-    for part, path in tied.items():
-        if len(tied) > 1 and sha256_of(path) != known[part]:
+    for part, path in tied.items() if len(tied) > 1 else ():
+        found = files.weights_sha256 if part == "weights" else sha256_of(path)
+        if found != known[part]:
             raise ModelError(
                 f"{path}: its sha256 is not {known[part][:12]}…, which {PARTS_FILE} states",
                 f"get the file again, or remove {record} if it was replaced on purpose",

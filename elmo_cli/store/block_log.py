@@ -5,7 +5,8 @@
 
 A block is committed when its line is complete, and the checksums of the line and of all its
 sentences are right. So a kill, a power failure or a changed byte costs at most the blocks from that
-point on, which are computed again. A log without OUT.part is that of a finished file.
+point on, which are computed again. At the end OUT.part.tmp becomes the whole file, and OUT.part is
+removed before it gets the name OUT; so a log without these two is that of a finished file.
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.files import StrPath, lock_own, not_ours, output_errors
-from elmo_cli.store.layouts import StoredSentence, Totals, checksum, layout_of_spec
+from elmo_cli.files import StrPath, allocate, lock_own, not_ours, output_errors
+from elmo_cli.store.layouts import StoredSentence, checksum, layout_of_spec
 from elmo_cli.store.log_lines import (
     INVALID,
     MAGIC,
@@ -36,14 +35,15 @@ from elmo_cli.store.log_lines import (
     part_path,
     read_blocks,
     read_header,
-    ready_path,
+    temporary_path,
     unpacked,
 )
+from elmo_cli.store.output_file import copy_bytes, write_at
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
 _FSYNC_INTERVAL_S = 30.0
-_COPIED_BYTES = 1 << 20
+_BYTES_PER_DATASET = 600  # what HDF5 needs for one, besides values and name
 
 
 class BlockLog:
@@ -51,14 +51,13 @@ class BlockLog:
 
     Attributes:
         name, part: OUT.part as the user named it, and the file.
-        ready, temporary: the finished file before it gets its name, and without its values.
+        temporary: OUT.part.tmp.
         exists: whether there is an unfinished output, which may be corrupt.
-        is_complete: whether its file is complete and only lacks the name of OUT.
+        is_complete: whether OUT.part.tmp is the whole file, which only lacks the name of OUT.
         spec, overwrite: of the run that began the file; known after `create` and `open`.
         progress: what is committed.
+        n_rows: sum of the first axis of all committed values.
         is_corrupt: whether blocks were dropped because a checksum was wrong.
-        data: start and end of the values in OUT.part.
-        metadata_bytes: of the committed lines without states, about the size of all but the values.
     """
 
     spec: FileSpec
@@ -66,28 +65,26 @@ class BlockLog:
 
     def __init__(self, out: StrPath) -> None:
         """Lock the log; an OutputError if another process is writing it, or it is not ours."""
-        self.name, self.part = f"{os.fspath(out)}.part", part_path(out)
-        self.progress, self.is_corrupt, self.data, self.metadata_bytes = (
-            Progress(),
-            False,
-            (0, 0),
-            0,
-        )
-        self.ready, self.temporary = ready_path(self.part), Path(f"{self.part}.tmp")
-        self._path, self._part, self._log_end = log_path(self.part), -1, 0
-        self._row_shape: tuple[int, ...] | None = None  # None before the first sentence
-        self._rows, self._synced_s = 0, time.monotonic()
+        self.name = f"{os.fspath(out)}.part"
+        self.part = part_path(out)
+        self.temporary = temporary_path(self.part)
+        self.progress = Progress()
+        self.n_rows = 0
+        self.is_corrupt = False
+        self._path = log_path(self.part)
+        self._log_end = 0
+        self._part = -1
+        self._end = 0  # of the values in OUT.part
+        self._synced_s = time.monotonic()
         with output_errors(self.name):
             has_part = self.part.exists()
             if has_part and not self._path.exists():
                 raise not_ours(self.name)
             self._lock = lock_own(self._path, MAGIC)
-            self.exists = has_part and self.part.stat().st_size > 0 < self._path.stat().st_size
-            self.is_complete = False
-            with suppress(ResumeError):
-                self._set_spec(*read_header(self._path)[:2])
-                self.is_complete = not has_part and self.ready.exists()
-                self.exists = has_part or self.is_complete
+            with open(self._path, "rb") as log:
+                has_settings = log.readline().endswith(b"\n")
+            self.is_complete = has_settings and not has_part and self.temporary.exists()
+            self.exists = has_settings and (has_part or self.is_complete)
 
     def create(self, spec: FileSpec, *, overwrite: bool) -> None:
         """Begin a log; `overwrite`: OUT may be replaced, also by a run that resumes this one."""
@@ -96,17 +93,17 @@ class BlockLog:
         with output_errors(self.name):
             os.ftruncate(self._lock.descriptor, 0)  # first, so that no older log is believed
             self._part = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
-            self._log_end = self._append_line(encode_line(header))
+            self._log_end = write_at(self._lock.descriptor, encode_line(header), 0)
 
     def open(self) -> None:
         """Read the settings of an existing log; a ResumeError if they are corrupt."""
-        self._set_spec(*read_header(self._path)[:2])
+        spec, overwrite, self._log_end = read_header(self._path)
+        self._set_spec(spec, overwrite)
 
     def verified_sentences(self) -> Iterator[Sentence]:
         """The sentences of all good blocks, after which both files are cut."""
         with output_errors(self.name):
             self._part = os.open(self.part, os.O_RDWR)
-            self._log_end = read_header(self._path)[2]
             for block in read_blocks(self._path):
                 sentences = block and self._verified(block)
                 if block is None or sentences is None:
@@ -115,7 +112,7 @@ class BlockLog:
                 self._commit(block.progress, block.shapes, block.line_end)
                 yield from sentences
             os.ftruncate(self._lock.descriptor, self._log_end)
-            os.ftruncate(self._part, self.data[1])
+            os.ftruncate(self._part, self._end)
 
     def append(
         self, stored: Iterable[StoredSentence], token_digests: bytes, text_sha256: str, state: bytes
@@ -125,28 +122,33 @@ class BlockLog:
         The values of a sentence are written before the next one is taken from `stored`, so that
         they are still in the processor's cache, and no second copy of the block is in memory.
         """
-        rows, shapes, position = list[list[Any]](), list[tuple[int, ...]](), 0
+        rows, shapes = list[Sequence[object]](), list[tuple[int, ...]]()
+        n_tokens, position = 0, self._end
         with output_errors(self.name, resumable=self.progress.blocks > 0):
             for one in stored:
                 shapes.append(one.values.shape)
                 rows.append(packed(one))
-                position = position or self._data_end(shapes)
+                n_tokens += len(one.sentence.tokens)
                 content = one.values.reshape(-1).view(np.uint8).data if one.values.size else b""
-                position = _write(self._part, content, position)
-            tokens = [row[1] for row in rows]
-            progress = self.progress.after(len(token_digests) // 8, tokens, text_sha256, state)
-            line_end = self._append_line(encode_block(rows, token_digests, progress))
+                position = write_at(self._part, content, position)
+            n_all = len(token_digests) // 8
+            progress = self.progress.after(n_all, len(rows), n_tokens, text_sha256, state)
+            line = encode_block(rows, token_digests, progress)
+            line_end = write_at(self._lock.descriptor, line, self._log_end)
             if time.monotonic() - self._synced_s >= _FSYNC_INTERVAL_S:
                 os.fsync(self._part)
                 os.fsync(self._lock.descriptor)
                 self._synced_s = time.monotonic()
         self._commit(progress, shapes, line_end)
 
-    @property
-    def totals(self) -> Totals:
-        """Of the file that the committed sentences make, without their values."""
-        n_stored = self.progress.sentences - self.progress.duplicates
-        return Totals(n_stored, self._rows, self._row_shape, self._dtype, with_values=False)
+    def allocate(self) -> None:
+        """Raise an OSError now if there is no space for the HDF5 file, which cannot bear it."""
+        n_datasets = 1 + self.progress.sentences - self.progress.duplicates
+        begin = self._end if self._layout.data_start else 0
+        # The log has all names, tokens and scales, which take less space in HDF5.
+        end = self._end + self._log_end + _BYTES_PER_DATASET * n_datasets
+        with open(self.temporary, "wb") as opened:
+            allocate(opened.fileno(), begin, end - begin)
 
     def without_values(self, token_digests: bytearray) -> Iterator[StoredSentence]:
         """All committed sentences; their values only have the right shape.
@@ -169,25 +171,28 @@ class BlockLog:
             )
 
     def complete(self, extents: Sequence[tuple[int, int]]) -> None:
-        """Bring values and `temporary` together in `ready`, and remove OUT.part; see `Facts`."""
-        start, end = self.data
+        """Bring the values into OUT.part.tmp, where they belong at `extents`; remove OUT.part."""
+        start, end = self._layout.data_start, self._end
         with open(self.temporary, "r+b", buffering=0) as opened:
-            source = opened.fileno()
-            if start and extents == [(start, end - start)]:  # the values are in place
+            file = opened.fileno()
+            if start and extents == [(start, end - start)]:  # where they are in OUT.part
                 size = self.temporary.stat().st_size
-                _copy(source, 0, self._part, 0, start)
-                _copy(source, end, self._part, end, size - end)
+                copy_bytes(file, 0, self._part, 0, start)
+                copy_bytes(file, end, self._part, end, size - end)
                 os.ftruncate(self._part, size)
                 os.fsync(self._part)
-                os.replace(self.part, self.ready)
-                self.temporary.unlink()
+                os.replace(self.part, self.temporary)
                 return
             for address, n_bytes in extents:
-                _copy(self._part, start, source, address, n_bytes)
+                copy_bytes(self._part, start, file, address, n_bytes)
                 start += n_bytes
-            os.fsync(source)
-        os.replace(self.temporary, self.ready)
+            os.fsync(file)
         self.part.unlink()
+
+    def remove_temporary(self) -> None:
+        """Remove OUT.part.tmp unless it is the whole file."""
+        if self.part.exists():
+            self.temporary.unlink(missing_ok=True)
 
     def close(self, *, remove: bool = False) -> None:
         """Close both files, which releases the lock; remove them, as far as the system permits."""
@@ -195,7 +200,7 @@ class BlockLog:
             with suppress(OSError):
                 if remove:
                     os.ftruncate(self._lock.descriptor, 0)  # first: an empty log is none
-                    for path in (self.part, self.ready, self.temporary, self._path):
+                    for path in (self.temporary, self.part, self._path):
                         path.unlink(missing_ok=True)
         finally:
             if self._part >= 0:
@@ -204,31 +209,24 @@ class BlockLog:
             self._lock.release()
 
     def _set_spec(self, spec: FileSpec, overwrite: bool) -> None:
-        self.spec, self.overwrite = spec, overwrite
-        self._dtype, self._layout = DTYPES[spec.dtype], layout_of_spec(spec)
-
-    def _data_end(self, shapes: Sequence[tuple[int, ...]]) -> int:
-        """Where the values of the next block begin."""
-        if self._row_shape is not None or not shapes:
-            return self.data[1]
-        return self._layout.data_start(self.spec, shapes[0][1:]) or 0
+        self.spec = spec
+        self.overwrite = overwrite
+        self._dtype = DTYPES[spec.dtype]
+        self._layout = layout_of_spec(spec)
+        self._end = self._layout.data_start
 
     def _commit(self, progress: Progress, shapes: Sequence[tuple[int, ...]], line_end: int) -> None:
         """Count a block that is in both files."""
-        end = self._data_end(shapes)
-        if shapes and self._row_shape is None:
-            self._row_shape, self.data = shapes[0][1:], (end, end)
-        n_bytes = sum(map(math.prod, shapes)) * self._dtype.itemsize
-        self.data = self.data[0], end + n_bytes
-        self._rows += sum(shape[0] for shape in shapes)
-        self.metadata_bytes += line_end - self._log_end - len(progress.state)
-        self._log_end, self.progress = line_end, progress
+        self._end += sum(map(math.prod, shapes)) * self._dtype.itemsize
+        self.n_rows += sum(shape[0] for shape in shapes)
+        self._log_end = line_end
+        self.progress = progress
 
     def _verified(self, block: Block) -> list[Sentence] | None:
         """The sentences of a block; None if a value is wrong."""
         sentences, size = list[Sentence](), os.fstat(self._part).st_size
         try:
-            position = self._data_end(block.shapes)
+            position = self._end
             for row, shape in zip(block.rows, block.shapes, strict=True):
                 n_bytes = math.prod(shape) * self._dtype.itemsize
                 if not 0 <= n_bytes <= size - position:
@@ -243,31 +241,3 @@ class BlockLog:
         except INVALID:
             return None
         return sentences
-
-    def _append_line(self, line: bytes) -> int:
-        """Write a line after the last committed one; where it ends."""
-        return _write(self._lock.descriptor, line, self._log_end)
-
-
-def _write(descriptor: int, content: bytes | memoryview, position: int) -> int:
-    """Write all of it, which may take more than one call; where it ends."""
-    rest = memoryview(content)
-    while rest:
-        n_written = os.pwrite(descriptor, rest, position)
-        rest, position = rest[n_written:], position + n_written
-    return position
-
-
-def _copy(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
-    """Copy bytes between open files, within the kernel where it can."""
-    end = start + n_bytes
-    if hasattr(os, "copy_file_range"):  # Linux
-        with suppress(OSError):  # a file system without it
-            while start < end:
-                n_copied = os.copy_file_range(source, target, end - start, start, position)
-                if not n_copied:
-                    break
-                start, position = start + n_copied, position + n_copied
-    while start < end:
-        content = os.pread(source, min(_COPIED_BYTES, end - start), start)
-        start, position = start + len(content), _write(target, content, position)

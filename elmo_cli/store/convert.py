@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.files import check_distinct
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layers import LayerSelection, stored_layers
-from elmo_cli.store.layouts import Array, Layout, Totals, layout_of_spec
+from elmo_cli.store.layouts import Array, Layout, layout_of_spec
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, WRITER_ATTRIBUTES, FileSpec
 from elmo_cli.store.writer import write_embeddings
@@ -47,13 +47,13 @@ def convert(
         selection = _selection(source, target, layers)
         spec = _spec(source, target, dtype, selection)
         shapes = map(source.reader.shape, source.reader.handles())
-        n_tokens = sum((0, *shape)[-2] for shape in shapes) if source.unit == "tokens" else 0
+        is_of_tokens = source.unit == "tokens"
         done = write_copy(
             out,
             spec,
             _sentences(source, selection, has_layer_axis="one layer" not in target.needs),
             _attributes(source, target, spec),
-            counts=(len(source), n_tokens),
+            n_rows=sum((0, *shape)[-2] for shape in shapes) if is_of_tokens else len(source),
             overwrite=overwrite,
         )
         n = source.count("duplicate_sentences") + source.count("skipped_sentences")
@@ -69,23 +69,12 @@ def write_copy(
     sentences: Iterator[tuple[Sentence, Array]],
     attributes: Mapping[str, Any],
     *,
-    counts: tuple[int, int],
+    n_rows: int,
     overwrite: bool,
 ) -> dict[str, Any]:
-    """Write sentences of other files, of which `counts` are the sentences and tokens, into one."""
-    layout, (n_sentences, n_tokens) = layout_of_spec(spec), counts
-    first = list(islice(sentences, 1))
-    values = layout.store(*first[0], spec).values if first else None
-    row_shape = None if values is None else values.shape[1:]
-    is_of_tokens = not spec.pooled and layout.unit != "types"
-    rows, rows_of_first = n_sentences, 1
-    if is_of_tokens:
-        rows, rows_of_first = n_tokens, sum(len(sentence.tokens) for sentence, _ in first)
-    n_bytes = 0 if values is None else values.nbytes // max(1, rows_of_first) * rows
-    totals = Totals(n_sentences, rows, row_shape, DTYPES[spec.dtype], n_bytes=n_bytes)
-    sentences = chain(first, sentences)
+    """Write sentences of other files into one, and return its facts; see `write_embeddings`."""
     warnings = write_embeddings(
-        out, spec, sentences, attributes, totals=totals, overwrite=overwrite
+        out, spec, sentences, attributes, n_rows=n_rows, overwrite=overwrite
     )
     with Embeddings(out) as written:
         return {
@@ -98,19 +87,6 @@ def write_copy(
             "sentence_map": written.reader.has_map,
             "warnings": warnings,
         }
-
-
-def verified_sentences(source: Embeddings) -> Iterator[tuple[Sentence, Array]]:
-    """The sentences of a file, compared with their checksums, as its writer got them.
-
-    Where tokens are not recorded there are empty ones, as many as there are vectors.
-    """
-    is_named = source.is_keyed_by_name or source.unit == "types"
-    for info, array in source.sentences(verify=True):
-        n = {"tokens": (0, *array.shape)[-2], "types": 1}.get(source.unit, 0)
-        tokens = ("",) * n if info.tokens is None else info.tokens
-        key = source.first_sentence + info.position if is_named else None
-        yield info.sentence(key=key, tokens=tokens, source=str(source.path)), array
 
 
 def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str, Any]:
@@ -213,7 +189,7 @@ def _sentences(
     layers = () if source.n_layers is None else (source.n_layers,)
     # A layer selected by its number has an axis in the layouts that can hold several layers.
     adds_axis = source.n_layers is None and bool(stored_layers(source)) and has_layer_axis
-    for sentence, array in verified_sentences(source):
+    for sentence, array in source.sentences():
         axes = array.shape[:-2] if source.unit == "tokens" else array.shape[:-1]
         if (*axes, array.shape[-1]) != (*layers, source.dim):
             what = f"shape {array.shape}, others have layers {source.n_layers}, dim {source.dim}"

@@ -11,7 +11,6 @@ import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.store.layouts import Key
 from elmo_cli.store.log_lines import log_path, read_log
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.weightfile.describe import describe_weights, kind_of_weights
@@ -90,25 +89,23 @@ def python_example(path: str | os.PathLike[str]) -> str:
         name = "char_embed" if kind == "biLM" else "softmax/W"
         return _with_h5py(path, [f'array = file["{name}"][()]'])
     with Embeddings(path) as embeddings:
-        key = next(iter(embeddings), None)
-        if key is None:
+        handle = next(embeddings.reader.handles(), None)
+        if handle is None:
             return _with_h5py(path, ["names = list(file)  # it has no sentences"])
-        plain = _with_h5py(path, embeddings.python_example(key))
-        return f"{plain}\n\n{_with_reader(embeddings, key)}"
+        key = embeddings.reader.key(handle)
+        axes = ["layer", "token", "dim"] if embeddings.unit == "tokens" else ["layer", "dim"]
+        axes = axes[-len(embeddings.shape(key)) :]
+        ours = [
+            "from elmo_cli import open_embeddings",
+            f"with open_embeddings({os.fspath(path)!r}) as embeddings:",
+            f"    array = embeddings[{key!r}]  # axes: {', '.join(axes)}",
+        ]
+        if embeddings.tokens(key) is not None:
+            ours.append(f"    tokens = embeddings.tokens({key!r})")
+        plain = _with_h5py(path, embeddings.reader.python_example(handle))
+        return "\n".join([plain, "", *ours])
 
 
 def _with_h5py(path: Path, body: list[str]) -> str:
-    imports = "import json, h5py" if any("json." in line for line in body) else "import h5py"
-    opened = f"with h5py.File({os.fspath(path)!r}, 'r') as file:"
-    return "\n    ".join([f"{imports}\n{opened}", *body])
-
-
-def _with_reader(embeddings: Embeddings, key: Key) -> str:
-    axes = ["layer", "token", "dim"] if embeddings.unit == "tokens" else ["layer", "dim"]
-    axes = axes[-len(embeddings.shape(key)) :]
-    lines = [
-        f"with open_embeddings({os.fspath(embeddings.path)!r}) as embeddings:",
-        f"array = embeddings[{key!r}]  # axes: {', '.join(axes)}",
-        *[f"tokens = embeddings.tokens({key!r})"] * (embeddings.tokens(key) is not None),
-    ]
-    return "from elmo_cli import open_embeddings\n" + "\n    ".join(lines)
+    opened = f"import h5py\nwith h5py.File({os.fspath(path)!r}, 'r') as file:"
+    return "\n    ".join([opened, *body])

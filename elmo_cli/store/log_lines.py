@@ -45,14 +45,14 @@ class Progress:
     state: bytes = b""
 
     def after(
-        self, n_all: int, stored: Sequence[Sequence[str]], text_sha256: str, state: bytes
+        self, n_all: int, n_stored: int, n_tokens: int, text_sha256: str, state: bytes
     ) -> Progress:
-        """The progress after a block of `n_all` sentences; those with these tokens are stored."""
+        """The progress after a block of `n_all` sentences, of which some are stored."""
         return Progress(
             self.blocks + 1,
             self.sentences + n_all,
-            self.tokens + sum(map(len, stored)),
-            self.duplicates + n_all - len(stored),
+            self.tokens + n_tokens,
+            self.duplicates + n_all - n_stored,
             text_sha256,
             state,
         )
@@ -78,15 +78,15 @@ def log_path(part: StrPath) -> Path:
     return Path(f"{part}.log")
 
 
-def ready_path(part: StrPath) -> Path:
-    """The finished file before it gets the name of OUT; OUT.part is removed before that."""
-    return Path(f"{part}.hdf5")
+def temporary_path(part: StrPath) -> Path:
+    """The HDF5 file at the end of a run, before it gets the name of OUT."""
+    return Path(f"{part}.tmp")
 
 
 def is_finished(out: StrPath) -> bool:
     """Whether OUT exists, and there is no unfinished output that is to replace it."""
     part = part_path(out)
-    return resolve(out).exists() and not (part.exists() or ready_path(part).exists())
+    return resolve(out).exists() and not (part.exists() or temporary_path(part).exists())
 
 
 def read_log(part: StrPath) -> tuple[FileSpec, bool, Progress]:
@@ -129,11 +129,14 @@ def read_blocks(log: Path) -> Iterator[Block | None]:
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
+    """The line of a record."""
     content = json.dumps(record, separators=(",", ":")).encode("ascii")
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
 
-def encode_block(rows: Sequence[Sequence[Any]], token_digests: bytes, progress: Progress) -> bytes:
+def encode_block(
+    rows: Sequence[Sequence[object]], token_digests: bytes, progress: Progress
+) -> bytes:
     """The line of a block of `packed` sentences."""
     record = {
         "block": progress.blocks,
@@ -145,22 +148,13 @@ def encode_block(rows: Sequence[Sequence[Any]], token_digests: bytes, progress: 
     return encode_line(record)
 
 
-def packed(stored: StoredSentence) -> list[Any]:
+def packed(stored: StoredSentence) -> Sequence[object]:
     """A sentence without its values, as a line holds it; a text of None is the joined tokens."""
     one, scales, shape = stored.sentence, stored.scales, stored.values.shape
     text = None if one.text == " ".join(one.tokens) else one.text
     base64 = None if scales is None else b64encode(scales.tobytes()).decode("ascii")
-    return [
-        one.key,
-        one.tokens,
-        text,
-        one.document,
-        one.place,
-        one.offset,
-        shape,
-        stored.crc32,
-        base64,
-    ]
+    place = one.document, one.place, one.offset
+    return (one.key, one.tokens, text, *place, shape, stored.crc32, base64)
 
 
 def unpacked(row: Sequence[Any], values: np.ndarray) -> StoredSentence:
@@ -177,9 +171,9 @@ def _block(record: Any, before: Progress, line_end: int) -> Block | None:
     """The block of a line; None if it is not the one after `before`."""
     try:
         rows, digests = record["sentences"], b64decode(record["token_digests"])
-        shapes, tokens = [tuple(row[6]) for row in rows], [row[1] for row in rows]
+        shapes, n_tokens = [tuple(row[6]) for row in rows], sum(len(row[1]) for row in rows)
         text_sha256, state = str(record["text_sha256"]), b64decode(record["state"])
-        progress = before.after(len(digests) // 8, tokens, text_sha256, state)
+        progress = before.after(len(digests) // 8, len(rows), n_tokens, text_sha256, state)
         is_next = record["block"] == progress.blocks
         return Block(rows, shapes, digests, progress, line_end) if is_next else None
     except INVALID:

@@ -11,7 +11,7 @@ import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import check_distinct
-from elmo_cli.store.convert import other_attributes, verified_sentences, write_copy
+from elmo_cli.store.convert import other_attributes, write_copy
 from elmo_cli.store.layouts import Array, layout_of_spec, tokens_sha256
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.shards import shard_of
@@ -60,8 +60,15 @@ def merge_shards(
     name = "duplicate_sentences" if layout_of_spec(spec).keeps_first else "tokens"
     digests = np.concatenate([shard.digests for shard in shards])
     attributes |= {name: total[name], "token_digests": digests}
-    counts = total["sentences"], total["tokens"]
-    done = write_copy(out, spec, _sentences(shards), attributes, counts=counts, overwrite=overwrite)
+    is_of_tokens = not spec.pooled and layout_of_spec(spec).unit == "sentences"
+    done = write_copy(
+        out,
+        spec,
+        _sentences(shards),
+        attributes,
+        n_rows=total["tokens" if is_of_tokens else "sentences"],
+        overwrite=overwrite,
+    )
     names = ("output", "layout", "sentences", "tokens", "bytes", "warnings")
     return {"shards": len(shards), **{name: done[name] for name in names}}
 
@@ -126,7 +133,7 @@ def _sentences(shards: list[_Shard]) -> Iterator[tuple[Sentence, Array]]:
     for shard in shards:
         n, said = 0, shard.counts["tokens"]
         with Embeddings(shard.path) as embeddings:
-            for sentence, array in verified_sentences(embeddings):
+            for sentence, array in embeddings.sentences():
                 n += len(sentence.tokens)
                 yield sentence, array
             if embeddings.unit == "tokens" and n != said:

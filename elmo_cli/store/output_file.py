@@ -1,4 +1,4 @@
-"""The HDF5 file at the end of a run: written in one pass, with all its attributes."""
+"""The HDF5 file at the end of a run: written in one pass, its values beside HDF5."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import numpy as np
 from elmo_cli.errors import ElmoError
 from elmo_cli.store.attributes import write_attributes
 from elmo_cli.store.layouts import (
+    Array,
     Facts,
-    Layout,
     StoredSentence,
-    Totals,
+    ValueSink,
+    create_file,
     layout_of_spec,
     tokens_sha256,
 )
@@ -27,6 +28,37 @@ from elmo_cli.store.spec import SCHEMA, WRITER_ATTRIBUTES, FileSpec
 
 # Attributes of the writer that a caller who knows better may give: `convert` and `merge` do.
 _OVERRIDABLE = {"tokens", "duplicate_sentences", "text_is_tokens", "token_digests"}
+_COPIED_BYTES = 1 << 20
+
+
+class Extents(ValueSink):
+    """Collects where values belong that are to be copied when the file is closed.
+
+    Attributes:
+        extents: address and number of bytes, in the order of the sentences.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__(n_rows)
+        self.extents: list[tuple[int, int]] = []
+
+    def put(self, address: int, values: Array) -> None:
+        start, n_bytes = self.extents[-1] if self.extents else (0, 0)
+        if start + n_bytes == address and n_bytes:
+            self.extents[-1] = start, n_bytes + values.nbytes
+        else:
+            self.extents.append((address, values.nbytes))
+
+
+class ValueWriter(ValueSink):
+    """Writes values to their address at once."""
+
+    def __init__(self, n_rows: int, descriptor: int) -> None:
+        super().__init__(n_rows)
+        self._descriptor = descriptor
+
+    def put(self, address: int, values: Array) -> None:
+        write_at(self._descriptor, values.reshape(-1).view(np.uint8).data, address)
 
 
 def write_hdf5(
@@ -35,7 +67,7 @@ def write_hdf5(
     stored: Iterable[StoredSentence],
     token_digests: bytearray,
     given: Mapping[str, Any],
-    totals: Totals,
+    sink: ValueSink,
 ) -> Facts:
     """Write a whole file.
 
@@ -43,6 +75,7 @@ def write_hdf5(
         stored: the sentences that the file gets.
         token_digests: has those of all sentences handed over, once all are stored.
         given: attributes of the caller, whose counts win; duplicates are added up.
+        sink: gets the values.
     Raises:
         ValueError: the caller gives settings, or attributes of the writer.
         OSError: no space left; the file is empty then.
@@ -56,8 +89,8 @@ def write_hdf5(
             n_tokens += len(one.sentence.tokens)
             yield one
 
-    with _new_hdf5(path, layout) as file:
-        facts = layout.write(file, counted(), spec, totals)
+    with _new_hdf5(path, layout.alignment) as file:
+        facts = layout.write(file, counted(), spec, sink)
         own = {"elmo_schema": SCHEMA, **spec.to_attributes()}
         own |= {"sentences": len(crc32), "tokens": n_tokens}
         if layout.keeps_first:
@@ -78,9 +111,9 @@ def write_hdf5(
 
 
 @contextmanager
-def _new_hdf5(path: Path, layout: Layout) -> Iterator[h5py.File]:
+def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
     """Create an HDF5 file; after an error it is empty, and the system's error is raised."""
-    file = layout.create(path)
+    file = create_file(path, alignment)
     try:
         yield file
         file.close()
@@ -94,3 +127,27 @@ def _new_hdf5(path: Path, layout: Layout) -> Iterator[h5py.File]:
         if found and not isinstance(error, ElmoError):
             raise OSError(int(found[1]), os.strerror(int(found[1]))) from None
         raise
+
+
+def write_at(descriptor: int, content: bytes | memoryview, position: int) -> int:
+    """Write all of it, which may take more than one call; where it ends."""
+    rest = memoryview(content)
+    while rest:
+        n_written = os.pwrite(descriptor, rest, position)
+        rest, position = rest[n_written:], position + n_written
+    return position
+
+
+def copy_bytes(source: int, start: int, target: int, position: int, n_bytes: int) -> None:
+    """Copy bytes between open files, within the kernel where it can."""
+    end = start + n_bytes
+    if hasattr(os, "copy_file_range"):  # Linux
+        with suppress(OSError):  # a file system without it
+            while start < end:
+                n_copied = os.copy_file_range(source, target, end - start, start, position)
+                if not n_copied:
+                    break
+                start, position = start + n_copied, position + n_copied
+    while start < end:
+        content = os.pread(source, min(_COPIED_BYTES, end - start), start)
+        start, position = start + len(content), write_at(target, content, position)

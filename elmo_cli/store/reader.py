@@ -54,6 +54,8 @@ class Embeddings(Mapping[Key, Array]):
         n_layers: size of the layer axis, None without it.
         layers: their numbers (0 is the token layer), or one word: "top", "average", "unknown", ….
         dim, stored_dtype: of a vector in the file; 0 and None without sentences.
+        dtype: of the arrays; None without sentences.
+        is_pooled: whether arrays have no token axis because tokens were pooled.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -76,16 +78,21 @@ class Embeddings(Mapping[Key, Array]):
 
     def _open(self, file: h5py.File) -> tuple[int, h5py.File, SentenceReader]:
         with reading(self.path, EmbeddingsFileError):
-            return os.getpid(), file, self._layout.open(file, self.attributes)
+            reader = self._layout.reader(self._layout, file, self.attributes)
+            return os.getpid(), file, reader
 
     def _describe(self, reader: SentenceReader) -> None:
-        shape, dtype = reader.example() or ((), None)
-        self.stored_dtype: np.dtype[Any] | None = dtype
-        self.layout, self.is_keyed_by_name = self._layout.name, self._layout.keyed_by == "name"
+        shape, stored_dtype = reader.example() or ((), None)
+        self.layout = self._layout.name
+        self.is_keyed_by_name = self._layout.keyed_by == "name"
+        self.is_pooled = reader.pooled
         is_of_tokens = self._layout.unit == "sentences" and not reader.pooled
         self.unit = "tokens" if is_of_tokens else self._layout.unit
+        self.stored_dtype: np.dtype[Any] | None = stored_dtype
+        self.dtype = np.dtype("f4") if stored_dtype == INT8 else stored_dtype
+        self.dim = (0, *shape)[-1]
         self.n_layers = shape[0] if len(shape) == (2 if reader.pooled else 3) else None
-        self.dim, self.layers = (0, *shape)[-1], self._layers()
+        self.layers = self._layers()
 
     def _layers(self) -> tuple[int | str, ...]:
         setting = "".join(str(self.attributes.get("layers", "all")).split())
@@ -107,16 +114,6 @@ class Embeddings(Mapping[Key, Array]):
             # Dropped, not closed: after a fork the handle is still the parent's.
             self._opened = opened = self._open(_open_file(self.path))
         return opened[2]
-
-    @property
-    def is_pooled(self) -> bool:
-        """Whether arrays have no token axis because tokens were pooled."""
-        return self.reader.pooled
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """Type of the arrays; None without sentences."""
-        return np.dtype("f4") if self.stored_dtype == INT8 else self.stored_dtype
 
     def _find(self, key: object) -> Handle:
         checked: Any = key
@@ -149,23 +146,27 @@ class Embeddings(Mapping[Key, Array]):
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """The tokens of a sentence; None where the file does not record them."""
-        return self.reader.tokens(self._find(key))
+        return self.info(key).tokens
 
     def info(self, key: Key) -> SentenceInfo:
         """What the file records of a sentence."""
         return self.reader.info(self._find(key))
 
-    def sentences(self, *, verify: bool = False) -> Iterator[tuple[SentenceInfo, Array]]:
-        """All sentences in the order of the file, which is that of the text where it is known.
+    def sentences(self) -> Iterator[tuple[Sentence, Array]]:
+        """All sentences and their arrays, as the writer of the file got them, in its order.
 
-        With `verify` a sentence that does not match its checksum is an EmbeddingsFileError.
+        Tokens that are not recorded are empty ones, as many as there are vectors. A sentence that
+        does not match its checksum is an EmbeddingsFileError.
         """
-        for position, handle in enumerate(self.reader.handles()):
-            values, scales = self.reader.stored(handle)
-            if verify and not self.is_intact(position, handle, values, scales):
-                what = f"{self.name_of(handle)} is corrupt (checksum)"
-                raise EmbeddingsFileError(f"{self.path}: {what}", CORRUPT_HINT)
-            yield self.reader.info(handle, position), self._array(values, scales)
+        reader, is_numbered = self.reader, self.unit != "types" and not self.is_keyed_by_name
+        for position, handle in enumerate(reader.handles()):
+            values, scales = reader.stored(handle)
+            if not self.is_intact(position, handle, values, scales):
+                raise reader.corrupt(f"{self.name_of(handle)} is corrupt (checksum)")
+            array = self._array(values, scales)
+            n_tokens = {"tokens": (0, *array.shape)[-2], "types": 1}.get(self.unit, 0)
+            key = int(reader.key(handle)) if is_numbered else self.first_sentence + position
+            yield reader.info(handle).sentence(key, n_tokens, str(self.path)), array
 
     def is_intact(self, position: int, handle: Handle, values: Array, scales: Any) -> bool:
         """Whether a sentence, with stored values and scales, matches its checksum or has none."""
@@ -216,10 +217,6 @@ class Embeddings(Mapping[Key, Array]):
         if not isinstance(found, int):
             raise EmbeddingsFileError(f"{self.path}: {name} is {found!r}", CORRUPT_HINT)
         return found
-
-    def python_example(self, key: Key) -> list[str]:
-        """Lines of Python that read `array` with h5py below `with h5py.File(…) as file:`."""
-        return self._layout.python_example(key, self.reader)
 
     def close(self) -> None:
         """Close the file; reading from it afterwards is an error."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ _TEXT = "`text` names the text that it was made from, read with the same setting
 class Sample:
     """Key, tokens and array of some sentences of a file, with what recomputing them needs.
 
-    Those whose tokens the file does not record are passed over: the next ones take their place.
+    Those whose tokens the file does not record are passed over, and counted.
     """
 
     path: str
@@ -53,20 +52,21 @@ def take_sample(
             raise UsageError(f"{path}: {why}", hint)
         recorded = None if text is None else _tokens_by_key(embeddings, text)
         keys: list[Key] = list(embeddings if recorded is None else recorded)
-        found: dict[Key, tuple[str, ...]] = {}
-        passed_over: set[int] = set()
-        for start in np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int).tolist():
-            for i in chain(range(start, len(keys)), range(start)):
-                tokens = embeddings.tokens(keys[i]) if recorded is None else recorded[keys[i]]
-                if tokens is not None:
-                    found[keys[i]] = tokens
-                    break
-                passed_over.add(i)
-            else:
-                raise UsageError(f"{path}: does not record the tokens of its sentences", _TEXT)
-        sentences = [(key, tokens, embeddings[key]) for key, tokens in found.items()]
-        dtype = str(embeddings.stored_dtype)
-        return Sample(os.fspath(path), embeddings.attributes, dtype, sentences, len(passed_over))
+        chosen = np.linspace(0, len(keys) - 1, min(n, len(keys))).round().astype(int).tolist()
+        sentences = list[tuple[Key, tuple[str, ...], Array]]()
+        for key in (keys[i] for i in chosen):
+            tokens = embeddings.tokens(key) if recorded is None else recorded[key]
+            if tokens is not None:
+                sentences.append((key, tokens, embeddings[key]))
+        if chosen and not sentences:
+            raise UsageError(f"{path}: does not record the tokens of its sentences", _TEXT)
+        return Sample(
+            os.fspath(path),
+            embeddings.attributes,
+            str(embeddings.stored_dtype),
+            sentences,
+            len(chosen) - len(sentences),
+        )
 
 
 def _tokens_by_key(embeddings: Embeddings, text: Iterable[Sentence]) -> dict[Key, tuple[str, ...]]:

@@ -132,17 +132,20 @@ def compare_with_text(path: str | os.PathLike[str], sentences: Iterable[Sentence
 
 
 def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[str]:
-    n = n_missing = 0
+    reader, n, n_missing = embeddings.reader, 0, 0
+    positions = {handle: i for i, handle in enumerate(reader.handles())}
     seen: set[Handle] = set()
     for sentence in sentences_of_shard(embeddings, sentences):
         n += 1
         try:
-            handle = embeddings.reader.find(embeddings.key_of(sentence))
+            handle = reader.find(embeddings.key_of(sentence))
         except KeyError:
             what = f"not in the file, {len(sentence.tokens)} tokens in the text"
             n_missing += 1
         else:
-            what = _difference(embeddings, handle, sentence.tokens)
+            what = _difference(
+                embeddings, handle, positions.get(handle, len(positions)), sentence.tokens
+            )
             seen.add(handle)
         if what:
             yield f"sentence {sentence.key}: {what}"
@@ -155,13 +158,14 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
         yield f"the text does not have {n_left} sentences of the file"
 
 
-def _difference(embeddings: Embeddings, handle: Handle, expected: tuple[str, ...]) -> str:
+def _difference(
+    embeddings: Embeddings, handle: Handle, position: int, expected: tuple[str, ...]
+) -> str:
     reader, digests = embeddings.reader, embeddings.attributes.get("token_digests")
-    tokens, shape = reader.tokens(handle), reader.shape(handle)
+    tokens, shape = reader.info(handle).tokens, reader.shape(handle)
     if embeddings.unit == "tokens" and len(shape) > 1 and shape[-2] != len(expected):
         return f"{shape[-2]} tokens in the file, {len(expected)} in the text"
     if tokens is None:  # a digest after the last one is empty
-        position = reader.info(handle).position
         is_equal = digests is None or digests[position:][:1].tobytes() == tokens_digest(expected)
         return "" if is_equal else "its tokens are not those of the text"
     pairs = enumerate(zip(tokens, expected, strict=False))

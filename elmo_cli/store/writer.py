@@ -16,37 +16,16 @@ from typing import IO, Any
 import numpy as np
 
 from elmo_cli.errors import OutputError, ResumeError
-from elmo_cli.files import (
-    StrPath,
-    allocate,
-    check_output_path,
-    lock_own,
-    output_errors,
-    publish,
-    resolve,
-)
+from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.block_log import BlockLog
-from elmo_cli.store.layouts import (
-    StoredSentence,
-    Totals,
-    UniqueNames,
-    layout_of_spec,
-    tokens_digest,
-)
-from elmo_cli.store.log_lines import (
-    Progress,
-    is_finished,
-    log_path,
-    part_path,
-    read_log,
-)
-from elmo_cli.store.output_file import write_hdf5
+from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec, tokens_digest
+from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
+from elmo_cli.store.output_file import Extents, ValueWriter, write_hdf5
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference
 from elmo_cli.text.sentence import Sentence
 
-_BYTES_PER_DATASET = 600  # what HDF5 needs for one, besides values and name
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -62,8 +41,12 @@ class EmbeddingsWriter:
     """
 
     def __init__(self, path: StrPath, spec: FileSpec) -> None:
-        self.finished, self.warnings, self.progress = False, list[str](), Progress()
-        self._out, self._spec, self._layout = path, spec, layout_of_spec(spec)
+        self.finished = False
+        self.progress = Progress()
+        self.warnings: list[str] = []
+        self._out = path
+        self._spec = spec
+        self._layout = layout_of_spec(spec)
         self._names = UniqueNames(self._layout)
         self._is_stored: deque[bool] = deque()  # of sentences checked, but not yet appended
         self._log: BlockLog | None = None
@@ -147,15 +130,15 @@ class EmbeddingsWriter:
             OutputError: no space left; OUT was created meanwhile and may not be overwritten.
         """
         log, digests = self._open_log(), bytearray()
-        file = log.temporary
+        stored, sink = log.without_values(digests), Extents(log.n_rows)
         with output_errors(self._out, resumable=log.progress.blocks > 0):
             try:
-                self._check_space(log)
-                stored = log.without_values(digests)
-                facts = write_hdf5(file, self._spec, stored, digests, attributes, log.totals)
-                log.complete(facts.extents)
-            finally:
-                file.unlink(missing_ok=True)
+                log.allocate()
+                facts = write_hdf5(log.temporary, self._spec, stored, digests, attributes, sink)
+                log.complete(sink.extents)
+            except BaseException:
+                log.remove_temporary()
+                raise
             self._publish(log)
         self.warnings += facts.warnings
         return facts.warnings
@@ -191,28 +174,23 @@ class EmbeddingsWriter:
     def _publish(self, log: BlockLog) -> None:
         """Give the complete file the name of OUT."""
         hint = "move it elsewhere; then `resume=True` completes the output of this run"
-        publish(log.ready, self._out, overwrite=log.overwrite, hint=hint)
+        publish(log.temporary, self._out, overwrite=log.overwrite, hint=hint)
         log.close(remove=True)
-        self._log, self.finished = None, True
+        self._log = None
+        self.finished = True
 
     def _adopt_finished(self) -> None:
         """Accept OUT, if it is what is to be made."""
         facts = finished_attributes(self._out)
         where = f"{os.fspath(self._out)}: finished"
         check_same_settings(where, FileSpec.from_attributes(facts), self._spec)
-        self.progress, self.finished = progress_of(facts), True
+        self.progress = progress_of(facts)
+        self.finished = True
 
     def _open_log(self) -> BlockLog:
         if self._log is None:
             raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
         return self._log
-
-    def _check_space(self, log: BlockLog) -> None:
-        """Raise an OSError now if there is no space for the HDF5 file, which cannot bear it."""
-        begin = 0 if self._layout.copies_values else log.data[1]
-        end = log.data[1] + log.metadata_bytes + _BYTES_PER_DATASET * (1 + log.totals.sentences)
-        with open(log.temporary, "wb") as opened:
-            allocate(opened.fileno(), begin, end - begin)
 
 
 def write_embeddings(
@@ -221,13 +199,13 @@ def write_embeddings(
     sentences: Iterable[tuple[Sentence, np.ndarray]],
     attributes: Mapping[str, Any],
     *,
-    totals: Totals,
+    n_rows: int,
     overwrite: bool = False,
 ) -> list[str]:
     """Write a file that cannot be resumed, by way of OUT.tmp, which the next run replaces.
 
     Args:
-        totals: of the sentences that the file gets.
+        n_rows: of all vectors: types, sentences of a pooled file, or tokens.
     Returns:
         what the file lacks.
     """
@@ -244,8 +222,8 @@ def write_embeddings(
     with output_errors(path):
         lock = lock_own(temporary, _HDF5_SIGNATURE)
         try:
-            allocate(lock.descriptor, 0, totals.n_bytes)
-            facts = write_hdf5(temporary, spec, stored(), digests, attributes, totals)
+            sink = ValueWriter(n_rows, lock.descriptor)
+            facts = write_hdf5(temporary, spec, stored(), digests, attributes, sink)
             os.fsync(lock.descriptor)
             publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")
         except BaseException:

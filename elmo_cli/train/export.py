@@ -10,7 +10,7 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import SOFTMAX_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import remove_parts, write_parts
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.model_folder import new_folder

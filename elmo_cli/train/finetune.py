@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.pretrained.folder import VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import VOCABULARY_FILE
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.train.card import card
 from elmo_cli.train.checkpoint import Progress

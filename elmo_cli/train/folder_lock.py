@@ -10,7 +10,7 @@ from types import TracebackType
 from elmo_cli.errors import OutputError
 from elmo_cli.files import TEMPORARY_SUFFIX, FileLock
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import PARTS_FILE
 
 FILE_NAME = ".lock"

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_cli.errors import ModelError
+from elmo_cli.files import StrPath
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.pretrained.folder import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
-from elmo_cli.pretrained.load import Place, load_files, locate
+from elmo_cli.pretrained.load import ModelSource, load_files, locate
+from elmo_cli.pretrained.model_files import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
@@ -34,12 +35,12 @@ class LanguageModel:
 
 
 def load_language_model(
-    model: Place | None = None,
+    model: StrPath | None = None,
     *,
-    options: Place | None = None,
-    weights: Place | None = None,
-    softmax: Place | None = None,
-    vocabulary: Place | None = None,
+    options: StrPath | None = None,
+    weights: StrPath | None = None,
+    softmax: StrPath | None = None,
+    vocabulary: StrPath | None = None,
 ) -> LanguageModel:
     """A biLM with its softmax and its vocabulary, all in float32 on the CPU.
 
@@ -57,12 +58,12 @@ def load_language_model(
         InputError: a vocabulary without one of the specials, or that can't be read.
         UsageError, OutputError: as `pretrained.load`.
     """
-    files = locate(model, options=options, weights=weights)
+    files = locate(ModelSource(model, options, weights))
     return language_model_of(files, softmax=softmax, vocabulary=vocabulary)
 
 
 def language_model_of(
-    files: ModelFiles, *, softmax: Place | None = None, vocabulary: Place | None = None
+    files: ModelFiles, *, softmax: StrPath | None = None, vocabulary: StrPath | None = None
 ) -> LanguageModel:
     """The same of files that `locate` has found.
 
@@ -72,15 +73,14 @@ def language_model_of(
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
     """
     probe_hdf5([softmax])
-    with files.named():
-        return _read(
-            files,
-            softmax if softmax is not None else softmax_of(files),
-            vocabulary if vocabulary is not None else files.vocabulary,
-        )
+    return _read(
+        files,
+        softmax if softmax is not None else softmax_of(files),
+        vocabulary if vocabulary is not None else files.vocabulary,
+    )
 
 
-def _read(files: ModelFiles, softmax: Place | None, vocabulary: Place | None) -> LanguageModel:
+def _read(files: ModelFiles, softmax: StrPath | None, vocabulary: StrPath | None) -> LanguageModel:
     # What is missing is said before the weights are read, which may take a while.
     if softmax is None:
         raise ModelError(
@@ -112,5 +112,5 @@ def softmax_of(files: ModelFiles) -> Path | None:
     """
     if files.softmax is not None:
         return files.softmax
-    with files.named(), open_weights(files.weights) as file:
+    with open_weights(files.weights) as file:
         return files.weights if find_dataset(file, "softmax/W") is not None else None

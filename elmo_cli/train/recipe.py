@@ -13,7 +13,7 @@ from typing import Any
 
 from elmo_cli.errors import UsageError
 from elmo_cli.files import write_text
-from elmo_cli.pretrained.load import is_name
+from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.regular_files import read_json
 
 FILE_NAME = "recipe.json"
@@ -133,14 +133,14 @@ def _relative(name: str, home: Path) -> str:
 
 def _written_model(model: str, home: Path) -> str:
     """A model as a recipe has it: a name that is looked up stays, a path never looks like one."""
-    if is_name(model):
+    if find_model(model):
         return model
     path = _relative(model if os.path.exists(model) else os.path.expanduser(model), home)
-    return os.path.join(os.curdir, path) if is_name(path) else path
+    return os.path.join(os.curdir, path) if find_model(path) else path
 
 
 def _read_model(model: str, home: Path) -> str:
     """The model that a recipe names, as `pretrained.locate` takes it."""
     path = os.path.join(home, model)
     is_path = os.path.exists(path) or not model.startswith("~")
-    return path if is_path and not is_name(model) else model
+    return path if is_path and not find_model(model) else model

@@ -12,8 +12,8 @@ from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE
-from elmo_cli.pretrained.folder import VOCABULARY_FILE
 from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.model_files import VOCABULARY_FILE
 from elmo_cli.text.input import InputReport, shorten_list
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.budget import reached

@@ -9,13 +9,13 @@ from pathlib import Path
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.pretrained.folder import (
+from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.model_files import (
     OTHER_WEIGHTS_FILE,
     SOFTMAX_FILE,
     STATE_FILE,
     VOCABULARY_FILE,
 )
-from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.parts import PARTS_FILE
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint

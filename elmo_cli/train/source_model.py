@@ -7,8 +7,8 @@ from pathlib import Path
 
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.softmax import NextToken
-from elmo_cli.pretrained.folder import ModelFiles
-from elmo_cli.pretrained.load import load_files, locate
+from elmo_cli.pretrained.load import ModelSource, load_files, locate
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.language_model import language_model_of, softmax_of
 
@@ -36,7 +36,7 @@ class SourceNames:
         Raises:
             ModelError, UsageError, OutputError: as `pretrained.load`.
         """
-        return locate(self.model, options=self.options, weights=self.weights)
+        return locate(ModelSource(self.model, self.options, self.weights))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.files import write_text
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
-from elmo_cli.pretrained.folder import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.model_files import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import PARTS_FILE
 from elmo_cli.regular_files import read_json
 from elmo_cli.train import checkpoint

@@ -1,40 +1,86 @@
-"""What the tests of a cluster share: a text of six shards, and the file of one process."""
+"""A scene for the tests of clusters: a text of five shards, and a fake Ray."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cluster_runs import LINES, end_all
 from command_line import made
+from fake_ray import FakeRay
+
+from elmo_cli.cluster import pieces, worker
+from elmo_cli.cluster.pieces import Piece
+from elmo_cli.embed import blocks
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import embedder_of
+
+LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
 
 
-@pytest.fixture(scope="session")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24,000 lines: six shards."""
-    path = tmp_path_factory.mktemp("cluster") / "text.txt"
-    path.write_text("\n".join(LINES) + "\n")
-    return path
+class Scene:
+    """A job in the working folder: nine blocks of three sentences in two files, five shards.
+
+    Attributes:
+        job: writes to shards/.
+        ray: its fake Ray.
+    """
+
+    def __init__(self, model: Path) -> None:
+        Path("one.txt").write_text("\n".join(LINES[:10]) + "\n")
+        Path("two.txt").write_text("\n".join(LINES[10:]) + "\n")
+        self.job = EmbedJob(("one.txt", "two.txt"), "shards/", model=str(model))
+        self.ray = FakeRay()
+
+    def run(
+        self, job: EmbedJob | None = None, progress: Any = lambda *tokens: None, **settings: Any
+    ) -> list[Piece]:
+        """Run a job with two workers, or other settings of the cluster; its pieces."""
+        cluster = importlib.import_module("elmo_cli.cluster.run")
+        where = cluster.ClusterSettings(**{"workers": 2, **settings})
+        return list(cluster.embed_on_cluster(job or self.job, where, progress).pieces)
+
+    def check_merged(self, job: EmbedJob | None = None) -> None:
+        """Check that the merged shards are the file of one process, byte for byte."""
+        job = job or self.job
+        words = ["--layout", job.layout, "--state", job.state, "-m", job.model, "--overwrite"]
+        made("embed", *job.inputs, "-o", "whole.hdf5", *words)
+        made("merge", *Path(job.output).glob("part-*"), "-o", "merged.hdf5", "--overwrite")
+        assert Path("merged.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
 
 
-@pytest.fixture(scope="session")
-def whole(text: Path, tiny: Path) -> Callable[[str], Path]:
-    """The file of one process, by its layout."""
-    files: dict[str, Path] = {}
-
-    def of(layout: str = "allennlp") -> Path:
-        if layout not in files:
-            files[layout] = text.with_name(f"{layout}.hdf5")
-            words = ["-m", tiny, "-q", "--threads", "1", "--layout", layout]
-            made("embed", text, "-o", files[layout], *words)
-        return files[layout]
-
-    return of
+@functools.cache
+def cached_embedder(job: EmbedJob) -> Embedder:
+    return embedder_of(job)
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left_running() -> Iterator[None]:
-    """A run that hangs must not take the processor, and its cluster, from the tests after it."""
-    yield
-    end_all()
+@pytest.fixture
+def scene(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(blocks, "SENTENCES", 3)
+    monkeypatch.setattr(pieces, "BLOCKS_PER_PIECE", 2)
+    monkeypatch.setattr(worker, "embedder_of", lambda job: cached_embedder(replace(job, output="")))
+    scene = Scene(tiny)
+    for name, module in scene.ray.modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    sys.modules.pop("elmo_cli.cluster.run", None)
+    yield scene
+    sys.modules.pop("elmo_cli.cluster.run", None)
+
+
+@pytest.fixture
+def contents() -> Callable[[str], dict[str, bytes]]:
+    """Returns the contents of the files in a folder, by name."""
+    return lambda folder: {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.fixture
+def job(scene: Scene) -> EmbedJob:
+    return scene.job

@@ -1,131 +1,132 @@
-"""What `elmo embed --ray` does around Ray, for which a stand-in in this process works."""
+"""`elmo embed --ray` around the library, on a fake Ray."""
 
 from __future__ import annotations
 
 import json
 import logging
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from command_line import Done, elmo
-from stand_in import stand_in
+from command_line import Done, documented, elmo, made
 
-from elmo_cli.cluster import source
-from elmo_cli.embed import blocks
-
-LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(15)]
+from elmo_cli.cli.cluster import _download_command
 
 
 @pytest.fixture(autouse=True)
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A text of three shards in a folder to work in, and a Ray whose beginnings are noted."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+def environment(scene: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_BACKEND_LOG_LEVEL"):
         monkeypatch.setenv(name, "")
-    monkeypatch.setattr(blocks, "SENTENCES", 3)
-    monkeypatch.setattr(source, "BLOCKS_PER_SHARD", 2)
-    Path("text.txt").write_text("\n".join(LINES) + "\n")
-    with_ray(monkeypatch)
+    monkeypatch.setenv("ELMO_MODEL", scene.job.model)
     with warnings.catch_warnings():
-        yield tmp_path
+        yield
     logging.disable(logging.NOTSET)
-    sys.modules.pop("elmo_cli.cluster.run", None)  # it has the stand-in
 
 
-def with_ray(monkeypatch: pytest.MonkeyPatch, init: object = lambda **_: None) -> None:
-    """Let this be Ray from now on."""
-    monkeypatch.delitem(sys.modules, "elmo_cli.cluster.run", raising=False)
-    for name, module in stand_in(init).items():
-        monkeypatch.setitem(sys.modules, name, module)
+def embed(*words: object) -> Done:
+    return elmo("embed", "one.txt", "two.txt", "-o", "shards/", "--ray", *words)
 
 
-def embedded(model: Path, *words: object) -> Done:
-    return elmo("embed", "text.txt", "-o", "shards/", "-m", model, "--ray", *words)
+def command_in(line: str) -> list[str]:
+    """A command in backticks, of which a shell would expand the names of shards."""
+    words = shlex.split(line.split("`")[1])
+    return [str(path) for word in words for path in (sorted(Path().glob(word)) or [word])]
 
 
-def test_shards_of_another_run_are_told(tiny: Path) -> None:
-    """`elmo merge part-*.hdf5`, which the command names, would refuse all of them."""
-    first = embedded(tiny)
-    assert "of another text" not in first.err
-    stale = sorted(path.name for path in Path("shards").iterdir())
-    Path("text.txt").write_text("\n".join(LINES[:10]) + "\n")
-    done = embedded(tiny, "--json")
+@pytest.mark.parametrize("output", ["shards/", "file://{}/far/"])
+def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, output: str) -> None:
+    """Also if shards of another run are in the folder."""
+    output = output.format(tmp_path)
+    assert embed("--dtype", "float16", "-o", output).code == 0
+    done = embed("--json", "-o", output)
     assert done.code == 0
-    ours = json.loads(done.out)["shards"]
-    assert len(ours) == 2
-    assert elmo("merge", *Path("shards").glob("part-*.hdf5"), "-o", "all.hdf5").code == 1
-    assert f"warning: shards/: 3 shards are of another text or other settings ({stale[0]}" in (
-        done.err
-    )
-    for name in stale:
-        (Path("shards") / name).unlink()
-    assert elmo("merge", *Path("shards").glob("part-*.hdf5"), "-o", "all.hdf5").code == 0
+    lines = done.err.splitlines()
+    if "://" in output:
+        python, c, code = command_in(lines[-2])
+        assert (python, c) == ("python", "-c")
+        exec(code, {})
+    made(*command_in(lines[-1])[1:])
+    made("embed", "one.txt", "two.txt", "-o", "whole.hdf5")
+    assert Path("OUT.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
+    summary = json.loads(done.out)
+    assert all(f"`{name}`" in documented("embed") for name in summary)
+    assert (summary["output"], summary["missing"]) == (output, [])
+    assert summary["tokens"] == summary["computed_tokens"]
+    assert [worker["shards"] for worker in summary["workers"].values()] == [5]
+    assert _download_command("s3://b/a/", "d/") == "aws s3 cp --recursive s3://b/a/ d/"
 
 
-def test_a_cluster_that_is_not_there(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be called a fault of elmo, and that after hours of looking at the text."""
+def test_missing_shards_are_reported(scene: Any) -> None:
+    scene.ray.dies = lambda method, args: method == "embed" and args[0].number == 3
+    done = embed("--json")
+    summary = json.loads(done.out)
+    assert (done.code, len(summary["shards"])) == (1, 4)
+    assert [missing["shard"] for missing in summary["missing"]] == [3]
+    error, hint = done.err.splitlines()[-2:]
+    assert error.startswith("error: shards/: 1 of 5 shards missing, the first is 3: given up")
+    assert hint.endswith("`--batch-size`; then the same command computes the missing shards")
 
-    def init(**_: object) -> None:
-        raise ConnectionError("Could not find any running Ray instance")
 
-    with_ray(monkeypatch, init)
-    Path("text.txt").write_bytes(b"\xff\xfe\xff")  # which nobody is to look at
-    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    for words, named in (
-        (("--ray-address", "auto"), "--ray-address auto"),
-        ((), "$RAY_ADDRESS 10.0.0.1"),
-    ):
-        done = embedded(tiny, *words)
-        assert done.code == 2
-        assert done.err.startswith(f"error: {named}")
-        assert "no Ray cluster is reached there (Could not find any running" in done.err
+def test_skipped_lines_are_listed_next_to_the_shards() -> None:
+    Path("two.txt").write_bytes(b"good\n\xff\n")
+    stopped = embed()
+    assert (stopped.code, "two.txt, line 2" in stopped.err) == (1, True)
+    assert "`--on-error skip`" in stopped.err
+    done = embed("--on-error", "skip", "--json")
+    assert (done.code, "shards/skipped.tsv" in done.err) == (3, True)
+    [line] = json.loads(done.out)["skipped"]
+    assert Path("shards/skipped.tsv").read_text() == "\t".join(map(str, line)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "says"),
+    [(("--ray-address", "nobody"), "", "`--ray-address nobody`"), ((), "nobody", "$RAY_ADDRESS")],
+)
+def test_no_cluster_answers(monkeypatch: Any, words: Any, variable: str, says: str) -> None:
+    """This is found before the text is read, which may take long."""
+    monkeypatch.setenv("RAY_ADDRESS", variable)
+    Path("two.txt").write_bytes(b"\xff")
+    done = embed(*words)
+    assert (done.code, done.err.startswith(f"error: {says}")) == (2, True)
+    assert "no Ray cluster answers (not found)" in done.err
 
 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (
-            ("--layout", "flat", "--use-sentence-keys"),
-            2,
-            "sentences as keys and `--layout flat`",
-        ),
+        (("--resume",), 2, "--resume: has no meaning for --ray"),
+        (("--shard", "1/2"), 2, "--shard: has no meaning for --ray"),
+        (("--dry-run",), 2, "--dry-run: has no meaning for --ray"),
+        (("--state", "carry"), 2, "--ray with --state carry"),
+        (("-o", "x.hdf5"), 2, "--ray: x.hdf5 must be a folder"),
+        (("-o", "sftp://user:secret@b"), 2, "--ray: sftp://***@b must be a folder"),
+        (("-o", "nope://user:secret@b/"), 1, "nope://***@b/: "),
+        (("--layout", "flat", "--use-sentence-keys"), 2, "sentences as keys and `--layout flat`"),
         (("--layers", "0,7"), 2, "`--layers 0,7`: the model has layers 0, 1, 2"),
         (("-m", "nosuch/"), 1, "nosuch: no such file or folder"),
+        (("nosuch.txt",), 1, "nosuch.txt: no such file"),
+        (("-",), 2, "--ray: standard input can be read only once"),
+        ((), 1, "--ray: ray is not installed"),
     ],
 )
-def test_options_and_model_are_looked_at_before_the_text(
-    tiny: Path, words: tuple[str, ...], code: int, says: str
+def test_what_is_refused_before_ray_is_imported(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, says: str
 ) -> None:
-    """Only workers would notice, each by itself, and all shards would be missing."""
-    Path("text.txt").write_bytes(b"\xff\n")
-    done = embedded(tiny, *words)
-    assert (done.code, done.err.splitlines()[0][: 7 + len(says)]) == (code, f"error: {says}")
-    assert not Path("shards").exists()
+    """And before a folder is created."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = embed(*words)
+    assert (done.code, done.err[: 7 + len(says)]) == (code, f"error: {says}")
+    assert "secret" not in done.err
+    assert sorted(path.name for path in Path().iterdir()) == ["one.txt", "two.txt"]
 
 
-@pytest.mark.parametrize("url", ["", "file://{}/"])
-def test_lines_left_out_are_listed_among_the_shards(tiny: Path, scene: Path, url: str) -> None:
-    """Only the first of them would be known, and nobody could mend the others."""
-    output = url.format(scene) + "shards/"
-    words = ("-o", output, "--on-error", "skip", "--json")
-    bad = [*LINES[:3], "\udcff", *LINES[3:9], "\udcff", *LINES[9:]]
-    Path("text.txt").write_text("\n".join(bad) + "\n", errors="surrogateescape")
-    done = embedded(tiny, *words)
-    assert done.code == 3
-    assert done.err.splitlines()[-1] == (
-        f"hint: all others are done; the list is {output}skipped.tsv"
-    )
-    why = "0xFF at byte 1 is not UTF-8"
-    assert json.loads(done.out)["skipped"] == [["text.txt", line, why] for line in (4, 11)]
-    listed = Path("shards/skipped.tsv")
-    assert listed.read_text() == f"text.txt\t4\t{why}\ntext.txt\t11\t{why}\n"
-    assert elmo("merge", *Path("shards").glob("part-*.hdf5"), "-o", "all.hdf5").code == 0
-    Path("text.txt").write_text("\n".join(LINES) + "\n")
-    again = embedded(tiny, *words)
-    assert (again.code, json.loads(again.out)["skipped"]) == (0, [])
-    assert listed.read_text() == ""  # and not what is no longer true
-    assert "shards are of another text" in json.loads(again.out)["warnings"][0]
+@pytest.mark.parametrize("words", [("-o", "s3://key:secret@b/x"), ("-o", "x.hdf5", "--workers=2")])
+def test_cluster_options_need_ray(words: tuple[str, ...]) -> None:
+    """One process creates no folder `s3:`."""
+    done = elmo("embed", "one.txt", *words)
+    assert (done.code, "secret" in done.err, "--ray" in done.err) == (2, False, True)
+    assert sorted(path.name for path in Path().iterdir()) == ["one.txt", "two.txt"]

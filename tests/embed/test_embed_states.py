@@ -16,11 +16,11 @@ from tolerance import ATOL, ATOL_ORDER
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output import Array
 from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
-from elmo_cli.embed.warm import TEXT, state_after, warm_sha256, warm_state
 from elmo_cli.errors import ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
+from elmo_cli.pretrained.warm_state import TEXT, state_after_text, warm_state, warm_state_id
 from elmo_cli.text.sentence import Sentence
 
 Tokens = Sequence[Sequence[str]]
@@ -150,7 +150,7 @@ def test_the_state_that_a_model_stores_goes_first(tiny_bilm: BiLM, odd_bilm: BiL
     """Without it the state that was chosen for a model would be left unused."""
     stored = BiLM(tiny_bilm.options).requires_grad_(False)
     stored.load_state_dict(tiny_bilm.state_dict())
-    stored.warm = state_after(tiny_bilm, [["some", "other", "text"]])
+    stored.warm = state_after_text(tiny_bilm, [["some", "other", "text"]])
     assert warm_state(stored) is stored.warm
     found = embedder_of(stored, "warm").embed(["a"])
     carried, _ = embedder_of(tiny_bilm, "carry").embed_batch([["a"]], stored.warm)
@@ -166,7 +166,7 @@ def test_a_computed_warm_state_is_known_by_what_it_is_computed_from(tiny_bilm: B
     def name(sha256: str, state: State, stored: State | None = None) -> str:
         bilm = BiLM(tiny_bilm.options)
         bilm.sha256, bilm.warm = sha256, stored
-        return warm_sha256(bilm, state)
+        return warm_state_id(bilm, state)
 
     assert name("a", rounded) == name("a", state) != name("b", state)
     assert name("a", rounded, rounded) != name("a", state, state) != name("a", state)

@@ -1,4 +1,4 @@
-"""What the tests of the room share: a home of their own, and a server on this machine."""
+"""An empty $ELMO_HOME, short waits, a local HTTP server, and a tiny model that it serves."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 from local_server import LocalServer
-from tiny_model import CELL, LAYERS, PROJECTION, write_tiny_model
 
-from elmo_cli.pretrained.catalogue import Model, RemoteFile, Sizes
+from elmo_cli.pretrained import catalogue, download
+from elmo_cli.pretrained.catalogue import CATALOGUE, Model, RemoteFile
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty $ELMO_HOME, no proxy and no ELMO_OFFLINE, whatever the machine has set."""
+    """An empty $ELMO_HOME, whatever the machine has set."""
     for name in ("ELMO_OFFLINE", "http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in {"TIMEOUT_S": 0.2, "ATTEMPTS": 3, "BACKOFF_S": 0.001}.items():
+        monkeypatch.setattr(download, name, value)
     monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -31,26 +33,14 @@ def server() -> Iterator[LocalServer]:
 
 
 @pytest.fixture
-def model(tmp_path: Path, server: LocalServer) -> Model:
-    """A tiny model as it could stand in the catalogue, on the local server."""
-    source = write_tiny_model(tmp_path / "source")
-    for name in ("options.json", "weights.hdf5"):
-        server.files[name] = (source / name).read_bytes()
-    weights = server.files["weights.hdf5"]
-    return Model(
-        "tiny",
-        "tiny",
-        "English",
-        "none",
-        "none",
-        files=(
-            RemoteFile("options.json", (server.address("options.json"),)),
-            RemoteFile(
-                "weights.hdf5",
-                (server.address("weights.hdf5"),),
-                bytes=len(weights),
-                sha256=hashlib.sha256(weights).hexdigest(),
-            ),
-        ),
-        sizes=Sizes(CELL, PROJECTION, LAYERS, 1),
-    )
+def model(tiny: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A model of the catalogue that the local server has, with the SHA-256 of its weights."""
+    server.files = {name: (tiny / name).read_bytes() for name in ("options.json", "weights.hdf5")}
+    options, weights = (RemoteFile(name, (server.address(name),)) for name in server.files)
+    content = server.files["weights.hdf5"]
+    sha256 = hashlib.sha256(content).hexdigest()
+    known = RemoteFile(weights.name, weights.addresses, len(content), sha256)
+    made = Model("tiny", "a tiny model", files=(options, known), dim=16)
+    monkeypatch.setitem(catalogue._BY_NAME, "tiny", made)
+    monkeypatch.setattr(catalogue, "CATALOGUE", (*CATALOGUE, made))
+    return made

@@ -1,4 +1,4 @@
-"""A web server on this machine that can be told to stall, to cut off and to lie."""
+"""An HTTP server on this machine that stalls, cuts off, redirects and lies on request."""
 
 from __future__ import annotations
 
@@ -10,55 +10,48 @@ from typing import Any
 Act = Callable[["Handler", bytes], None]
 
 
-class LocalServer:
-    """Serves `files` by path; `acts[path]` are the next answers that differ from the usual one."""
+class LocalServer(ThreadingHTTPServer):
+    """Serves `files` by path; `acts[path]` are the next answers that differ from the usual one.
+
+    `seen` has the path and the range of each request, `version` is the ETag of all files.
+    """
+
+    daemon_threads = True
 
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
         self.acts: dict[str, list[Act]] = {}
-        self.seen: list[tuple[str, dict[str, str]]] = []
-        self.version = "1"
+        self.seen: list[tuple[str, str]] = []
+        self.version: str | None = '"1"'
         self.released = threading.Event()
-        self._http = _Http(("127.0.0.1", 0), Handler)
-        self._http.local = self
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
-    @property
-    def port(self) -> int:
-        return int(self._http.server_address[1])
-
     def address(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{name}"
+        return f"http://127.0.0.1:{self.server_address[1]}/{name}"
 
-    def headers_seen(self, name: str) -> list[dict[str, str]]:
-        return [headers for path, headers in self.seen if path == f"/{name}"]
+    @property
+    def ranges(self) -> list[str]:
+        return [span.removeprefix("bytes=") for _, span in self.seen]
 
     def close(self) -> None:
         self.released.set()
-        self._http.shutdown()
-        self._http.server_close()
+        self.shutdown()
+        self.server_close()
         self._thread.join()
 
-
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    local: LocalServer
-
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is what these tests are about."""
+        """Print nothing: clients that hang up are what these tests are about."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; `server.local` says how to answer it."""
-
-    server: _Http
+    server: LocalServer
 
     def do_GET(self) -> None:
-        local = self.server.local
-        local.seen.append((self.path, dict(self.headers)))
-        acts = local.acts.get(self.path.lstrip("/"), [])
-        content = local.files.get(self.path.lstrip("/"))
+        name = self.path.lstrip("/")
+        self.server.seen.append((name, self.headers.get("Range", "")))
+        acts, content = self.server.acts.get(name, []), self.server.files.get(name)
         if acts:
             acts.pop(0)(self, content or b"")
         elif content is None:
@@ -73,47 +66,36 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Not into the output of the tests."""
+        """Print nothing."""
 
 
-def serve(handler: Handler, content: bytes) -> None:
-    """As a good server does: ranges, and a whole file if its version is another."""
-    tag = f'"{handler.server.local.version}"'
-    start, unit = 0, handler.headers.get("Range", "")
-    if unit and handler.headers.get("If-Range", tag) == tag:
-        start = int(unit.removeprefix("bytes=").rstrip("-"))
+def serve(handler: Handler, content: bytes, n_bytes: int | None = None) -> None:
+    """Serve a file or the rest of it, or announce that and send N bytes of it."""
+    span = handler.headers.get("Range", "")
+    start = int(span[len("bytes=") : -1]) if span else 0
     if start >= len(content) and start:
-        handler.begin(416, Content_Range=f"bytes */{len(content)}", Content_Length=0)
+        handler.send_error(416)
         return
-    span = f"bytes {start}-{len(content) - 1}/{len(content)}"
-    more = {"Content_Range": span} if start else {}
-    handler.begin(206 if start else 200, ETag=tag, Content_Length=len(content) - start, **more)
-    handler.wfile.write(content[start:])
+    headers: dict[str, object] = {"Content_Length": len(content) - start}
+    if handler.server.version:
+        headers["ETag"] = handler.server.version
+    if span:
+        headers["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+    handler.begin(206 if span else 200, **headers)
+    handler.wfile.write(content[start:][:n_bytes])
 
 
-def ignore_range(handler: Handler, content: bytes) -> None:
-    handler.begin(200, Content_Length=len(content))
-    handler.wfile.write(content)
-
-
-def cut_off(n_bytes: int) -> Act:
-    """Announce everything, send `n_bytes` of it, hang up."""
-
-    def act(handler: Handler, content: bytes) -> None:
-        tag = f'"{handler.server.local.version}"'
-        handler.begin(200, ETag=tag, Content_Length=len(content))
-        handler.wfile.write(content[:n_bytes])
-
-    return act
+def cut(n_bytes: int) -> Act:
+    """Announce everything, send N bytes, hang up."""
+    return lambda handler, content: serve(handler, content, n_bytes)
 
 
 def stall(n_bytes: int) -> Act:
-    """Announce everything, send `n_bytes` of it, fall silent."""
+    """Announce everything, send N bytes, then nothing."""
 
     def act(handler: Handler, content: bytes) -> None:
-        cut_off(n_bytes)(handler, content)
-        handler.wfile.flush()
-        handler.server.local.released.wait(10)
+        serve(handler, content, n_bytes)
+        handler.server.released.wait(10)
 
     return act
 
@@ -126,11 +108,11 @@ def redirect(address: str) -> Act:
     return lambda handler, content: handler.begin(302, Location=address, Content_Length=0)
 
 
-def answer(body: bytes, **headers: object) -> Act:
-    """Status 200, these headers and this body, then hang up; no length unless it is given."""
+def answer(body: bytes, code: int = 200, **headers: object) -> Act:
+    """Send these headers and this body, then hang up; without a length unless it is given."""
 
     def act(handler: Handler, content: bytes) -> None:
-        handler.begin(200, **headers)
+        handler.begin(code, **headers)
         handler.wfile.write(body)
 
     return act

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_cli.cli.warm import write_warm_state
-from elmo_cli.embed.warm import warm_state
 from elmo_cli.errors import ModelError
 from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
 from elmo_cli.pretrained.parts import PARTS_FILE, check_parts, remove_parts, write_parts
+from elmo_cli.pretrained.warm_state import warm_state, write_warm_state
 from elmo_cli.train.export import export_model
 from elmo_cli.train.language_model import LanguageModel, load_language_model
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
@@ -126,7 +125,7 @@ def test_what_writes_a_folder_writes_its_parts(
     export = partial(export_model, model, found.bilm, found.head, found.vocabulary)
     for name, write in (
         ("train.export.write_softmax", export),
-        ("cli.warm.write_state", partial(write_warm_state, model)),
+        ("pretrained.warm_state.write_state", partial(write_warm_state, model)),
     ):
         monkeypatch.setattr(f"elmo_cli.{name}", stop)
         with pytest.raises(KeyboardInterrupt):

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,34 +36,33 @@ class Fault:
 
     def __init__(self, n: int, error: BaseException, *, half: bool = False):
         self.n, self.error, self.half = n, error, half
-        self.n_calls = 0
+        self.calls: list[str] = []
 
-    def around(self, call: Any, *args: Any, **named: Any) -> Any:
-        self.n_calls += 1
-        if self.n_calls <= self.n:
-            return call(*args, **named)
-        if self.half and self.n_calls == self.n + 1 and call is REAL["pwrite"]:
+    def around(self, name: str, *args: Any, **named: Any) -> Any:
+        self.calls.append(name)
+        if len(self.calls) <= self.n:
+            return REAL[name](*args, **named)
+        if self.half and len(self.calls) == self.n + 1 and name == "pwrite":
             descriptor, content, offset = args
-            call(descriptor, content[: len(content) // 2], offset)
+            REAL[name](descriptor, content[: len(content) // 2], offset)
         raise self.error
 
 
 class Interrupt(Fault):
     """Ctrl-C comes at the call after `n`, as a true signal."""
 
-    def around(self, call: Any, *args: Any, **named: Any) -> Any:
-        self.n_calls += 1
-        if self.n_calls == self.n + 1:
+    def around(self, name: str, *args: Any, **named: Any) -> Any:
+        self.calls.append(name)
+        if len(self.calls) == self.n + 1:
             signal.raise_signal(signal.SIGINT)
-        return call(*args, **named)
+        return REAL[name](*args, **named)
 
 
 @contextmanager
 def faulty(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> Iterator[Fault]:
     with monkeypatch.context() as patch:
         for name in CALLS:
-            call = REAL[name]
-            patch.setattr(os, name, lambda *a, call=call, **k: fault.around(call, *a, **k))
+            patch.setattr(os, name, partial(fault.around, name))
         yield fault
 
 
@@ -73,7 +73,7 @@ def open_in_hdf5() -> int:
 
 
 class Undisturbed:
-    """The file of an undisturbed run, and how many calls it takes."""
+    """The file of an undisturbed run, and the calls that it takes."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
         self.folder, self.way = tmp_path, way
@@ -81,7 +81,8 @@ class Undisturbed:
         out = tmp_path / "whole" / "out.hdf5"
         with faulty(monkeypatch, Fault(sys.maxsize, Death())) as fault:
             writer_runs.run(out, way)
-        self.n_calls, self.content = fault.n_calls, out.read_bytes()
+        self.calls = fault.calls
+        self.content = out.read_bytes()
 
     def new(self, n: int) -> Path:
         """A place for a run that is disturbed at call `n`."""
@@ -93,8 +94,8 @@ class Undisturbed:
         assert open_in_hdf5() == 0
         writer = writer_runs.run(out, self.way, resume=True)
         assert writer.finished
-        assert writer.warnings == [], f"call {n} of {self.n_calls}"
-        assert out.read_bytes() == self.content, f"call {n} of {self.n_calls}"
+        assert writer.warnings == [], f"call {n} of {len(self.calls)}"
+        assert out.read_bytes() == self.content, f"call {n} of {len(self.calls)}"
         assert [path.name for path in out.parent.iterdir()] == ["out.hdf5"], f"call {n}"
 
 
@@ -105,7 +106,7 @@ def test_death_before_each_call_to_the_system(
 ) -> None:
     """A wrong order of data, log, end mark, renaming and removal leaves other bytes."""
     undisturbed = Undisturbed(tmp_path, monkeypatch, way)
-    for n in range(undisturbed.n_calls):
+    for n in range(len(undisturbed.calls)):
         out = undisturbed.new(n)
         with faulty(monkeypatch, Fault(n, Death(), half=half)), pytest.raises(Death):
             writer_runs.run(out, way)
@@ -118,7 +119,7 @@ def test_death_while_it_is_resumed(
 ) -> None:
     """A log that is half cut must not be taken for a whole one."""
     undisturbed = Undisturbed(tmp_path, monkeypatch, way)
-    for n in range(random.randrange(3), undisturbed.n_calls, 3):
+    for n in range(random.randrange(3), len(undisturbed.calls), 3):
         out = undisturbed.new(n)
         for calls in (n, *range(0, 12, 2)):
             with faulty(monkeypatch, Fault(calls, Death(), half=True)):
@@ -129,15 +130,6 @@ def test_death_while_it_is_resumed(
         undisturbed.check(out, n)
 
 
-def no_space(out: Path, way: str) -> OutputError | None:
-    """The error of a run, if it has one."""
-    try:
-        writer_runs.run(out, way)
-    except OutputError as error:
-        return error if "no space left" in str(error) else pytest.fail(str(error))
-    return None
-
-
 @pytest.mark.parametrize(
     ("way", "code"),
     [("allennlp", errno.ENOSPC), ("flat", errno.EDQUOT), ("e2e-coref", errno.EFBIG)],
@@ -145,16 +137,23 @@ def no_space(out: Path, way: str) -> OutputError | None:
 def test_no_space_at_any_call(
     way: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user is told, HDF5 is closed, and with space again the run is resumed."""
+    """The error is reported, HDF5 is closed, and with space again the run is resumed.
+
+    The last renaming gives the complete file its name. What can fail after it is only the removal
+    of side files, which the next run does. The output is what was asked for, so it is no error.
+    """
     undisturbed = Undisturbed(tmp_path, monkeypatch, way)
-    for n in range(random.randrange(3), undisturbed.n_calls, 3):
-        out = undisturbed.new(n)
-        fault = Fault(n, OSError(code, os.strerror(code)))
-        with faulty(monkeypatch, fault):
-            error = no_space(out, way)
-        if error is None:
-            assert n > undisturbed.n_calls - 6  # what is left is not worth an error
-        elif error.resumable:  # then it is true
+    n_until_named = len(undisturbed.calls) - undisturbed.calls[::-1].index("replace")
+    for n in range(random.randrange(3), len(undisturbed.calls), 3):
+        out, error = undisturbed.new(n), None
+        with faulty(monkeypatch, Fault(n, OSError(code, os.strerror(code)))):
+            try:
+                writer_runs.run(out, way)
+            except OutputError as caught:
+                error = caught
+        assert (error is not None) == (n < n_until_named)
+        assert error is None or "no space left" in str(error)
+        if error is not None and error.resumable:  # then it is true
             assert read_log(f"{out}.part")[2].sentences
         undisturbed.check(out, n)
 
@@ -164,7 +163,7 @@ def test_interrupt_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     # A shell starts what is to run in the background with Ctrl-C ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     undisturbed = Undisturbed(tmp_path, monkeypatch, "allennlp")
-    for n in range(undisturbed.n_calls):
+    for n in range(len(undisturbed.calls)):
         out = undisturbed.new(n)
         fault = Interrupt(n, KeyboardInterrupt())
         with faulty(monkeypatch, fault), pytest.raises(KeyboardInterrupt):
@@ -225,14 +224,14 @@ def check_kills(tmp_path: Path, *, way: str, n: int, n_kills: int) -> None:
 
 def test_kill_9_of_a_process(tmp_path: Path) -> None:
     """The true thing: SIGKILL at moments nobody chose, again and again on one run."""
-    check_kills(tmp_path, way="allennlp", n=2000, n_kills=3)
+    check_kills(tmp_path, way="allennlp", n=500, n_kills=3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["allennlp", "e2e-coref", "flat"])
+@pytest.mark.parametrize("way", ["allennlp", "flat"])
 def test_many_kills(tmp_path: Path, way: str) -> None:
     """As above, often enough to hit the short moments of a commit and of the completion."""
-    check_kills(tmp_path, way=way, n=6000, n_kills=40)
+    check_kills(tmp_path, way=way, n=2000, n_kills=20)
 
 
 def test_file_size_limit_ends_the_process_cleanly(tmp_path: Path) -> None:

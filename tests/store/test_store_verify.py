@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,45 +52,29 @@ def made(path: Path, name: str) -> Path:
 
 
 def regions(path: Path) -> Iterator[tuple[str, int, int, str]]:
-    """What holds values, tokens and lines: start and size in bytes, and what is to be named."""
+    """What holds values, tokens and lines: a name, start and size in bytes, what is to be named."""
     with open_embeddings(path) as embeddings, h5py.File(path) as file:
-        keys = [repr(key) for key in embeddings]
-        kind = "type" if embeddings.unit == "types" else "sentence"
-        handles = {str(h): key for h, key in zip(embeddings.reader.handles(), keys, strict=True)}
-        if "vectors" in file:
-            yield from flat_regions(file, keys, embeddings.reader.pooled)
-        elif "embedding" in file:
-            n_bytes = file["embedding"].dtype.itemsize * file["embedding"].shape[1]
-            start = file["embedding"].id.get_offset()
-            yield from (("", start + i * n_bytes, n_bytes, f"type {i}") for i in range(len(keys)))
-        else:
-            for handle, key in handles.items():
-                dataset = file[handle]
-                if dataset.size:
-                    yield "", dataset.id.get_offset(), dataset.nbytes, f"{kind} {key}"
+        reader = embeddings.reader
+        for i, handle in enumerate(reader.handles()):
+            named = embeddings.name_of(handle)
+            if isinstance(handle, str):
+                extents = [("values", file[handle], 0, len(file[handle]))]
+            elif embeddings.unit == "types":
+                extents = [("values", file["embedding"], i, i + 1)]
+            else:
+                begin, end = (i, i + 1) if reader.pooled else file["offsets"][i : i + 2].tolist()
+                held = (name for name in ("vectors", "scales") if name in file)
+                extents = [(name, file[name], begin, end) for name in held]
+                ends = [0, *file["token_ends"][()].tolist()]
+                first, last = (ends[offset] for offset in file["offsets"][i : i + 2])
+                extents.append(("tokens", file["token_bytes"], first, last))
+            for name, dataset, begin, end in extents:
+                row = dataset.nbytes // max(1, len(dataset))
+                if end > begin and row:
+                    yield name, dataset.id.get_offset() + begin * row, (end - begin) * row, named
         if "sentence_to_index" in file:
             text = file["sentence_to_index"][0]
             yield "map", path.read_bytes().index(text), len(text), "sentence_to_index"
-
-
-def flat_regions(
-    file: h5py.File, keys: list[str], pooled: bool
-) -> Iterator[tuple[str, int, int, str]]:
-    """Those of the layout flat."""
-    offsets, ends = file["offsets"][()], np.append(0, file["token_ends"][()])
-    for name in ("vectors", "scales") if "scales" in file else ("vectors",):
-        dataset = file[name]
-        row = dataset.nbytes // len(dataset)
-        for i, key in enumerate(keys):
-            begin, end = (i, i + 1) if pooled else offsets[i : i + 2].tolist()
-            if end > begin:
-                start = dataset.id.get_offset() + begin * row
-                yield name, start, (end - begin) * row, f"sentence {key}"
-    start = file["token_bytes"].id.get_offset()
-    for i, key in enumerate(keys):
-        begin, end = ends[offsets[i : i + 2]].tolist()
-        if end > begin:
-            yield "tokens", start + begin, end - begin, f"sentence {key}"
 
 
 def change(path: Path, at: int, rng: random.Random) -> None:
@@ -101,34 +86,58 @@ def change(path: Path, at: int, rng: random.Random) -> None:
         file.write(bytes([byte ^ rng.randrange(1, 256)]))
 
 
+def check_changes(path: Path, places: list[tuple[str, int, int, str]], rng: random.Random) -> None:
+    """Change one byte in each place; what it belongs to must be named."""
+    whole = path.read_bytes()
+    for _, start, size, named in places:
+        change(path, start + rng.randrange(size), rng)
+        listed = verify(path).listed
+        assert any(f"{named}: " in one or f"{named} " in one for one in listed), (named, listed)
+        path.write_bytes(whole)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_each_sentence_with_a_changed_byte_is_named(tmp_path: Path, name: str) -> None:
     """Nobody would see a wrong value, and `merge` and `convert` would carry it on."""
     path = made(tmp_path / "a.hdf5", name)
-    whole, rng = path.read_bytes(), random.Random(0)
     assert verify(path).listed == []
     places = list(regions(path))
     assert len(places) >= 5
-    for _, start, size, named in places:
-        change(path, start + rng.randrange(size), rng)
-        found = verify(path)
-        assert any(f"{named}: " in one or f"{named} " in one for one in found.listed), named
-        path.write_bytes(whole)
+    check_changes(path, places, random.Random(0))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_hundred_changed_bytes_are_a_hundred_problems(tmp_path: Path, name: str) -> None:
     """The promise of the checksums."""
-    path = made(tmp_path / "a.hdf5", name)
-    whole, rng = path.read_bytes(), random.Random(1)
-    places = list(regions(path))
-    for _ in range(100):
-        _, start, size, named = rng.choice(places)
-        change(path, start + rng.randrange(size), rng)
-        listed = verify(path).listed
-        assert any(f"{named}: " in one or f"{named} " in one for one in listed), (named, listed)
-        path.write_bytes(whole)
+    path, rng = made(tmp_path / "a.hdf5", name), random.Random(1)
+    check_changes(path, rng.choices(list(regions(path)), k=100), rng)
+
+
+def test_every_byte_of_flat_is_under_a_checksum(tmp_path: Path) -> None:
+    """One changed byte in any column is found in a sentence near it, whatever it says."""
+    texts = [
+        (("a", "b"), "a  b", "d"),
+        ((), "", None),
+        (("é", "c"), "é c", None),
+        (("x",), "", "e"),
+    ]
+    sentences = [
+        Sentence(tokens, 3 + 2 * i, text or " ".join(tokens), document=document, place=i, offset=2)
+        for i, (tokens, text, document) in enumerate(texts)
+    ]
+    path = write(tmp_path / "a.hdf5", sentences, layout="flat", dtype="int8")
+    with h5py.File(path) as file:
+        columns = {name: (data.id.get_offset(), data.nbytes) for name, data in file.items()}
+    assert len(columns) == 12
+    whole, rng = path.read_bytes(), random.Random(2)
+    for name, (start, size) in columns.items():
+        unused = range(8, 24) if name in ("places", "part_offsets") else ()  # without a document
+        for index in set(range(0, size, max(1, size // 9))).difference(unused):
+            change(path, start + index, rng)
+            with suppress(EmbeddingsFileError):  # it cannot even be opened
+                assert verify(path).count, (name, index)
+            path.write_bytes(whole)
 
 
 # -- other damage ---------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ import h5py
 import numpy as np
 import pytest
 from disks import disk_of, small_disk
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
 
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.store.attributes import read_attributes, write_attributes
-from elmo_cli.store.layouts import Totals, layout_of_spec
+from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.log_lines import is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec, difference
@@ -101,9 +101,12 @@ def test_values_that_hdf5_puts_elsewhere_are_copied(
 ) -> None:
     """The address is a forecast: a wrong one must cost a copy, and no byte."""
     run(tmp_path / "in_place.hdf5", way)
-    for forecast in (None, 4096 * 9):
-        layout = type(layout_of_spec(spec(way)))
-        monkeypatch.setattr(layout, "data_start", lambda *_, forecast=forecast: forecast)
+    layout = layout_of_spec(spec(way))
+    with h5py.File(tmp_path / "in_place.hdf5") as file:
+        values = next(iter(file.values()))
+        assert values.id.get_offset() == layout.data_start
+    for forecast in (0, 4096 * 9):
+        monkeypatch.setattr(type(layout), "data_start", forecast)
         run(tmp_path / "copied.hdf5", way, overwrite=True)
         assert (tmp_path / "in_place.hdf5").read_bytes() == (tmp_path / "copied.hdf5").read_bytes()
 
@@ -115,21 +118,11 @@ def test_convert_and_merge_write_the_same_bytes(way: str, tmp_path: Path, out: P
     layout, everything = layout_of_spec(spec(way)), sentences(6, way)
     stored = [layout.store(one, array(one, way), spec(way)) for one in everything]
     rows = sum(len(one.values) for one in stored)
-    totals = Totals(6, rows, stored[0].values.shape[1:], stored[0].values.dtype)
     pairs = ((one, array(one, way)) for one in everything)
     facts = {"sources": [["in.txt", 0]]}
-    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, totals=totals)
+    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, n_rows=rows)
     assert out.read_bytes() == (tmp_path / "b.hdf5").read_bytes()
     assert names(tmp_path) == ["b.hdf5", "out.hdf5"]
-
-
-@pytest.mark.parametrize("way", ["allennlp", "flat", "bilm-types", "manylangs"])
-def test_a_file_without_sentences(way: str, out: Path) -> None:
-    """An empty shard is a valid file."""
-    run(out, way, n=0)
-    with open_embeddings(out) as embeddings:
-        assert len(embeddings) == 0
-    assert finished_attributes(out)["sentences"] == 0
 
 
 def test_duplicates_are_counted_over_a_resume(out: Path) -> None:
@@ -149,6 +142,7 @@ json_values = some.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(json_values)
 def test_any_fact_comes_back(value: object) -> None:
     """A string that looks like JSON, or has a NUL, must not come back as something else."""
@@ -190,15 +184,12 @@ def test_settings_that_do_not_exist(settings: dict[str, Any], out: Path) -> None
     assert names(out.parent) == []
 
 
+# Files of the user by their suffix, and the message; "overwrite" replaces the first.
 FOREIGN = {
-    "out": ({"": b"precious"}, {"", "resume"}, "out.hdf5: exists"),
-    "part": ({".part": b"precious"}, {"", "resume", "overwrite"}, "out.hdf5.part: exists and is"),
-    "log": ({".part.log": b"precious"}, {"", "resume", "overwrite"}, "part.log: exists and is"),
-    "both": (
-        {".part": b"precious", ".part.log": b"precious"},
-        {"", "resume", "overwrite"},
-        "part.log: exists and is",
-    ),
+    "out": ([""], "out.hdf5: exists"),
+    "part": ([".part"], "out.hdf5.part: exists and is"),
+    "log": ([".part.log"], "part.log: exists and is"),
+    "both": ([".part", ".part.log"], "part.log: exists and is"),
 }
 
 
@@ -206,31 +197,29 @@ FOREIGN = {
 @pytest.mark.parametrize("place", FOREIGN)
 def test_files_of_the_user_stay(place: str, mode: str, out: Path) -> None:
     """A file of such a name would be emptied without a word."""
-    files, refused, message = FOREIGN[place]
-    for suffix, content in files.items():
-        Path(f"{out}{suffix}").write_bytes(content)
+    suffixes, message = FOREIGN[place]
+    for suffix in suffixes:
+        Path(f"{out}{suffix}").write_bytes(b"precious")
     options = {mode: True} if mode else {}
-    if mode not in refused:
+    if (place, mode) == ("out", "overwrite"):
         run(out, "bilm", **options)
         return
     with pytest.raises((OutputError, ResumeError), match=message):
         run(out, "bilm", **options)
-    assert names(out.parent) == sorted(f"out.hdf5{suffix}" for suffix in files)
-    for suffix, content in files.items():
-        assert Path(f"{out}{suffix}").read_bytes() == content
+    assert names(out.parent) == sorted(f"out.hdf5{suffix}" for suffix in suffixes)
+    assert {path.read_bytes() for path in out.parent.iterdir()} == {b"precious"}
 
 
 def test_a_temporary_file_of_the_user_stays(tmp_path: Path, out: Path) -> None:
     """OUT.tmp is replaced if a kill of ours left it; what else has this name is not ours."""
     temporary = tmp_path / "out.hdf5.tmp"
-    totals = Totals(0, 0, None, np.dtype("<f4"))
     for left_by_kill in (b"", bytes(100), b"\x89HDF\r\n\x1a\n" + bytes(50)):
         temporary.write_bytes(left_by_kill)
-        write_embeddings(out, spec("bilm"), [], {}, totals=totals, overwrite=True)
+        write_embeddings(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
         assert names(tmp_path) == ["out.hdf5"]
     temporary.write_bytes(b"precious")
     with pytest.raises(OutputError, match="is not an unfinished output of elmo"):
-        write_embeddings(out, spec("bilm"), [], {}, totals=totals, overwrite=True)
+        write_embeddings(out, spec("bilm"), [], {}, n_rows=0, overwrite=True)
     assert temporary.read_bytes() == b"precious"
 
 
@@ -341,14 +330,6 @@ def test_a_name_that_exists_is_refused_before_the_block_is_computed(out: Path) -
     assert finished_attributes(out)["sentences"] == 2
 
 
-def test_a_closed_writer(out: Path) -> None:
-    """After the end nothing may be added to the file."""
-    writer = run(out, "bilm")
-    for call in (lambda: append(writer, "bilm", n=8, block=1), lambda: writer.finish({})):
-        with pytest.raises(ValueError, match="is closed"):
-            call()
-
-
 # -- resuming -------------------------------------------------------------------------------------
 
 
@@ -382,15 +363,6 @@ def test_overwrite_keeps_the_old_file_until_the_new_one_is_complete(out: Path) -
     assert out.read_text() == "precious"
     run(out, "bilm", resume=True)
     assert finished_attributes(out)["sentences"] == 6
-
-
-@pytest.mark.parametrize("content", [b"", b"some text", b"\x89HDF\r\n\x1a\n" + bytes(40)])
-def test_resume_over_a_foreign_file(content: bytes, out: Path) -> None:
-    """`resume` is no permission to replace a file that no run of ours made."""
-    out.write_bytes(content)
-    with pytest.raises(ResumeError, match="is not an embeddings file that elmo finished"):
-        run(out, "bilm", resume=True)
-    assert out.read_bytes() == content
 
 
 def test_a_passing_error_of_the_disk_is_no_reason_to_overwrite() -> None:
@@ -482,7 +454,8 @@ class Damage:
     """An unfinished output of four sentences, and the file that the undisturbed run makes."""
 
     def __init__(self, folder: Path, way: str) -> None:
-        self.way, self.out = way, folder / "out.hdf5"
+        self.way = way
+        self.out = folder / "out.hdf5"
         self.part = Path(f"{self.out}.part")
         self.log = log_path(self.part)
         run(self.out, way)
@@ -511,19 +484,15 @@ class Damage:
 
 
 def flipped(content: bytes, position: int) -> bytes:
-    return (
-        content[:position]
-        + bytes([content[position] ^ 1 << position % 8])
-        + content[position + 1 :]
-    )
+    byte = bytes([content[position] ^ 1 << position % 8])
+    return content[:position] + byte + content[position + 1 :]
 
 
-@pytest.mark.parametrize(("way", "step"), [("allennlp", 5), ("manylangs", 9), ("int8", 9)])
-def test_a_changed_byte_is_recomputed_or_refused(way: str, step: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["allennlp", "manylangs", "int8"])
+def test_a_changed_byte_is_recomputed_or_refused(way: str, tmp_path: Path) -> None:
     """It would be resumed into a finished file without a word."""
-    damage = Damage(tmp_path, way)
-    values = range(len(damage.data) - _value_bytes(way), len(damage.data))
-    for position in values[random.randrange(step) :: step]:
+    damage, step = Damage(tmp_path, way), 31
+    for position in range(len(damage.data) - _value_bytes(way), len(damage.data), step):
         message = damage.resume(flipped(damage.data, position), damage.lines)
         assert "is corrupt (checksum)" in message, position
     for position in range(random.randrange(step), len(damage.lines), step):
@@ -542,11 +511,11 @@ def _value_bytes(way: str) -> int:
 def test_a_cut_is_recomputed_or_refused(way: str, tmp_path: Path) -> None:
     """A power failure cuts what was not yet on the disk."""
     damage = Damage(tmp_path, way)
-    for end in range(len(damage.data) - _value_bytes(way), len(damage.data), 7):
+    for end in range(len(damage.data) - _value_bytes(way), len(damage.data), 41):
         assert "is corrupt" in damage.resume(damage.data[:end], damage.lines)
-    for end in range(0, len(damage.lines), 7):
+    for end in range(0, len(damage.lines), 41):
         damage.resume(damage.data, damage.lines[:end])
-    assert damage.counts["refused"] <= damage.lines.index(b"\n") // 7 + 1
+    assert damage.counts["refused"] == 0
 
 
 LINE_DAMAGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import OutputError
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
@@ -64,15 +63,6 @@ def append(writer: EmbeddingsWriter, way: str, *, n: int, block: int) -> None:
         arrays = [array(one, way) for one in part]
         state = b"state %d" % end
         writer.append_block(part, arrays, text_sha256=f"hash of {end}", state=state)
-
-
-def failure(*args: Any, **options: Any) -> OutputError | None:
-    """The OutputError of a `run`, None where it has none."""
-    try:
-        run(*args, **options)
-    except OutputError as error:
-        return error
-    return None
 
 
 def run(

@@ -24,8 +24,8 @@ from training_commands import Command
 
 from elmo_cli.cli.finetune import finetune
 from elmo_cli.cli.main import main
-from elmo_cli.embed.warm import warm_state
 from elmo_cli.pretrained.load import load
+from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import load_language_model

@@ -84,7 +84,7 @@ def test_what_is_missing_is_named(model: Path, tiny: Path) -> None:
         load_language_model(tiny, softmax="gone.hdf5", vocabulary=types)
     with pytest.raises(InputError, match=r"gone\.txt: can't be read"):
         load_language_model(model, vocabulary="gone.txt")
-    with pytest.raises(UsageError, match="two models are named"):
+    with pytest.raises(UsageError, match="expected one model"):
         load_language_model(model, options=model / "options.json")
 
 

@@ -18,8 +18,8 @@ import torch
 from click.testing import CliRunner, Result
 
 from elmo_cli.cli.pretrain import pretrain
-from elmo_cli.embed.warm import warm_state
 from elmo_cli.errors import ElmoError, OutputError, ResumeError, TrainingError, UsageError
+from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.language_model import load_language_model
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state

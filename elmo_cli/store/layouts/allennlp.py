@@ -6,7 +6,6 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,8 +19,6 @@ from elmo_cli.store.layouts.sentence_datasets import (
     DatasetLayout,
     DatasetReader,
     NameLayout,
-    NameReader,
-    NumberReader,
 )
 from elmo_cli.store.layouts.stored_sentence import (
     Facts,
@@ -30,7 +27,7 @@ from elmo_cli.store.layouts.stored_sentence import (
     SentenceInfo,
     Stored,
     StoredSentence,
-    Totals,
+    ValueSink,
 )
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -38,11 +35,11 @@ from elmo_cli.text.sentence import Sentence
 _MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
 
 
-class MapReader(NumberReader):
+class MapReader(DatasetReader):
     """Numbered sentences with a map from lines."""
 
-    def __init__(self, layout: Layout, file: h5py.File, facts: Mapping[str, Any]) -> None:
-        super().__init__(layout, file, facts)
+    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        super().__init__(layout, file, attributes)
         self.has_map = SENTENCE_MAP in file
 
     @property
@@ -52,28 +49,24 @@ class MapReader(NumberReader):
             are_tokens = len(self.sentence_map) == len(self)
         return frozenset({"tokens"} if self.has_map and are_tokens else ())
 
-    def find(self, key: Key) -> str:
+    def names_for(self, key: Key) -> Iterator[str]:
         # A key that is both, such as the line "7", is the number.
-        if not isinstance(key, tuple) and is_number(str(key)) and self.exists(str(key)):
-            return str(key)
+        yield from super().names_for(key)
         line: Any = " ".join(map(str, key)) if isinstance(key, tuple) else key
-        name = self.sentence_map.get(line, "")
-        if not self.exists(name):
-            raise self.no_sentence(key, "" if self.has_map else " (and no sentence map)")
-        return name
+        yield self.sentence_map.get(line, "")
 
-    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        return _with_tokens(self, super().info(handle, position), self._texts.get(str(handle)))
+    def info(self, handle: Handle) -> SentenceInfo:
+        return _of_line(self, str(handle), self._texts.get(str(handle)))
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         try:
-            names = self.sentence_map.values()
+            missing = set(self.sentence_map.values()).difference(self._names)
         except EmbeddingsFileError as error:
             yield error.message.removeprefix(f"{self._path}: ")
             return
-        if missing := {int(name) for name in names} - set(self._numbers.tolist()):
-            yield f"{SENTENCE_MAP} names sentences that are missing: {min(missing)}"
+        if missing:
+            yield f"{SENTENCE_MAP} names sentences that are missing: {min(missing, key=int)}"
         if not self.has_map and "sentence_map_crc32" in self._attributes:
             yield f"{SENTENCE_MAP} is missing"
 
@@ -106,7 +99,7 @@ class MapReader(NumberReader):
         return texts
 
 
-class LineReader(NameReader):
+class LineReader(DatasetReader):
     """Sentences named by their lines."""
 
     @property
@@ -114,15 +107,14 @@ class LineReader(NameReader):
         is_known = not self.is_own or self._attributes.get("text_is_tokens") is True
         return frozenset({"tokens"} if is_known else ())
 
-    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        return _with_tokens(self, super().info(handle, position), str(handle))
+    def info(self, handle: Handle) -> SentenceInfo:
+        return _of_line(self, str(handle), str(handle))
 
 
 class Bilm(DatasetLayout):
     """Named by sentence number, nothing else (`dump_bilm_embeddings` of bilm-tf)."""
 
     name = "bilm"
-    reader = NumberReader
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         is_numbered = all(is_number(name) and dataset.ndim == 3 for name, dataset in sample)
@@ -136,11 +128,11 @@ class AllenNlp(DatasetLayout):
     reader = MapReader
     supports_sentence_keys = True
 
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
         if spec.forget_sentences:
-            return super().write(file, sentences, spec, totals)
+            return super().write(file, sentences, spec, sink)
         lines = _Lines(pooled=spec.pooled)
-        facts = super().write(file, map(lines.add, sentences), spec, totals)
+        facts = super().write(file, map(lines.add, sentences), spec, sink)
         content = lines.to_json()
         if len(content) > _MAX_MAP_BYTES:
             what = f"{len(content):,} bytes; HDF5 takes at most {_MAX_MAP_BYTES:,}"
@@ -165,11 +157,11 @@ class Named(NameLayout):
     name = "named"
     nests_by_chance = True
 
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
-        yield key if isinstance(key, str) else " ".join(map(str, key))
+    def names_for(self, key: Key) -> Iterator[str]:
+        yield " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        return SentenceInfo(position, name, text=name)
+    def sentence_info(self, name: str) -> SentenceInfo:
+        return SentenceInfo(text=name)
 
     def key_of(self, sentence: Sentence) -> Key | None:
         return None
@@ -196,9 +188,9 @@ class AllenNlpLines(Named):
     def key_of(self, sentence: Sentence) -> Key | None:
         return sentence.text
 
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
         lines = _Lines(pooled=spec.pooled, keep=False)
-        facts = super().write(file, map(lines.add, sentences), spec, totals)
+        facts = super().write(file, map(lines.add, sentences), spec, sink)
         facts.attributes["text_is_tokens"] = lines.are_tokens
         return facts
 
@@ -212,21 +204,23 @@ def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
     return next((tuple(s) for s in splits if n_tokens in (None, len(s))), None)
 
 
-def _with_tokens(reader: DatasetReader, info: SentenceInfo, text: str | None) -> SentenceInfo:
-    """What is known of a sentence together with its line, and the tokens where that has them."""
+def _of_line(reader: DatasetReader, name: str, text: str | None) -> SentenceInfo:
+    """What is known of a sentence with its line, and its tokens where the line has them."""
     tokens = None
     if text is not None and (not reader.is_own or reader.records):
-        shape = reader.shape(str(info.key))
+        shape = reader.shape(name)
         has_tokens = len(shape) >= 2 and not reader.pooled
         tokens = split_line(text, shape[-2] if has_tokens else None)
-    return replace(info, text=text, tokens=tokens)
+    return SentenceInfo(tokens, text)
 
 
 class _Lines:
     """Collects lines; `are_tokens` if `split_line` recovers the tokens of all sentences."""
 
     def __init__(self, *, pooled: bool, keep: bool = True) -> None:
-        self.are_tokens, self._pooled, self._keep = True, pooled, keep
+        self.are_tokens = True
+        self._pooled = pooled
+        self._keep = keep
         self._numbers: dict[str, int] = {}
         self._repeats: list[tuple[int, int]] = []
 

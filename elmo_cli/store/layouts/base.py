@@ -1,9 +1,8 @@
-"""What all layouts have in common: Layout, SentenceReader, UniqueNames and checksums."""
+"""What all layouts have in common: Layout, SentenceReader and UniqueNames."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -14,7 +13,6 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.int8 import INT8, quantize
-from elmo_cli.store.layouts.dataset_writer import create_file
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     ArrayType,
@@ -25,7 +23,7 @@ from elmo_cli.store.layouts.stored_sentence import (
     SentenceInfo,
     Stored,
     StoredSentence,
-    Totals,
+    ValueSink,
     checksum,
 )
 from elmo_cli.store.spec import DTYPES, FileSpec
@@ -48,9 +46,11 @@ class SentenceReader(ABC):
     has_map = False  # whether there is a `sentence_to_index`
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
-        self.layout, self._file, self._attributes = layout, file, attributes
-        self._path = str(file.filename)
+        self.layout = layout
         self.pooled = str(attributes.get("pool")) not in ("None", "none")
+        self._file = file
+        self._attributes = attributes
+        self._path = str(file.filename)
 
     @property
     def order_is_known(self) -> bool:
@@ -77,6 +77,10 @@ class SentenceReader(ABC):
     def stored(self, handle: Handle) -> tuple[Array, Scales | None]:
         """Values and scales, with the dtype and the axes of the file."""
 
+    @abstractmethod
+    def python_example(self, handle: Handle) -> list[str]:
+        """Lines of Python that read `array` below `with h5py.File(…) as file:`."""
+
     def handles(self) -> Iterator[Handle]:
         """All sentences, in the order of the text as far as that is known."""
         return iter(range(len(self)))
@@ -89,13 +93,9 @@ class SentenceReader(ABC):
         """The key under which iteration gives a sentence."""
         return int(handle)
 
-    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        """What the file records of a sentence; `position` saves searching for it."""
-        return SentenceInfo(int(handle), int(handle))
-
-    def tokens(self, handle: Handle) -> tuple[str, ...] | None:
-        """The tokens, None where the file does not record them."""
-        return self.info(handle, 0).tokens
+    def info(self, handle: Handle) -> SentenceInfo:
+        """What the file records of a sentence."""
+        return SentenceInfo()
 
     def shape(self, handle: Handle) -> tuple[int, ...]:
         """The shape of the array, layers first."""
@@ -108,7 +108,7 @@ class SentenceReader(ABC):
 
     def identity(self, handle: Handle) -> bytes:
         """What `Layout.identity` gave for the sentence."""
-        return self.layout.identity(self.info(handle).sentence())
+        return self.layout.identity(self.info(handle).sentence(int(self.key(handle))))
 
     def problems(self) -> Iterator[str]:
         """What is wrong with the structure of the file, beyond values and checksums."""
@@ -118,11 +118,11 @@ class SentenceReader(ABC):
         """The error for what cannot be in a file of this layout."""
         return EmbeddingsFileError(f"{self._path}: {what}", CORRUPT_HINT)
 
-    def no_sentence(self, key: object, why: str = "") -> KeyError:
+    def no_sentence(self, key: object) -> KeyError:
         """The error for a key without a sentence, with a key that exists."""
         handle, kind = self.some_handle(), f"{self.layout.keyed_by}s"
         example = f"its keys are {kind} such as {self.key(handle)!r}" if handle is not None else ""
-        what = f"no {self.layout.unit[:-1]} {key!r}{why}; {example or 'it has none'}"
+        what = f"no {self.layout.unit[:-1]} {key!r}; {example or 'it has none'}"
         return KeyError(f"{self._path}: {what}")
 
 
@@ -140,7 +140,8 @@ class Layout(ABC):
     unit: ClassVar[str] = "sentences"  # what an array is for; or "types" of a vocabulary
     hint: ClassVar[str] = "number each sentence once, in rising order"  # for refused names
     alignment: ClassVar[int] = 1  # of the objects in its files, in bytes
-    copies_values: ClassVar[bool] = True  # whether a finished file is a copy of OUT.part
+    # Where HDF5 puts the values if one data set holds all; 0: they are copied out of OUT.part.
+    data_start: ClassVar[int] = 0
     metadata_bytes: ClassVar[tuple[int, int]] = (412, 0)  # about, per sentence and per token
 
     def dataset_name(self, sentence: Sentence) -> str:
@@ -163,15 +164,10 @@ class Layout(ABC):
         """The array that `to_file` was given, C-contiguous; one layer may have lost its axis."""
         return values
 
-    def check_array(self, sentence: Sentence, array: Array, spec: FileSpec) -> None:
-        """Raise a UsageError for an array of another shape than the sentence has."""
-        n_tokens, n_axes = len(sentence.tokens), 1 if spec.pooled else 2
-        fits = array.ndim in (n_axes, n_axes + 1)
-        if not fits or not (spec.pooled or array.shape[-2] == n_tokens):
-            raise UsageError(
-                f"{sentence.where}: an array of shape {array.shape} for {n_tokens} tokens",
-                "give (layer, token, dim) or (token, dim), pooled (layer, dim) or (dim,)",
-            )
+    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+        """Whether an array has the shape of a sentence."""
+        n_axes = 1 if pooled else 2
+        return array.ndim in (n_axes, n_axes + 1) and (pooled or array.shape[-2] == n_tokens)
 
     def store(self, sentence: Sentence, array: Array, spec: FileSpec) -> StoredSentence:
         """The sentence as the file holds it.
@@ -182,35 +178,26 @@ class Layout(ABC):
             UsageError: the layout does not hold such an array, or it has other tokens.
             OutputError: a value is beyond the range of the dtype.
         """
-        self.check_array(sentence, array, spec)
+        if not self.holds(array, n_tokens := len(sentence.tokens), pooled=spec.pooled):
+            what = f"layout {self.name} holds no array of shape {array.shape} for {n_tokens} tokens"
+            hint = "(layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,)"
+            raise UsageError(f"{sentence.where}: {what}", hint)
         values = self.to_file(array, pooled=spec.pooled)
         values, scales = _converted(sentence, values, DTYPES[spec.dtype])
         crc32 = checksum(self.identity(sentence), values, scales)
         return StoredSentence(sentence, values, scales, crc32)
 
-    def create(self, path: str | os.PathLike[str]) -> h5py.File:
-        """Create an HDF5 file for `write`."""
-        return create_file(path, self.alignment)
-
-    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int | None:
-        """The address of the one large data set, which is written first; None without one."""
-        return None
-
     @abstractmethod
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
-        """Write all sentences, whose names `UniqueNames` has accepted, to a file of `create`."""
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
+        """Write sentences, whose names `UniqueNames` has accepted; `sink` gets their values.
 
-    def open(self, file: h5py.File, attributes: Mapping[str, Any]) -> SentenceReader:
-        """The sentences of an open file of this layout."""
-        return self.reader(self, file, attributes)
+        Args:
+            file: new, from `create_file` with the `alignment`.
+        """
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         """Whether a file of another program, of which some data sets are given, has this layout."""
         return False
-
-    @abstractmethod
-    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
-        """Lines of Python that read `array` below `with h5py.File(…) as file:`."""
 
 
 class UniqueNames:
@@ -220,7 +207,8 @@ class UniqueNames:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self._layout, self._last = layout, -1
+        self._layout = layout
+        self._last = -1
         self._names: set[bytes] = set()
         self._groups: set[bytes] = set()
 
@@ -279,19 +267,17 @@ def _converted(
     sentence: Sentence, array: Array, dtype: np.dtype[Any]
 ) -> tuple[Array, Scales | None]:
     """C-contiguous values of the dtype, with scales for int8."""
-    wanted = np.dtype("<f4") if dtype == INT8 else dtype
+    is_int8 = dtype == INT8
     try:
         with np.errstate(over="raise"):
-            values = np.ascontiguousarray(array, wanted)
+            values = np.ascontiguousarray(array, "<f4" if is_int8 else dtype)
     except FloatingPointError:
         values = None
-    if values is None or (dtype == INT8 and not np.isfinite(values).all()):
+    if values is None or (is_int8 and not np.isfinite(values).all()):
         what = f"a value is beyond the range of {dtype.name}"
-        hint = (
-            "`dtype=float32` has a larger range" if dtype != wanted or wanted.itemsize < 4 else ""
-        )
-        raise OutputError(f"{sentence.where}: {what}", hint or "check the model")
-    return quantize(values) if dtype == INT8 else (values, None)
+        hint = "check the model" if dtype.itemsize == 4 else "`dtype=float32` has a larger range"
+        raise OutputError(f"{sentence.where}: {what}", hint)
+    return quantize(values) if is_int8 else (values, None)
 
 
 def _digest(name: str) -> bytes:

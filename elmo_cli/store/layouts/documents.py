@@ -40,7 +40,7 @@ class E2eCoref(NameLayout):
             )
         return self.name_of(sentence.document, sentence.place)
 
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+    def names_for(self, key: Key) -> Iterator[str]:
         if isinstance(key, str):
             yield key
         if (found := document_and_place(key)) is not None:
@@ -49,12 +49,12 @@ class E2eCoref(NameLayout):
     def key_of_name(self, name: str) -> str:
         return name.replace("/", ":")
 
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+    def sentence_info(self, name: str) -> SentenceInfo:
         document, place = _split(name, self.separator)
-        with_slashes, key, offset = document.replace(":", "/"), self.key_of_name(name), None
+        with_slashes, offset = document.replace(":", "/"), None
         if not is_ontonotes(with_slashes):  # LSGN needs the offset of a part only for OntoNotes
             with_slashes, offset = document, 0
-        return SentenceInfo(position, key, None, None, with_slashes, place, offset)
+        return SentenceInfo(document=with_slashes, place=place, offset=offset)
 
     def key_of(self, sentence: Sentence) -> Key | None:
         return None if sentence.document is None else (sentence.document, sentence.place)
@@ -82,18 +82,18 @@ class Lsgn(E2eCoref):
         whole = document.rpartition("_")[0]
         return f"{whole}/{sentence.offset + sentence.place}".replace("/", ":")
 
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+    def names_for(self, key: Key) -> Iterator[str]:
         for name in super().names_for(key):
             yield from (name.replace("/", ":"), name)
 
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+    def sentence_info(self, name: str) -> SentenceInfo:
         if "/" in name:
-            return super().sentence_info(name, position)
+            return super().sentence_info(name)
         document, number = _split(name, ":")
         # Some part of the document; sentence 0 of part 0 with this offset has the same name.
         part = f"{document.replace(':', '/')}_0"
         known = part if is_ontonotes(part) else None
-        return SentenceInfo(position, name, document=known, offset=number)
+        return SentenceInfo(document=known, offset=number)
 
     def key_of(self, sentence: Sentence) -> Key | None:
         if is_ontonotes(sentence.document or ""):
@@ -173,15 +173,15 @@ class ManyLangs(NameLayout):
             raise InputError(f"{sentence.where}: {what}", "layout allennlp takes any token")
         return name
 
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+    def names_for(self, key: Key) -> Iterator[str]:
         if isinstance(key, str):
             yield from (key, _joined(key.split("\t")), _joined(key.split()))
-        else:
+        elif isinstance(key, tuple):
             yield _joined(map(str, key))
 
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
+    def sentence_info(self, name: str) -> SentenceInfo:
         tokens = _tokens(name)
-        return SentenceInfo(position, name, tokens, " ".join(tokens))
+        return SentenceInfo(tokens, " ".join(tokens))
 
     def key_of(self, sentence: Sentence) -> Key:
         return sentence.tokens

@@ -27,7 +27,7 @@ from elmo_cli.store.layouts.stored_sentence import (
     SentenceInfo,
     Stored,
     StoredSentence,
-    Totals,
+    ValueSink,
 )
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -39,11 +39,12 @@ _KINDS = {"vectors": (("f", "i1"), (2, 3)), "scales": (("f",), (1, 2))}
 class FlatReader(SentenceReader):
     """The sentences of a `flat` file; handles are positions."""
 
-    def __init__(self, layout: Layout, file: h5py.File, facts: Mapping[str, Any]) -> None:
-        super().__init__(layout, file, facts)
+    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        super().__init__(layout, file, attributes)
         self._opened: dict[str, Rows] = {}
-        self._has_texts, self._has_documents = "text_ends" in file, "document_ends" in file
-        self._n = max(0, len(self._rows("offsets")) - 1)
+        self._has_texts = "text_ends" in file
+        self._has_documents = "document_ends" in file
+        self._n = max(0, self._rows("offsets").shape[0] - 1)
 
     @property
     def records(self) -> frozenset[str]:
@@ -77,15 +78,25 @@ class FlatReader(SentenceReader):
         is_int8 = values.dtype == INT8
         return values, self._rows("scales").read(begin, end) if is_int8 else None
 
-    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
+    def info(self, handle: Handle) -> SentenceInfo:
         i = int(handle)
         tokens = tuple(self._strings("token", *self._offsets(i)))
         text = self._strings("text", i, i + 1)[0] if self._has_texts else ""
-        known = i, self.key(i), tokens, text or " ".join(tokens)
+        text = text or " ".join(tokens)
         if not self._has_documents or not (document := self._strings("document", i, i + 1)[0]):
-            return SentenceInfo(*known)
+            return SentenceInfo(tokens, text)
         place, offset = self._integer("places", i), self._integer("part_offsets", i)
-        return SentenceInfo(*known, document, place, offset)
+        return SentenceInfo(tokens, text, document, place, offset)
+
+    def python_example(self, handle: Handle) -> list[str]:
+        i = int(handle)
+        axes = ["layer", "dim"][-len(self._rows("vectors").shape) + 1 :]
+        rows, lines = f"[{i}]", list[str]()
+        if not self.pooled:
+            rows, axes = "[begin:end]", ["token", *axes]
+            lines = [f"begin, end = file['offsets'][{i}:{i + 2}]"]
+        scaled = f" * file['scales']{rows}[..., None]" if "scales" in self._file else ""
+        return [*lines, f"array = file['vectors']{rows}{scaled}  # axes: {', '.join(axes)}"]
 
     @cached_property
     def _keys(self) -> Array:
@@ -161,32 +172,22 @@ class Flat(RowLayout):
             return np.asarray(values[0])
         return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
 
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
-        columns = _Columns(totals)
-        facts = super().write(file, map(columns.add, sentences), spec, totals)
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
+        columns = _Columns()
+        facts = super().write(file, map(columns.add, sentences), spec, sink)
         for name, values in columns.finished().items():
             dataset = create_dataset(file, name, values.shape, values.dtype)
             if values.size:
                 dataset[...] = values
         return facts
 
-    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
-        position = int(reader.find(key))
-        values, scales = reader.stored(position)
-        rows, axes = f"[{position}]", ["layer", "dim"][-values.ndim + 1 :]
-        lines = []
-        if not reader.pooled:
-            lines = [f"begin, end = file['offsets'][{position}:{position + 2}]"]
-            rows, axes = "[begin:end]", ["token", *axes]
-        scaled = "" if scales is None else f" * file['scales']{rows}[..., None]"
-        return [*lines, f"array = file['vectors']{rows}{scaled}  # axes: {', '.join(axes)}"]
-
 
 class _Columns:
     """Collects what is known of the sentences besides their vectors, by name of the data set."""
 
-    def __init__(self, totals: Totals) -> None:
-        self._totals, self._scales = totals, bytearray()
+    def __init__(self) -> None:
+        self._scales = bytearray()
+        self._scales_shape: tuple[int, ...] | None = None  # of one row
         self._bytes = {name: bytearray() for name in ("token", "text", "document")}
         ends = (f"{name}_ends" for name in self._bytes)
         names = ("offsets", "keys", *ends, "places", "part_offsets")
@@ -198,6 +199,7 @@ class _Columns:
         one, add = stored.sentence, self._integers
         if stored.scales is not None:
             self._scales += stored.scales.tobytes()
+            self._scales_shape = stored.scales.shape[1:]
         self._add("token", *one.tokens)
         self._add("text", "" if one.text == " ".join(one.tokens) else one.text)
         self._add("document", one.document or "")
@@ -219,9 +221,8 @@ class _Columns:
     def finished(self) -> dict[str, Array]:
         """The data sets in their order; lines and documents only where some sentence has one."""
         found: dict[str, Array] = {}
-        if self._totals.dtype == INT8 and self._totals.row_shape is not None:
-            shape = (self._totals.rows, *self._totals.row_shape[:-1])
-            found["scales"] = np.frombuffer(self._scales, "<f4").reshape(shape)
+        if self._scales_shape is not None:
+            found["scales"] = np.frombuffer(self._scales, "<f4").reshape(-1, *self._scales_shape)
         columns = {name: np.frombuffer(c, "<i8") for name, c in self._integers.items()}
         found |= {name: columns[name] for name in ("offsets", "keys")}
         for name, content in self._bytes.items():

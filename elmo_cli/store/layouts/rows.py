@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import h5py
 import numpy as np
-from h5py import h5d, h5s
+from h5py import h5d
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import NoSuchNameError, open_dataset, read_dataset, reading
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.base import Layout, Sample, SentenceReader, is_number
-from elmo_cli.store.layouts.dataset_writer import create_dataset, create_file
+from elmo_cli.store.layouts.dataset_writer import create_dataset
 from elmo_cli.store.layouts.stored_sentence import (
     Array,
     ArrayType,
@@ -21,9 +21,9 @@ from elmo_cli.store.layouts.stored_sentence import (
     Handle,
     Key,
     Stored,
-    Totals,
+    ValueSink,
 )
-from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 
@@ -31,34 +31,28 @@ class RowLayout(Layout):
     """A layout whose first data set holds the vectors of all sentences, named `rows_name`."""
 
     alignment = 4096
-    copies_values = False
+    data_start = 3 * 4096
     rows_name: ClassVar[str]
 
-    def data_start(self, spec: FileSpec, row_shape: tuple[int, ...]) -> int:
-        shape = (1, *(max(1, size) for size in row_shape))
-        with create_file(None, self.alignment) as file:
-            dataset = create_dataset(file, self.rows_name, shape, DTYPES[spec.dtype])
-            return int(dataset.id.get_offset())
-
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
-        shape = (totals.rows, *(totals.row_shape or ()))
-        if totals.row_shape is not None:
-            vectors = create_dataset(file, self.rows_name, shape, totals.dtype)
-        n = 0
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
+        row_shape, address, n = None, 0, 0
         for stored in sentences:
-            rows = stored.values
-            if rows.shape[1:] != shape[1:]:
-                raise ValueError(f"rows of {rows.shape[1:]} in a data set of {shape}")
-            if totals.with_values and rows.size:
-                space = h5s.create_simple(shape)
-                space.select_hyperslab((n, *(0 for _ in shape[1:])), rows.shape)
-                vectors.id.write(h5s.create_simple(rows.shape), space, rows)
-            n += len(rows)
-        if n != totals.rows:
-            raise ValueError(f"{n} rows were written, not {totals.rows}")
-        if totals.with_values or not n:
-            return Facts()
-        return Facts(extents=[(int(vectors.id.get_offset()), vectors.nbytes)])
+            values = stored.values
+            if row_shape is None:
+                row_shape = values.shape[1:]
+                vectors = create_dataset(
+                    file, self.rows_name, (sink.n_rows, *row_shape), values.dtype
+                )
+                address = vectors.id.get_offset() or 0  # nothing has no address
+            if values.shape[1:] != row_shape:
+                raise ValueError(f"rows of {values.shape[1:]} after rows of {row_shape}")
+            if values.size:
+                sink.put(address, values)
+            address += values.nbytes
+            n += len(values)
+        if n != sink.n_rows:
+            raise ValueError(f"{n} rows were written, not {sink.n_rows}")
+        return Facts()
 
 
 class Rows:
@@ -73,17 +67,15 @@ class Rows:
                 raise self.corrupt("is missing") from None
             self.shape: tuple[int, ...] = tuple(dataset.shape or ())
             self.dtype: np.dtype[Any] = dataset.dtype
-            self._dataset, self._mapped = dataset, _mapped(file, dataset)
+            self._dataset = dataset
+            self._mapped = _mapped(file, dataset)
         if not self.shape:
             raise self.corrupt("has no rows")
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def read(self, begin: int, end: int) -> Array:
         """Rows `begin` to `end` as a new array; an EmbeddingsFileError if they do not exist."""
-        if not 0 <= begin <= end <= len(self):
-            raise self.corrupt(f"has {len(self)} rows, not {begin} to {end}")
+        if not 0 <= begin <= end <= self.shape[0]:
+            raise self.corrupt(f"has {self.shape[0]} rows, not {begin} to {end}")
         if self._mapped is not None:
             return np.array(self._mapped[begin:end])
         with reading(f"{self._where}, rows {begin} to {end}", EmbeddingsFileError):
@@ -113,20 +105,23 @@ class TypeReader(SentenceReader):
     layout: BilmTypes
 
     def __len__(self) -> int:
-        return len(self._rows) if self.layout.rows_name in self._file else 0
+        return self._rows.shape[0] if self.layout.rows_name in self._file else 0
 
     def find(self, key: Key) -> int:
-        if isinstance(key, str) and is_number(key):
-            key = int(key)
-        if not isinstance(key, int) or not 0 <= key < len(self):
-            raise self.no_sentence(key, f" of {len(self)}")
-        return key
+        if is_number(str(key)) and int(str(key)) < len(self):
+            return int(str(key))
+        raise self.no_sentence(key)
 
     def array_type(self, handle: Handle) -> ArrayType:
         return self._rows.shape[1:], self._rows.dtype
 
     def stored(self, handle: Handle) -> tuple[Array, None]:
         return self._rows.read(int(handle), int(handle) + 1), None
+
+    def python_example(self, handle: Handle) -> list[str]:
+        return [
+            f"array = file['{self.layout.rows_name}'][{handle}]  # row = line of the vocabulary"
+        ]
 
     @cached_property
     def _rows(self) -> Rows:
@@ -151,15 +146,8 @@ class BilmTypes(RowLayout):
     def from_file(self, values: Array, *, pooled: bool) -> Array:
         return np.asarray(values[0])
 
-    def check_array(self, sentence: Sentence, array: Array, spec: FileSpec) -> None:
-        if array.ndim > 2 or array.size != array.shape[-1]:
-            what = f"holds one vector per line, got an array of shape {array.shape}"
-            hint = "give a vocabulary, one type per line; layout bilm holds sentences"
-            raise UsageError(f"{sentence.where}: layout {self.name} {what}", hint)
+    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+        return array.ndim <= 2 and array.size == array.shape[-1]
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         return [(name, dataset.ndim) for name, dataset in sample] == [(self.rows_name, 2)]
-
-    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
-        row = reader.find(key)
-        return [f"array = file['{self.rows_name}'][{row}]  # row = line of the vocabulary"]

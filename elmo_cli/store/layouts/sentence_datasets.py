@@ -1,16 +1,14 @@
-"""Layouts with one data set per sentence: writing them, and reading them by number or by name."""
+"""Layouts with one data set per sentence, named by its number or by what the sentence is."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, ClassVar
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError
@@ -30,50 +28,48 @@ from elmo_cli.store.layouts.stored_sentence import (
     Key,
     SentenceInfo,
     Stored,
-    Totals,
+    ValueSink,
 )
 from elmo_cli.store.spec import DTYPES, FileSpec
 
 
-class DatasetLayout(Layout):
-    """A layout with one data set per sentence."""
-
-    layers_last: ClassVar[bool] = False  # and of size 1 where there is one layer
-
-    def to_file(self, array: Array, *, pooled: bool) -> Array:
-        if not self.layers_last:
-            return array
-        has_layers = array.ndim == (2 if pooled else 3)
-        return np.moveaxis(array, 0, -1) if has_layers else array[..., np.newaxis]
-
-    def from_file(self, values: Array, *, pooled: bool) -> Array:
-        if not self.layers_last:
-            return values
-        values = values[..., 0] if values.shape[-1] == 1 else np.moveaxis(values, -1, 0)
-        return np.ascontiguousarray(values)
-
-    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, totals: Totals) -> Facts:
-        writer = DatasetWriter(file, DTYPES[spec.dtype], with_values=totals.with_values)
-        for stored in sentences:
-            writer.add(self.dataset_name(stored.sentence), stored.values)
-        return Facts(writer.order_attributes(), extents=writer.extents)
-
-    def python_example(self, key: Key, reader: SentenceReader) -> list[str]:
-        name = reader.find(key)
-        axes = ["layer", "dim"] if reader.pooled else ["layer", "token", "dim"]
-        axes = [*axes[1:], "layer"] if self.layers_last else axes[-len(reader.shape(name)) :]
-        return [f"array = file[{name!r}][()]  # axes: {', '.join(axes)}"]
-
-
 class DatasetReader(SentenceReader):
-    """What files keyed by numbers and by names share; handles are names of data sets."""
+    """The sentences of such a file; handles are names of data sets."""
 
     layout: DatasetLayout
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         super().__init__(layout, file, attributes)
         self.is_own = "elmo_schema" in attributes
+        self._by_number = layout.keyed_by == "number"
         self._last: tuple[str, h5py.Dataset] | None = None
+
+    def __len__(self) -> int:
+        if not self.is_own or not self._by_number:
+            return len(self._names)
+        with self._reading():  # nothing else is in it, and listing a million names takes a second
+            return len(self._file) - (SENTENCE_MAP in self._file)
+
+    def handles(self) -> Iterator[Handle]:
+        return iter(self._names)
+
+    def key(self, handle: Handle) -> int | str:
+        return self.layout.key_of_name(str(handle))
+
+    def find(self, key: Key) -> str:
+        found: Iterable[str] = filter(self.exists, self.names_for(key))
+        if isinstance(key, int) and not self._by_number:
+            # The position, counted from the first sentence of a shard.
+            first = self._attributes.get("first_sentence", 0)
+            position = key - (first if isinstance(first, int) else 0)
+            found = self._names[position : position + 1] if position >= 0 else ()
+        for name in found:
+            return name
+        raise self.no_sentence(key)
+
+    def names_for(self, key: Key) -> Iterator[str]:
+        """The names that a key may mean, the likeliest first."""
+        return self.layout.names_for(key)
 
     def array_type(self, handle: Handle) -> ArrayType:
         dataset = self._dataset(str(handle))
@@ -87,6 +83,12 @@ class DatasetReader(SentenceReader):
         with self._reading(f"sentence {handle!r}"):
             return hdf5.read_dataset(dataset), None
 
+    def info(self, handle: Handle) -> SentenceInfo:
+        try:
+            return self.layout.sentence_info(str(handle))
+        except ValueError as error:
+            raise self.corrupt(str(error)) from None
+
     def identity(self, handle: Handle) -> bytes:
         return str(handle).encode("utf-8", "surrogatepass")
 
@@ -95,10 +97,62 @@ class DatasetReader(SentenceReader):
             names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
             return next((name for name in names if name != SENTENCE_MAP), None)
 
+    def python_example(self, handle: Handle) -> list[str]:
+        axes = ["layer", "dim"] if self.pooled else ["layer", "token", "dim"]
+        is_last = self.layout.layers_last
+        axes = [*axes[1:], "layer"] if is_last else axes[-len(self.shape(handle)) :]
+        return [f"array = file[{handle!r}][()]  # axes: {', '.join(axes)}"]
+
+    def problems(self) -> Iterator[str]:
+        for name in self._all_names if self._by_number else ():
+            if not is_number(name) and name != SENTENCE_MAP:
+                yield f"{name[:80]!r} is not the number of a sentence"
+
+    @property
+    def records(self) -> frozenset[str]:
+        if self._by_number:
+            return frozenset()
+        of_names = (self.layout.records_of(self.info(name)) for name in self._names)
+        return next(of_names, frozenset()).intersection(*of_names)
+
+    @cached_property
+    def order_is_known(self) -> bool:
+        """Not where a program listed names alphabetically, or a `/` in a name created groups."""
+        if self.is_own or self._by_number or len(self._names) < 2:
+            return True
+        with self._reading():
+            if hdf5.tracks_creation_order(self._file):
+                return not (self.layout.nests_by_chance and any("/" in n for n in self._names))
+        # Within one document the numbers in the names give the order.
+        documents = {self.info(name).document for name in self._names}
+        return len(documents) == 1 and None not in documents
+
     def exists(self, name: str) -> bool:
         """Whether a sentence has this name; an error if it has and cannot be read."""
         # HDF5 would find "0" as "./0" and "0/" too.
         return not name_problem(name) and self._opened(name) is not None
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of all sentences, in the order of the text where that is known."""
+        if self._by_number:
+            return list(map(str, sorted(map(int, filter(is_number, self._all_names)))))
+        with self._reading():
+            names = [name for name in hdf5.dataset_names(self._file) if name != SENTENCE_MAP]
+        order = self._attributes.get("sentence_order")
+        if order is None:
+            return names
+        if not np.array_equal(np.sort(np.ravel(order)), np.arange(len(names))):
+            raise self.corrupt(f"sentence_order does not fit {len(names)} sentences")
+        return [names[i] for i in np.argsort(order)]
+
+    @property
+    def _all_names(self) -> list[str]:
+        """All names in the root, in no order, which is faster by far than in order."""
+        names: list[bytes] = []
+        with self._reading():
+            self._file.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
+        return [name.decode("utf-8", "backslashreplace") for name in names]
 
     def _dataset(self, name: str) -> h5py.Dataset:
         """The data set of a sentence that the file lists."""
@@ -127,134 +181,55 @@ class DatasetReader(SentenceReader):
         return hdf5.reading(f"{self._path}: {what}" if what else self._path, EmbeddingsFileError)
 
 
-class NumberReader(DatasetReader):
-    """A file that names its sentences by their numbers."""
+class DatasetLayout(Layout):
+    """A layout with one data set per sentence, named by its number."""
 
-    def __len__(self) -> int:
-        if not self.is_own:
-            return len(self._numbers)
-        with self._reading():  # nothing else is in it, and listing a million names takes a second
-            return len(self._file) - (SENTENCE_MAP in self._file)
-
-    def handles(self) -> Iterator[Handle]:
-        return map(str, self._numbers.tolist())
-
-    def find(self, key: Key) -> str:
-        if not is_number(str(key)) or not self.exists(str(key)):
-            raise self.no_sentence(key)
-        return str(key)
-
-    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        at = np.searchsorted(self._numbers, int(handle)) if position is None else position
-        return SentenceInfo(int(at), int(handle))
-
-    def problems(self) -> Iterator[str]:
-        for name in self._names:
-            if not is_number(name) and name != SENTENCE_MAP:
-                yield f"{name[:80]!r} is not the number of a sentence"
-
-    @cached_property
-    def _numbers(self) -> NDArray[np.int64]:
-        return np.sort(np.array([name for name in self._names if is_number(name)] or [], np.int64))
-
-    @property
-    def _names(self) -> list[str]:
-        """All names in the root, in no order, which is faster by far than in order."""
-        names: list[bytes] = []
-        with self._reading():
-            self._file.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
-        return [name.decode("utf-8", "backslashreplace") for name in names]
-
-
-class NameReader(DatasetReader):
-    """A file that names its sentences by their line, their tokens, or their document."""
-
-    layout: NameLayout
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def handles(self) -> Iterator[Handle]:
-        return iter(self._names)
-
-    def key(self, handle: Handle) -> str:
-        return self.layout.key_of_name(str(handle))
-
-    def find(self, key: Key) -> str:
-        if isinstance(key, int):  # the position, counted from the first sentence of a shard
-            first = self._attributes.get("first_sentence", 0)
-            position = key - (first if isinstance(first, int) else 0)
-            if not 0 <= position < len(self._names):
-                raise self.no_sentence(key, f" of {len(self._names)}")
-            return self._names[position]
-        found = next((name for name in self.layout.names_for(key) if self.exists(name)), None)
-        if found is None:
-            raise self.no_sentence(key)
-        return found
-
-    def info(self, handle: Handle, position: int | None = None) -> SentenceInfo:
-        name = str(handle)
-        try:
-            at = self._positions[name] if position is None else position
-            return self.layout.sentence_info(name, at)
-        except ValueError as error:
-            raise self.corrupt(str(error)) from None
-
-    @property
-    def records(self) -> frozenset[str]:
-        of_names = (self.layout.records_of(self.info(name, 0)) for name in self._names)
-        return next(of_names, frozenset()).intersection(*of_names)
-
-    @cached_property
-    def order_is_known(self) -> bool:
-        """Not where a program listed names alphabetically, or a `/` in a name created groups."""
-        if self.is_own or len(self._names) < 2:
-            return True
-        with self._reading():
-            if hdf5.tracks_creation_order(self._file):
-                return not (self.layout.nests_by_chance and any("/" in n for n in self._names))
-        # Within one document the numbers in the names give the order.
-        documents = {self.info(name, 0).document for name in self._names}
-        return len(documents) == 1 and None not in documents
-
-    @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {name: position for position, name in enumerate(self._names)}
-
-    @cached_property
-    def _names(self) -> list[str]:
-        """The names of all sentences, in the order of the text where that is known."""
-        with self._reading():
-            names = [name for name in hdf5.dataset_names(self._file) if name != SENTENCE_MAP]
-        order = self._attributes.get("sentence_order")
-        if order is None:
-            return names
-        if not np.array_equal(np.sort(np.ravel(order)), np.arange(len(names))):
-            raise self.corrupt(f"sentence_order does not fit {len(names)} sentences")
-        return [names[i] for i in np.argsort(order)]
-
-
-class NameLayout(DatasetLayout):
-    """A layout that names each data set by what the sentence is."""
-
-    reader = NameReader
-    needs = frozenset()
-    keyed_by = "name"
+    reader = DatasetReader
+    layers_last: ClassVar[bool] = False  # and of size 1 where there is one layer
     nests_by_chance: ClassVar[bool] = False  # whether a `/` may be part of a key, and makes groups
 
-    @abstractmethod
-    def names_for(self, key: str | tuple[object, ...]) -> Iterator[str]:
+    def names_for(self, key: Key) -> Iterator[str]:
         """The names that a key may mean, the likeliest first."""
+        if is_number(str(key)):
+            yield str(key)
 
-    @abstractmethod
-    def sentence_info(self, name: str, position: int) -> SentenceInfo:
-        """What a name says of its sentence; a ValueError if it is not the name of one."""
-
-    def key_of_name(self, name: str) -> str:
+    def key_of_name(self, name: str) -> int | str:
         """The key under which iteration gives the sentence of a name."""
-        return name
+        return int(name)
+
+    def sentence_info(self, name: str) -> SentenceInfo:
+        """What a name says of its sentence; a ValueError if it is not the name of one."""
+        return SentenceInfo()
 
     def records_of(self, info: SentenceInfo) -> frozenset[str]:
         """The words of `needs` that the name of a sentence provides."""
         found = {"tokens": info.tokens, "document": info.document, "part offset": info.offset}
         return frozenset(word for word, value in found.items() if value is not None)
+
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        if not self.layers_last:
+            return array
+        has_layers = array.ndim == (2 if pooled else 3)
+        return np.moveaxis(array, 0, -1) if has_layers else array[..., np.newaxis]
+
+    def from_file(self, values: Array, *, pooled: bool) -> Array:
+        if not self.layers_last:
+            return values
+        values = values[..., 0] if values.shape[-1] == 1 else np.moveaxis(values, -1, 0)
+        return np.ascontiguousarray(values)
+
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
+        writer = DatasetWriter(file, DTYPES[spec.dtype], sink)
+        for stored in sentences:
+            writer.add(self.dataset_name(stored.sentence), stored.values)
+        return Facts(writer.order_attributes())
+
+
+class NameLayout(DatasetLayout):
+    """A layout that names each data set by what the sentence is."""
+
+    needs = frozenset()
+    keyed_by = "name"
+
+    def key_of_name(self, name: str) -> str:
+        return name

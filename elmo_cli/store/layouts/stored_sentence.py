@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,35 +24,19 @@ ArrayType = tuple[tuple[int, ...], np.dtype[Any]]  # shape, stored dtype
 
 @dataclass(frozen=True, slots=True)
 class SentenceInfo:
-    """What a file records of a sentence; None where it does not.
+    """What a file records of a sentence besides its key; None where it does not."""
 
-    Attributes:
-        position: number of the sentence in the file, from 0.
-        key: its number, or its name where the file is keyed by names.
-    """
-
-    position: int
-    key: int | str
     tokens: tuple[str, ...] | None = None
     text: str | None = None
     document: str | None = None
     place: int = 0
     offset: int | None = None
 
-    def sentence(
-        self, *, key: int | None = None, tokens: tuple[str, ...] | None = None, source: str = "-"
-    ) -> Sentence:
-        """The sentence as it was written, as far as the file records it.
-
-        Args:
-            key: its number in the text, for files keyed by names; None: its position.
-            tokens: in place of those of the file.
-        """
-        number = self.key if isinstance(self.key, int) else self.position
-        known = self.tokens if tokens is None else tokens
+    def sentence(self, key: int, n_tokens: int = 0, source: str = "-") -> Sentence:
+        """The sentence as it was written; tokens that are not recorded are empty ones."""
+        tokens = ("",) * n_tokens if self.tokens is None else self.tokens
         place = self.document, self.place, self.offset or 0
-        key = number if key is None else key
-        return Sentence(known or (), key, self.text or "", source, 0, *place)
+        return Sentence(tokens, key, self.text or "", source, 0, *place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +49,19 @@ class StoredSentence:
     crc32: int  # `checksum` of its identity, values and scales
 
 
-@dataclass(frozen=True)
-class Totals:
-    """What is known of a file before it is written."""
+class ValueSink(ABC):
+    """Takes the values of a file, which HDF5 only makes room for.
 
-    sentences: int
-    rows: int  # sum of the first axis of `StoredSentence.values`
-    row_shape: tuple[int, ...] | None  # their other axes, None without sentences
-    dtype: np.dtype[Any]
-    with_values: bool = True  # or leave them out, and only make room for them
-    n_bytes: int = 0  # of the values, about; 0 if unknown
+    Attributes:
+        n_rows: sum of the first axis of all `StoredSentence.values`.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+
+    @abstractmethod
+    def put(self, address: int, values: Array) -> None:
+        """Take the values that belong at an address of the file."""
 
 
 @dataclass
@@ -82,8 +70,6 @@ class Facts:
 
     attributes: dict[str, Any] = field(default_factory=dict)  # for the root of the file
     warnings: list[str] = field(default_factory=list)  # what the file lacks
-    # Where the values belong that were left out: address and number of bytes, in order.
-    extents: list[tuple[int, int]] = field(default_factory=list)
 
 
 Stored = Iterable[StoredSentence]
@@ -99,7 +85,7 @@ def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> in
 
 
 def tokens_digest(tokens: Sequence[str]) -> bytes:
-    """8 bytes that identify a sequence of tokens, wherever they come from."""
+    """8 bytes that identify a sequence of tokens, wherever they come from; see SCHEMA.md."""
     lengths = struct.pack(f"<{len(tokens) + 1}Q", len(tokens), *map(len, tokens))
     text = "".join(tokens).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(lengths + text, digest_size=8).digest()

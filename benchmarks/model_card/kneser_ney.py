@@ -1,0 +1,149 @@
+"""An n-gram language model with interpolated modified Kneser-Ney smoothing, in numpy.
+
+Nothing is pruned. Each order has Chen and Goodman's discounts for counts of 1, 2, and 3 or more;
+unigrams are interpolated with the uniform distribution. The count of an n-gram below the highest
+order is the number of distinct words that precede it; n-grams that begin with `<S>` keep their
+counts. All this is as in KenLM's `lmplz`.
+
+Source: Chen and Goodman 1999; Heafield et al. 2013, "Scalable modified Kneser-Ney language model
+estimation".
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.text.vocabulary import Vocabulary
+
+_WORD_BITS = 24  # of a key; the rest holds the number of the n-gram without its last word
+# Where the counts of counts give no discount, as `lmplz --discount_fallback`.
+_FALLBACK = (0.5, 1.0, 1.5)
+
+Ids = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Sentences with their boundaries, one after the other."""
+
+    words: Ids  # (position,)
+    history: Ids  # number of words of the same sentence before each position, (position,)
+
+
+@dataclass
+class Order:
+    """The n-grams of one length, numbered by their sorted keys; unigrams are numbered as words.
+
+    Attributes, each (n-gram,):
+        keys: the number of the n-gram without its last word, then that word.
+        suffixes: the number of the n-gram without its first word.
+        probabilities: of the last word after the others, interpolated.
+        left_over: the probability that the n-gram, as a history, leaves to the shorter history.
+    """
+
+    keys: Ids
+    counts: Ids
+    suffixes: Ids
+    starts_sentence: Ids
+    probabilities: Ids
+    left_over: Ids
+
+
+def estimate(text: Text, vocabulary: Vocabulary, n: int = 5) -> list[Order]:
+    """The model of a text: its orders, unigrams first."""
+    orders = _count(text, vocabulary, n)
+    for lower, higher in itertools.pairwise(orders):
+        preceding = np.bincount(higher.suffixes, minlength=len(lower.keys))
+        lower.counts = np.where(lower.starts_sentence, lower.counts, preceding)
+    orders[0].counts[vocabulary.begin] = 0  # never predicted
+    _set_unigrams(orders[0], vocabulary)
+    for lower, higher in itertools.pairwise(orders):
+        _interpolate(lower, higher)
+    return orders
+
+
+def probabilities(orders: list[Order], text: Text) -> npt.NDArray[np.float64]:
+    """The probability of each word after at most n - 1 words of its sentence, (position,); NaN for
+    the first of a sentence."""
+    values = orders[0].probabilities[text.words].astype(np.float64)
+    numbers = text.words  # of the n-gram that begins at each position, -1 where the model has none
+    for n, (lower, order) in enumerate(itertools.pairwise(orders), start=2):
+        ends = np.flatnonzero(text.history >= n - 1)
+        starts = ends - n + 1
+        histories = numbers[starts]
+        found = _find(order.keys, histories, text.words[ends])
+        left_over = np.where(histories >= 0, lower.left_over[histories], 1.0)
+        values[ends] = np.where(found >= 0, order.probabilities[found], left_over * values[ends])
+        numbers = np.full(len(text.words), -1, np.int64)
+        numbers[starts] = found
+    values[text.history == 0] = np.nan
+    return values
+
+
+def _count(text: Text, vocabulary: Vocabulary, n: int) -> list[Order]:
+    words, n_types, none = text.words, len(vocabulary), np.empty(0)
+    types = np.arange(n_types)
+    counts = np.bincount(words, minlength=n_types)
+    orders = [Order(types, counts, none, types == vocabulary.begin, none, none)]
+    numbers = words.astype(np.int32)  # of the shorter n-gram that begins at each position
+    for k in range(2, n + 1):
+        starts = (np.flatnonzero(text.history >= k - 1) - (k - 1)).astype(np.int32)
+        keys, first, inverse, counts = np.unique(
+            _key(numbers[starts], words[starts + (k - 1)]),
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        at = starts[first]
+        begins = words[at] == vocabulary.begin
+        orders.append(Order(keys, counts.astype(np.int32), numbers[at + 1], begins, none, none))
+        numbers = np.full(len(words), -1, np.int32)
+        numbers[starts] = inverse
+    return orders
+
+
+def _key(histories: Ids, words: Ids) -> Ids:
+    return (histories.astype(np.int64) << _WORD_BITS) | words
+
+
+def _find(keys: Ids, histories: Ids, words: Ids) -> Ids:
+    """The numbers of n-grams, -1 for those that the model does not have."""
+    wanted = np.where(histories >= 0, _key(histories, words), -1)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, at, -1)
+
+
+def _discounts(counts: Ids) -> Ids:
+    """What is subtracted from each count."""
+    t1, t2, t3, t4 = (int((counts == k).sum()) for k in (1, 2, 3, 4))
+    discounts = _FALLBACK
+    if min(t1, t2, t3, t4) > 0:
+        y = t1 / (t1 + 2 * t2)
+        found = 1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3
+        if all(0 <= value <= k for k, value in enumerate(found, 1)):
+            discounts = found
+    return np.array([0.0, *discounts])[np.minimum(counts, 3)]
+
+
+def _set_unigrams(order: Order, vocabulary: Vocabulary) -> None:
+    discounts, total = _discounts(order.counts), order.counts.sum()
+    values = (order.counts - discounts + discounts.sum() / (len(vocabulary) - 1)) / total
+    values[vocabulary.begin] = 0
+    order.probabilities = values.astype(np.float32)
+
+
+def _interpolate(lower: Order, order: Order) -> None:
+    """Set what the lower order leaves over as histories, and the probabilities of this order."""
+    discounts, histories = _discounts(order.counts), order.keys >> _WORD_BITS
+    n_histories = len(lower.keys)
+    totals = np.bincount(histories, order.counts, n_histories)
+    left_over = np.ones(n_histories)
+    np.divide(np.bincount(histories, discounts, n_histories), totals, left_over, where=totals > 0)
+    values = (order.counts - discounts) / totals[histories]
+    values += left_over[histories] * lower.probabilities[order.suffixes]
+    lower.left_over, order.probabilities = left_over.astype(np.float32), values.astype(np.float32)

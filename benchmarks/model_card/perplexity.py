@@ -1,0 +1,126 @@
+"""Measure held-out perplexity, beside that of a Kneser-Ney 5-gram of the same training text.
+
+    python -m benchmarks.model_card.perplexity --data DATA --work WORK [-m MODEL] [--train TEXT…]
+
+`elmo perplexity` measures the biLM. The 5-gram is measured where --train names the tokenised text
+that the model was trained on; it has the vocabulary of the model. It is compared with the forward
+perplexity: a sentence of n tokens has n + 1 predictions, `</S>` the last, and a token that is not
+in the vocabulary is `<UNK>`, in the training text too.
+
+DATA holds pretrain/heldout/GENRE.txt.xz: raw text, one paragraph per line. The model card of the
+bundled model names its text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import table
+from benchmarks.model_card import kneser_ney
+from benchmarks.model_card.vectors import elmo, parser_of
+from elmo_cli import InputSettings
+from elmo_cli.pretrained.load import locate
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.train.read_corpus import read_corpus
+
+Figures = dict[str, Any]
+DIRECTIONS = ("forward", "backward", "average")
+
+
+def bilm_perplexity(model: str, genres: dict[str, Path]) -> dict[str, Figures]:
+    """The figures of each genre, and those of all of them together."""
+    found = {
+        name: elmo("perplexity", path, "--tokenize", "-m", model) for name, path in genres.items()
+    }
+    return {**found, "all": together(list(found.values()))}
+
+
+def together(parts: list[Figures]) -> Figures:
+    """The figures of several texts as one text."""
+    predictions = [part["predictions"] for part in parts]
+    logs = [[math.log(part["perplexity"][name]) for name in DIRECTIONS] for part in parts]
+    mean = np.average(logs, axis=0, weights=predictions)
+    bits = [part["bits_per_byte"] for part in parts]
+    # The bytes of a text follow from its bits: those of the likelihood and those of the spelling.
+    n_bytes = [
+        log[-1] / math.log(2) * n / (of["average"] - of["spelling"])
+        for log, n, of in zip(logs, predictions, bits, strict=True)
+    ]
+    tokens = [part["tokens"] for part in parts]
+    unknown = [part["unknown_fraction"] for part in parts]
+    return {
+        "predictions": sum(predictions),
+        "unknown_fraction": np.average(unknown, weights=tokens),
+        "perplexity": dict(zip(DIRECTIONS, np.exp(mean), strict=True)),
+        "bits_per_byte": {"average": np.average([of["average"] for of in bits], weights=n_bytes)},
+    }
+
+
+def five_gram_perplexity(given: argparse.Namespace, genres: dict[str, Path]) -> dict[str, float]:
+    """The perplexity of the 5-gram on each genre, and on all of them together."""
+    vocabulary = Vocabulary.read(locate(given.model).vocabulary)
+    train = read_text(
+        given.train, vocabulary, most_tokens=given.text_tokens, treebank=given.treebank
+    )
+    orders = kneser_ney.estimate(train, vocabulary)
+    logs = {}
+    for name, path in genres.items():
+        text = read_text([path], vocabulary, tokenize=True)
+        logs[name] = np.log(kneser_ney.probabilities(orders, text)[text.history > 0])
+    logs["all"] = np.concatenate(list(logs.values()))
+    return {name: math.exp(-values.mean()) for name, values in logs.items()}
+
+
+def read_text(
+    paths: Sequence[Path], vocabulary: Vocabulary, *, tokenize: bool = False, **settings: Any
+) -> kneser_ney.Text:
+    """Text files in the ids of a vocabulary.
+
+    Args:
+        settings: `most_tokens` and `treebank` of `read_corpus`.
+    """
+    corpus = read_corpus(list(map(str, paths)), InputSettings(tokenize=tokenize), **settings)
+    words = corpus.ids(vocabulary).astype(np.int32)[corpus.tokens]
+    starts = np.repeat(corpus.starts[:-1], np.diff(corpus.starts))
+    return kneser_ney.Text(words, (np.arange(len(words)) - starts).astype(np.int32))
+
+
+def rows_of(bilm: dict[str, Figures], five_gram: dict[str, float]) -> list[list[str]]:
+    rows = []
+    for name, part in bilm.items():
+        row = [name, f"{part['predictions']:,}", f"{100 * part['unknown_fraction']:.2f}"]
+        row += [f"{part['perplexity'][direction]:.1f}" for direction in DIRECTIONS]
+        row.append(f"{part['bits_per_byte']['average']:.3f}")
+        if five_gram:
+            ratio = part["perplexity"]["forward"] / five_gram[name]
+            row += [f"{five_gram[name]:.1f}", f"{ratio:.3f}"]
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--train", type=Path, nargs="+", metavar="TEXT", help="tokenised")
+    parser.add_argument("--text-tokens", type=int, metavar="N", help="from each of these at most")
+    parser.add_argument(
+        "--treebank", type=float, default=0.0, metavar="FRACTION", help="as for `elmo pretrain`"
+    )
+    given = parser.parse_args()
+    paths = sorted((given.data / "pretrain" / "heldout").glob("*.txt.xz"))
+    if not paths:
+        raise SystemExit(f"{given.data / 'pretrain' / 'heldout'}: no text")
+    genres = {path.name.partition(".")[0]: path for path in paths}
+    five_gram = five_gram_perplexity(given, genres) if given.train else {}
+    header = ["held-out text", "predictions", "unknown, %", *DIRECTIONS, "bits per byte"]
+    header += ["5-gram", "forward / 5-gram"] if five_gram else []
+    print(table(header, rows_of(bilm_perplexity(given.model, genres), five_gram)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Measure how fast `elmo embed` is on this machine, and what a lower precision brings and costs.
+
+    python -m benchmarks.speed.embed TEXT… [--size small] [--size original] [-m elmo-en]
+        [--precision bf16] [--precision int8] [--device cuda] [--tokens N] [-- ARG…]
+
+TEXT is a tokenised text, one sentence per line, plain or compressed (.gz, .xz). Models of a size
+have random weights: speed does not depend on their values. The error of a lower precision does,
+hence -m. The rate of large matrix products is measured before and after, because only ratios to it
+can be compared between machines. Arguments after `--` go to the measured `elmo embed` command
+(`-- --layout flat --dtype float16`), whose output is written to memory if there is such a disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.common import (
+    ELMO,
+    MEMORY,
+    SIZES,
+    Cost,
+    model_path,
+    parse_arguments,
+    run_timed,
+    table,
+    write_text,
+)
+from elmo_cli import BiLM, Embedder, load, read_sentences
+
+_COMPARED = 300  # sentences that precisions are compared on
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("texts", nargs="+", metavar="TEXT")
+    parser.add_argument("--size", action="append", choices=SIZES, default=[])
+    parser.add_argument("-m", "--model", action="append", default=[], help="as for `elmo embed`")
+    parser.add_argument("--precision", action="append", choices=("bf16", "int8"), default=[])
+    parser.add_argument("--device", default="cpu", help="cpu or cuda  [default: cpu]")
+    parser.add_argument("--tokens", type=int, metavar="N", help="length of the text in tokens")
+    parser.add_argument("--folder", default=MEMORY, help="for the output  [default: /dev/shm]")
+    given = parse_arguments(parser)
+    for name, text in itertools.product(given.size + given.model or ["small"], given.texts):
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            run = Run(name, text, Path(folder), given)
+            figures = {**run.command(), **run.computing()}
+        rows = [[figure, f"{value:,.2f}"] for figure, value in figures.items()]
+        print(f"{text}, {run.n_tokens:,} tokens, {torch.get_num_threads()} threads")
+        print(table([name, ""], rows) + "\n")
+
+
+class Run:
+    """The measurements of one model on one text; files are written to `folder`."""
+
+    def __init__(self, name: str, text: str, folder: Path, given: argparse.Namespace) -> None:
+        self.model, self.folder, self.more = model_path(name, folder), folder, given.more
+        self.device, self.precisions = given.device, given.precision
+        self.text = folder / "text.txt"
+        write_text([text], given.tokens, self.text)
+        self.sentences = [list(sentence.tokens) for sentence in read_sentences(str(self.text))]
+        self.n_tokens = sum(map(len, self.sentences))
+
+    def command(self) -> dict[str, float]:
+        """Measure the whole command, before this process holds a model itself."""
+        line = self.folder / "line.txt"
+        line.write_text(" ".join(self.sentences[0]) + "\n", encoding="utf-8")
+        start = min(self.embed(line).wall for _ in range(3))
+        cost = self.embed(self.text)
+        return {
+            "elmo embed, tokens/s": self.n_tokens / cost.wall,
+            "elmo embed, processor time, s": cost.cpu,
+            "elmo embed, peak memory, MB": cost.peak,
+            "elmo embed of one sentence, s": start,
+        }
+
+    def embed(self, text: Path) -> Cost:
+        output = self.folder / "out.hdf5"
+        words = ["-o", output, "-m", self.model, "--device", self.device, "-q", *self.more]
+        cost = run_timed([*ELMO, "embed", text, *words])
+        output.unlink()
+        return cost
+
+    def computing(self) -> dict[str, float]:
+        """Measure an `Embedder` alone: no start, no reading, no writing."""
+        bilm, rate_before = load(self.model), product_rate(self.device)
+        seconds = self.stream_seconds(bilm, layers="all")
+        types_s = self.stream_seconds(bilm, layers="0")
+        figures = {
+            "computing alone, tokens/s": self.n_tokens / seconds,
+            "computing alone, time for types (layer 0), %": 100 * types_s / seconds,
+            "products of 2048 × 2048 (8192 on a GPU), GFLOP/s, before": rate_before,
+            "the same, after": product_rate(self.device),
+        }
+        for precision in self.precisions:
+            lower_s = self.stream_seconds(bilm, precision=precision)
+            figures[f"{precision}, computing alone, tokens/s"] = self.n_tokens / lower_s
+            figures[f"{precision}, times as fast as float32"] = seconds / lower_s
+            for layer, error in enumerate(self.errors(bilm, precision)):
+                figures[f"{precision}, error of layer {layer}, 99th percentile, %"] = error
+        return figures
+
+    def embedder(self, bilm: BiLM, **settings: str) -> Embedder:
+        embedder = Embedder(bilm, device=self.device, **settings)  # type: ignore[arg-type]
+        embedder.embed(["warm", "up"])
+        return embedder
+
+    def stream_seconds(self, bilm: BiLM, **settings: str) -> float:
+        """Seconds of computing the whole text, once the engine is ready."""
+        embedder = self.embedder(bilm, **settings)
+        return timed(lambda: deque(embedder.stream(self.sentences), maxlen=0))
+
+    def errors(self, bilm: BiLM, precision: str) -> list[float]:
+        """Relative error of each layer's vectors beside float32, in percent."""
+        some = self.sentences[:_COMPARED]
+        exact, found = (
+            np.concatenate(self.embedder(bilm, precision=name).embed_batch(some)[0], axis=1)
+            for name in ("float32", precision)
+        )
+        errors = np.linalg.norm(found - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+        return [100 * float(error) for error in np.percentile(errors, 99, axis=1)]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of work, including what a GPU still has to do."""
+    start = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def product_rate(device: str) -> float:
+    """GFLOP/s of a float32 product of two large square matrices, the best of 20."""
+    side = 2048 if device == "cpu" else 8192
+    matrix = torch.randn(side, side, device=device)
+    return 2 * side**3 / min(timed(lambda: matrix @ matrix) for _ in range(20)) / 1e9
+
+
+if __name__ == "__main__":
+    main()

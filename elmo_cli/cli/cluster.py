@@ -1,0 +1,187 @@
+"""`elmo embed --ray` between its options and the library: checks, progress, summary."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.cli.console import counted
+from elmo_cli.cli.places import is_folder
+from elmo_cli.cli.texts import refuse_skipped, say_noticed
+from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_secrets
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.output import Output
+from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
+from elmo_cli.pretrained.cache import installed_dir
+from elmo_cli.pretrained.catalogue import find_model
+from elmo_cli.pretrained.load import ModelSource, locate
+from elmo_cli.text.input import check_inputs, require_files
+
+if TYPE_CHECKING:
+    from elmo_cli.cluster.run import ClusterResult
+
+
+def check_options(given: Mapping[str, object]) -> None:
+    """Refuse options that have no meaning on a cluster; a UsageError."""
+    for option, value in given.items():
+        if value:
+            hint = "finished shards are kept, and the same command computes the missing ones"
+            raise UsageError(f"{option}: has no meaning for --ray", hint)
+
+
+def embed_on_ray(
+    job: EmbedJob, threads: int | None, cluster: Mapping[str, Any], *, quiet: bool, as_json: bool
+) -> None:
+    """Embed into a folder of shards and report the outcome.
+
+    Args:
+        cluster: the values of --ray-address, --workers and --gpus-per-worker.
+    """
+    _check(job)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    logging.disable(logging.WARNING)  # of Ray, which has log files of its own
+    warnings.filterwarnings("ignore", module=r"ray\.")
+    try:
+        from elmo_cli.cluster.run import ClusterSettings, embed_on_cluster
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise ModelError("--ray: ray is not installed", "`pip install 'elmo-cli[ray]'`") from None
+    address, workers, gpus = (cluster[k] for k in ("ray_address", "workers", "gpus_per_worker"))
+    started = time.monotonic()
+    with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(sys.stderr))  # Ray prints there that a worker died
+        result = embed_on_cluster(
+            job,
+            ClusterSettings(address, workers or 1, threads or 1, gpus or 0.0),
+            _Progress(stack, quiet=quiet),
+        )
+    summary = _summary(without_secrets(job.output), result, time.monotonic() - started)
+    say_noticed(result.report, quiet=quiet)
+    if not quiet:
+        _print_summary(job, result, summary)
+    if as_json:
+        click.echo(json.dumps(summary))
+    _refuse_missing(summary["output"], result)
+    lists = [os.path.join(summary["output"], result.skipped_list)] if result.skipped_list else []
+    refuse_skipped(result.report, lists=lists)
+
+
+class _Progress:
+    """A progress bar, from the first call on."""
+
+    def __init__(self, stack: ExitStack, *, quiet: bool) -> None:
+        self._stack, self._quiet, self._done = stack, quiet, 0
+        self._bar: console.Bar | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            console.note(f"{counted(total, 'token')}, {done:,} done", quiet=self._quiet)
+            moving = console.bar(total, "tokens", done=done, quiet=self._quiet)
+            self._bar = self._stack.enter_context(moving)
+        else:
+            self._bar.advance(done - self._done)
+        self._done = done
+
+
+def _check(job: EmbedJob) -> None:
+    """Refuse, before Ray is imported, what no cluster can do."""
+    if not is_folder(job.output):
+        hint = f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one"
+        what = f"--ray: {without_secrets(job.output)} must be a folder of shards"
+        raise UsageError(what, hint)
+    if job.state == "carry":
+        raise UsageError(
+            "--ray with --state carry: each vector depends on all the text before it",
+            "`--state zero` or `--state document` can be divided into shards",
+        )
+    require_files("--ray", job.inputs)
+    check_inputs(job.inputs, job.text)
+    _check_model(job)
+    open_shard_folder(job.output)
+
+
+def _check_model(job: EmbedJob) -> None:
+    """Refuse a model that does not exist or lacks the layers, before the text is read.
+
+    A published model need not be on the machine of the command.
+    """
+    published = find_model(job.model) if job.model else None
+    if published is not None and installed_dir(published) is None:
+        return
+    files = locate(ModelSource(job.model, job.options, job.weights))
+    n_layers = 1 + files.read_options().n_layers
+    bare = "one layer" in job.file_layout.needs
+    Output.parse(job.layers, n_layers=n_layers, dtype=job.dtype, pool=job.pool, bare=bare)
+
+
+def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:
+    """The object that `--json` prints."""
+    workers: dict[str, dict[str, Any]] = {}
+    for piece in filter(lambda piece: piece.worker, result.pieces):
+        worker = workers.setdefault(piece.worker, {"shards": 0, "tokens": 0, "seconds": 0.0})
+        worker["shards"] += 1
+        worker["tokens"] += piece.n_tokens
+        worker["seconds"] = round(worker["seconds"] + piece.seconds, 1)
+    missing = [piece for piece in result.pieces if piece.error]
+    return {
+        "output": output,
+        "shards": [piece.name for piece in result.pieces if not piece.error],
+        "missing": [{"shard": piece.number, "error": piece.error} for piece in missing],
+        "sentences": sum(piece.n_sentences for piece in result.pieces),
+        "tokens": sum(piece.n_tokens for piece in result.pieces),
+        "computed_tokens": sum(worker["tokens"] for worker in workers.values()),
+        "seconds": round(seconds, 1),
+        "workers": workers,
+        "skipped": result.report.skipped,
+        "warnings": result.report.warnings,
+    }
+
+
+def _print_summary(job: EmbedJob, result: ClusterResult, summary: Mapping[str, Any]) -> None:
+    n_shards = counted(len(result.pieces), "shard")
+    for missing in summary["missing"]:
+        console.note(f"shard {missing['shard']} of {n_shards} is missing: {missing['error']}")
+    for name, worker in summary["workers"].items():
+        shards, tokens = counted(worker["shards"], "shard"), counted(worker["tokens"], "token")
+        console.note(f"worker {name}: {shards}, {tokens} in {worker['seconds']:.1f} s")
+    computed = counted(summary["computed_tokens"], "token")
+    done = f"{len(summary['shards']):,} of {n_shards}"
+    console.note(f"{summary['output']}: {done}; {computed} in {summary['seconds']:.1f} s")
+    if summary["missing"]:
+        return
+    folder = summary["output"]
+    if is_url(folder):
+        folder = "shards/"
+        console.note(f"`{_download_command(summary['output'], folder)}` downloads them")
+    names = os.path.join(folder, f"part-*-{summary['shards'][0].rpartition('-')[2]}")
+    console.note(f"`elmo merge {names} -o OUT.hdf5` makes one file of them")
+
+
+def _download_command(url: str, folder: str) -> str:
+    """A command that copies the shards from a store; `elmo merge` reads local files only."""
+    if url.startswith("s3://"):
+        return f"aws s3 cp --recursive {url} {folder}"
+    get = f"fs.get(path.rstrip('/') + '/', '{folder}', recursive=True)"
+    return f"python -c \"import fsspec; fs, path = fsspec.url_to_fs('{url}'); {get}\""
+
+
+def _refuse_missing(output: str, result: ClusterResult) -> None:
+    missing = [piece for piece in result.pieces if piece.error]
+    if missing:
+        n_missing = f"{len(missing):,} of {counted(len(result.pieces), 'shard')}"
+        first = f"the first is {missing[0].number}: {missing[0].error}"
+        hint = f"{missing[0].hint}; then the same command computes the missing shards"
+        error: ElmoError = InputError(f"{output}: {n_missing} missing, {first}", hint)
+        raise error

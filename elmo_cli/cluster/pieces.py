@@ -1,0 +1,112 @@
+"""Pieces: the scanned text divided into the texts of shards, which are named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from elmo_cli.embed.blocks import Block, cut
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.survey import Survey, survey_of_blocks, with_checked_names
+from elmo_cli.errors import InputError
+from elmo_cli.store.shards import shard_name
+from elmo_cli.text.input import InputReport, read_sentences
+
+# 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With state "document"
+# a long document is one block of up to eight times as many.
+BLOCKS_PER_PIECE = 4
+_LISTED_LINES = 10
+
+Blocks = tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of the text, and the outcome of the work on its shard.
+
+    Attributes:
+        number: from 1.
+        name: of the shard.
+        block_numbers: in the whole text; empty in the middle of a long document.
+        worker: host:pid of the process that computed the shard; "" if it existed, or is missing.
+        seconds: that it took.
+        error, hint: why the shard is missing; "" if it exists.
+    """
+
+    number: int
+    n_pieces: int
+    name: str
+    block_numbers: range
+    n_sentences: int
+    n_tokens: int
+    worker: str = ""
+    seconds: float = 0.0
+    error: str = ""
+    hint: str = ""
+
+
+def scan_inputs(job: EmbedJob) -> tuple[Survey, InputReport]:
+    """Read all inputs once, before a worker starts.
+
+    Raises:
+        InputError: lines that cannot be read, the first ten listed, unless `on_error="skip"`; or
+            names that a file of this layout cannot hold together.
+    """
+    report = InputReport()
+    sentences = read_sentences(job.inputs, replace(job.text, on_error="skip"), report)
+    if job.file_layout.keyed_by == "name":
+        sentences = with_checked_names(sentences, job.file_layout)
+    blocks = cut(sentences, state=job.state, batch_size=job.batch_size)
+    scan = survey_of_blocks(blocks, report)
+    if report.skipped and job.text.on_error == "stop":
+        lines = [f"{source}, line {line}: {why}" for source, line, why in report.skipped]
+        more = [f"{len(lines) - _LISTED_LINES:,} more lines"] if len(lines) > _LISTED_LINES else []
+        hint = "fix what cannot be read; `on_error=skip` leaves it out"
+        raise InputError("; ".join(lines[:_LISTED_LINES] + more), hint)
+    return scan, report
+
+
+def plan_pieces(scan: Survey, state: str, settings: Mapping[str, Any]) -> list[Piece]:
+    """Divide a text, which alone decides where, whatever the number of workers.
+
+    The name of a shard ends in a digest of the whole text and the settings.
+
+    Args:
+        settings: the attributes that decide about the file, from a worker that has the model.
+    """
+    identity = [dict(settings), scan.text_sha256, scan.sources, scan.left_out]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    n_pieces = max(1, -(-len(scan.block_tokens) // BLOCKS_PER_PIECE))
+    pieces = []
+    for number in range(1, n_pieces + 1):
+        blocks = scan.shard(number, n_pieces, state=state)
+        size = scan.of_blocks(blocks)
+        name = f"{shard_name(number, n_pieces)}-{digest}.hdf5"
+        pieces.append(Piece(number, n_pieces, name, blocks, size.sentences, size.tokens))
+    return pieces
+
+
+def read_pieces(
+    job: EmbedJob, scan: Survey, pieces: Sequence[Piece]
+) -> Iterator[tuple[Piece, Blocks]]:
+    """Read the inputs again, for the blocks of some pieces in order; memory holds one piece.
+
+    Raises:
+        InputError: an input is not as it was scanned.
+    """
+    sentences = read_sentences(job.inputs, job.text, InputReport())
+    all_blocks = cut(sentences, state=job.state, batch_size=job.batch_size)
+    n_read = 0
+    for piece in pieces:
+        start, n_read = piece.block_numbers.start - n_read, piece.block_numbers.stop
+        blocks = tuple(islice(all_blocks, start, start + len(piece.block_numbers)))
+        scanned = [scan.block_sha256[number] for number in piece.block_numbers]
+        if [block.text_sha256 for block in blocks] != scanned:
+            source = blocks[-1].sentences[-1].source if blocks else job.inputs[-1]
+            hint = "leave the inputs alone while a run reads them, and run it again"
+            raise InputError(f"{source}: has changed since the run started", hint)
+        yield piece, blocks

@@ -1,0 +1,165 @@
+"""EmbeddingsDataset: an embeddings file, with labels, as a data set for `torch.utils.data`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from elmo_cli.errors import UsageError
+from elmo_cli.store.reader import Embeddings, open_embeddings
+
+Array = np.ndarray[Any, Any]
+Label = int | str | Sequence[int] | Sequence[str]
+
+IGNORED = -100  # the `ignore_index` of torch's losses
+
+
+class LabelledSentence(NamedTuple):
+    """One sentence of the data set.
+
+    Attributes:
+        layers: (layer, token, dim), or (token, dim) where the file holds one layer.
+        labels: (token,), or () for one label per sentence; None without labels.
+    """
+
+    layers: Array
+    labels: Array | None
+
+
+class PaddedBatch(NamedTuple):
+    """Sentences padded to one length.
+
+    Attributes:
+        layers: (layer, batch, token, dim), or (batch, token, dim); float32, padded with 0.
+        mask: (batch, token), true where there is a token.
+        labels: (batch, token), padded with -100, or (batch,); None without labels.
+    """
+
+    layers: Tensor
+    mask: Tensor
+    labels: Tensor | None
+
+
+class EmbeddingsDataset(Dataset[LabelledSentence]):
+    """The sentences of an embeddings file in its order, each with its labels.
+
+    Worker processes, forked or spawned, each open the file themselves.
+
+    Args:
+        embeddings: a file, or what `open_embeddings` returned; of tokens, not pooled.
+        labels: one entry per sentence, in the order of the file, or a mapping from its keys. An
+            entry is one label, or one label per token. Labels are numbers, or strings, which are
+            numbered by their place in `label_names`.
+        label_names: of the data set that a model was trained on; by default the strings of
+            `labels`, sorted.
+
+    Example:
+        train = EmbeddingsDataset("train.hdf5", labels=tags)
+        for batch in DataLoader(train, batch_size=32, shuffle=True, collate_fn=train.collate):
+            vectors = mix(batch.layers, batch.mask)  # (batch, token, dim)
+
+    Attributes:
+        keys: of the sentences, in the order of the data set.
+        label_names: the strings that label numbers stand for; empty for numbers.
+    Raises:
+        UsageError: the file has no tokens, or the labels do not fit it.
+    """
+
+    def __init__(
+        self,
+        embeddings: Embeddings | str | os.PathLike[str],
+        labels: Sequence[Label] | Mapping[Any, Label] | None = None,
+        *,
+        label_names: Sequence[str] = (),
+    ) -> None:
+        if not isinstance(embeddings, Embeddings):
+            embeddings = open_embeddings(embeddings)
+        self.embeddings = embeddings
+        self._name = f"{self.embeddings.path}"
+        if self.embeddings.unit != "tokens":
+            what = f"{self._name}: its vectors are of {self.embeddings.unit}, not of tokens"
+            raise UsageError(what, "read them with `open_embeddings`")
+        self.keys = list(self.embeddings)
+        self._labels = None if labels is None else self._in_order(labels)
+        self.label_names = tuple(label_names or self._strings())
+        self._numbers = {name: number for number, name in enumerate(self.label_names)}
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, index: int) -> LabelledSentence:
+        key = self.keys[index]
+        layers = self.embeddings[key]
+        if self._labels is None:
+            return LabelledSentence(layers, None)
+        label = self._labels[index]
+        if _is_one(label):
+            return LabelledSentence(layers, np.array(self._number(label, key)))
+        if len(label) != layers.shape[-2]:
+            what = f"{self._name}: sentence {key!r} has {layers.shape[-2]} tokens"
+            raise UsageError(f"{what}, but {len(label)} labels", "give one label per token")
+        return LabelledSentence(
+            layers, np.array([self._number(one, key) for one in label], np.int64)
+        )
+
+    @staticmethod
+    def collate(items: Sequence[LabelledSentence]) -> PaddedBatch:
+        """Pad sentences to the longest one; the `collate_fn` of a DataLoader."""
+        longest = max(item.layers.shape[-2] for item in items)
+        *layer, _, dim = items[0].layers.shape
+        layers = torch.zeros(*layer, len(items), longest, dim)
+        mask = torch.zeros(len(items), longest, dtype=torch.bool)
+        for row, item in enumerate(items):
+            n_tokens = item.layers.shape[-2]
+            layers[..., row, :n_tokens, :] = torch.from_numpy(item.layers)
+            mask[row, :n_tokens] = True
+        given = [item.labels for item in items if item.labels is not None]
+        if not given:
+            return PaddedBatch(layers, mask, None)
+        if not given[0].ndim:
+            return PaddedBatch(layers, mask, torch.from_numpy(np.stack(given)))
+        labels = torch.full(mask.shape, IGNORED)
+        for row, one in enumerate(given):
+            labels[row, : len(one)] = torch.from_numpy(one)
+        return PaddedBatch(layers, mask, labels)
+
+    def _in_order(self, labels: Sequence[Label] | Mapping[Any, Label]) -> list[Any]:
+        """The labels of each sentence, in the order of the file."""
+        if isinstance(labels, Mapping):
+            if missing := [key for key in self.keys if key not in labels]:
+                what = f"{self._name}: no labels for sentence {missing[0]!r}"
+                raise UsageError(what, "the keys of `labels` are those of `open_embeddings`")
+            return [labels[key] for key in self.keys]
+        if not self.embeddings.order_is_known:
+            what = f"{self._name}: does not keep the order of the text"
+            raise UsageError(what, "give `labels` as a mapping from keys")
+        if len(labels) != len(self.keys):
+            what = f"{self._name}: {len(self.keys)} sentences, but labels for {len(labels)}"
+            raise UsageError(what, "give one entry per sentence")
+        return list(labels)
+
+    def _strings(self) -> list[str]:
+        """All labels that are strings, sorted."""
+        entries = self._labels or ()
+        flat = (one for entry in entries for one in ([entry] if _is_one(entry) else entry))
+        return sorted({one for one in flat if isinstance(one, str)})
+
+    def _number(self, label: Any, key: object) -> int | float:
+        if not isinstance(label, str):
+            number: int | float = label.item() if hasattr(label, "item") else label
+            return number
+        if label not in self._numbers:
+            what = f"{self._name}: sentence {key!r} has the label {label!r}"
+            raise UsageError(f"{what}, which is not in `label_names`", "add it, or map it to one")
+        return self._numbers[label]
+
+
+def _is_one(label: Any) -> bool:
+    """Whether an entry is one label, for the whole sentence."""
+    return isinstance(label, str) or not hasattr(label, "__len__")

@@ -1,0 +1,107 @@
+"""The numbers of the model card: against values by hand, and every script once."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib import import_module
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from command_line import made
+
+from benchmarks.model_card import kneser_ney, vectors, word_senses
+from benchmarks.model_card.word_senses import Instance
+from elmo_cli.text.vocabulary import Vocabulary
+
+WORDS = ["<S>", "</S>", "<UNK>", "a", "b"]
+
+
+def text_of(*sentences):
+    ids = [[WORDS.index(word) for word in sentence.split()] for sentence in sentences]
+    history = np.concatenate([np.arange(len(words)) for words in ids])
+    return kneser_ney.Text(np.concatenate(ids), history)
+
+
+TRAIN = text_of("<S> a b </S>", "<S> a </S>")
+# By hand, with the discounts 0.5 and 1 for counts of 1 and 2: unigrams a, b 1/4, </S> 3/8, <UNK>
+# 1/8; a history leaves 1/2 to them.
+BIGRAMS = {
+    "<S> a": (2 - 1) / 2 + 1 / 2 * 1 / 4,
+    "a b": (1 - 0.5) / 2 + 1 / 2 * 1 / 4,
+    "a </S>": (1 - 0.5) / 2 + 1 / 2 * 3 / 8,
+    "b </S>": (1 - 0.5) / 1 + 1 / 2 * 3 / 8,
+    "b a": 1 / 2 * 1 / 4,
+    "b <UNK>": 1 / 2 * 1 / 8,
+    "<UNK> a": 1 / 4,
+}
+
+
+@pytest.mark.parametrize("bigram", BIGRAMS)
+@pytest.mark.parametrize("n", [2, 3])
+def test_kneser_ney_probability_by_hand(bigram, n):
+    """With 3-grams the counts of 2-grams are numbers of preceding words, but here the same."""
+    orders = kneser_ney.estimate(TRAIN, Vocabulary(WORDS), n)
+    found = kneser_ney.probabilities(orders, text_of(bigram))
+    np.testing.assert_allclose(found, [np.nan, BIGRAMS[bigram]], rtol=1e-6)
+
+
+def test_nearest_sense_by_hand():
+    """Angles in degrees: "money" 12.5, the mean of "river" 45, its nearest instance 37; asked are
+    6 and 27."""
+    lemma, at = ("bank", "NOUN"), slice(0, 1)
+    train = [Instance("", lemma, 0, at, (sense,)) for sense in ("money", "river", "river")]
+    known = np.array([[9, 2], [0, 1], [4, 3]], np.float32)
+    asked = [Instance("senseval2.1", lemma, 0, at, ("river",))] * 2
+    asked.append(Instance("semeval2007.1", ("spring", "NOUN"), 0, at, ("season",)))
+    found = np.array([[9, 1], [2, 1], [1, 1]], np.float32)
+    default = [None, None, "water"]
+    means = word_senses.sense_means(train, known)
+    assert word_senses.nearest(asked, found, means, default) == ["money", "money", "water"]
+    single = word_senses.single_instances(train, known)
+    answers = word_senses.nearest(asked, found, single, default)
+    assert answers == ["money", "river", "water"]
+    figures = word_senses.accuracies(asked, answers)
+    assert (figures["senseval2"], figures["semeval2007"]) == (50, 0)
+    assert (figures["ALL but semeval2007"], figures["ALL"]) == (50, pytest.approx(100 / 3))
+
+
+TABLES = {"perplexity": "| all", "pos": "| layer 2", "word_senses": "| layer 2, one instance"}
+TABLES["neighbors"] = "I have lost my **bat**"
+INSTANCE = "<c><sentence><instance id='d.0' lemma='bat' pos='NOUN'>bat</instance></sentence></c>"
+COLUMNS = "1\tcat\t_\tN\tNN\t_\t0\t_\t_\t_\n2\tsat\t_\tV\tVB\t_\t0\t_\t_\t_\n\n" * 2
+DATA = {
+    "pretrain/heldout/web.txt.xz": "I have lost my bat , and I can not find it . The bat flew .\n",
+    "pretrain/train/web-001.txt.xz": "Their bat is my bat .\n",
+    "tasks/pos/en_ewt-ud-train.conllu.xz": COLUMNS,
+    "tasks/pos/en_ewt-ud-dev.conllu.xz": COLUMNS,
+    "tasks/pos/en_ewt-ud-test.conllu.xz": COLUMNS + COLUMNS.replace("cat", "dog"),
+    "tasks/wsd/wordnet30.senses.tsv.xz": "bat\tNOUN\t1:05:00::/3\n",
+    "tasks/wsd/ALL.data.xml": INSTANCE,
+    "tasks/wsd/ALL.gold.key.txt": "d.0 bat%1:05:00::\n",
+    "tasks/wsd/semcor.data.xml.xz": INSTANCE,
+    "tasks/wsd/semcor.gold.key.txt.xz": "d.0 bat%1:05:00::\n",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_script_prints_its_table(name, tiny, golden, tmp_path, monkeypatch, capsys):
+    for file, content in DATA.items():
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with word_senses.opened(path, "wt") as made_file:
+            made_file.write(content)
+    model = shutil.copytree(tiny, tmp_path / "model")
+    for part in ("softmax.hdf5", "vocab.txt"):
+        shutil.copy(golden / "lm" / part, model)
+    words = ["--data", tmp_path, "--work", tmp_path / "work", "-m", model]
+    words += ["--train", golden / "lm" / "sentences.txt"] if name == "perplexity" else []
+
+    def run(command, **_):  # in this process instead of `subprocess.run`
+        return SimpleNamespace(returncode=0, stdout=made(*command[3:]).out.decode())
+
+    monkeypatch.setattr(vectors.subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+    import_module(f"benchmarks.model_card.{name}").main()
+    assert TABLES[name] in capsys.readouterr().out

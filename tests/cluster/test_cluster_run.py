@@ -1,0 +1,175 @@
+"""Jobs on a fake Ray: whichever workers live, the merged shards are the file of one process."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disks import disk_of
+from fsspec.implementations.memory import MemoryFileSystem
+
+from elmo_cli.cluster.pieces import Piece
+from elmo_cli.cluster.shard_folder import LocalFolder
+from elmo_cli.cluster.worker import EmbedWorker
+from elmo_cli.embed import blocks
+from elmo_cli.errors import ElmoError, InputError, ModelError
+from elmo_cli.text.input import InputSettings
+
+
+def computed(pieces: list[Piece]) -> list[int]:
+    """Numbers of the pieces that were computed; all shards exist."""
+    assert not any(piece.error for piece in pieces)
+    return [piece.number for piece in pieces if piece.worker]
+
+
+@pytest.mark.parametrize(
+    ("layout", "state", "n_lines"),
+    [("allennlp", "zero", 10), ("flat", "zero", 10), ("allennlp", "document", 18)],
+)
+def test_merged_shards_are_the_file_of_one_process(
+    scene: Any, monkeypatch: pytest.MonkeyPatch, layout: str, state: str, n_lines: int
+) -> None:
+    """Also if a long document leaves shards empty."""
+    monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 1)
+    Path("one.txt").write_text("a line .\n" * n_lines)
+    scene.ray.order = random.Random(n_lines)
+    job, done = replace(scene.job, layout=layout, state=state), list[tuple[int, int]]()
+    pieces = scene.run(job, lambda *tokens: done.append(tokens), workers=3)
+    scene.check_merged(job)
+    assert sorted(os.listdir("shards")) == [piece.name for piece in pieces]
+    n_tokens = sum(len(Path(name).read_text().split()) for name in job.inputs)
+    assert (done[0], done[-1], len(done)) == ((0, n_tokens), (n_tokens, n_tokens), len(pieces) + 1)
+    assert (0 in [piece.n_sentences for piece in pieces]) == (state == "document")
+
+
+def test_the_same_command_computes_what_is_missing(scene: Any, contents: Any) -> None:
+    """And removes what killed workers left of its shards, but not of another run's."""
+    first, before = scene.run(), contents("shards")
+    Path("shards", first[2].name).unlink()
+    Path("shards", f".{first[1].name}.5e.part").touch()
+    Path("shards", other := f".{first[1].name.replace('of', 'OF')}.5e").touch()
+    assert computed(scene.run()) == [3]
+    assert contents("shards") == {**before, other: b""}
+    assert computed(scene.run()) == []
+    assert computed(scene.run(replace(scene.job, dtype="float16"))) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("url", ["memory://far/a/", "file://{}/far/"])
+def test_shards_behind_a_url_are_those_of_a_local_folder(
+    scene: Any, contents: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setattr(MemoryFileSystem, "store", {})
+    monkeypatch.setattr(MemoryFileSystem, "pseudo_dirs", [""])
+    far = replace(scene.job, output=url.format(tmp_path))
+    assert [len(computed(scene.run(job))) for job in (scene.job, far, far)] == [5, 5, 0]
+    files = MemoryFileSystem.store
+    found = {path.rpartition("/")[2]: file.getvalue() for path, file in files.items()}
+    assert (found or contents("far")) == contents("shards")
+
+
+class Deaths:
+    """Workers die so many times: at a piece, or when they load the model (None)."""
+
+    def __init__(self, number: int | None, n_times: int) -> None:
+        self.number, self.n_left = number, n_times
+
+    def __call__(self, method: str, args: tuple[Any, ...]) -> bool:
+        dies = self.number == (args[0].number if method == "embed" else None) and self.n_left > 0
+        self.n_left -= dies
+        return dies
+
+
+@pytest.mark.parametrize(
+    ("number", "n_times", "workers"), [(1, 2, 1), (1, 2, 2), (5, 2, 2), (3, 1, 9), (None, 1, 2)]
+)
+def test_the_piece_of_a_dead_worker_is_computed(
+    scene: Any, number: int | None, n_times: int, workers: int
+) -> None:
+    scene.ray.dies = Deaths(number, n_times)
+    assert computed(scene.run(workers=workers)) == [1, 2, 3, 4, 5]
+    scene.check_merged()
+
+
+def fail_at_4(embed: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda worker, piece, text: 1 // 0 if piece.number == 4 else embed(worker, piece, text)
+
+
+@pytest.mark.parametrize(
+    ("how", "missing", "error", "hint"),
+    [
+        ("dies", [4], "given up after 3 workers died", "`batch_size`"),
+        ("raises", [4], "ZeroDivisionError: integer", "internal error"),
+        ("full disk", [1, 2, 3, 4, 5], "no space left", "free some space"),
+        ("elsewhere", [1, 2, 3, 4, 5], "missing here", "that all machines share"),
+    ],
+)
+def test_missing_shards_do_not_stop_the_others(
+    scene: Any, monkeypatch: pytest.MonkeyPatch, how: str, missing: Any, error: str, hint: str
+) -> None:
+    """They leave nothing, and the same command computes them."""
+    scene.ray.dies = Deaths(4, 3 if how == "dies" else 0)
+    with monkeypatch.context() as patch, disk_of(1000 if how == "full disk" else 1 << 30):
+        if how == "raises":
+            patch.setattr(EmbedWorker, "embed", fail_at_4(EmbedWorker.embed))
+        if how == "elsewhere":
+            patch.setattr(LocalFolder, "names", lambda folder: set())
+        pieces = scene.run()
+    assert [piece.number for piece in pieces if piece.error] == missing
+    assert error in pieces[3].error
+    assert hint in pieces[3].hint
+    n_left = 5 if how == "elsewhere" else 5 - len(missing)
+    assert len(os.listdir("shards")) == n_left
+    assert len(computed(scene.run())) == 5 - n_left
+
+
+@pytest.mark.parametrize(
+    ("change", "deaths", "kind", "says"),
+    [
+        ({"model": "nosuch/"}, 0, ModelError, "nosuch: no such file"),
+        ({"layers": "0,7"}, 0, ElmoError, "the model has layers 0, 1, 2"),
+        ({"text": InputSettings(max_tokens=4)}, 0, InputError, "one.txt, line 1: "),
+        ({}, 2, ModelError, "no worker could start: killed"),
+    ],
+)
+def test_what_no_worker_can_do_is_refused_before_work(
+    scene: Any, change: Any, deaths: int, kind: type[ElmoError], says: str
+) -> None:
+    scene.ray.dies = Deaths(None, deaths)
+    with pytest.raises(kind, match=says):
+        scene.run(replace(scene.job, **change))
+    assert os.listdir("shards") == []
+
+
+def test_machines_with_different_models_are_refused(
+    scene: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their shards could not be merged."""
+    load, hashes = EmbedWorker.load, ["a", "b"]
+    monkeypatch.setattr(EmbedWorker, "load", lambda w: {**load(w), "model_sha256": hashes.pop()})
+    with pytest.raises(ModelError, match=r"model_sha256 is '.' on one machine, '.' on another"):
+        scene.run()
+
+
+def test_workers_do_not_depend_on_the_working_folder(scene: Any, tmp_path: Path) -> None:
+    """Ray starts them elsewhere; the model keeps its name in the attributes."""
+    Path("model").symlink_to(str(scene.job.model))
+    inputs = tuple(os.path.abspath(name) for name in scene.job.inputs)
+    scene.ray.dies = lambda method, args: os.chdir("/") is not None
+    job = replace(scene.job, inputs=inputs, model="model")
+    scene.run(job)
+    os.chdir(tmp_path)
+    scene.check_merged(job)
+
+
+def test_ray_reserves_what_the_workers_need(scene: Any) -> None:
+    scene.run(workers=3, threads=2, gpus=0.5)
+    assert (scene.ray.options["num_cpus"], scene.ray.options["num_gpus"]) == (2, 0.5)
+    assert scene.ray.options["max_restarts"] > 0
+    scene.run(address="10.0.0.1:6379")
+    assert [one["address"] for one in scene.ray.started] == ["local", "10.0.0.1:6379"]
+    assert [one.get("num_cpus") for one in scene.ray.started] == [6, None]

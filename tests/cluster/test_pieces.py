@@ -1,0 +1,116 @@
+"""Pieces of a text: what any number of workers agrees on, before any of them starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.cluster.pieces import Blocks, Piece, plan_pieces, read_pieces, scan_inputs
+from elmo_cli.embed import blocks
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.errors import InputError
+from elmo_cli.text.input import InputSettings
+
+SETTINGS = {"dtype": "float32"}
+
+
+def plan(job: EmbedJob) -> list[Piece]:
+    return plan_pieces(scan_inputs(job)[0], job.state, SETTINGS)
+
+
+def read(job: EmbedJob, pieces: Sequence[Piece]) -> list[Blocks]:
+    """The blocks of pieces."""
+    return [blocks for _, blocks in read_pieces(job, scan_inputs(job)[0], pieces)]
+
+
+def keys(pieces: Sequence[Blocks]) -> list[int]:
+    return [s.key for blocks in pieces for block in blocks for s in block.sentences]
+
+
+def test_pieces_have_all_sentences_once_and_in_order(job: EmbedJob) -> None:
+    pieces = plan(job)
+    assert [(piece.number, piece.n_pieces) for piece in pieces] == [(i, 5) for i in range(1, 6)]
+    assert [list(piece.block_numbers) for piece in pieces] == [[0], [1, 2], [3, 4], [5, 6], [7, 8]]
+    assert [piece.n_sentences for piece in pieces] == [3, 6, 6, 6, 4]
+    assert [piece.n_tokens for piece in pieces] == [18, 39, 39, 39, 26]
+    assert keys(read(job, pieces)) == list(range(25))
+    assert keys(read(job, [pieces[1], pieces[3]])) == [*range(3, 9), *range(15, 21)]
+
+
+def test_pieces_start_with_documents(job: EmbedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that spans several pieces belongs to the first of them."""
+    monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 1)
+    for name, n_lines in zip(job.inputs, (18, 6), strict=True):
+        Path(name).write_text("a line\n" * n_lines)
+    job = replace(job, state="document")
+    found = read(job, plan(job))
+    assert [len(blocks) for blocks in found] == [6, 0, 0, 2]
+    assert keys(found) == list(range(24))
+
+
+def change_line(name: str) -> None:
+    Path(name).write_text(Path(name).read_text().replace("line 24", "line xxiv"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "change", "is_other"),
+    [
+        (("one.txt", "two.txt"), lambda: None, False),
+        (("one.txt", "two.txt"), lambda: change_line("two.txt"), True),
+        (("1.txt", "two.txt"), lambda: Path("one.txt").rename("1.txt"), True),
+        (("two.txt", "one.txt"), lambda: None, True),
+    ],
+)
+def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
+    job: EmbedJob, inputs: tuple[str, ...], change: Callable[[], object], is_other: bool
+) -> None:
+    """The shard of another text or model must never be used for this run."""
+    before, scan = plan(job), scan_inputs(job)[0]
+    for number, piece in enumerate(before, 1):
+        assert piece.name == f"part-0000{number}-of-00005-{before[0].name[-17:]}"
+    assert before[0].name != plan_pieces(scan, job.state, {"dtype": "float16"})[0].name
+    change()
+    after = plan(replace(job, inputs=inputs))
+    assert [a.name != b.name for a, b in zip(before, after, strict=True)] == [is_other] * 5
+
+
+@pytest.mark.parametrize("n_bad", [1, 10, 12])
+def test_the_scan_refuses_unreadable_lines(job: EmbedJob, n_bad: int) -> None:
+    """Ten of them are listed, so that they can be fixed together; or they are skipped."""
+    lines = Path("two.txt").read_bytes().splitlines()
+    lines[1 : 1 + n_bad] = [b"\xff"] * n_bad
+    Path("two.txt").write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(InputError) as error:
+        scan_inputs(job)
+    listed = error.value.message.split("; ")
+    where = [f"two.txt, line {number}" for number in range(2, 2 + min(n_bad, 10))]
+    assert [line.partition(":")[0] for line in listed] == where + ["2 more lines"] * (n_bad == 12)
+    job = replace(job, text=InputSettings(on_error="skip"))
+    assert len(scan_inputs(job)[1].skipped) == n_bad
+    assert keys(read(job, plan(job))) == [*range(11), *range(11 + n_bad, 25)]
+
+
+def test_the_scan_refuses_names_that_no_file_can_hold(job: EmbedJob) -> None:
+    Path("two.txt").write_text(".\n")
+    with pytest.raises(InputError, match=r"^two\.txt, line 1"):
+        scan_inputs(replace(job, keys="sentence"))
+
+
+@pytest.mark.parametrize(
+    ("change", "n_good"),
+    [(None, 0), (lambda t: t[:-9], 4), (lambda t: t + t, 4), (str.upper, 2)],
+    ids=["gone", "shorter", "longer", "other"],
+)
+def test_a_text_that_changes_after_the_scan_is_refused(
+    job: EmbedJob, change: Callable[[str], str] | None, n_good: int
+) -> None:
+    """Otherwise shards would be named after a text that they do not hold."""
+    found = read_pieces(job, scan_inputs(job)[0], plan(job))
+    text = Path("two.txt").read_text()
+    Path("two.txt").write_text(change(text)) if change else Path("two.txt").unlink()
+    assert [next(found)[0].number for _ in range(n_good)] == list(range(1, n_good + 1))
+    with pytest.raises(InputError, match=r"^two\.txt: "):
+        next(found)

@@ -1,0 +1,199 @@
+"""Archives: what is extracted, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+import warnings
+import zipfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.errors import ElmoError, ModelError, OutputError
+from elmo_cli.pretrained import archive
+from elmo_cli.pretrained.load import load, locate
+
+LINK = object()
+Members = list[tuple[str, object]]
+
+
+def make(path: Path, members: Members) -> Path:
+    """Write a zip file, or a tar file if its name says so; LINK stands for a symbolic link."""
+    with ExitStack() as stack:
+        if ".t" in path.name:
+            tar = stack.enter_context(tarfile.open(path, f"w:{path.suffix[1:]}"))
+        else:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")  # of a name that occurs twice
+            archive = stack.enter_context(zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED))
+        for name, content in members:
+            data = b"/etc/hosts" if content is LINK else content
+            if ".t" in path.name:
+                member = tarfile.TarInfo(name)
+                member.type = tarfile.SYMTYPE if content is LINK else tarfile.REGTYPE
+                member.linkname, member.size = "/etc/hosts", len(data)
+                tar.addfile(member, io.BytesIO(data))
+            else:
+                entry = zipfile.ZipInfo(name)
+                entry.external_attr = (stat.S_IFLNK | 0o777) << 16 if content is LINK else 0
+                archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return path
+
+
+@pytest.fixture
+def contents(tiny: Path) -> dict[str, bytes]:
+    return {name: (tiny / name).read_bytes() for name in ("options.json", "weights.hdf5")}
+
+
+@pytest.mark.parametrize("prefix", ["", "144/", "a/b/"])
+@pytest.mark.parametrize("name", ["144.zip", "144.tar.gz", "144.tar.xz", "144"])
+def test_archives_are_models(
+    tmp_path: Path, home: Path, contents: dict[str, bytes], tiny: Path, name: str, prefix: str
+) -> None:
+    """Under any name, with or without a folder; only what a model uses is extracted, and once."""
+    model = {"options.json": contents["options.json"], "model.hdf5": contents["weights.hdf5"]}
+    used = {**model, "vocab.txt": b"the\n", "parts.json": b"{}", "README.md": b"A card."}
+    unused = {
+        "meta.json": b"{}",
+        "._model.hdf5": b"",
+        ".options.json": b"",
+        "__MACOSX/._options.json": b"",
+        "run.sh": b"",
+    }
+    path = make(tmp_path / name, [(prefix + n, c) for n, c in {**used, **unused}.items()])
+    files = locate(path)
+    folder = files.weights.parent
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == used
+    assert folder.parent == home / "archives"
+    assert folder.name.startswith("144-")
+    assert load(path).name == "144"
+    assert files.sha256 == locate(tiny).sha256
+    before = folder.stat().st_mtime_ns
+    assert locate(path).weights == files.weights
+    assert folder.stat().st_mtime_ns == before
+
+
+OK: Members = [("options.json", b"{}"), ("weights.hdf5", b"x")]
+UNSAFE: dict[str, tuple[Members, str]] = {
+    "a parent": ([*OK, ("../vocab.txt", b"")], r"'\.\./vocab\.txt' leads out of it"),
+    "a parent inside": ([*OK, ("a/../../x.sh", b"")], "leads out of it"),
+    "an absolute path": ([*OK, ("/tmp/weights.hdf5", b"")], "leads out of it"),
+    "a link": ([*OK, ("README.md", LINK)], r"'README\.md' is a link or a device"),
+    "an unused link": ([*OK, ("x.sh", LINK)], "is a link or a device"),
+    "a name twice": ([*OK, ("options.json", b"")], r"'options\.json' occurs twice"),
+    "a name in two folders": ([*OK, ("a/options.json", b"")], r"'options\.json' occurs twice"),
+    "an unused name twice": ([*OK, ("x.sh", b""), ("x.sh", b"")], "occurs twice"),
+    "a bomb": ([("weights.hdf5", bytes(2 << 20))], "more than 1048576 bytes"),
+    "a bomb in two halves": ([(f"{i}.bin", bytes(1 << 20)) for i in "ab"], "more than 1048576"),
+}
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
+@pytest.mark.parametrize("name", UNSAFE)
+def test_unsafe_archives_are_refused(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, name: str, suffix: str
+) -> None:
+    monkeypatch.setattr(archive, "_MIN_LIMIT", 1 << 20)
+    members, said = UNSAFE[name]
+    path = make(tmp_path / f"m.{suffix}", members)
+    with pytest.raises(ModelError, match=rf"m\.{suffix}: refused, since .*{said}"):
+        locate(path)
+    assert [p.name for p in home.rglob("*")] == ["archives", ".lock"]
+
+
+WITHOUT_WEIGHTS = {
+    "an ELMoForManyLangs model, not an ELMo model": ["word.dic", "char.dic", "encoder.pkl"],
+    "not an ELMo model; found best.th, config.json": ["config.json", "a/best.th"],
+    "found options.json, vocab.txt": ["options.json", "vocab.txt"],
+    "m.zip: not an ELMo model": [],
+}
+
+
+@pytest.mark.parametrize("said", WITHOUT_WEIGHTS)
+def test_archives_without_weights_are_described(tmp_path: Path, said: str) -> None:
+    path = make(tmp_path / "m.zip", [(name, b"{}") for name in WITHOUT_WEIGHTS[said]])
+    with pytest.raises(ModelError, match=said):
+        locate(path)
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar.gz", "tar.xz"])
+@pytest.mark.parametrize("fraction", [0.0, 0.5, 0.99])
+def test_an_archive_that_was_cut_off(
+    tmp_path: Path, home: Path, contents: dict[str, bytes], suffix: str, fraction: float
+) -> None:
+    path = make(tmp_path / f"m.{suffix}", list(contents.items()))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * fraction)])
+    with pytest.raises(ModelError, match="not a complete zip or tar file") as caught:
+        locate(path)
+    assert "cut off" in caught.value.hint
+    assert not list(home.rglob("*.hdf5"))
+
+
+ZIP_DAMAGES = {  # signature, offset, bytes
+    "encrypted": ((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1")),
+    "a size that is too small": ((b"PK\x01\x02", 24, b"\x0a\0\0\0"),),
+    "an unknown method": ((b"PK\x03\x04", 8, b"\x63"), (b"PK\x01\x02", 10, b"\x63")),
+}
+
+
+@pytest.mark.parametrize("name", ZIP_DAMAGES)
+def test_corrupt_zip_files(tmp_path: Path, home: Path, name: str) -> None:
+    path = make(tmp_path / "m.zip", [("weights.hdf5", b"x" * 5000)])
+    content = bytearray(path.read_bytes())
+    for signature, offset, new in ZIP_DAMAGES[name]:
+        at = content.index(signature) + offset
+        content[at : at + len(new)] = new
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="not a complete zip or tar file"):
+        locate(path)
+    assert not list(home.rglob("*.hdf5"))
+
+
+def test_a_long_name_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """tarfile reads a long name as a whole, before anybody can ask how long it is."""
+    with tarfile.open(tmp_path / "m.tar.gz", "w:gz", compresslevel=1) as file:
+        member = tarfile.TarInfo("weights.hdf5")
+        member.type, member.size = tarfile.GNUTYPE_LONGNAME, 64 << 20
+        file.addfile(member, io.BytesIO(bytes(member.size)))
+    code = (
+        "import sys; from elmo_cli import isolate; isolate.MIN_MEMORY = 16 << 20\n"
+        "from elmo_cli.pretrained.load import locate\n"
+        "try: locate(sys.argv[1])\n"
+        "except LookupError as error: print(error.message)"
+    )
+    words = [sys.executable, "-c", code, tmp_path / "m.tar.gz"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "more memory than 16 times its size" in done.stdout
+
+
+def test_what_is_extracted_is_read_as_any_model(tmp_path: Path) -> None:
+    with pytest.raises(ElmoError, match=r"archives/m-\w{16}/options\.json: char_cnn is missing"):
+        load(make(tmp_path / "m.zip", OK))
+    with pytest.raises(ModelError, match=r"archives/n-\w{16}/weights\.hdf5: no options\.json"):
+        locate(make(tmp_path / "n.zip", OK[1:]))
+
+
+def test_interrupted_extractions_are_done_again(
+    tmp_path: Path, home: Path, contents: dict[str, bytes]
+) -> None:
+    """What a killed process left is neither used nor kept for ever."""
+    for name in ("left", "busy"):
+        (home / "archives" / f"{name}.part" / "model").mkdir(parents=True)
+    os.utime(home / "archives" / "left.part", (1, 1))
+    path = make(tmp_path / "m.zip", list(contents.items()))
+    assert locate(path).name == "m"
+    assert [part.name for part in home.rglob("*.part")] == ["busy.part"]
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = archive._copy
+    monkeypatch.setattr(archive, "_copy", lambda member, target: copy(member, Path("/dev/full")))
+    with pytest.raises(OutputError, match="No space left on device"):
+        locate(make(tmp_path / "m.zip", OK))

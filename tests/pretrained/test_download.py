@@ -1,0 +1,222 @@
+"""download(): what a server does, and what becomes of the file."""
+
+from __future__ import annotations
+
+import hashlib
+import urllib.request
+from pathlib import Path
+
+import pytest
+from local_server import Act, LocalServer, answer, cut, redirect, stall, status
+
+from elmo_cli.errors import DownloadError, OutputError
+from elmo_cli.pretrained.catalogue import RemoteFile
+from elmo_cli.pretrained.download import _PermanentError, _Redirects, download
+
+CONTENT = bytes(range(256)) * 1000
+N = len(CONTENT)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+SPAN = f"bytes 9-{N - 1}/{N}"
+WEB_PAGE = answer(b"<html>", Content_Type="text/html; charset=utf-8")
+
+
+@pytest.fixture
+def target(tmp_path: Path, server: LocalServer) -> Path:
+    server.files["w"] = CONTENT
+    return tmp_path / "weights.hdf5"
+
+
+def remote(server: LocalServer, *names: str, is_known: bool = True) -> RemoteFile:
+    facts = {"bytes": N, "sha256": SHA256} if is_known else {}
+    return RemoteFile("weights.hdf5", tuple(map(server.address, names or ("w",))), **facts)
+
+
+def fetch(file: RemoteFile, target: Path, problem: str = "") -> list[int]:
+    progress: list[int] = []
+    download(file, target, lambda path: problem, progress.append)
+    return progress
+
+
+def leave_part(server: LocalServer, target: Path, n_bytes: int, *, is_known: bool) -> Path:
+    """The partial file that a process leaves which was killed after N bytes."""
+    server.acts["w"] = [cut(n_bytes), *[status(503)] * 9]
+    with pytest.raises(DownloadError):
+        fetch(remote(server, is_known=is_known), target)
+    server.acts.clear()
+    server.seen.clear()
+    (part,) = target.parent.glob("*.part")
+    assert part.read_bytes() == CONTENT[:n_bytes]
+    return part
+
+
+# Answers before the usual one, and the ranges that are asked for.
+RECOVERED: dict[str, tuple[list[Act], list[str]]] = {
+    "a good server": ([], [""]),
+    "cut off": ([cut(100_000)], ["", "100000-"]),
+    "cut off twice": ([cut(100_000), cut(5)], ["", "100000-", "100005-"]),
+    "stalled": ([stall(4000)], ["", "4000-"]),
+    "stalled at once": ([stall(0)], ["", ""]),
+    "busy": ([status(503), status(429)], ["", "", ""]),
+    "no ranges": ([cut(9), answer(CONTENT, Content_Length=N)], ["", "9-"]),
+    "416": ([cut(9), status(416)], ["", "9-", ""]),
+    "another range": (
+        [cut(9), answer(CONTENT[:9], 206, Content_Range=f"bytes 0-8/{N}", ETag='"1"')],
+        ["", "9-", ""],
+    ),
+    "the rest of other bytes": (
+        [cut(9), answer(b"x" * (N - 9), 206, Content_Range=SPAN, ETag='"1"')],
+        ["", "9-", ""],
+    ),
+    "redirected": ([redirect("w")], ["", ""]),
+}
+
+
+@pytest.mark.parametrize("name", RECOVERED)
+def test_recovered(server: LocalServer, target: Path, name: str) -> None:
+    acts, ranges = RECOVERED[name]
+    server.acts["w"] = list(acts)
+    progress = fetch(remote(server), target)
+    assert target.read_bytes() == CONTENT
+    assert list(target.parent.iterdir()) == [target]
+    assert server.ranges == ranges
+    assert progress[-1] == N
+
+
+REFUSED: dict[str, tuple[list[Act], str]] = {
+    "403": ([status(403)], "HTTP 403 Forbidden"),
+    "404": ([status(404)], "HTTP 404 Not Found"),
+    "always busy": ([status(503)] * 9, r"HTTP 503 .*\(3 attempts\)"),
+    "always stalled": ([stall(0)] * 9, r"interrupted .*\(3 attempts\)"),
+    "a web page": ([WEB_PAGE], r"sends a web page \(text/html\)"),
+    "one byte less": ([answer(CONTENT[:-1])], f"has {N - 1} bytes, expected {N}"),
+    "more bytes": ([answer(CONTENT + b"more")], f"has {N + 4} bytes, expected {N}"),
+    "announces more": ([answer(b"", Content_Length=N + 1)], f"announces {N + 1} bytes"),
+    "wrong bytes": ([answer(b"x" * N, Content_Length=N)], f"SHA-256 .* expected {SHA256}"),
+    "redirects to a file": ([redirect("file:///etc/passwd")], "HTTP 302 .*file:///etc/passwd"),
+    "redirects to ftp": ([redirect("ftp://127.0.0.1/w")], "redirects to ftp"),
+    "always redirects": ([redirect("w")] * 50, "HTTP 302"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(server: LocalServer, target: Path, name: str) -> None:
+    """Nothing gets the final name, no wrong bytes are kept, and no refusal is asked for again."""
+    acts, said = REFUSED[name]
+    server.acts["w"] = list(acts)
+    with pytest.raises(DownloadError, match=f"^{server.address('w')}: .*{said}") as caught:
+        fetch(remote(server), target)
+    assert str(target) in caught.value.hint
+    assert not any(path.stat().st_size for path in target.parent.iterdir())
+    assert name.startswith("always") or len(server.seen) == 1
+
+
+def test_redirects_from_https_to_http_are_refused() -> None:
+    request = urllib.request.Request("https://a.org/w")
+    follow = _Redirects().redirect_request
+    assert follow(request, None, 302, "", {}, "https://b.org/w").full_url == "https://b.org/w"
+    with pytest.raises(_PermanentError, match="redirects to http://b"):
+        follow(request, None, 302, "", {}, "http://b.org/w")
+
+
+# Version in the second run, whether the SHA-256 is known, whether the part is resumed.
+LATER = [
+    ('"1"', True, True),
+    ('"1"', False, True),
+    ('"2"', True, True),  # the hash decides
+    ('"2"', False, False),
+    ('W/"1"', False, False),
+    (None, True, True),
+    (None, False, False),
+]
+
+
+@pytest.mark.parametrize(("version", "is_known", "is_resumed"), LATER)
+def test_a_later_process_resumes_the_same_content_only(
+    server: LocalServer, target: Path, version: str | None, is_known: bool, is_resumed: bool
+) -> None:
+    leave_part(server, target, 5000, is_known=is_known)
+    server.version = version
+    server.files["w"] = CONTENT if is_resumed else CONTENT[::-1]
+    fetch(remote(server, is_known=is_known), target)
+    assert list(target.parent.iterdir()) == [target]
+    assert target.read_bytes() == server.files["w"]
+    assert server.ranges == (["5000-"] if is_resumed else ["5000-", ""])
+
+
+@pytest.mark.parametrize("version", [None, 'W/"1"'])
+def test_parts_without_a_version_are_not_joined(
+    server: LocalServer, target: Path, version: str | None
+) -> None:
+    server.version = version
+    server.acts["w"] = [cut(5000)]
+    fetch(remote(server, is_known=False), target)
+    assert server.ranges == ["", "5000-", ""]
+
+
+@pytest.mark.parametrize("content", [b"x" * 1000, CONTENT, CONTENT + b"more"])
+def test_a_corrupt_part_does_not_block_the_download(
+    server: LocalServer, target: Path, content: bytes
+) -> None:
+    leave_part(server, target, 9, is_known=True).write_bytes(content)
+    fetch(remote(server), target)
+    assert target.read_bytes() == CONTENT
+    assert server.ranges == [f"{len(content)}-", ""]
+
+
+def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:
+    """All are named with their reasons; one that refuses does not cost the part of another."""
+    server.acts["page"] = [WEB_PAGE] * 2
+    with pytest.raises(DownloadError) as caught:
+        fetch(remote(server, "gone", "page"), target)
+    reasons = [reason.split(": ")[0] for reason in caught.value.message.split("; ")]
+    assert reasons == [server.address("gone"), server.address("page")]
+    leave_part(server, target, 5000, is_known=False)
+    server.acts["page"] = [WEB_PAGE]
+    fetch(remote(server, "gone", "page", "w", is_known=False), target)
+    assert server.ranges == ["5000-"] * 3
+
+
+def test_the_content_is_checked(server: LocalServer, target: Path) -> None:
+    with pytest.raises(DownloadError, match="w: is not HDF5"):
+        fetch(remote(server, is_known=False), target, "is not HDF5")
+    assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("act", [answer(b"", Content_Length=1 << 30), answer(bytes(1200_000))])
+def test_the_size_of_options_is_limited(server: LocalServer, target: Path, act: Act) -> None:
+    """A server could fill the disk."""
+    server.acts["w"] = [act]
+    with pytest.raises(DownloadError, match="expected at most 1048576"):
+        fetch(RemoteFile("options.json", (server.address("w"),)), target)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/w", "http://models.invalid/w"])
+def test_no_network(target: Path, address: str) -> None:
+    with pytest.raises(DownloadError, match=f"{address}: cannot be reached") as caught:
+        fetch(RemoteFile("w", (address,)), target)
+    assert ("attempts" in caught.value.message) == ("127" in address)
+
+
+def test_the_proxy_of_the_environment_is_used(
+    server: LocalServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.address(""))
+    server.files["http://models.invalid/w"] = CONTENT
+    fetch(RemoteFile("w", ("http://models.invalid/w",), N, SHA256), target)
+    assert target.read_bytes() == CONTENT
+
+
+def test_progress_resets_the_attempts(server: LocalServer, target: Path) -> None:
+    """A large file may be interrupted more often than an address is tried."""
+    server.files["w"] = bytes(9 << 20)
+    server.acts["w"] = [cut(3 << 19)] * 5
+    fetch(remote(server, is_known=False), target)
+    assert target.read_bytes() == bytes(9 << 20)
+    assert len(server.seen) == 6
+
+
+def test_an_error_of_the_disk_is_not_one_of_the_network(server: LocalServer, target: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be written") as caught:
+        fetch(remote(server), target.parent / "missing" / "weights.hdf5")
+    assert "ELMO_HOME" in caught.value.hint
+    assert len(server.seen) == 1

@@ -1,0 +1,140 @@
+"""`elmo models list`, `show` and `pull`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import documented, elmo, made
+from local_server import LocalServer, cut, stall, status
+
+from elmo_cli.cli import console
+from elmo_cli.pretrained import catalogue
+from elmo_cli.pretrained.cache import model_dir
+from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
+from elmo_cli.pretrained.load import load
+
+
+def as_json(*words: object) -> Any:
+    return json.loads(made("models", *words, "--json").out)
+
+
+def shown(*words: object) -> list[str]:
+    return made("models", *words).out.decode().splitlines()
+
+
+def test_list(model: Model, home: Path, server: LocalServer) -> None:
+    rows = [row.split("\t") for row in shown("list")]
+    assert [row[0] for row in rows[1:]] == [*(known.name for known in CATALOGUE), "tiny"]
+    assert rows[2] == ["small", "54.4 MB", "256", "English", "not downloaded"]
+    assert [row[1:3] for row in rows[3:8:4]] == [["about 112.1 MB", "512"], ["?", "?"]]
+    states = [as_json("list")[-1]]
+    made("models", "pull", "tiny")
+    states.append(as_json("list")[-1])
+    (model_dir(model) / "weights.hdf5").write_bytes(b"x")
+    states.append(as_json("list")[-1])
+    assert [row["where"] for row in states] == ["not downloaded", "cached", "corrupt"]
+    assert states[1]["bytes"] == sum(map(len, server.files.values()))
+    assert {row["path"] for row in states} == {str(home / "models" / "tiny")}
+    assert all(f"`{key}`" in documented("models") for key in states[0])
+
+
+def test_show_of_a_published_model(home: Path) -> None:
+    """Whoever downloads by hand needs the addresses, the hash and the folder."""
+    lines = set(shown("show", "Small"))
+    options, weights = find_model("small").files
+    assert {f"  {address}" for address in (*options.addresses, *weights.addresses)} < lines
+    assert {f"  sha256 {weights.sha256}", "  sha256 not stated"} < lines
+    assert f"folder      {home}/models/small" in lines
+    facts = as_json("show", "5.5b")
+    assert (facts["name"], facts["parameters"], facts["dim"]) == ("original-5.5b", 93_600_848, 1024)
+    assert (facts["bytes_are_exact"], facts["where"]) == (False, "not downloaded")
+    assert facts["also_published"] == ["softmax weights and TensorFlow checkpoint: never published"]
+    assert all(f"`{key}`" in documented("models") for key in facts)
+
+
+@pytest.mark.parametrize("kind", ["folder", "archive"])
+def test_show_of_files(tiny: Path, tmp_path: Path, kind: str) -> None:
+    source = folder = shutil.copytree(tiny, tmp_path / "mine")
+    (folder / "vocab.txt").write_text("a\n")
+    if kind == "archive":
+        source = Path(shutil.make_archive(str(tmp_path / "mine"), "zip", folder))
+    facts, bilm = as_json("show", source), load(folder)
+    assert (facts["name"], facts["sha256"], facts["where"]) == ("mine", bilm.sha256, "path")
+    assert (facts["dim"], facts["layers"], facts["options"]) == (16, 3, bilm.options.to_dict())
+    assert facts["parameters"] == sum(values.numel() for values in bilm.parameters())
+    assert (facts["softmax"], facts["vocabulary"], facts["warm_state"]) == (False, True, False)
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert {file["name"]: file["bytes"] for file in facts["files"]} == sizes
+    assert (facts["path"] == str(folder)) == (kind == "folder")
+    assert all(f"`{key}`" in documented("models") for key in facts)
+    lines = ["clipping    cells at 3.0, projections at 3.0", "with        vocabulary"]
+    assert {*lines, *(f"  sha256 {file['sha256']}" for file in facts["files"])} < set(
+        shown("show", source)
+    )
+
+
+def test_pull(model: Model, home: Path, server: LocalServer) -> None:
+    for options, n_requests in ((), 2), ((), 2), (("-f",), 4), (("--overwrite",), 6):
+        done = made("models", "pull", "tiny", *options)
+        assert (done.out, done.err) == (b"", f"tiny: cached, {home}/models/tiny\n")
+        assert len(server.seen) == n_requests
+    assert made("models", "pull", "tiny", "-q").err == ""
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_bar_counts_to_the_size_of_the_model(
+    model: Model, server: LocalServer, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    if not is_known:
+        files = (model.files[0], replace(model.files[1], bytes=None, sha256=None))
+        monkeypatch.setitem(catalogue._BY_NAME, "tiny", replace(model, files=files))
+    bars: list[list[float | None]] = []
+
+    class Bar:
+        def advance(self, n: float) -> None:
+            bars[-1][1] += n
+
+    @contextmanager
+    def bar(total: float | None, unit: str, *, done: float = 0, quiet: bool = False):
+        bars.append([total, done])
+        yield Bar()
+
+    monkeypatch.setattr(console, "bar", bar)
+    made("models", "pull", "tiny")
+    total = model.files[1].bytes if is_known else None
+    assert bars == [[total, sum(map(len, server.files.values()))]]
+
+
+BAD_SERVERS = {
+    "HTTP 403 Forbidden": ([status(403)], ""),
+    "cut off after 99 of": ([status(503), status(503), cut(99)], "99-"),
+    "interrupted (timed out)": ([status(503), status(503), stall(99)], "99-"),
+}
+
+
+@pytest.mark.parametrize("said", BAD_SERVERS)
+def test_errors_are_two_lines(model: Model, server: LocalServer, said: str) -> None:
+    """And the next call resumes."""
+    acts, resumed = BAD_SERVERS[said]
+    server.acts["weights.hdf5"] = list(acts)
+    done = elmo("models", "pull", "tiny")
+    error, hint = done.err.splitlines()
+    assert (done.code, done.out) == (1, b"")
+    assert error.startswith(f"error: {server.address('weights.hdf5')}: {said}")
+    assert hint.startswith("hint: run it again to resume")
+    assert not (model_dir(model) / "weights.hdf5").exists()
+    made("models", "pull", "tiny")
+    assert server.ranges[-1] == resumed
+
+
+@pytest.mark.parametrize("command", ["show", "pull"])
+def test_unknown_names(command: str) -> None:
+    done = elmo("models", command, "smal")
+    assert (done.code, done.err.splitlines()[0]) == (1, "error: no model named `smal`")
+    assert "did you mean `small`?" in done.err

@@ -1,0 +1,236 @@
+"""pull(): published models in the cache, downloaded once, verified, never without being asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import pytest
+from local_server import LocalServer, answer, cut, status
+
+from elmo_cli.errors import DownloadError, ModelError, OutputError
+from elmo_cli.hdf5 import open_hdf5
+from elmo_cli.pretrained import cache
+from elmo_cli.pretrained.cache import bundled_dir, installed_dir, model_dir
+from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model, no_such_model
+from elmo_cli.pretrained.load import ModelSource, installed_files, load, locate
+from elmo_cli.pretrained.pull import pull
+from elmo_cli.weightfile.describe import describe_weights
+
+
+def flip_last_byte(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_a_pulled_model_is_in_the_cache(server: LocalServer, model: Model, home: Path) -> None:
+    progress: list[tuple[int, int]] = []
+    files = pull(model, on_bytes=lambda *n: progress.append(n))
+    assert files.weights == home / "models" / "tiny" / "weights.hdf5"
+    assert files.weights.read_bytes() == server.files["weights.hdf5"]
+    assert (files.name, files.origin) == ("tiny", "cached")
+    assert progress == sorted(progress)
+    assert progress[-1] == (sum(map(len, server.files.values())), model.expected_bytes)
+
+
+@pytest.mark.parametrize("offline", ["", "1"])
+def test_nothing_is_requested_for_files_put_there_by_hand(
+    server: LocalServer, model: Model, monkeypatch: pytest.MonkeyPatch, offline: str, tiny: Path
+) -> None:
+    shutil.copytree(tiny, model_dir(model))
+    monkeypatch.setenv("ELMO_OFFLINE", offline)
+    assert pull(model) == installed_files(model)
+    assert load("tiny").name == "tiny"
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("find", [load, locate])
+def test_without_a_pull_nothing_is_downloaded(
+    server: LocalServer, model: Model, find: object
+) -> None:
+    with pytest.raises(ModelError, match="the model `tiny` is not on this machine") as caught:
+        find("tiny")
+    assert caught.value.hint.startswith("`elmo models pull tiny`")
+    assert str(model_dir(model)) in caught.value.hint
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("state", ["missing", "corrupt", "overwrite"])
+def test_offline(
+    server: LocalServer, model: Model, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    if state != "missing":
+        weights = pull(model).weights
+        if state == "corrupt":
+            flip_last_byte(weights)
+        server.seen.clear()
+    monkeypatch.setenv("ELMO_OFFLINE", "1")
+    with pytest.raises(ModelError, match="ELMO_OFFLINE is set") as caught:
+        pull(model, overwrite=state == "overwrite")
+    assert str(model_dir(model)) in caught.value.hint
+    assert server.seen == []
+
+
+def test_only_missing_files_are_downloaded(server: LocalServer, model: Model) -> None:
+    server.acts["weights.hdf5"] = [status(404)]
+    with pytest.raises(DownloadError):
+        pull(model)
+    assert installed_dir(model) is None
+    pull(model)
+    assert [name for name, _ in server.seen] == ["options.json", "weights.hdf5", "weights.hdf5"]
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_corrupt_file_is_refused_and_downloaded_again(
+    server: LocalServer, model: Model, is_cut: bool
+) -> None:
+    """A wrong size is refused by `locate`, a wrong SHA-256 by `load`, which reads the file."""
+    weights = pull(model).weights
+    if is_cut:
+        os.truncate(weights, 100)
+    else:
+        flip_last_byte(weights)
+    with pytest.raises(ModelError, match=f"{weights}: has .*, expected") as caught:
+        (locate if is_cut else load)("tiny")
+    assert caught.value.hint == "`elmo models pull tiny` downloads it again"
+    pull(model)
+    assert load("tiny").files == (str(weights.with_name("options.json")), str(weights))
+
+
+def test_overwrite_keeps_the_old_files_until_the_new_ones_are_verified(
+    server: LocalServer, model: Model
+) -> None:
+    weights = pull(model).weights
+    server.acts["weights.hdf5"] = [cut(10), status(403)]
+    with pytest.raises(DownloadError):
+        pull(model, overwrite=True)
+    assert weights.read_bytes() == server.files["weights.hdf5"]
+    pull(model, overwrite=True)
+    assert server.ranges[-1] == "10-"
+
+
+EMBEDDINGS, HALF = b"embeddings", b"the first half"
+WRONG_CONTENT = [
+    ("weights.hdf5", b"AccessDenied", "is not a complete HDF5 file"),
+    ("weights.hdf5", HALF, "is not a complete HDF5 file"),
+    ("weights.hdf5", EMBEDDINGS, "is an HDF5 file without char_embed"),
+    ("options.json", b"AccessDenied", "not JSON"),
+    ("options.json", b'{"lstm": {}}', "char_cnn is missing"),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "said"), WRONG_CONTENT)
+def test_content_without_a_known_hash_is_checked(
+    server: LocalServer, model: Model, tmp_path: Path, name: str, body: bytes, said: str
+) -> None:
+    with h5py.File(tmp_path / "x.hdf5", "w") as file:
+        file["0"] = [1.0]
+    contents = {EMBEDDINGS: (tmp_path / "x.hdf5").read_bytes(), HALF: server.files[name][:3000]}
+    server.acts[name] = [answer(contents.get(body, body))]
+    files = tuple(replace(file, bytes=None, sha256=None) for file in model.files)
+    with pytest.raises(DownloadError, match=f"{name}: {said}"):
+        pull(replace(model, files=files))
+    assert not (model_dir(model) / name).exists()
+
+
+def test_two_pulls_at_once_download_once(server: LocalServer, model: Model) -> None:
+    waited, release = threading.Event(), threading.Event()
+
+    def slow(handler: object, content: bytes) -> None:
+        release.wait(5)
+        answer(content)(handler, b"")
+
+    server.acts["options.json"] = [slow]
+    settings = {"on_wait": waited.set}
+    threads = [threading.Thread(target=pull, args=(model,), kwargs=settings) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert waited.wait(5)
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(name for name, _ in server.seen).count("weights.hdf5") == 1
+    assert installed_dir(model) is not None
+
+
+def test_a_home_that_cannot_be_written_to(model: Model, home: Path, tiny: Path) -> None:
+    home.write_text("a file")
+    archive = shutil.make_archive(str(home.parent / "m"), "zip", tiny)
+    for work in (lambda: pull(model), lambda: locate(archive)):
+        with pytest.raises(OutputError, match=f"^{home}/.*: cannot be written") as caught:
+            work()
+        assert "ELMO_HOME" in caught.value.hint
+
+
+HOMES = [("~/models", "/xdg", "/user/models"), ("", "/xdg", "/xdg/elmo")]
+HOMES += [("", "relative", "/user/.cache/elmo"), ("", "", "/user/.cache/elmo")]
+
+
+@pytest.mark.parametrize(("elmo_home", "xdg", "expected"), HOMES)
+def test_where_the_cache_is(
+    monkeypatch: pytest.MonkeyPatch, elmo_home: str, xdg: str, expected: str
+) -> None:
+    variables = {"ELMO_HOME": elmo_home, "XDG_CACHE_HOME": xdg, "HOME": "/user"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache.elmo_home() == Path(expected)
+
+
+ADDRESSES = {
+    "small": "https://allennlp.s3.amazonaws.com/models/elmo/2x1024_128_2048cnn_1xhighway/"
+    "elmo_2x1024_128_2048cnn_1xhighway_weights.hdf5",
+    "5.5B": "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway"
+    "_5.5B/elmo_2x4096_512_2048cnn_2xhighway_5.5B_options.json",
+    "pubmed": "https://allennlp.s3.amazonaws.com/models/elmo/contributed/pubmed/"
+    "elmo_2x4096_512_2048cnn_2xhighway_weights_PubMed_only.hdf5",
+    "original": "https://huggingface.co/lysandre/elmo-2x4096_512_2048cnn_2xhighway/resolve/main/"
+    "options.json",
+}
+
+
+def test_the_catalogue_is_consistent() -> None:
+    """Only the person who downloads would notice a slip in an address or a hash."""
+    names = [name.lower() for m in CATALOGUE for name in (m.name, *m.aliases)]
+    assert len(names) == len(set(names))
+    assert not any("/" in name for name in names)
+    for model in CATALOGUE[1:]:
+        assert [file.name for file in model.files] == ["options.json", "weights.hdf5"]
+        for file in model.files:
+            suffix = file.name.partition(".")[2]
+            assert all(a.startswith("https://") and a.endswith(suffix) for a in file.addresses)
+            assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
+        assert 0 <= model.expected_bytes - 4 * (model.n_parameters or 0) < 40_000
+    for name, address in ADDRESSES.items():
+        assert any(address in file.addresses for file in find_model(name).files)
+
+
+def test_the_bundled_model_is_as_the_catalogue_says() -> None:
+    path = bundled_dir() / "weights.hdf5"
+    with open_hdf5(path) as file:
+        facts = describe_weights(path, file)
+    assert facts["parameters"] == CATALOGUE[0].n_parameters
+    assert 2 * facts["options"]["lstm"]["projection_dim"] == CATALOGUE[0].dim
+
+
+def test_the_bundled_model_is_the_default(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one inside the package (of a wheel) is preferred to the one next to it (in a clone)."""
+    monkeypatch.setattr(cache, "_PACKAGE", tmp_path / "elmo_cli")
+    with pytest.raises(ModelError, match="`elmo-en` is not on this machine") as caught:
+        locate()
+    assert "wheel" in caught.value.hint
+    for folder in (tmp_path / "weights" / "elmo-en", tmp_path / "elmo_cli" / "bundled" / "elmo-en"):
+        shutil.copytree(tiny, folder)
+        files = locate(ModelSource())
+        assert (files.origin, files.name, files.weights.parent) == ("bundled", "elmo-en", folder)
+
+
+def test_a_similar_name_is_suggested() -> None:
+    assert find_model("orginal") is None
+    assert no_such_model("orginal", "x").hint.startswith("did you mean `original`?")
+    assert no_such_model("zzz", "x").hint == "x"

@@ -1,0 +1,128 @@
+"""EmbeddingsDataset: labels beside vectors, padded batches, worker processes."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from store.embedding_files import LINES, array, lines, write, write_types
+from torch.utils.data import DataLoader
+
+from elmo_cli.dataset import EmbeddingsDataset
+from elmo_cli.errors import UsageError
+from elmo_cli.store.reader import open_embeddings
+
+TAGS = [[f"t{len(token) % 3}" for token in line.split()] for line in LINES]
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path / "lines.hdf5", lines(), layout="flat")
+
+
+def test_sentences_with_labels_per_token(file: Path) -> None:
+    data = EmbeddingsDataset(file, labels=TAGS)
+    assert len(data) == len(LINES)
+    assert data.label_names == ("t0", "t1", "t2")
+    for i, sentence in enumerate(lines()):
+        item = data[i]
+        np.testing.assert_array_equal(item.layers, array(sentence))
+        assert [data.label_names[n] for n in item.labels] == TAGS[i]
+
+
+@pytest.mark.parametrize("layers", [3, None])
+def test_a_batch_is_padded_and_masked(tmp_path: Path, layers: int | None) -> None:
+    data = EmbeddingsDataset(
+        write(tmp_path / "f.hdf5", lines(), layout="flat", layers=layers), TAGS
+    )
+    items = [data[i] for i in (1, 2, 0)]  # of 2, 0 and 7 tokens
+    batch = data.collate(items)
+    assert batch.layers.shape == ((3,) if layers else ()) + (3, 7, items[0].layers.shape[-1])
+    assert batch.layers.dtype == torch.float32
+    assert batch.mask.sum(1).tolist() == [2, 0, 7]
+    for row, item in enumerate(items):
+        n = item.layers.shape[-2]
+        np.testing.assert_array_equal(batch.layers[..., row, :n, :], item.layers)
+        assert not batch.layers[..., row, n:, :].any()
+        assert batch.labels[row, :n].tolist() == item.labels.tolist()
+        assert (batch.labels[row, n:] == -100).all()
+    assert data.collate([data[0]._replace(labels=None)]).labels is None
+
+
+def test_one_label_per_sentence_and_numbers(file: Path) -> None:
+    numbers = EmbeddingsDataset(file, labels=np.arange(len(LINES)))
+    assert numbers.label_names == ()
+    assert numbers.collate([numbers[i] for i in (3, 1)]).labels.tolist() == [3, 1]
+    scores = EmbeddingsDataset(file, labels={key: key / 2 for key in range(len(LINES))})
+    assert scores.collate([scores[3]]).labels.tolist() == [1.5]
+    names = EmbeddingsDataset(file, labels=["no", "yes"] * 6, label_names=["yes", "no"])
+    assert names.collate([names[0], names[1]]).labels.tolist() == [1, 0]
+
+
+def test_worker_processes(file: Path) -> None:
+    """A forked worker opens the file itself; a spawned one gets a pickled copy."""
+    data = EmbeddingsDataset(file, labels=TAGS)
+    plain = list(DataLoader(data, 4, collate_fn=data.collate))
+    copy = pickle.loads(pickle.dumps(data))
+    for loader in (
+        DataLoader(data, 4, num_workers=2, multiprocessing_context="fork", collate_fn=data.collate),
+        DataLoader(copy, 4, collate_fn=copy.collate),
+    ):
+        for one, other in zip(plain, loader, strict=True):
+            assert all(map(torch.equal, one, other))
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "what"),
+    [
+        (TAGS[:-1], (), "12 sentences, but labels for 11"),
+        ([["a"], *TAGS[1:]], (), "sentence 0 has 7 tokens, but 1 labels"),
+        ({1: TAGS[1]}, (), "no labels for sentence 0"),
+        (TAGS, ("t0", "t2"), "the label 't1', which is not in `label_names`"),
+    ],
+)
+def test_labels_that_do_not_fit(file: Path, labels: Any, names: Any, what: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(what)):
+        list(EmbeddingsDataset(file, labels=labels, label_names=names))
+
+
+def test_files_without_tokens_or_order(tmp_path: Path) -> None:
+    for path in (
+        write(tmp_path / "pooled.hdf5", lines(), layout="flat", pool=True),
+        write_types(tmp_path / "types.hdf5", 3),
+    ):
+        with pytest.raises(UsageError, match="not of tokens"):
+            EmbeddingsDataset(path)
+    embeddings = open_embeddings(write(tmp_path / "a.hdf5", lines(), layout="flat"))
+    embeddings.attributes["order_unknown"] = True
+    with pytest.raises(UsageError, match="order of the text"):
+        EmbeddingsDataset(embeddings, labels=TAGS)
+    assert len(EmbeddingsDataset(embeddings, labels=dict(enumerate(TAGS)))) == len(TAGS)
+
+
+def test_the_documented_tagger_learns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program of docs/task-models.md runs and finds tags that the vectors determine."""
+    page = (ROOT / "docs" / "task-models.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    trees = "\n".join(
+        "".join(f"{i}\t{token}\t_\tt{len(token) % 3}\n" for i, token in enumerate(line.split(), 1))
+        for line in LINES
+        if line
+    )
+    (tmp_path / "train.conllu").write_text(trees, encoding="utf-8")
+    write(tmp_path / "train.hdf5", lines(blank=False), layout="flat", dtype="float16")
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(1)
+    exec(compile(program, "docs/task-models.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    losses = [float(line.split()[-1]) for line in printed[:10]]
+    assert losses[-1] < losses[0]
+    assert re.fullmatch(r"mix:(\d\.\d+,){3}\d\.\d+", printed[-1])
