@@ -16,9 +16,8 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import N_CHARACTERS, Options
-from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.regular_files import check_regular
 from elmo_cli.weightfile.describe import Array, find_dataset, read_values
@@ -55,7 +54,7 @@ def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
     return bilm.eval().requires_grad_(False)
 
 
-def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextToken:
+def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextTokenSoftmax:
     """Read softmax/W (type, projection) and softmax/b (type,) from a file of their own or a biLM's.
 
     Raises:
@@ -64,7 +63,7 @@ def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextToken:
     shapes = {"softmax/W": (n_types, projection), "softmax/b": (n_types,)}
     weight, bias = _read_tensors(path, shapes)
     with torch.device("meta"), _NoInitialization():
-        softmax = NextToken(n_types, projection)
+        softmax = NextTokenSoftmax(n_types, projection)
     softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
     return softmax
 
@@ -75,7 +74,7 @@ def read_state(path: StrPath, options: Options) -> State:
     Raises:
         WeightFileError: corrupt, or of another model's sizes.
     """
-    sizes = (("h", options.projection), ("c", options.cell))
+    sizes = (("h", options.projection_dim), ("c", options.lstm_dim))
     return State(*_read_tensors(path, {name: (options.n_layers, 2, 1, n) for name, n in sizes}))
 
 
@@ -128,8 +127,8 @@ def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
     has_cnn, has_lstm = (find_dataset(file, name) is not None for name in projections)
     return replace(
         options,
-        cnn_projection=has_cnn or options.n_filters != options.projection,
-        lstm_projection=has_lstm or options.cell != options.projection,
+        has_cnn_projection=has_cnn or options.n_filters != options.projection_dim,
+        has_lstm_projection=has_lstm or options.lstm_dim != options.projection_dim,
     )
 
 

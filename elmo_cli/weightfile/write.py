@@ -12,8 +12,7 @@ import torch
 
 from elmo_cli.errors import OutputError
 from elmo_cli.files import new_file
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.weightfile.describe import Array
 from elmo_cli.weightfile.table import rows
@@ -37,7 +36,7 @@ def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
     _write(path, arrays(), dtype)
 
 
-def write_softmax(softmax: NextToken, path: str | Path, *, dtype: str = "float32") -> None:
+def write_softmax(softmax: NextTokenSoftmax, path: str | Path, *, dtype: str = "float32") -> None:
     """Write softmax/W (type, projection) and softmax/b (type,) as `write_bilm` does."""
     arrays = [("softmax/W", _array(softmax.weight)), ("softmax/b", _array(softmax.bias))]
     _write(path, arrays, dtype)

@@ -187,7 +187,7 @@ def test_truncated_files_and_wrong_bytes(tiny: Path, tmp_path: Path) -> None:
     assert n_refused > 5
 
 
-OPTIONS = Options(filters=((1, 4),), projection=3, cell=5, n_layers=2)
+OPTIONS = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=2)
 H, C = np.zeros((2, 2, 1, 3), "f4"), np.zeros((2, 2, 1, 5), "f4")
 W, B = np.zeros((4, 3), "f4"), np.zeros(4, "f4")
 softmax_of = partial(read_softmax, n_types=4, projection=3)

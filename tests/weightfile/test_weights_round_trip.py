@@ -17,9 +17,8 @@ from make_weights import MODELS, SHAPES, weight_arrays, write_arrays
 
 from elmo_cli.errors import OutputError
 from elmo_cli.hdf5 import dataset_names
-from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
-from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 from elmo_cli.weightfile.table import rows
@@ -112,7 +111,7 @@ def test_the_table_names_every_parameter_once(shape: str) -> None:
 
 
 def test_a_softmax_and_a_state_come_back(tmp_path: Path, seed: int) -> None:
-    path, softmax = tmp_path / "out.hdf5", NextToken(11, 3)
+    path, softmax = tmp_path / "out.hdf5", NextTokenSoftmax(11, 3)
     torch.nn.init.normal_(softmax.bias)
     write_softmax(softmax, path)
     again = read_softmax(path, n_types=11, projection=3)
@@ -121,14 +120,14 @@ def test_a_softmax_and_a_state_come_back(tmp_path: Path, seed: int) -> None:
     assert sorted(content(path)) == ["softmax/W", "softmax/b"]
     state = State(torch.randn(2, 2, 1, 3), torch.randn(2, 2, 1, 5))
     write_state(state, path)
-    found = read_state(path, Options(filters=((1, 4),), projection=3, cell=5, n_layers=2))
+    found = read_state(path, Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=2))
     assert torch.equal(found.h, state.h)
     assert torch.equal(found.c, state.c)
 
 
 WRITERS: dict[str, Callable[[BiLM, Path], None]] = {
     "weights": write_bilm,
-    "softmax": lambda bilm, path: write_softmax(NextToken(1000, 8), path),
+    "softmax": lambda bilm, path: write_softmax(NextTokenSoftmax(1000, 8), path),
     "state": lambda bilm, path: write_state(State.zeros(bilm.options, 1), path),
 }
 
@@ -146,7 +145,7 @@ def test_full_disk(writer: str, tiny_bilm: BiLM, tmp_path: Path) -> None:
 
 def test_values_beyond_float16_are_refused(tmp_path: Path) -> None:
     """They would become infinite, and our own reader would refuse the file."""
-    softmax = NextToken(3, 4)
+    softmax = NextTokenSoftmax(3, 4)
     with torch.no_grad():
         softmax.bias[2] = -1e5
     with pytest.raises(OutputError, match="softmax/b has a value beyond float16"):
