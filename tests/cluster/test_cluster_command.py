@@ -21,7 +21,7 @@ from elmo_cli.cli.cluster import _download_command
 def environment(scene: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_BACKEND_LOG_LEVEL"):
         monkeypatch.setenv(name, "")
-    monkeypatch.setenv("ELMO_MODEL", scene.job.model)
+    monkeypatch.setenv("ELMO_MODEL", scene.job.model.name_or_path)
     with warnings.catch_warnings():
         yield
     logging.disable(logging.NOTSET)
