@@ -212,7 +212,7 @@ def test_a_fit_beside_the_true_softmax(tuned: Tuned, usual: dict[str, Any]) -> N
 
 def test_a_vocabulary_for_weights_alone(tuned: Tuned, tiny: Path, source: Path) -> None:
     """Without it models could not be compared on one vocabulary."""
-    found = tuned("--vocabulary", source / "vocab.txt", "--softmax-tokens", 400, model=tiny)
+    found = tuned("--vocabulary", source / "vocab.txt", model=tiny)
     assert found["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
     assert found["softmax"] == "fitted"
     assert found["unknown_fraction"] > 0
