@@ -7,7 +7,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,26 +34,21 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
         overwrite: an existing file may be replaced.
         regular: refuse pipes and devices as well.
     """
-    name, folder = os.fspath(path), resolve(path).parent
-    exists, is_folder = os.path.exists(path), os.path.isdir(path) or name.endswith(os.sep)
-    is_special = exists and not is_folder and not os.path.isfile(path)
-    if is_special and not regular:
+    name = os.fspath(path)
+    if os.path.isdir(path) or name.endswith(os.sep):
+        raise OutputError(f"{name}: is a folder", "name a file in it")
+    is_file = os.path.isfile(path)
+    if os.path.exists(path) and not is_file:
+        if regular:
+            raise OutputError(f"{name}: not a regular file", "name a file on a disk")
         return
-    if not folder.is_dir():
-        is_file = os.path.lexists(folder) or any(parent.is_file() for parent in folder.parents)
-        raise output_error(name, OSError(errno.ENOTDIR if is_file else errno.ENOENT, ""))
-    what, hint = "", f"`overwrite=True` replaces it; or {_OTHER_PATH}"
-    if is_folder:
-        what, hint = "is a folder", "name a file in it"
-    elif is_special:
-        what, hint = "not a regular file", "name a file on a disk"
-    elif name.lower().endswith((".gz", ".xz", ".bz2")):
-        what = "would not be compressed, contrary to its name"
+    with output_errors(path):
+        os.stat(os.path.join(resolve(path).parent, ""))
+    if name.lower().endswith((".gz", ".xz", ".bz2")):
         hint = "choose a name without this suffix, and compress the file afterwards"
-    elif exists and not overwrite:
-        what = "exists"
-    if what:
-        raise OutputError(f"{name}: {what}", hint)
+        raise OutputError(f"{name}: would not be compressed, contrary to its name", hint)
+    if is_file and not overwrite:
+        raise OutputError(f"{name}: exists", f"`overwrite=True` replaces it; or {_OTHER_PATH}")
 
 
 def check_distinct(
@@ -65,21 +60,21 @@ def check_distinct(
         inputs: files, or folders whose files are read.
         what: each of the inputs is, for the message.
     """
-    written = _regular_file(output, 1)
-    for name in (one for one in inputs if one):
+    written = _identity(output, 1)
+    for name in (name for name in inputs if name):
         for path in sorted(Path(name).iterdir()) if os.path.isdir(name) else [name]:
-            found = _regular_file(path, 0)
-            if written and found and os.path.samestat(written, found):
+            if written and written == _identity(path, 0):
                 also = "" if path == output else f" ({os.fspath(path)})"
                 raise UsageError(f"{os.fspath(output)}: is also {what}{also}", _OTHER_PATH)
 
 
-def _regular_file(path: StrPath, standard_stream: int) -> os.stat_result | None:
-    try:
+def _identity(path: StrPath, standard_stream: int) -> tuple[int, int] | None:
+    """Device and inode of a regular file; None for anything else."""
+    with suppress(OSError, ValueError):
         status = os.stat(standard_stream if path == "-" else path)
-    except (OSError, ValueError):
-        return None
-    return status if stat.S_ISREG(status.st_mode) else None
+        if stat.S_ISREG(status.st_mode):
+            return status.st_dev, status.st_ino
+    return None
 
 
 @contextmanager
@@ -92,11 +87,9 @@ def new_file(
     followed; devices and pipes are written to directly.
 
     Args:
-        overwrite: replace a file that exists by then.
+        overwrite: replace a file that exists by then; otherwise the temporary file is kept.
         durable: wait until the content is on the disk before renaming the file.
-    Raises:
-        OutputError: the file cannot be written, and nothing is left of it; or PATH was created
-            meanwhile, and the complete temporary file is kept.
+        resumable: as in `output_errors`.
     """
     with output_errors(path, resumable=resumable):
         # By the name as given: /dev/fd/63 (a shell's `>(xz > FILE)`) links to no path.
@@ -141,28 +134,27 @@ def tsv_line(*cells: object) -> str:
 
 @contextmanager
 def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
-    """Turn an OSError into an OutputError about PATH; a BrokenPipeError stays what it is."""
+    """Turn an OSError into an OutputError that explains why PATH cannot be written; `resumable` as
+    in `OutputError`, and the hint says so. A BrokenPipeError stays what it is."""
     try:
         yield
     except (ElmoError, BrokenPipeError):
         raise
     except OSError as error:
-        raise output_error(path, error, resumable=resumable) from None
+        raise _output_error(path, error, resumable) from None
 
 
-def output_error(path: StrPath, error: OSError, *, resumable: bool = False) -> OutputError:
-    """Explain why PATH cannot be written; `resumable` as in `OutputError`, and the hint says so."""
-    folder = resolve(path).parent
-    then = "`resume=True` continues after what is saved" if resumable else "run it again"
-    full = (f"no space left ({error.strerror})", f"free some space, then {then}")
-    known = {
-        **dict.fromkeys(_NO_SPACE, full),
-        errno.ENOENT: (f"there is no folder {folder}", f"`mkdir -p {folder}`"),
-        errno.ENOTDIR: (f"{folder} is not a folder", _OTHER_PATH),
-    }
-    what = f"cannot be written ({error.strerror or error})"
+def _output_error(path: StrPath, error: OSError, resumable: bool) -> OutputError:
+    folder, code, reason = resolve(path).parent, error.errno, error.strerror or error
+    what = f"cannot be written ({reason})"
     hint = "choose an output path in a folder that you can write to"
-    what, hint = known.get(error.errno or 0, (what, hint))
+    if code in _NO_SPACE:
+        then = "`resume=True` continues after what is saved" if resumable else "run it again"
+        what, hint = f"no space left ({reason})", f"free some space, then {then}"
+    elif code == errno.ENOENT:
+        what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
+    elif code == errno.ENOTDIR:
+        what, hint = f"{folder} is not a folder", _OTHER_PATH
     return OutputError(f"{os.fspath(path)}: {what}", hint, resumable)
 
 
@@ -188,19 +180,22 @@ class FileLock:
         Args:
             wait: until that process releases it, after calling `on_wait`.
         """
-        while True:
+        while self.descriptor < 0:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                is_locked = _flock(descriptor, wait=wait, on_wait=on_wait)
+                if not _lock(descriptor, fcntl.LOCK_NB):
+                    if not wait:
+                        return False
+                    if on_wait is not None:
+                        on_wait()
+                    _lock(descriptor)
                 # The process that held the lock may have renamed or removed the file.
-                if is_locked and is_open_file(descriptor, self._path):
+                if _is_at(descriptor, self._path):
                     self.descriptor, descriptor = descriptor, -1
-                    return True
             finally:
                 if descriptor >= 0:
                     os.close(descriptor)
-            if not is_locked:
-                return False
+        return True
 
     def release(self) -> None:
         """Close the file, which releases the lock."""
@@ -230,23 +225,18 @@ def not_ours(path: StrPath) -> OutputError:
     return OutputError(f"{os.fspath(path)}: {what}", f"move it elsewhere, or {_OTHER_PATH}")
 
 
-def is_open_file(descriptor: int, path: Path) -> bool:
-    """Whether PATH is still the file that is open."""
+def _is_at(descriptor: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _flock(descriptor: int, *, wait: bool, on_wait: Callable[[], None] | None) -> bool:
+def _lock(descriptor: int, flags: int = 0) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
     except BlockingIOError:
-        if wait and on_wait is not None:
-            on_wait()
-        if wait:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return wait
+        return False
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise

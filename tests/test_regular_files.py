@@ -32,8 +32,9 @@ BUNDLED = bundled_dir() or Path()
 def test_json_that_is_refused(content: bytes, part: str, tmp_path: Path) -> None:
     """Of a key that occurs twice, parsers keep the last silently."""
     (tmp_path / "in.json").write_bytes(content)
-    with pytest.raises(OptionsError, match=rf"in\.json: .*{part}") as caught:
+    with pytest.raises(OptionsError, match=part) as caught:
         read_json(tmp_path / "in.json", OptionsError, "fix it")
+    assert caught.value.message.count("in.json: ") == 1
     assert caught.value.hint == "fix it"
 
 
@@ -57,14 +58,12 @@ READERS = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", ["fifo", "device"])
-def test_a_pipe_or_a_device_is_refused_at_once(kind: str, reader: str, tmp_path: Path) -> None:
+def test_a_pipe_or_a_device_is_refused_at_once(reader: str, tmp_path: Path) -> None:
     """A pipe would be waited for, a device read until memory ends."""
-    path = tmp_path / "in.json"
-    if kind == "fifo":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
-    with pytest.raises(ElmoError, match="not a regular file") as caught:
-        READERS[reader](path)
-    assert caught.value.hint
+    fifo, device = tmp_path / "fifo.json", tmp_path / "device.json"
+    os.mkfifo(fifo)
+    device.symlink_to("/dev/zero")
+    for path in (fifo, device):
+        with pytest.raises(ElmoError, match="not a regular file") as caught:
+            READERS[reader](path)
+        assert caught.value.hint

@@ -29,8 +29,7 @@ from elmo_cli.embed.run import (
 )
 from elmo_cli.embed.streams import stream_writer
 from elmo_cli.embed.survey import check_space, gib
-from elmo_cli.engine.device import set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.files import check_distinct
 from elmo_cli.store.shards import parse_shard
@@ -62,7 +61,7 @@ def embed_command(settings: dict[str, Any]) -> None:
             raise UsageError(
                 f"--{option}: has no meaning without --ray", "`--ray` distributes the run"
             )
-    set_threads(threads)
+    set_num_threads(threads)
     keep_freed_memory()
     job = _job(settings, stream)
     if job.output == "-":

@@ -13,8 +13,7 @@ from elmo_cli.cli.console import counted
 from elmo_cli.cli.recipes import is_given
 from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown, say_only_to_resume
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
-from elmo_cli.engine.device import choose_device, set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport
 from elmo_cli.train.card import table
@@ -45,7 +44,7 @@ def finetune_command(given: dict[str, Any]) -> None:
         noticed.append(notes)
         say_noticed(notes, quiet=quiet)
 
-    set_threads(given["threads"])
+    set_num_threads(given["threads"])
     if job.settings.precision == "bf16":
         warn_of_slow_bf16(job.device, quiet=quiet)
     keep_freed_memory()
@@ -86,7 +85,7 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
         max_types=given["vocabulary_size"],
         min_count=given["min_count"],
         reading=reading_of(given),
-        device=choose_device(given["device"]),
+        device=select_device(given["device"]),
         resume=given["resume"],
         overwrite=given["overwrite"],
         named=frozenset(

@@ -148,10 +148,10 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> Sample:
 
 def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[Recomputed]:
     from elmo_cli.embed.recompute import recompute
-    from elmo_cli.engine.device import set_threads
+    from elmo_cli.engine.runtime import set_num_threads
     from elmo_cli.pretrained.load import load
 
-    set_threads(settings["threads"])
+    set_num_threads(settings["threads"])
     bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
     return recompute(sample, bilm, device=settings["device"])
 

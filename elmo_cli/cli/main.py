@@ -223,7 +223,7 @@ def _with_options(text: str, args: list[str]) -> str:
 def _is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or "torch" not in sys.modules:
         return isinstance(error, MemoryError)
-    from elmo_cli.engine.device import is_out_of_memory
+    from elmo_cli.engine.runtime import is_out_of_memory
 
     return is_out_of_memory(error)
 

@@ -13,7 +13,7 @@ from elmo_cli.cli import console
 from elmo_cli.cli.console import counted
 from elmo_cli.cli.reporting import json_line, say_much_unknown
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_lines
-from elmo_cli.engine.device import choose_device, set_threads
+from elmo_cli.engine.runtime import select_device, set_num_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path, tsv_line
 from elmo_cli.pretrained.warm_state import warm_state
@@ -40,8 +40,8 @@ def perplexity_command(given: dict[str, Any]) -> None:
     """Run `elmo perplexity` with the values of its options."""
     table, quiet, notes = given["output"], given["quiet"], InputReport()
     _check(given)
-    set_threads(given["threads"])
-    device = choose_device(given["device"])
+    set_num_threads(given["threads"])
+    device = select_device(given["device"])
     check_inputs(given["texts"], reading_of(given))
     model = load_language_model(
         given["model"],
@@ -65,8 +65,8 @@ def perplexity_command(given: dict[str, Any]) -> None:
         )
     if model.warning:
         console.note(f"warning: {model.warning}", quiet=quiet)
-    if given["state"] == "warm" and model.bilm.warm_warning:
-        console.note(f"warning: {model.bilm.warm_warning}", quiet=quiet)
+    if given["state"] == "warm" and model.bilm.warm_state_warning:
+        console.note(f"warning: {model.bilm.warm_state_warning}", quiet=quiet)
     say_noticed(notes, quiet=quiet)
     say_much_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
     if given["as_json"]:

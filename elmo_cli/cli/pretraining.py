@@ -20,8 +20,7 @@ from elmo_cli.cli.recipes import (
 from elmo_cli.cli.reporting import json_line, reporter, say_only_to_resume
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun, where_given
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
-from elmo_cli.engine.device import choose_device, set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.warm_state import write_warm_state
@@ -57,7 +56,7 @@ def pretrain_command(ctx: click.Context) -> None:
         raise _no_text(ctx)
     files = None if is_kept else _files(ctx)
     settings = TrainSettings.of(given)
-    set_threads(given["threads"])
+    set_num_threads(given["threads"])
     keep_freed_memory()
     with joined_team(given["device"]) as team:
         _train(ctx, files, start, settings, team)
@@ -178,7 +177,7 @@ def _with_recipe(ctx: click.Context, *, texts_needed: bool) -> set[str]:
 def _device_here(name: str) -> str:
     """The device of a run that goes on, maybe on a machine that does not have it."""
     try:
-        choose_device(name)
+        select_device(name)
     except DeviceError:
         return "auto"
     return name
@@ -246,10 +245,10 @@ def _options(given: dict[str, Any]) -> Options:
     filters, projection = CHAR_FILTERS[given["char_filters"]], given["projection_dim"]
     return Options(
         filters=filters,
-        projection=projection,
-        cell=given["lstm_dim"],
-        cnn_projection=sum(count for _, count in filters) != projection,
-        lstm_projection=given["lstm_dim"] != projection,
+        projection_dim=projection,
+        lstm_dim=given["lstm_dim"],
+        has_cnn_projection=sum(count for _, count in filters) != projection,
+        has_lstm_projection=given["lstm_dim"] != projection,
     )
 
 

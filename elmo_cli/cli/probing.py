@@ -54,7 +54,7 @@ def probe_command(given: dict[str, Any]) -> None:
 
 def _probed(examples: Examples, given: dict[str, Any], warnings: list[str]) -> dict[str, Probed]:
     """What the probe of each layer has shown, by the names of layers."""
-    from elmo_cli.engine.device import set_threads
+    from elmo_cli.engine.runtime import set_num_threads
     from elmo_cli.probe.linear import n_epochs, n_steps, probe_layers
 
     if (n := n_steps(examples)) < _FEW_STEPS:
@@ -65,7 +65,7 @@ def _probed(examples: Examples, given: dict[str, Any], warnings: list[str]) -> d
         )
     for warning in warnings:
         console.note(f"warning: {warning}", quiet=given["quiet"])
-    set_threads(given["threads"])
+    set_num_threads(given["threads"])
     with console.bar(n_epochs(examples), "epochs", quiet=given["quiet"]) as bar:
         return dict(probe_layers(examples, seed=given["seed"], advance=bar.advance))
 

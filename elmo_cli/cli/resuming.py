@@ -127,5 +127,5 @@ def _other_size(key: str, now: Any, own: Options) -> str | None:
         return None if Options.from_file(now) == own else "other sizes"
     if key == "char_filters":
         return None if CHAR_FILTERS[now] == own.filters else "other filters"
-    then = own.cell if key == "lstm_dim" else own.projection
+    then = own.lstm_dim if key == "lstm_dim" else own.projection_dim
     return None if now == then else str(then)

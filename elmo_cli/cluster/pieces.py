@@ -21,8 +21,6 @@ from elmo_cli.text.input import InputReport, read_sentences
 BLOCKS_PER_PIECE = 4
 _LISTED_LINES = 10
 
-Blocks = tuple[Block, ...]
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -47,6 +45,9 @@ class Piece:
     seconds: float = 0.0
     error: str = ""
     hint: str = ""
+
+
+Work = tuple[Piece, tuple[Block, ...]]
 
 
 def scan_inputs(job: EmbedJob) -> tuple[Survey, InputReport]:
@@ -90,9 +91,7 @@ def plan_pieces(scan: Survey, state: str, settings: Mapping[str, Any]) -> list[P
     return pieces
 
 
-def read_pieces(
-    job: EmbedJob, scan: Survey, pieces: Sequence[Piece]
-) -> Iterator[tuple[Piece, Blocks]]:
+def read_pieces(job: EmbedJob, scan: Survey, pieces: Sequence[Piece]) -> Iterator[Work]:
     """Read the inputs again, for the blocks of some pieces in order; memory holds one piece.
 
     Raises:

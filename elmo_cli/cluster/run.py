@@ -12,7 +12,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from elmo_cli.cluster.pieces import Blocks, Piece, plan_pieces, read_pieces, scan_inputs
+from elmo_cli.cluster.pieces import Piece, Work, plan_pieces, read_pieces, scan_inputs
 from elmo_cli.cluster.shard_folder import is_url, open_shard_folder
 from elmo_cli.cluster.worker import EmbedWorker
 from elmo_cli.embed.job import EmbedJob
@@ -111,13 +111,11 @@ class _WorkerPool:
             max_task_retries=-1,
         )(EmbedWorker)
         threads = None if cluster.gpus else cluster.threads
-        # What each call is for: a worker and its work, or None while it loads the model.
-        self._calls: dict[Any, tuple[Any, tuple[Piece, Blocks] | None]] = {}
+        self._calls: dict[Any, tuple[Any, Work | None]] = {}  # None: the worker loads its model
         for _ in range(cluster.workers):
-            worker = actor.remote(job, scan, threads)
-            self._calls[worker.load.remote()] = worker, None
+            self._load(actor.remote(job, scan, threads))
         self._idle: list[Any] = []
-        self._again: list[tuple[Piece, Blocks]] = []
+        self._again: list[Work] = []
         self._deaths = Counter[int]()
         self._settings: dict[str, Any] = {}
 
@@ -127,51 +125,52 @@ class _WorkerPool:
             self._wait()
         return self._settings
 
-    def embed(self, work: Iterator[tuple[Piece, Blocks]], n_pieces: int) -> Iterator[Piece]:
+    def embed(self, pieces: Iterator[Work], n_pieces: int) -> Iterator[Piece]:
         """Compute pieces, and yield them with their outcome, in the order of completion."""
         while n_pieces:
-            while self._idle and (one := self._again.pop() if self._again else next(work, None)):
+            while self._idle and (work := self._next(pieces)):
                 worker = self._idle.pop()
-                self._calls[worker.embed.options(max_task_retries=0).remote(*one)] = worker, one
+                self._calls[worker.embed.options(max_task_retries=0).remote(work)] = worker, work
             if (piece := self._wait()) is not None:
                 n_pieces -= 1
                 yield piece
 
+    def _next(self, pieces: Iterator[Work]) -> Work | None:
+        return self._again.pop() if self._again else next(pieces, None)
+
+    def _load(self, worker: Any) -> None:
+        self._calls[worker.load.remote()] = worker, None
+
     def _wait(self) -> Piece | None:
         """Wait for one call; a piece with its outcome, or None if another call has to follow."""
         [call], _ = ray.wait(list(self._calls), num_returns=1)
-        worker, one = self._calls.pop(call)
+        worker, work = self._calls.pop(call)
         try:
             answer = ray.get(call)
         except RayTaskError as error:
-            if one is None:
+            if work is None:
                 raise error.cause from None
-            self._idle.append(worker)
-            return _failed(one[0], error.cause)
+            answer = _failed(work[0], error.cause)
         except RayError as error:
-            return self._after_death(worker, one, error)
+            return self._after_death(worker, work, error)
         self._idle.append(worker)
-        if one is None:
+        if work is None:
             self._check_settings(answer)
-        return None if one is None else answer
+        return answer if work else None
 
-    def _after_death(
-        self, worker: Any, one: tuple[Piece, Blocks] | None, error: RayError
-    ) -> Piece | None:
-        if one is None:  # Ray does not restart it any more
+    def _after_death(self, worker: Any, work: Work | None, error: RayError) -> Piece | None:
+        if work is None:  # Ray does not restart it any more
             if self._calls or self._idle:
                 return None
             hint = "for lack of memory, use fewer workers; elmo must be installed on every machine"
-            reason = str(error).strip().splitlines()[-1]
-            raise ModelError(f"no worker could start: {reason}", hint)
-        self._calls[worker.load.remote()] = worker, None
-        piece, _ = one
-        self._deaths[piece.number] += 1
-        if self._deaths[piece.number] < _ATTEMPTS:
-            self._again.append(one)
+            raise ModelError(f"no worker could start: {str(error).splitlines()[-1]}", hint)
+        self._load(worker)
+        self._deaths[work[0].number] += 1
+        if self._deaths[work[0].number] < _ATTEMPTS:
+            self._again.append(work)
             return None
         hint = "for lack of memory, use fewer workers or a smaller `batch_size`"
-        return replace(piece, error=f"given up after {_ATTEMPTS} workers died", hint=hint)
+        return replace(work[0], error=f"given up after {_ATTEMPTS} workers died", hint=hint)
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """Refuse machines with different models."""
@@ -214,14 +213,11 @@ def _absolute(path: str) -> str:
 
 @contextmanager
 def _connected(cluster: ClusterSettings) -> Iterator[None]:
-    """Connect to Ray for the length of the job; an existing connection is used and kept.
+    """Connect to Ray for the length of the job.
 
     Raises:
-        UsageError: no cluster answers at the address.
+        UsageError: no cluster answers at the address, or this machine has too few GPUs.
     """
-    if ray.is_initialized():
-        yield
-        return
     address = cluster.address or os.environ.get("RAY_ADDRESS")
     local = {} if address else {"num_cpus": cluster.workers * cluster.threads}
     try:
@@ -234,6 +230,10 @@ def _connected(cluster: ClusterSettings) -> Iterator[None]:
         hint = "`ray status` on one of its machines; without an address a local cluster is started"
         raise UsageError(f"{variable}: no Ray cluster answers ({error})", hint) from None
     try:
+        n_gpus = ray.cluster_resources().get("GPU", 0)
+        if not address and n_gpus < cluster.gpus:  # for which Ray would wait
+            what = f"`gpus_per_worker={cluster.gpus:g}`: this machine has {n_gpus:g} GPUs"
+            raise UsageError(what, "0 computes on the CPU; `ray_address` names another cluster")
         yield
     finally:
         ray.shutdown()

@@ -27,7 +27,7 @@ _SECRET = re.compile(r"(?<=://).*:.*(?=@)|(?<=\?).+")
 class ShardFolder(ABC):
     """A folder in which a file gets its name when it is complete.
 
-    Its methods raise an OutputError, which never contains the password of a URL.
+    Its methods raise an OutputError, without the password of a URL.
     """
 
     @abstractmethod
@@ -68,13 +68,7 @@ class ShardFolder(ABC):
 
 
 def open_shard_folder(output: str) -> ShardFolder:
-    """The folder that a run writes its shards to.
-
-    Args:
-        output: a path, or a URL that fsspec takes.
-    Raises:
-        OutputError: fsspec or its driver is not installed, or does not take the URL.
-    """
+    """The folder at a path or URL; an OutputError if fsspec has no driver that takes the URL."""
     return ObjectStoreFolder(output) if is_url(output) else LocalFolder(output)
 
 
@@ -115,10 +109,7 @@ class LocalFolder(ShardFolder):
 
 
 class ObjectStoreFolder(ShardFolder):
-    """A folder in an object store, or in any other file system of fsspec.
-
-    A shard is written on the worker's own disk ($TMPDIR) and then uploaded.
-    """
+    """A folder in any file system of fsspec; files are written in $TMPDIR and then uploaded."""
 
     def __init__(self, url: str) -> None:
         self._url = url if url.endswith("/") else f"{url}/"

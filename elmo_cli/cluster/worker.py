@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from elmo_cli.cluster.pieces import Blocks, Piece
+from elmo_cli.cluster.pieces import Piece, Work
 from elmo_cli.cluster.shard_folder import open_shard_folder
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob, run_settings
 from elmo_cli.embed.run import embedder_of, write_shard
 from elmo_cli.embed.survey import Survey
-from elmo_cli.engine.device import set_threads
-from elmo_cli.engine.memory import keep_freed_memory
+from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 
 
 class EmbedWorker:
@@ -35,12 +34,12 @@ class EmbedWorker:
         """Load the model, and return the attributes that all shards of the run have in common."""
         return self._job.spec(run_settings(self._job, self._embedder)).to_attributes()
 
-    def embed(self, piece: Piece, blocks: Blocks) -> Piece:
+    def embed(self, work: Work) -> Piece:
         """Write the shard of a piece under its name; a failure leaves nothing.
 
         If two workers have the same piece, one of them thought dead, the shard is valid.
         """
-        started = time.monotonic()
+        (piece, blocks), started = work, time.monotonic()
         with open_shard_folder(self._job.output).writing(piece.name) as path:
             job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
             write_shard(job, self._embedder, self._scan, piece.block_numbers, blocks)
@@ -49,6 +48,6 @@ class EmbedWorker:
 
     @cached_property
     def _embedder(self) -> Embedder:
-        set_threads(self._threads)
+        set_num_threads(self._threads)
         keep_freed_memory()
         return embedder_of(self._job)

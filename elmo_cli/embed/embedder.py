@@ -15,8 +15,8 @@ from elmo_cli.embed.output import Array, Output
 from elmo_cli.embed.parts import Parts, joined, out_of_memory
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
 from elmo_cli.embed.summary import Summary
-from elmo_cli.engine.choose import choose_engine
-from elmo_cli.engine.device import choose_device
+from elmo_cli.engine.contract import make_engine
+from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
@@ -46,7 +46,7 @@ class Embedder:
             None for 64 with it, otherwise for 512, or fewer on a processor where a layer has more
             than 2,048 cells.
         engine: "fast", or "plain" for the model as it stands.
-        precision: of the products: "float32", "bf16" or "int8", see `engine.products`.
+        precision: of the products: "float32", "bf16" or "int8", see `engine.gemm`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps". One on cuda turns TF32 off for the
             convolutions of the whole process, since vectors are float32.
     Attributes:
@@ -77,7 +77,7 @@ class Embedder:
         check_loaded(bilm)
         if state not in STATES:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
-        self.device = choose_device(str(device))
+        self.device = select_device(str(device))
         if batch_size is None:
             batch_size = CARRIED_ROWS if state == "carry" else _rows(bilm.options, self.device)
         self.bilm, self.state, self.batch_size = bilm, state, checked_size(batch_size)
@@ -86,7 +86,7 @@ class Embedder:
         self.output = Output.parse(
             str(layers), n_layers=n_layers, dtype=dtype, pool=pool, bare=bare
         )
-        self.engine = choose_engine(engine, bilm, self.device, precision)
+        self.engine = make_engine(engine, bilm, self.device, precision)
         self.start = warm_state(bilm).to(self.device) if state == "warm" else None
         # A carried state needs all layers, whatever goes out.
         self._highest = self.output.highest if state in ("zero", "warm") else None
@@ -143,7 +143,7 @@ class Embedder:
             OutputError, WeightFileError: a value that the file can't hold, or none can.
         """
         types = sentence_of(types, 0).tokens
-        vectors = self.engine.token_vectors(types)
+        vectors = self.engine.embed_types(types)
         if not self.output.holds(vectors):
             row = next(r for r in range(len(types)) if not self.output.holds(vectors[r]))
             raise self.output.refusal(vectors[row], f"the type `{types[row]}`", self.bilm.name)
@@ -213,7 +213,7 @@ class Embedder:
         types = TypeNumbers()
         rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
         arrays = [self._empty() for _ in rows]
-        vectors = self._guarded(lambda: self.engine.token_vectors(types.types), sentences)
+        vectors = self._guarded(lambda: self.engine.embed_types(types.types), sentences)
 
         def keep(batch: Batch, layers: Tensor) -> None:
             """Reduce layers and take them off the device: in a part too, as memory may end here."""
@@ -229,15 +229,19 @@ class Embedder:
         def read_alike(batch: Batch) -> None:
             def part(rows: slice) -> None:
                 some = batch.rows_slice(rows)
-                keep(some, self.engine.run_alike(some, vectors, self.start, highest=self._highest))
+                layers, _ = self.engine.forward(
+                    some, vectors, self.start, shared_start=True, top_layer=self._highest
+                )
+                keep(some, layers)
 
             self._parts.run(batch, part, sentences)
 
         def read_on(batch: Batch, start: State) -> State:
             def part(rows: slice) -> State:
                 some = batch.rows_slice(rows)
-                layers, left = self.engine.run(some, vectors, start.rows(rows))
+                layers, left = self.engine.forward(some, vectors, start.select_rows(rows))
                 keep(some, layers)
+                assert left is not None
                 return left
 
             left = self._parts.run(batch, part, sentences)
@@ -288,4 +292,4 @@ def _rows(options: Options, device: torch.device) -> int:
     """Rows of a batch where nothing else is said, and the state is free."""
     if device.type != "cpu":
         return _ROWS
-    return max(1, min(_ROWS, _GATE_VALUES // options.cell))
+    return max(1, min(_ROWS, _GATE_VALUES // options.lstm_dim))

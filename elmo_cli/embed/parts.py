@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from elmo_cli.engine.device import is_out_of_memory
+from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError
 from elmo_cli.text.batching import Batch
 from elmo_cli.text.sentence import Sentence

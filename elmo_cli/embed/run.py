@@ -113,7 +113,7 @@ def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) 
         ElmoError: of every kind; what was committed stays for `resume=True`.
     """
     job = suited(job, embedder)
-    if job.state == "warm" and (unsure := embedder.bilm.warm_warning) and watcher is not None:
+    if job.state == "warm" and (unsure := embedder.bilm.warm_state_warning) and watcher is not None:
         watcher.warn(unsure)
     found, blocks_of, share = surveyed(job)
     if share is not None and not (job.resume and is_finished(job.output)):
@@ -199,7 +199,7 @@ def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> FileBytes:
     return found.bytes(
         job.file_layout,
         n_kept=1 if types_only else output.n_kept,
-        dim=options.projection if types_only else options.dim,
+        dim=options.projection_dim if types_only else options.dim,
         itemsize=DTYPES[job.dtype].itemsize,
         pooled=job.pool is not None,
     )

@@ -54,9 +54,9 @@ def run_carried(rows: Sequence[Ids], run: Run, *, state: State, batch_size: int)
         n_rows = len(batch.rows)
         if n_rows == 1 and len(batch.rows[0]) == _BORDERS:
             continue
-        state = state.grown(n_rows)
-        left = run(batch, state.rows(slice(0, n_rows)))
-        state = state.replace(slice(0, n_rows), left)
+        state = state.with_rows_added(n_rows)
+        left = run(batch, state.select_rows(slice(0, n_rows)))
+        state = state.with_rows(slice(0, n_rows), left)
     return state
 
 
@@ -80,7 +80,7 @@ def run_documents(
         One row, where the last document of the block stopped.
     """
     documents = _documents(rows, sentences)
-    carried = state.grown(len(documents))  # (…, document, …), new rows are zero
+    carried = state.with_rows_added(len(documents))  # (…, document, …), new rows are zero
     if sentences[0].starts_document:
         carried = State(torch.zeros_like(carried.h), torch.zeros_like(carried.c))
     for turn in range(max(len(document) for document in documents)):
@@ -95,8 +95,8 @@ def run_documents(
         for batch in batches:
             index = torch.tensor([running[p] for p in batch.source_rows], device=carried.h.device)
             some = Batch(batch.rows, np.array([places[p] for p in batch.source_rows], np.int64))
-            carried = carried.replace(index, run(some, carried.rows(index)))
-    return carried.rows(slice(len(documents) - 1, len(documents)))
+            carried = carried.with_rows(index, run(some, carried.select_rows(index)))
+    return carried.select_rows(slice(len(documents) - 1, len(documents)))
 
 
 def _documents(rows: Sequence[Ids], sentences: Sequence[Sentence]) -> list[list[int]]:
@@ -121,7 +121,7 @@ def state_from_bytes(content: bytes, options: Options) -> State:
     Raises:
         ResumeError: not a state of such a model.
     """
-    sizes = (options.projection, options.cell)
+    sizes = (options.projection_dim, options.lstm_dim)
     row = 4 * options.n_layers * 2 * sum(sizes)
     if len(content) % row:
         raise ResumeError(
@@ -130,6 +130,6 @@ def state_from_bytes(content: bytes, options: Options) -> State:
         )
     n_rows = len(content) // row
     flat = torch.frombuffer(bytearray(content), dtype=torch.float32) if content else torch.empty(0)
-    cells = options.n_layers * 2 * n_rows * options.projection
+    cells = options.n_layers * 2 * n_rows * options.projection_dim
     h = flat[:cells].reshape(options.n_layers, 2, n_rows, sizes[0])
     return State(h, flat[cells:].reshape(options.n_layers, 2, n_rows, sizes[1]))

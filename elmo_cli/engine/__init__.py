@@ -1,1 +1,1 @@
-"""The same numbers, sooner."""
+"""The function of `model/`, computed faster."""

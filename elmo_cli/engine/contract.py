@@ -1,53 +1,98 @@
-"""Engine: what computes layers, and what every way of computing them must promise."""
+"""Engine: what computes layers, what every engine promises, and the engines by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
+from elmo_cli.engine.fast import FastEngine
+from elmo_cli.engine.gemm import make_gemm
+from elmo_cli.engine.plain import PlainEngine
+from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch
 
+ENGINES = ("fast", "plain")
+PRECISIONS = ("float32", "bf16", "int8")
+
 
 class Engine(Protocol):
-    """Computes the layers of batches. State goes in and comes out; nothing is kept that could let
-    a vector depend on what was computed before.
+    """Computes the layers of batches. It keeps no state: a vector depends only on the arguments.
 
     Attributes:
         options: of its biLM.
-        pads: whether each row of a batch takes the time of the longest, and as much memory.
+        pads: whether each row of a batch takes the time and memory of the longest.
     """
 
     options: Options
     pads: bool
 
-    def token_vectors(self, types: Sequence[str]) -> Tensor:
-        """Vectors of types without context, (type, projection), on the engine's device."""
+    def embed_types(self, types: Sequence[str]) -> Tensor:
+        """Context-free vectors of types, (type, projection_dim), on the engine's device."""
 
-    def run(self, batch: Batch, vectors: Tensor, state: State) -> tuple[Tensor, State]:
-        """The layers of rows that go on from states of their own, and where they stop.
-
-        Args:
-            batch: rows whose numbers index `vectors`.
-            vectors: (type, projection), from `token_vectors`.
-            state: one row for each row of the batch.
-        Returns:
-            Layers (layer, token, dim), row after row in the order of the batch and without the
-            borders; and the state that each row left.
-        """
-
-    def run_alike(
-        self, batch: Batch, vectors: Tensor, start: State | None, *, highest: int | None = None
-    ) -> Tensor:
-        """The layers of rows that all begin in the same state; where they stop is not asked for.
+    def forward(
+        self,
+        batch: Batch,
+        type_vectors: Tensor,
+        start: State | None,
+        *,
+        shared_start: bool = False,
+        top_layer: int | None = None,
+    ) -> tuple[Tensor, State | None]:
+        """The layers of a batch.
 
         Args:
-            batch, vectors: as for `run`.
-            start: a single row; zeros when None.
-            highest: the highest layer that is wanted, 0 for token vectors alone; None for all.
+            batch: rows whose numbers index `type_vectors`.
+            type_vectors: (type, projection_dim), from `embed_types`.
+            start: the state before each row, zeros when None; a single row if it is shared.
+            shared_start: whether all rows start from the same state and no final state is wanted;
+                the fast engine then computes shared prefixes once.
+            top_layer: the highest layer wanted, 0 for type vectors alone, None for all; only with
+                `shared_start`.
         Returns:
-            Layers (layer, token, dim) up to the highest, in the order of `run`.
+            Layers (layer, token, dim), the tokens of row after row without sentence boundaries;
+            and the final state of each row, None with `shared_start`.
         """
+
+
+def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "float32") -> Engine:
+    """The engine of a name, with the biLM's weights on the device.
+
+    Raises:
+        UsageError: no such engine or precision.
+        DeviceError: the device has no products of this precision.
+    """
+    if name not in ENGINES:
+        raise UsageError(f"`engine={name}`: not {' or '.join(ENGINES)}", "`engine=fast` is default")
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"`precision={precision}`: not {', '.join(PRECISIONS)}", "float32 is the default"
+        )
+    if name == "plain":
+        if precision != "float32":
+            raise UsageError(
+                f"`precision={precision}`: the plain engine computes in float32", "`engine=fast`"
+            )
+        return PlainEngine(bilm, device)
+    if precision == "int8":
+        _check_int8(device)
+    return FastEngine(bilm, device, precision)
+
+
+def _check_int8(device: torch.device) -> None:
+    if device.type != "cpu":
+        raise DeviceError(
+            f"`precision=int8`: only for CPUs, not for {device.type}",
+            "`precision=bf16`, or `device=cpu`",
+        )
+    try:
+        make_gemm([torch.ones(16, 16)], None, "int8").linear(torch.ones(1, 16))
+    except (AttributeError, RuntimeError) as error:
+        raise DeviceError(
+            "`precision=int8`: this build of torch has no 8-bit products", "leave it out"
+        ) from error

@@ -1,4 +1,4 @@
-"""Packing: what one direction reads of a batch, one time step after the other, without padding."""
+"""PackedBatch: a batch in one direction, time step after time step, without padding."""
 
 from __future__ import annotations
 
@@ -8,126 +8,128 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.engine.packed import height
+from elmo_cli.engine.gemm import padded_rows
 from elmo_cli.text.batching import Batch, Ids
 
 
 @dataclass(frozen=True)
-class Packing:
-    """The places of a batch in one direction: step after step, in a step longest rows first.
+class PackedBatch:
+    """The positions of a batch in one direction: step after step, the longest rows first.
 
-    A place stands for one row, or for all rows that began in the same state and have read the same
-    tokens since: what the LSTMs compute for them is the same. Products want certain numbers of rows
-    (`packed.height`), so a step computes some places too many, which are then those of the next
-    step, or at the end places of no row; what comes of them goes nowhere.
+    A position is one row of one time step. With a shared start, rows that have read the same tokens
+    share a position. Each step is computed for `padded_rows(n)` positions; those in excess belong
+    to the next step, or at the end to no row, and their results are discarded.
 
     Attributes:
-        counts: places of each step.
-        parents: for each step the places of the step before that its own go on from,
-            (height(count),); of the first step, rows of the state. None where those are the first
-            ones, in order.
-        numbers: the number of the type that is read at each place, (packed + some of no row,).
-        inner: the place of each token without borders, in the order of the batch, (token,).
+        rows_per_step: positions of each step.
+        parents: for each step the positions of the previous step that its own continue, (padded
+            position,); for the first step, rows of the state. None for the first ones, in order.
+        types: the number of the type that is read at each position, (position,).
+        token_positions: the position of each token without sentence boundaries, in the order of
+            the batch, (token,).
     """
 
-    counts: list[int]
+    rows_per_step: list[int]
     parents: list[Tensor | None]
-    numbers: Tensor
-    inner: Tensor
+    types: Tensor
+    token_positions: Tensor
 
     @classmethod
-    def of(
-        cls, batch: Batch, order: Ids, *, backward: bool, is_alike: bool, device: torch.device
-    ) -> Packing:
+    def of(cls, batch: Batch, order: Ids, *, backward: bool, shared_start: bool) -> PackedBatch:
         """Lay out a batch.
 
         Args:
             batch: its rows.
             order: the batch's row for each sorted row, from long to short; the state is so sorted.
             backward: whether rows are read from their end.
-            is_alike: whether all rows begin in one state, of a single row, and nobody asks where
-                they stop. Then there is a place for what they have in common, and the border at
-                which a row ends is left out: no token is behind it.
-            device: of the tensors.
+            shared_start: whether rows that read the same tokens share positions. The boundary at
+                which a row ends is then left out: no token follows it.
         """
-        tokens, running = _laid_out(batch, order, backward=backward, n_unread=int(is_alike))
-        n_running = running.sum(0)  # (step,)
-        if is_alike:
-            places, counts, parents = _prefixes(tokens, n_running)
+        tokens, is_running = _tokens_by_step(batch, order, backward, n_unread=int(shared_start))
+        n_running = is_running.sum(0)  # (step,)
+        if shared_start:
+            ranks, counts, parents = _share_prefixes(tokens, n_running)
         else:
-            places = np.broadcast_to(np.arange(len(order))[:, None], tokens.shape)
+            ranks = np.broadcast_to(np.arange(len(order))[:, None], tokens.shape)
             counts, parents = n_running.tolist(), [None] * len(n_running)
-        starts = np.cumsum([0, *counts])
-        packed = starts[:-1] + places  # (sorted row, step)
-        n_places = max(start + height(n) for start, n in zip(starts[:-1], counts, strict=True))
-        numbers = np.full(n_places, tokens[0, 0])
-        numbers[packed[running]] = tokens[running]
-        inner = packed[_inner_tokens(batch, order, backward=backward)]
+        starts = np.cumsum([0, *counts])[:-1]
+        positions = starts + ranks  # (sorted row, step)
+        n_positions = max(starts + [padded_rows(n) for n in counts])
+        types = np.full(n_positions, tokens[0, 0])
+        types[positions[is_running]] = tokens[is_running]
+        token_positions = positions[_inner_tokens(batch, order, backward=backward)]
+        return cls(
+            counts,
+            [None if p is None else torch.from_numpy(_pad_parents(p)) for p in parents],
+            torch.from_numpy(types),
+            torch.from_numpy(token_positions),
+        )
 
-        def there(array: Ids) -> Tensor:
-            return torch.from_numpy(array).to(device)
-
-        begun = [None if p is None else there(_with_more(p)) for p in parents]
-        return cls(counts, begun, there(numbers), there(inner))
-
-
-def _with_more(parents: Ids) -> Ids:
-    """With parents for the places too many."""
-    return np.pad(parents, (0, height(len(parents)) - len(parents)))
+    def to(self, device: torch.device) -> PackedBatch:
+        """The same batch on a device."""
+        return PackedBatch(
+            self.rows_per_step,
+            [None if parents is None else parents.to(device) for parents in self.parents],
+            self.types.to(device),
+            self.token_positions.to(device),
+        )
 
 
-def _laid_out(batch: Batch, order: Ids, *, backward: bool, n_unread: int) -> tuple[Ids, np.ndarray]:
-    """The tokens of sorted rows in the order of reading, (row, step), and where there are any."""
+def _pad_parents(parents: Ids) -> Ids:
+    """With parents for the positions in excess."""
+    return np.pad(parents, (0, padded_rows(len(parents)) - len(parents)))
+
+
+def _tokens_by_step(
+    batch: Batch, order: Ids, backward: bool, *, n_unread: int
+) -> tuple[Ids, np.ndarray]:
+    """The tokens of sorted rows in reading order, (row, step), and where there are any."""
     lengths = batch.lengths[order] - n_unread
-    running = np.arange(lengths[0]) < lengths[:, None]  # (row, step)
-    tokens = np.zeros(running.shape, np.int64)
+    is_running = np.arange(lengths[0]) < lengths[:, None]  # (row, step)
+    tokens = np.zeros(is_running.shape, np.int64)
     rows = (batch.rows[r][::-1] if backward else batch.rows[r] for r in order)
-    tokens[running] = np.concatenate([row[: len(row) - n_unread] for row in rows])
-    return tokens, running
+    tokens[is_running] = np.concatenate([row[: len(row) - n_unread] for row in rows])
+    return tokens, is_running
 
 
 def _inner_tokens(batch: Batch, order: Ids, *, backward: bool) -> tuple[Ids, Ids]:
-    """Sorted row and step of each token without borders, in the order of the batch."""
+    """Sorted row and step of each token without boundaries, in the order of the batch."""
     lengths = batch.lengths
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
+    rank = np.argsort(order)  # the inverse permutation
     n_inner = lengths - 2
     row = np.repeat(np.arange(len(order)), n_inner)
     step = 1 + np.arange(len(row)) - np.repeat(np.cumsum(n_inner) - n_inner, n_inner)
     return rank[row], lengths[row] - 1 - step if backward else step
 
 
-def _prefixes(tokens: Ids, n_running: Ids) -> tuple[Ids, list[int], list[Ids | None]]:
-    """A place for each different beginning.
+def _share_prefixes(tokens: Ids, n_running: Ids) -> tuple[Ids, list[int], list[Ids | None]]:
+    """One position per distinct prefix.
 
     Args:
         tokens: of rows from long to short, (row, step).
         n_running: rows that have a token at each step.
     Returns:
-        The place of each row at each step, (row, step); counts and parents of the steps.
+        The rank of each row's position in each step, (row, step); positions and parents per step.
     """
     n_rows, n_steps = tokens.shape
-    places = np.zeros((n_rows, n_steps), np.int64)
+    ranks = np.zeros((n_rows, n_steps), np.int64)
     counts: list[int] = []
     parents: list[Ids | None] = []
-    before = np.zeros(n_rows, np.int64)  # place of each row in the step before
-    beyond = tokens.max() + 1
+    previous = np.zeros(n_rows, np.int64)  # rank of each row in the step before
+    n_types = tokens.max() + 1
     for step, n in enumerate(n_running.tolist()):
-        begun = before[:n] * beyond + tokens[:n, step]
-        _, first, inverse = np.unique(begun, return_index=True, return_inverse=True)
-        turn = np.argsort(first)  # so that places stand in the order of their longest rows
-        number = np.empty_like(turn)
-        number[turn] = np.arange(len(turn))
-        here = number[inverse]
-        parent = before[first[turn]]
+        prefixes = previous[:n] * n_types + tokens[:n, step]
+        _, first, inverse = np.unique(prefixes, return_index=True, return_inverse=True)
+        by_row = np.argsort(first)  # so that positions are in the order of their longest rows
+        parent = previous[first[by_row]]
         is_same = np.array_equal(parent, np.arange(len(parent)))
         counts.append(len(first))
         parents.append(None if is_same else parent)
-        places[:n, step] = here
-        if len(first) == n:  # nothing is in common from here on
-            places[:, step + 1 :] = np.arange(n_rows)[:, None]
+        previous = np.argsort(by_row)[inverse]
+        ranks[:n, step] = previous
+        if len(first) == n:  # no prefix is shared from here on
+            ranks[:, step + 1 :] = np.arange(n_rows)[:, None]
             counts += n_running[step + 1 :].tolist()
             parents += [None] * (n_steps - step - 1)
             break
-        before = here
-    return places, counts, parents
+    return ranks, counts, parents

@@ -1,4 +1,4 @@
-"""The plain engine: calls the model as it stands. It is the specification of every other one."""
+"""PlainEngine: calls the model as it is. It is the specification of the other engines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch
 from elmo_cli.text.characters import CharacterIds
 
-_HEIGHT = 256  # types at a time, so that memory does not grow with their number
+_TYPES_PER_CALL = 256  # so that memory does not grow with the number of types
 
 
 class PlainEngine:
@@ -27,30 +27,31 @@ class PlainEngine:
         self._characters = CharacterIds(bilm.options.max_characters)
 
     @torch.inference_mode()
-    def token_vectors(self, types: Sequence[str]) -> Tensor:
-        """See `Engine.token_vectors`."""
-        vectors = [torch.empty(0, self.options.projection, device=self._device)]
-        for start in range(0, len(types), _HEIGHT):
-            ids = torch.from_numpy(self._characters.tokens(types[start : start + _HEIGHT]))
-            vectors.append(self._bilm.char_cnn(ids.to(self._device)))  # (type, projection)
-        return torch.cat(vectors)  # (type, projection)
+    def embed_types(self, types: Sequence[str]) -> Tensor:
+        """See `Engine.embed_types`."""
+        vectors = [torch.empty(0, self.options.projection_dim, device=self._device)]
+        for first in range(0, len(types), _TYPES_PER_CALL):
+            ids = torch.from_numpy(self._characters.tokens(types[first : first + _TYPES_PER_CALL]))
+            vectors.append(self._bilm.char_cnn(ids.to(self._device)))  # (type, projection_dim)
+        return torch.cat(vectors)  # (type, projection_dim)
 
     @torch.inference_mode()
-    def run(self, batch: Batch, vectors: Tensor, state: State) -> tuple[Tensor, State]:
-        """See `Engine.run`."""
+    def forward(
+        self,
+        batch: Batch,
+        type_vectors: Tensor,
+        start: State | None,
+        *,
+        shared_start: bool = False,
+        top_layer: int | None = None,
+    ) -> tuple[Tensor, State | None]:
+        """See `Engine.forward`."""
+        if shared_start and start is not None:
+            start = start.expand(len(batch.rows))
         lengths = torch.from_numpy(batch.lengths).to(self._device)  # (batch,)
         rows = [torch.from_numpy(row) for row in batch.rows]
         numbers = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self._device)
-        layers, left = self._bilm.layers_of(vectors[numbers], lengths, state)
+        layers, final = self._bilm.forward_from_vectors(type_vectors[numbers], lengths, start)
         inner = [layers[:, r, 1 : len(row) - 1] for r, row in enumerate(rows)]
-        return torch.cat(inner, 1), left  # (layer, token, dim)
-
-    @torch.inference_mode()
-    def run_alike(
-        self, batch: Batch, vectors: Tensor, start: State | None, *, highest: int | None = None
-    ) -> Tensor:
-        """See `Engine.run_alike`."""
-        if start is None:
-            start = State.zeros(self.options, 1, device=self._device)
-        layers, _ = self.run(batch, vectors, start.repeat(len(batch.rows)))
-        return layers if highest is None else layers[: highest + 1]  # (layer, token, dim)
+        wanted = torch.cat(inner, 1)[: None if top_layer is None else top_layer + 1]
+        return wanted, None if shared_start else final

@@ -1,34 +1,26 @@
-"""Options: the sizes of a biLM, as options.json of bilm-tf and AllenNLP tells them."""
+"""Options: the sizes of a biLM, as options.json of bilm-tf and AllenNLP states them."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo_cli.errors import OptionsError
 from elmo_cli.regular_files import read_json
 
 ACTIVATIONS = ("relu", "tanh")
 N_CHARACTERS = 261  # 256 bytes, begin and end of sentence, begin and end of word, padding
-# No published size comes near these; a larger one is a damaged or hostile file.
-_LARGEST = 1 << 24
-# All that files of bilm-tf and AllenNLP have in these two; keys beside them are for training.
-_LSTM_KEYS = (
-    *("dim", "projection_dim", "n_layers"),
-    *("cell_clip", "proj_clip", "use_skip_connections"),
-)
-_CHAR_CNN_KEYS = (
-    *("activation", "embedding", "filters", "n_highway"),
-    *("n_characters", "max_characters_per_token"),
-)
+_MAX_SIZE = 1 << 24  # no published size comes near; a larger one is a corrupt or hostile file
+_MAX_LAYERS = 1000
+_MAX_CHARACTERS = 1000  # of a token
 _HINT = "give the options.json that came with the weights"
-_DEEPEST = 1000  # layers
-_LONGEST = 1000  # characters of a token
+_REQUIRED = object()
+_PAIRS = "a list of [width, count] pairs"
 
 
 @dataclass(frozen=True)
@@ -40,22 +32,22 @@ class Options:
         filters: (width, count) of each convolution over the characters.
         activation: "relu" or "tanh", after the maximum over positions.
         n_highway: highway layers over the filters' outputs; 0 for none.
-        max_characters: places of a token, begin and end of word among them (50).
+        max_characters: positions of a token, including begin and end of word (50).
         n_layers: LSTM layers in each direction (2 in the published models).
-        cell: inner size of an LSTM layer (4096), `dim` in the file.
-        projection: output size of an LSTM layer and size of a token vector (512).
+        lstm_dim: inner size of an LSTM layer (4096), `dim` in the file.
+        projection_dim: output size of an LSTM layer and size of a token vector (512).
         cell_clip: bound of the cell's values, None for none (3).
         proj_clip: bound of the projected output, None for none (3).
-        skip: whether layers after the first add their input to their output.
-        cnn_projection: whether a matrix leads from the filters to `projection`.
-        lstm_projection: whether a matrix leads from `cell` to `projection`.
+        residual: whether layers after the first add their input to their output.
+        has_cnn_projection: whether a matrix leads from the filters to `projection_dim`.
+        has_lstm_projection: whether a matrix leads from `lstm_dim` to `projection_dim`.
 
     Source: bilm-tf `bilm/model.py`, AllenNLP `modules/elmo.py`; the paper's 3.4 has the sizes.
     """
 
     filters: tuple[tuple[int, int], ...]
-    projection: int
-    cell: int
+    projection_dim: int
+    lstm_dim: int
     n_layers: int = 2
     char_dim: int = 16
     activation: str = "relu"
@@ -63,9 +55,9 @@ class Options:
     max_characters: int = 50
     cell_clip: float | None = 3.0
     proj_clip: float | None = 3.0
-    skip: bool = True
-    cnn_projection: bool = True
-    lstm_projection: bool = True
+    residual: bool = True
+    has_cnn_projection: bool = True
+    has_lstm_projection: bool = True
 
     @property
     def n_filters(self) -> int:
@@ -74,15 +66,15 @@ class Options:
 
     @property
     def dim(self) -> int:
-        """Size of a stored vector: both directions side by side."""
-        return 2 * self.projection
+        """Size of a stored vector: both directions, concatenated."""
+        return 2 * self.projection_dim
 
     @classmethod
     def from_file(cls, path: str | Path) -> Options:
         """Read an options.json.
 
         Raises:
-            OptionsError: not there, not JSON, or sizes that no biLM can have.
+            OptionsError: it is missing, not JSON, or has sizes that no biLM can have.
         """
         try:
             content = read_json(path, OptionsError, _HINT)
@@ -97,51 +89,32 @@ class Options:
         """Check the content of an options.json.
 
         Args:
-            content: the parsed JSON; keys that only training uses are left unread.
+            content: the parsed JSON; keys that only training uses are ignored.
             where: name for messages.
         Raises:
             OptionsError: a key is missing or has a value that no biLM can have.
         """
-        read = _Checked(content, where)
-        cnn, lstm = read.part("char_cnn", _CHAR_CNN_KEYS), read.part("lstm", _LSTM_KEYS)
-        characters = cnn.number("n_characters", N_CHARACTERS)
-        if characters not in (N_CHARACTERS, N_CHARACTERS + 1):
-            raise OptionsError(
-                f"{where}: char_cnn.n_characters is {characters}, a biLM over bytes has 261 or 262",
-                "this model reads other characters than UTF-8 bytes and can't be used here",
-            )
-        if not read.flag("bidirectional", default=True):
-            raise OptionsError(
-                f"{where}: bidirectional is false, a biLM has both directions",
-                "give the options.json of a biLM",
-            )
-        filters = cnn.filters("filters")
-        cell, projection = lstm.number("dim"), lstm.number("projection_dim")
+        sections = _sections(content, where)
+        values = {field.attribute: field.read(sections, where) for field in _FIELDS}
+        filters, max_characters = values["filters"], values["max_characters"]
+        if max(width for width, _ in filters) > max_characters:
+            at_most = f"widths of at most max_characters_per_token ({max_characters})"
+            raise _refused(where, "char_cnn.filters", [list(pair) for pair in filters], at_most)
         return cls(
-            filters=filters,
-            projection=projection,
-            cell=cell,
-            n_layers=lstm.number("n_layers", 1, most=_DEEPEST),
-            char_dim=cnn.part("embedding", ("dim",)).number("dim"),
-            activation=cnn.choice("activation", ACTIVATIONS),
-            n_highway=cnn.number("n_highway", 0, least=0, most=_DEEPEST),
-            max_characters=cnn.places(),
-            cell_clip=lstm.clip("cell_clip"),
-            proj_clip=lstm.clip("proj_clip"),
-            skip=lstm.flag("use_skip_connections"),
-            cnn_projection=sum(count for _, count in filters) != projection,
-            lstm_projection=cell != projection,
+            **{name: value for name, value in values.items() if name},
+            has_cnn_projection=sum(count for _, count in filters) != values["projection_dim"],
+            has_lstm_projection=values["lstm_dim"] != values["projection_dim"],
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The content of an options.json that bilm-tf and AllenNLP load for inference."""
         return {
             "lstm": {
-                "use_skip_connections": self.skip,
-                "projection_dim": self.projection,
+                "use_skip_connections": self.residual,
+                "projection_dim": self.projection_dim,
                 "cell_clip": self.cell_clip,
                 "proj_clip": self.proj_clip,
-                "dim": self.cell,
+                "dim": self.lstm_dim,
                 "n_layers": self.n_layers,
             },
             "char_cnn": {
@@ -155,97 +128,116 @@ class Options:
         }
 
 
-class _Checked:
-    """A JSON object whose values are read with their checks."""
+class _Field(NamedTuple):
+    """A value of options.json: its path, attribute of `Options` ("" for none), check, default."""
 
-    def __init__(self, content: Any, where: str, path: str = "") -> None:
-        if not isinstance(content, Mapping):
-            named = path.rstrip(".") or "the whole"
-            raise OptionsError(
-                f"{where}: {named} is {_shown(content)}, not a JSON object",
-                _HINT,
-            )
-        self._content, self._where, self._path = content, where, path
+    path: str
+    attribute: str
+    check: Callable[[Any], Any]  # returns the value, or raises ValueError(what was expected)
+    default: Any = _REQUIRED
 
-    def part(self, name: str, keys: tuple[str, ...]) -> _Checked:
-        found = _Checked(self._value(name), self._where, f"{self._path}{name}.")
-        for key in found._content:
-            if key not in keys:  # a misspelled clip would be none
-                near = get_close_matches(str(key), keys, 1)
-                raise OptionsError(
-                    f"{self._where}: unknown key {_shown(key)} in {self._path}{name}",
-                    f"did you mean `{near[0]}`?" if near else f"known are {', '.join(keys)}",
-                )
-        return found
+    def read(self, sections: Mapping[str, Mapping[str, Any]], where: str) -> Any:
+        section, _, key = self.path.rpartition(".")
+        value = sections[section].get(key)
+        if value is None and self.default is _REQUIRED:
+            raise OptionsError(f"{where}: {self.path} is missing", _HINT)
+        if value is None:  # bilm-tf treats null as a missing key
+            return self.default
+        try:
+            return self.check(value)
+        except ValueError as error:
+            raise _refused(where, self.path, value, str(error)) from None
 
-    def number(
-        self, name: str, default: int | None = None, *, least: int = 1, most: int = _LARGEST
-    ) -> int:
-        value = self._value(name, default)
+
+def _integer(low: int = 1, high: int = _MAX_SIZE) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self._refuse(name, value, f"a whole number from {least} to {most}")
-        return int(value)
-
-    def places(self) -> int:
-        return self.number("max_characters_per_token", 50, least=3, most=_LONGEST)
-
-    def flag(self, name: str, *, default: bool = False) -> bool:
-        value = self._value(name, default)
-        if not isinstance(value, bool):
-            self._refuse(name, value, "true or false")
-        return bool(value)
-
-    def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        value = self._value(name)
-        if value not in choices:
-            self._refuse(name, value, " or ".join(choices))
-        return str(value)
-
-    def clip(self, name: str) -> float | None:
-        value = self._content.get(name)
-        if value is None:
-            return None
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not 0 <= value <= sys.float_info.max:
-            self._refuse(name, value, "null or a positive number")
-        # bilm-tf tests `if cell_clip`: a zero there means no clipping.
-        return float(value) or None
-
-    def filters(self, name: str) -> tuple[tuple[int, int], ...]:
-        value = self._value(name)
-        pairs = []
-        for pair in value if isinstance(value, list) else []:
-            whole = isinstance(pair, list) and all(type(n) is int for n in pair)
-            if not whole or len(pair) != 2 or not all(0 < n <= _LARGEST for n in pair):
-                self._refuse(name, value, "a list of [width, count] pairs")
-            pairs.append((pair[0], pair[1]))
-        if not pairs:
-            self._refuse(name, value, "a list of [width, count] pairs")
-        widest = max(width for width, _ in pairs)
-        places = self.places()
-        if widest > places:
-            self._refuse(name, value, f"widths of at most max_characters_per_token ({places})")
-        return tuple(pairs)
-
-    def _value(self, name: str, default: Any = None) -> Any:
-        # bilm-tf reads null as it reads a key that is not there.
-        value = self._content.get(name)
-        if value is None:
-            value = default
-        if value is None:
-            raise OptionsError(
-                f"{self._where}: {self._path}{name} is missing",
-                _HINT,
-            )
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
         return value
 
-    def _refuse(self, name: str, value: Any, wanted: str) -> None:
-        raise OptionsError(
-            f"{self._where}: {self._path}{name} is {_shown(value)}, not {wanted}",
-            _HINT,
-        )
+    return check
+
+
+def _one_of(*choices: Any) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
+            raise ValueError(" or ".join(json.dumps(choice).strip('"') for choice in choices))
+        return value
+
+    return check
+
+
+def _clip(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= sys.float_info.max:
+        raise ValueError("null or a positive number")
+    return float(value) or None  # bilm-tf tests `if cell_clip`: a zero means no clipping
+
+
+def _filters(value: Any) -> tuple[tuple[int, int], ...]:
+    for pair in value if isinstance(value, list) and value else [None]:
+        if not isinstance(pair, list) or [type(n) for n in pair] != [int, int]:
+            raise ValueError(_PAIRS)
+        if not all(0 < n <= _MAX_SIZE for n in pair):
+            raise ValueError(_PAIRS)
+    return tuple((width, count) for width, count in value)
+
+
+# All that bilm-tf and AllenNLP have in these objects; top-level keys besides are for training.
+_FIELDS = (
+    _Field("bidirectional", "", _one_of(True), True),
+    _Field("char_cnn.n_characters", "", _integer(N_CHARACTERS, N_CHARACTERS + 1), 261),
+    _Field("char_cnn.embedding.dim", "char_dim", _integer()),
+    _Field("char_cnn.filters", "filters", _filters),
+    _Field("char_cnn.activation", "activation", _one_of(*ACTIVATIONS)),
+    _Field("char_cnn.n_highway", "n_highway", _integer(0, _MAX_LAYERS), 0),
+    _Field("char_cnn.max_characters_per_token", "max_characters", _integer(3, _MAX_CHARACTERS), 50),
+    _Field("lstm.dim", "lstm_dim", _integer()),
+    _Field("lstm.projection_dim", "projection_dim", _integer()),
+    _Field("lstm.n_layers", "n_layers", _integer(1, _MAX_LAYERS), 1),
+    _Field("lstm.cell_clip", "cell_clip", _clip, None),
+    _Field("lstm.proj_clip", "proj_clip", _clip, None),
+    _Field("lstm.use_skip_connections", "residual", _one_of(True, False), False),
+)
+_SECTIONS = ("char_cnn", "char_cnn.embedding", "lstm")
+
+
+def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
+    """The JSON objects of an options.json by their paths, "" for the file."""
+    if not isinstance(content, Mapping):
+        raise _refused(where, "the content", content, "a JSON object")
+    sections: dict[str, Mapping[str, Any]] = {"": content}
+    for path in _SECTIONS:
+        parent, _, name = path.rpartition(".")
+        section = sections[parent].get(name)
+        if section is None:
+            raise OptionsError(f"{where}: {path} is missing", _HINT)
+        if not isinstance(section, Mapping):
+            raise _refused(where, path, section, "a JSON object")
+        _check_keys(section, path, where)
+        sections[path] = section
+    return sections
+
+
+def _check_keys(section: Mapping[str, Any], path: str, where: str) -> None:
+    """Refuse keys that nothing reads: a misspelled clip would be no clip."""
+    paths = [
+        p for p in (*_SECTIONS, *(field.path for field in _FIELDS)) if p.startswith(f"{path}.")
+    ]
+    known = [p.removeprefix(f"{path}.") for p in paths]
+    for key in section:
+        if key not in known:
+            near = get_close_matches(str(key), known, 1)
+            raise OptionsError(
+                f"{where}: unknown key {_shown(key)} in {path}",
+                f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}",
+            )
+
+
+def _refused(where: str, path: str, value: Any, expected: str) -> OptionsError:
+    return OptionsError(f"{where}: {path} is {_shown(value)}, not {expected}", _HINT)
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""State: where the LSTMs stand, of every layer and direction."""
+"""State: the LSTM state of every layer and direction, for each row of a batch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class State:
     """h and c of every layer and direction, for each row of a batch.
 
     Attributes:
-        h: (layer, direction, batch, projection); direction 0 is forward, 1 backward.
-        c: (layer, direction, batch, cell).
+        h: (layer, direction, batch, projection_dim); direction 0 is forward, 1 backward.
+        c: (layer, direction, batch, lstm_dim).
     """
 
     h: Tensor
@@ -31,41 +31,40 @@ class State:
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> State:
-        """The state before anything was read."""
-        h = torch.zeros(options.n_layers, 2, batch, options.projection, device=device, dtype=dtype)
-        c = torch.zeros(options.n_layers, 2, batch, options.cell, device=device, dtype=dtype)
-        return cls(h, c)
+        """The state before the first token."""
+
+        def zeros(size: int) -> Tensor:
+            return torch.zeros(options.n_layers, 2, batch, size, device=device, dtype=dtype)
+
+        return cls(zeros(options.projection_dim), zeros(options.lstm_dim))
 
     @property
     def n_rows(self) -> int:
         """Rows of the batch."""
         return self.h.shape[2]
 
-    def rows(self, index: Tensor | slice) -> State:
+    def select_rows(self, index: Tensor | slice) -> State:
         """The state of some rows, in the order of `index`."""
         return State(self.h[:, :, index], self.c[:, :, index])
 
-    def repeat(self, batch: int) -> State:
-        """One row's state for each row of a batch."""
+    def expand(self, batch: int) -> State:
+        """Copies of a single row's state for each row of a batch."""
         return State(
             self.h.expand(-1, -1, batch, -1).contiguous(),
             self.c.expand(-1, -1, batch, -1).contiguous(),
         )
 
-    def replace(self, index: Tensor | slice, other: State) -> State:
-        """A state whose rows `index` are those of `other`."""
+    def with_rows(self, index: Tensor | slice, other: State) -> State:
+        """A copy whose rows `index` are those of `other`."""
         h, c = self.h.clone(), self.c.clone()
         h[:, :, index], c[:, :, index] = other.h, other.c
         return State(h, c)
 
-    def grown(self, batch: int) -> State:
+    def with_rows_added(self, batch: int) -> State:
         """At least `batch` rows; the new ones are zero."""
-        more = batch - self.n_rows
-        if more <= 0:
-            return self
-        h = torch.cat([self.h, self.h.new_zeros(*self.h.shape[:2], more, self.h.shape[3])], 2)
-        c = torch.cat([self.c, self.c.new_zeros(*self.c.shape[:2], more, self.c.shape[3])], 2)
-        return State(h, c)
+        more = max(0, batch - self.n_rows)
+        pad = torch.nn.functional.pad
+        return State(pad(self.h, (0, 0, 0, more)), pad(self.c, (0, 0, 0, more)))
 
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""

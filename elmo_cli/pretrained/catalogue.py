@@ -28,13 +28,7 @@ _MAX_JSON_BYTES, _MAX_BYTES = 1 << 20, 1 << 33
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file of a published model.
-
-    Attributes:
-        name: in the cache.
-        addresses: URLs, tried in this order.
-        bytes, sha256: None if unknown.
-    """
+    """One file of a published model: its name in the cache, and its URLs in order of preference."""
 
     name: str
     addresses: tuple[str, ...]
@@ -68,7 +62,6 @@ class Model:
     Attributes:
         files: what `elmo models pull` downloads, options and weights; none if it is bundled.
         also_published: what else exists of the model, as text.
-        n_parameters, dim: None if unknown.
     """
 
     name: str

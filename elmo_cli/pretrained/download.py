@@ -32,7 +32,6 @@ _CHUNK = 1 << 16
 _PROGRESS = 1 << 20  # bytes after which earlier failures no longer count
 _TRANSIENT_STATUS = frozenset({408, 416, 425, 429, 500, 502, 503, 504})
 _NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
-_HTML = ("text/html", "application/xhtml+xml")
 
 
 class _PermanentError(Exception):
@@ -152,8 +151,8 @@ class _Download:
         return size
 
     def _refuse_headers(self, response: http.client.HTTPResponse, total: int) -> None:
-        if (kind := response.headers.get_content_type()) in _HTML:
-            raise _PermanentError(f"sends a web page ({kind}), not the file")
+        if response.headers.get_content_type() == "text/html":
+            raise _PermanentError("sends a web page, not the file")
         if total and (problem := self.file.size_problem(total)):
             raise _PermanentError(f"announces {problem}")
 

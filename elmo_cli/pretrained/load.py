@@ -68,22 +68,18 @@ def load_files(files: ModelFiles) -> BiLM:
     bilm.name, bilm.sha256 = files.name, sha256.result()
     bilm.files = tuple(map(str, files.paths))
     if files.warm_state is not None:
-        bilm.warm = read_state(files.warm_state, bilm.options)
+        bilm.warm_state = read_state(files.warm_state, bilm.options)
         try:
-            bilm.warm_warning = check_parts(files, {"state": files.warm_state})
+            bilm.warm_state_warning = check_parts(files, {"state": files.warm_state})
         except ModelError as error:
-            bilm.warm_error = error
+            bilm.warm_state_error = error
     return bilm
 
 
 def locate(source: ModelSource | StrPath | None = None) -> ModelFiles:
     """Find the files of a model and refuse bad ones, without reading weights or importing torch.
 
-    Args:
-        source: a `ModelSource`, or its `name_or_path`.
-    Raises:
-        ModelError, UsageError, OutputError: as `load`.
-        OptionsError, WeightFileError: options that cannot describe a biLM; a file crashes HDF5.
+    Takes a `ModelSource` or its `name_or_path`; errors as of `load`.
     """
     from elmo_cli.weightfile.describe import probe_hdf5
 

@@ -129,11 +129,7 @@ def find_model_files(folder: Path, name: str) -> ModelFiles:
 
 
 def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
-    """The model of a weight file, with the files next to it.
-
-    Raises:
-        ModelError: the weights are missing or foreign, or it is not clear which options are theirs.
-    """
+    """The model of a weight file; ModelError if it is foreign or its options are ambiguous."""
     head, kind = head_of(weights)
     is_unknown = kind is None and weights.suffix in HDF5_SUFFIXES  # its reader will refuse it
     if kind != HDF5 and (not is_unknown or identify_foreign_model([weights.name], head)):
@@ -161,12 +157,7 @@ def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
 
 
 def not_a_model(path: Path, names: Collection[str], head: bytes = b"") -> ModelError:
-    """The error for something that is not a model.
-
-    Args:
-        names: of the files in a folder or archive.
-        head: the first bytes of a file.
-    """
+    """The error for a folder or archive with these names, or a file that begins with HEAD."""
     if kind := identify_foreign_model([path.name, *names], head):
         return ModelError(f"{path}: {kind.name}, not an ELMo model", kind.hint)
     kind = identify(head)

@@ -29,9 +29,8 @@ def pull(
         on_bytes: called with the bytes of all files received so far and in total (0 if unknown).
         on_wait: called once if another process is downloading the same model.
     Raises:
+        DownloadError, OutputError: no address provides a file; $ELMO_HOME cannot be written to.
         ModelError: ELMO_OFFLINE is set and there is something to download.
-        DownloadError: no address provides a file.
-        OutputError: $ELMO_HOME cannot be written to, or is full.
     """
     if not _files_to_fetch(model, overwrite):
         return installed_files(model)

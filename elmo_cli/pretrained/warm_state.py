@@ -39,10 +39,10 @@ def warm_state(bilm: BiLM) -> State:
 
     Raises ModelError if the stored state is not the one of these weights.
     """
-    if bilm.warm_error is not None:
-        raise bilm.warm_error
-    if bilm.warm is not None:
-        return bilm.warm
+    if bilm.warm_state_error is not None:
+        raise bilm.warm_state_error
+    if bilm.warm_state is not None:
+        return bilm.warm_state
     return state_after_text(bilm, [line.split() for line in TEXT])
 
 
@@ -53,7 +53,7 @@ def warm_state_id(bilm: BiLM, state: State) -> str:
     computed from; a stored one, or one of weights that were never in a file, by its bits.
     """
     content = b"".join(part.cpu().float().numpy().tobytes() for part in (state.h, state.c))
-    if bilm.warm is None and bilm.sha256:
+    if bilm.warm_state is None and bilm.sha256:
         content = "\n".join([f"computed, version {_VERSION}", bilm.sha256, *TEXT]).encode()
     return hashlib.sha256(content).hexdigest()
 
@@ -70,7 +70,7 @@ def state_after_text(bilm: BiLM, sentences: list[list[str]]) -> State:
     for row in rows:
         numbers = torch.from_numpy(row.astype(np.int64)).to(device)
         lengths = torch.tensor([len(row)], device=device)
-        _, state = bilm.layers_of(vectors[numbers].unsqueeze(0), lengths, state)
+        _, state = bilm.forward_from_vectors(vectors[numbers].unsqueeze(0), lengths, state)
     return state.to("cpu")
 
 

@@ -37,10 +37,10 @@ class TypeNumbers:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences that go through the biLM together.
+    """Sentences that go through the biLM together; lengths include the sentence boundaries.
 
     Attributes:
-        rows: for each row the numbers of its types, sentence boundaries included.
+        rows: for each row the numbers of its types.
         source_rows: for each row its index in the list that the batch was made from, (batch,).
     """
 
@@ -49,11 +49,11 @@ class Batch:
 
     @property
     def lengths(self) -> Ids:
-        """Tokens of each row, boundaries included, (batch,)."""
+        """Tokens of each row, (batch,)."""
         return np.array([len(row) for row in self.rows], np.int64)
 
     def tokens(self, *, padded: bool) -> int:
-        """Tokens of all rows, boundaries included; padded, all rows have the longest length."""
+        """Tokens of all rows; padded, all rows have the longest length."""
         lengths = self.lengths
         return int(len(lengths) * lengths.max() if padded else lengths.sum())
 
@@ -68,8 +68,7 @@ def batches_by_length(
     """Divide rows, the type numbers of sentences, into batches of similar length.
 
     Args:
-        batch_size: maximal number of rows of a batch.
-        batch_tokens: maximal number of tokens, boundaries included; a single row may be longer.
+        batch_size, batch_tokens: the most rows and tokens of a batch; a single row may be longer.
         padded: whether each row counts as long as the longest of its batch; if not, padding the
             batch may multiply its tokens by at most `_MAX_PADDED`.
     Returns:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.lines import LineReader
@@ -17,18 +17,10 @@ BLANK = " \t\x0b\x0c\x1c\x1d\x1e\x1f"
 _BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
 _NUMBER = re.compile(r"([0-9]{1,9})(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
 _SPACES = re.compile(r"[ \t]+")
-_TABLE_ROW = re.compile(r"\S+(?:\t\S+)+")
-
-COLUMNS_HINT = (
-    "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
-    "columns as its tokens; `cut -f` takes one column out"
-)
-_N_ROWS = 200  # that columns are detected from
-_MAX_CHARACTERS = 1 << 20  # that are held for that
 _MAX_BEFORE = 3  # columns before the number of a token, such as document and part
-_MOST = 0.9  # of the rows; a few may be corrupt
+MOST = 0.9  # of the rows; a few may be corrupt
 
-Sentences = list[list[list[str]]]  # the cells of each row of each sentence
+Group = list[tuple[int, str | None]]  # the lines of a sentence; None for one that was refused
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,7 @@ class Columns:
 
     def split(self, line: str) -> list[str]:
         """The cells of a row."""
-        return _cells(line, tabs=self.tabs)
+        return _split(line, tabs=self.tabs)
 
 
 def is_boundary(line: str) -> bool:
@@ -57,21 +49,13 @@ def is_boundary(line: str) -> bool:
     return not line.strip(BLANK) or line.startswith(_BOUNDARIES)
 
 
-def first_rows(lines: Iterator[str | None]) -> list[str | None]:
-    """The lines up to enough rows to detect the columns from, taken from `lines`."""
-    head: list[str | None] = []
-    n_rows = n_characters = 0
-    for line in lines:
-        head.append(line)
-        n_characters += 1 + len(line or "")
-        n_rows += _is_row(line)
-        if n_rows == _N_ROWS or n_characters > _MAX_CHARACTERS:
-            break
-    return head
+def is_row(line: str | None) -> bool:
+    """Whether a line surely is a row; one that begins with `#` may be a comment."""
+    return line is not None and not is_boundary(line) and not line.startswith("#")
 
 
-def detect_columns(reader: LineReader, head: Sequence[str | None]) -> Columns:
-    """Detect the columns of a file from its first rows.
+def detect_columns(reader: LineReader, head: Sequence[Group]) -> Columns:
+    """Detect the columns of a file from its first sentences.
 
     Tabs separate them if the first row or most rows have one, otherwise spaces. Unless
     `reader.settings.column` is given the tokens are in
@@ -84,43 +68,26 @@ def detect_columns(reader: LineReader, head: Sequence[str | None]) -> Columns:
     Raises:
         InputError: column 1 holds only numbers, or the same in all rows of a sentence.
     """
-    rows = [line for line in head if line is not None and _is_row(line)]
+    column = reader.settings.column
+    lines = [(number, line) for group in head for number, line in group if line is not None]
+    rows = [line for _, line in lines if is_row(line)]
     n_tabs = sum("\t" in row for row in rows)
     tabs = n_tabs > 0 and ("\t" in rows[0] or 2 * n_tabs > len(rows))
-    sentences: Sentences = [[]]
-    for line in head:
-        if line is not None and is_boundary(line):
-            sentences.append([])
-        elif line is not None and _is_row(line):
-            sentences[-1].append(_cells(line, tabs=tabs))
-    sentences = list(filter(None, sentences))
-    cells = list(chain.from_iterable(sentences))
-    width = Counter(map(len, cells)).most_common(1)[0][0] if cells else 1
-    column = reader.settings.column
-    if column is None:
-        column = _token_column(reader, head, sentences) if width > 1 else 1
-    return Columns(column, tabs, width, frozenset(row[-1] for row in cells))
+    sentences = [[_split(line, tabs=tabs) for _, line in group if line and is_row(line)]
+                 for group in head]  # fmt: skip
+    widths = Counter(map(len, chain.from_iterable(sentences)))
+    width = widths.most_common(1)[0][0] if rows else 1
+    labels = frozenset(row[-1] for row in chain.from_iterable(sentences))
+    if column is None and width > 1:
+        first = next(number for number, line in lines if is_row(line))
+        has_documents = any(line.startswith("#begin document") for _, line in lines)
+        column = _token_column(reader, first, list(filter(None, sentences)), has_documents)
+    return Columns(column or 1, tabs, width, labels)
 
 
-def refuse_columns(reader: LineReader, lines: Iterator[str | None]) -> Iterator[str | None]:
-    """The same lines; raises an InputError after the first of them if nearly all have the same
-    number of cells without spaces, separated by tabs: they hold one token each, with labels."""
-    widths: Counter[int] = Counter()
-    n_rows = first = 0
-    for number, line in enumerate(islice(lines, _N_ROWS), 1):
-        yield line
-        n_rows += _is_row(line)
-        if line is not None and _is_row(line) and _TABLE_ROW.fullmatch(line.rstrip()):
-            first = first or number
-            widths[line.count("\t")] += 1
-    if 1 < max(widths.values(), default=0) >= _MOST * n_rows:
-        what = "columns separated by tabs, such as a token and its label; so are nearly all lines"
-        raise InputError(f"{reader.name}, line {first}: {what}", COLUMNS_HINT)
-    yield from lines
-
-
-def _token_column(reader: LineReader, head: Sequence[str | None], sentences: Sentences) -> int:
-    has_documents = any(line.startswith("#begin document") for line in head if line)
+def _token_column(
+    reader: LineReader, first: int, sentences: list[list[list[str]]], has_documents: bool
+) -> int:
     number = _numbering_column(sentences)
     if number is None and has_documents:
         return 4
@@ -133,21 +100,20 @@ def _token_column(reader: LineReader, head: Sequence[str | None], sentences: Sen
     firsts = [[row[0] for row in rows] for rows in sentences]
     if _are_tokens(firsts):
         return 1
-    line = next(i for i, line in enumerate(head, 1) if _is_row(line))
     what = "is always a number or the same in all rows of a sentence, perhaps no tokens"
     raise InputError(
-        f"{reader.name}, line {line}: column 1 ({shortened(firsts[0][0])!r}) {what}",
+        f"{reader.name}, line {first}: column 1 ({shortened(firsts[0][0])!r}) {what}",
         "`column=2` reads the second column, `column=1` this one",
     )
 
 
-def _numbering_column(sentences: Sentences) -> int | None:
+def _numbering_column(sentences: list[list[list[str]]]) -> int | None:
     """The column, from 0, that numbers the tokens of each sentence; None if there is none."""
     for column in range(1 + _MAX_BEFORE):
         if _numbers_tokens([[_number(row, column) for row in rows] for rows in sentences]):
             return column
         if any(len({row[column] for row in rows if len(row) > column}) > 1 for rows in sentences):
-            return None
+            break
     return None
 
 
@@ -155,7 +121,7 @@ def _numbers_tokens(numbers: list[list[int | None]]) -> bool:
     found = [n for rows in numbers for n in rows if n is not None]
     pairs = [pair for rows in numbers for pair in pairwise(rows)]
     n_steps = sum(a is not None and b is not None and b == a + 1 for a, b in pairs)
-    is_numbered = len(found) > _MOST * sum(map(len, numbers)) and found[0] in (0, 1)
+    is_numbered = len(found) > MOST * sum(map(len, numbers)) and found[0] in (0, 1)
     return is_numbered and 0 < n_steps >= len(pairs) / 2
 
 
@@ -165,19 +131,14 @@ def _number(row: list[str], column: int) -> int | None:
     return int(found[1]) if found else None
 
 
-def _are_tokens(firsts: list[list[str]]) -> bool:
+def _are_tokens(firsts: Iterable[list[str]]) -> bool:
     """Whether column 1, of each sentence, may be the tokens: it varies, and not all are numbers."""
     cells = list(chain.from_iterable(firsts))
-    if sum(_NUMBER.fullmatch(cell) is not None for cell in cells) > _MOST * len(cells):
+    if sum(_NUMBER.fullmatch(cell) is not None for cell in cells) > MOST * len(cells):
         return False
     varies = len(cells) < 3 or any(len(set(rows)) > 1 for rows in firsts)
     return varies or (len(set(cells)) > 1 and all(len(rows) == 1 for rows in firsts))
 
 
-def _cells(line: str, *, tabs: bool) -> list[str]:
+def _split(line: str, *, tabs: bool) -> list[str]:
     return line.split("\t") if tabs else _SPACES.split(line.strip(BLANK))
-
-
-def _is_row(line: str | None) -> bool:
-    """Whether a line surely is a row; one that begins with `#` may be a comment."""
-    return line is not None and not is_boundary(line) and not line.startswith("#")

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import chain
 
-from elmo_cli.text.column_detection import BLANK, Columns, detect_columns, first_rows, is_boundary
+from elmo_cli.errors import InputError
+from elmo_cli.text.column_detection import BLANK, Columns, Group, detect_columns, is_boundary
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
 
 _CONLLU_ID = re.compile(r"(?P<word>\d+)(?P<more>[-.]\d+)?")
-_NEW_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
-_DOCUMENT_START = re.compile(r"#begin document \((?P<id>.*)\);(?: part (?P<part>[0-9]{1,9}))?")
+# The line that starts a document, and its key.
+_CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")
+_DOCUMENT = re.compile(
+    r"-DOCSTART-|#begin document(?: \((?P<text>.*)\);(?: part (?P<part>\d{1,9}))?|(?P<id>.*))"
+)
 _METADATA = re.compile(r"#\s*[\w.:]+\s=\s")  # `# sent_id = 1`
 _LONE_HASHTAG = re.compile(r"#\w[^\s=]*\s*")
 _COLUMN_HINT = "`column` chooses another; -1 is the last"
-_MAX_HELD = 10_000  # rows of a sentence; the next ones are judged by themselves
+_TOO_LONG_HINT = "is a blank line missing? otherwise raise the limit (`max_tokens`)"
+_MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
+_N_DETECTED = 2_000  # lines that are enough to detect columns
 
-
-@dataclass(frozen=True)
-class _Boundary:
-    """The end of a sentence, or the start of a document, which may have a key, or both."""
-
-    starts_document: bool = False
-    key: str | None = None
-    ends_sentence: bool = True
-
-
-# What a line means: a token, "" a row without one, a boundary, an error in it; None: the line
-# itself was refused.
-_Event = str | _Boundary | LineError | None
+Lines = list[tuple[int, str]]  # of a sentence, with their numbers
+Cells = Iterator[tuple[int, str]]  # line and token of each row, "" for a row without one
 
 
 def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -47,7 +42,9 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         The key of the first sentence of the next file.
     Source: https://universaldependencies.org/format.html
     """
-    return _assemble(reader, key, _conllu_events(reader.lines(), reader.settings.column or 2))
+    groups = _groups(reader, lambda line: not line.strip())
+    cells_of = partial(_conllu_cells, reader.settings.column or 2)
+    return _read(reader, key, groups, cells_of, _CONLLU_DOCUMENT)
 
 
 def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -59,134 +56,127 @@ def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     number of columns differs from that of the rows of its sentence; a lone `#hashtag` or word among
     rows of several columns is refused. Arguments and errors are those of `read_conllu`.
     """
-    lines = reader.lines()
-    head = first_rows(lines)
-    columns = detect_columns(reader, head)
-    return (yield from _assemble(reader, key, _column_events(reader, columns, chain(head, lines))))
+    groups = _groups(reader, is_boundary)
+    head: list[Group] = []
+    while sum(map(len, head)) < _N_DETECTED and (group := next(groups, None)):
+        head.append(group)
+    cells_of = partial(_cells, reader, detect_columns(reader, head))
+    return (yield from _read(reader, key, chain(head, groups), cells_of, _DOCUMENT))
 
 
-def _assemble(
-    reader: LineReader, key: int, events: Iterable[tuple[int, _Event]]
+def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[Group]:
+    """Yield the lines of each sentence; a boundary that is not blank is the first of them."""
+    held: Group = []
+    most = reader.settings.max_tokens
+    for number, line in enumerate(reader.lines(), 1):
+        if line is not None and is_boundary(line):
+            if held:
+                yield held
+            held = []
+        elif len(held) > most + _MAX_COMMENTS:  # an endless sentence must not fill the memory
+            what = f"a sentence of more than {most} tokens, with comments {len(held)} lines"
+            raise InputError(f"{reader.name}, line {held[0][0]}: {what}", _TOO_LONG_HINT)
+        if line is None or line.strip():
+            held.append((number, line))
+    if held:
+        yield held
+
+
+def _read(
+    reader: LineReader,
+    key: int,
+    groups: Iterator[Group],
+    cells_of: Callable[[Lines], Cells],
+    document: re.Pattern[str],
 ) -> Generator[Sentence, None, int]:
-    documents, most = DocumentCounter(), reader.settings.max_tokens
-    tokens: list[str] = []
-    is_refused, first = False, 0
-    for number, event in chain(events, [(0, _Boundary())]):  # the last blank line may be missing
-        if isinstance(event, str):
-            first = first or number
-            tokens += [event] if event else []
-            if len(tokens) <= most:
-                continue
-            hint = "is a blank line missing? otherwise raise the limit (`max_tokens`)"
-            number, event = first, LineError(f"a sentence of more than {most} tokens", hint)
-        elif isinstance(event, _Boundary) and first and not (tokens or is_refused):
-            reader.reject(first, "a sentence of ranges or empty nodes, no words", "add its words")
+    documents = DocumentCounter()
+    for group in groups:
+        lines = [(number, line) for number, line in group if line is not None]
+        for found in filter(None, (document.match(line) for _, line in lines if line[0] in "#-")):
+            documents.start(_document_key(**found.groupdict()))
+        is_refused = len(lines) < len(group)
+        try:
+            cells = [] if is_refused else list(cells_of(lines))
+            tokens = _tokens(cells, reader.settings.max_tokens)
+        except LineError as error:
+            reader.reject(error.line, error.what, error.hint)
             is_refused = True
-        if isinstance(event, LineError) and not is_refused:
-            reader.reject(number, event.what, event.hint)
-        if not isinstance(event, _Boundary):
-            tokens, is_refused = [], True
-            continue
-        if event.ends_sentence and (tokens or is_refused):
+        if is_refused or cells:
             if not is_refused:
-                yield documents.sentence(tokens, key, " ".join(tokens), reader.name, first)
+                yield documents.sentence(tokens, key, " ".join(tokens), reader.name, cells[0][0])
             documents.advance(yielded=not is_refused)
-            tokens, is_refused, first, key = [], False, 0, key + 1
-        if event.starts_document:
-            documents.start(event.key)
+            key += 1
     return key
 
 
-def _conllu_events(lines: Iterable[str | None], column: int) -> Iterator[tuple[int, _Event]]:
+def _document_key(id: str | None, text: str | None = None, part: str | None = None) -> str | None:
+    return (id or "").strip() or None if text is None else f"{text}_{int(part or 0)}"
+
+
+def _tokens(cells: list[tuple[int, str]], most: int) -> list[str]:
+    tokens = [token for _, token in cells if token]
+    if cells and not tokens:
+        what = "a sentence of ranges or empty nodes, no words"
+        raise LineError(what, "add its words", cells[0][0])
+    if len(tokens) > most:
+        raise LineError(f"a sentence of more than {most} tokens", _TOO_LONG_HINT, cells[0][0])
+    return tokens
+
+
+def _conllu_cells(column: int, lines: Lines) -> Cells:
     n_words = 0
-    for number, line in enumerate(lines, 1):
-        if line is None:
-            yield number, None
-        elif line.startswith("#"):
-            if document := _NEW_DOCUMENT.match(line):
-                key = (document["id"] or "").strip() or None
-                yield number, _Boundary(True, key, ends_sentence=False)
-        elif not line.strip():
-            n_words = 0
-            yield number, _Boundary()
-        else:
-            event = _conllu_token(line, n_words + 1, column)
-            n_words += event != ""
-            yield number, event
+    for number, line in lines:
+        if line.startswith("#"):
+            continue
+        cells = line.split("\t")
+        found = _CONLLU_ID.fullmatch(cells[0])
+        if len(cells) == 1 or not found:
+            what = "is not a row of CoNLL-U, which begins with a number and a tab"
+            hint = "for other columns `format='conll'`, for one sentence per line `format='plain'`"
+            raise LineError(f"{shortened(line)!r} {what}", hint, number)
+        if found["more"]:
+            yield number, ""
+            continue
+        n_words += 1
+        if found["word"] != str(n_words):
+            what = f"ID {shortened(cells[0])!r}, {n_words} has to follow; is a blank line missing?"
+            hint = "`format='conll'` with `column=2` reads the words and ignores their IDs"
+            raise LineError(what, hint, number)
+        yield number, _cell(cells, column, number)
 
 
-def _conllu_token(line: str, expected: int, column: int) -> str | LineError:
-    """The token of a row whose ID is `expected`; empty for ranges and empty nodes."""
-    cells = line.split("\t")
-    found = _CONLLU_ID.fullmatch(cells[0])
-    if len(cells) == 1 or not found:
-        return LineError(
-            f"{shortened(line)!r} is not a row of CoNLL-U, which begins with a number and a tab",
-            "for other columns `format='conll'`, for one sentence per line `format='plain'`",
-        )
-    if found["more"]:
-        return ""
-    if found["word"] != str(expected):
-        return LineError(
-            f"ID {shortened(cells[0])!r}, {expected} has to follow; is a blank line missing?",
-            "`format='conll'` with `column=2` reads the words and ignores their IDs",
-        )
-    return _cell(cells, column)
-
-
-def _column_events(
-    reader: LineReader, columns: Columns, lines: Iterable[str | None]
-) -> Iterator[tuple[int, _Event]]:
-    held: list[tuple[int, str]] = []  # the rows of a sentence
-    for number, line in enumerate(chain(lines, [""]), 1):
-        is_row = line is not None and not is_boundary(line)
-        if line is not None and is_row:
-            held.append((number, line))
-        if not is_row or len(held) == _MAX_HELD:
-            yield from _tokens(reader, columns, held)
-            held = []
-        if not is_row:
-            yield number, None if line is None else _boundary(line)
-
-
-def _tokens(
-    reader: LineReader, columns: Columns, rows: list[tuple[int, str]]
-) -> Iterator[tuple[int, str | LineError]]:
-    """The tokens of a sentence; a `#` line of fewer or more columns than its rows is a comment."""
-    split = [(number, line, columns.split(line)) for number, line in rows]
-    widths = (len(cells) for _, line, cells in split if line[0] != "#")
-    width = max(widths, default=columns.width)
-    for number, line, cells in split:
+def _cells(reader: LineReader, columns: Columns, lines: Lines) -> Cells:
+    """Also warns of rows that may be something else."""
+    rows = [(n, line, columns.split(line)) for n, line in lines if not is_boundary(line)]
+    width = max((len(cells) for _, line, cells in rows if line[0] != "#"), default=columns.width)
+    for number, line, cells in rows:
         n, is_hash = len(cells), line[0] == "#"
         is_comment = is_hash and n != width and not _LONE_HASHTAG.fullmatch(line)
-        if is_comment or _METADATA.match(line):
+        if is_comment or (is_hash and _METADATA.match(line)):
             continue
         if n == 1 < width:
             what = f"{shortened(line)!r} is one column, the rows next to it have {width}"
             hint = "separate all rows in the same way; write a space after the # of a comment"
-            yield number, LineError(what, hint)
-            continue
-        where = f"{reader.name}, line {number}: {shortened(line)!r}"
+            raise LineError(what, hint, number)
         if n != width:
             what = f"has {n} columns, others {width}; if lines are sentences, `format='plain'`"
-            reader.report.warn("width", f"{where} {what}")
+            _warn(reader, "width", number, line, what)
         elif is_hash and not columns.tabs and n > 1 and cells[-1] not in columns.labels:
             what = "is read as a row, not as a comment; delete it if it is one"
-            reader.report.warn("hash", f"{where} {what}")
-        yield number, _cell(cells, columns.column)
+            _warn(reader, "hash", number, line, what)
+        yield number, _cell(cells, columns.column, number)
 
 
-def _boundary(line: str) -> _Boundary:
-    if found := _DOCUMENT_START.match(line):
-        return _Boundary(True, f"{found['id']}_{int(found['part'] or 0)}")
-    if line.startswith("#begin document"):
-        return _Boundary(True, line.removeprefix("#begin document").strip() or None)
-    return _Boundary(line.startswith("-DOCSTART-"))
+def _warn(reader: LineReader, kind: str, number: int, line: str, what: str) -> None:
+    reader.report.warn(kind, f"{reader.name}, line {number}: {shortened(line)!r} {what}")
 
 
-def _cell(cells: list[str], column: int) -> str | LineError:
+def _cell(cells: list[str], column: int, number: int) -> str:
     """The content of a column, counted from 1, or from the end if negative."""
     index = column - 1 if column > 0 else column
     if not -len(cells) <= index < len(cells):
-        return LineError(f"{len(cells)} columns, `column={column}` is missing", _COLUMN_HINT)
-    return cells[index].strip(BLANK) or LineError(f"column {column} is empty", _COLUMN_HINT)
+        what = f"{len(cells)} columns, `column={column}` is missing"
+        raise LineError(what, _COLUMN_HINT, number)
+    if not (token := cells[index].strip(BLANK)):
+        raise LineError(f"column {column} is empty", _COLUMN_HINT, number)
+    return token

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import tee
+from itertools import islice, tee
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.text.column_detection import COLUMNS_HINT, refuse_columns
+from elmo_cli.regular_files import is_regular
+from elmo_cli.text.column_detection import MOST, is_row
 from elmo_cli.text.conll import read_conll, read_conllu
-from elmo_cli.text.input_settings import InputChecker
+from elmo_cli.text.input_settings import N_CHECKED, warn_of_signs
 from elmo_cli.text.input_settings import InputReport as InputReport
 from elmo_cli.text.input_settings import InputSettings as InputSettings
 from elmo_cli.text.jsonl import read_jsonl
@@ -24,6 +26,11 @@ Name = str | os.PathLike[str]
 
 SUFFIXES = dict.fromkeys((".jsonl", ".jsonlines", ".ndjson", ".json"), "jsonl")
 SUFFIXES |= {".txt": "plain", ".conllu": "conllu", ".conll": "conll", "_conll": "conll"}
+_COLUMNS_HINT = (
+    "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
+    "columns as its tokens; `cut -f` takes one column out"
+)
+_TABLE_ROW = re.compile(r"\S+(?:\t\S+)+")
 
 
 def read_sentences(
@@ -53,21 +60,10 @@ def read_columns(
     """Yield each sentence of a file with each of some columns as its tokens; read it once."""
     check_inputs(path, settings)
     read = _READERS[format_of(path, settings)]
-    copies = tee(LineReader(path, settings, InputReport()).lines(), len(columns))
-    chosen = [replace(settings, column=column) for column in columns]
-    readers = map(_SharedLines, [path] * len(columns), chosen, copies)
-    return zip(*(read(reader, 0) for reader in readers), strict=True)
-
-
-class _SharedLines(LineReader):
-    """A reader of lines that another one reads and refuses."""
-
-    def __init__(self, name: str, settings: InputSettings, lines: Iterator[str | None]) -> None:
-        super().__init__(name, settings, InputReport())
-        self._lines = lines
-
-    def lines(self) -> Iterator[str | None]:
-        return self._lines
+    reader = LineReader(path, settings, InputReport())
+    copies = zip(columns, tee(reader.lines(), len(columns)), strict=True)
+    readers = (reader.sharing(lines, column=column) for column, lines in copies)
+    return zip(*(read(each, 0) for each in readers), strict=True)
 
 
 def count_sentences(
@@ -95,7 +91,7 @@ def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = 
             _check_path(name)
         if settings.format == "auto" and without_compression_suffix(name).endswith(".tsv"):
             what = "the suffix .tsv does not tell whether a line holds a token or a sentence"
-            raise UsageError(f"{name}: {what}", COLUMNS_HINT)
+            raise UsageError(f"{name}: {what}", _COLUMNS_HINT)
         settings.check_fits(format_of(name, settings))
     return names
 
@@ -112,9 +108,7 @@ def require_files(what: str, paths: Sequence[str]) -> None:
 
 def is_stream(path: str) -> bool:
     """Whether a name stands for what can be read only once: standard input or a pipe."""
-    if path == STDIN:
-        return True
-    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    return path == STDIN or not is_regular(path)
 
 
 def format_of(name: str, settings: InputSettings) -> str:
@@ -161,8 +155,8 @@ def _numbered(
     key = 0
     for name in names:
         report.sources.append((name, key))
-        reader = _READERS[format_of(name, settings)]
-        key = yield from reader(LineReader(name, settings, report), key)
+        read = _READERS[format_of(name, settings)]
+        key = yield from read(LineReader(name, settings, report), key)
     report.n_keys = key
 
 
@@ -170,18 +164,20 @@ def _checked(
     sentences: Iterable[Sentence], settings: InputSettings, report: InputReport
 ) -> Iterator[Sentence]:
     """The same sentences; what is noticed about each goes to the report."""
-    max_bytes = settings.max_characters - 2
-    checker = InputChecker(report)
+    first: list[Sentence] = []
     for sentence in sentences:
         if report.skipped:
             report.note_position(sentence.key)
         if sentence.tokens:
-            report.count_truncated(sentence, max_bytes)
-            if not checker.is_done:
-                checker.check(sentence)
+            report.count_truncated(sentence, settings.max_characters - 2)
+            if len(first) < N_CHECKED:
+                first.append(sentence)
+                if len(first) == N_CHECKED:
+                    warn_of_signs(first, report)
         yield sentence
     report.note_position(sys.maxsize)
-    checker.finish()
+    if len(first) < N_CHECKED:
+        warn_of_signs(first, report)
 
 
 def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -196,7 +192,7 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     """
     lines = reader.lines()
     if reader.settings.format == "auto":
-        lines = refuse_columns(reader, lines)
+        lines = _refuse_table(reader.name, lines)
     split, name, starts = sentence_splitter(reader.settings), reader.name, True
     for number, line in enumerate(lines, 1):
         sentences = () if line is None else split(line)
@@ -210,6 +206,21 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
             key += line is None
             starts = starts or line is not None
     return key
+
+
+def _refuse_table(name: str, lines: Iterator[str | None]) -> Iterator[str | None]:
+    """The same lines; raises an InputError after the first of them if nearly all have the same
+    number of cells without spaces, separated by tabs: they hold one token each, with labels."""
+    rows: list[tuple[int, str]] = []
+    for number, line in enumerate(islice(lines, N_CHECKED), 1):
+        yield line
+        if line is not None and is_row(line):
+            rows.append((number, line.rstrip()))
+    cells = [(number, row.count("\t")) for number, row in rows if _TABLE_ROW.fullmatch(row)]
+    if 1 < max(Counter(n for _, n in cells).values(), default=0) >= MOST * len(rows):
+        what = "columns separated by tabs, such as a token and its label; so are nearly all lines"
+        raise InputError(f"{name}, line {cells[0][0]}: {what}", _COLUMNS_HINT)
+    yield from lines
 
 
 _READERS: dict[str, Callable[[LineReader, int], Generator[Sentence, None, int]]] = {

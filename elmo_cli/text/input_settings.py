@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from elmo_cli.errors import UsageError
@@ -118,11 +118,9 @@ class InputReport:
 
     def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
         """Count the tokens of more than `max_bytes` bytes of UTF-8."""
-        # A character has at most four bytes, so most sentences are done after this line.
-        if 4 * max(map(len, sentence.tokens)) <= max_bytes:
-            return
-        for token in sentence.tokens:
-            if len(token) > max_bytes or len(token.encode()) > max_bytes:
+        # A character has at most four bytes.
+        for token in [token for token in sentence.tokens if 4 * len(token) > max_bytes]:
+            if len(token.encode()) > max_bytes:
                 self.truncated_tokens += 1
                 first = shortened(token, 60), sentence.source, sentence.line
                 self.first_truncated = self.first_truncated or first
@@ -140,7 +138,7 @@ def _canonical_encoding(name: str) -> str:
     return codec.removesuffix("-sig")  # a byte order mark is removed in any case
 
 
-_N_CHECKED = 200  # sentences
+N_CHECKED = 200  # sentences that are enough to see what a text is
 _MAX_CHARACTERS = 100_000  # of a sentence; the patterns must not search a line of megabytes
 _LONG_TOKEN = 100  # bytes
 # Two letters, so that initials do not count; not more, which would take quadratic time.
@@ -152,17 +150,19 @@ _COLUMN_MARK = re.compile(
 )
 _LABEL = re.compile(r"O|[BIESLU]-[\w-]+")
 _JSON = re.compile(r"[\[{]\s*[\"\[{]")
+_COLUMNS = (
+    "looks like columns, but is read as a sentence per line, labels as tokens; "
+    "`format='conll'` or `format='conllu'` reads a token per line, `cut -f` a column"
+)
 
-_Check = Callable[[str, tuple[str, ...]], object]
+_IsSign = Callable[[str, tuple[str, ...]], object]
 # kind -> a test of a sentence, the fraction of sentences above which it is a warning, its words
-_SIGNS: dict[str, tuple[_Check, float, str]] = {
+_SIGNS: dict[str, tuple[_IsSign, float, str]] = {
     "untokenized": (lambda text, _: _PUNCTUATED.search(text), 0.3,
                     "looks untokenized; `tokenize=True` splits raw text"),
     "no-spaces": (lambda _, tokens: len(tokens) == 1 and len(tokens[0].encode()) > _LONG_TOKEN, 0.1,
                   f"a token of over {_LONG_TOKEN} bytes without white space; separate the tokens"),
-    "columns": (lambda text, _: _COLUMN_MARK.match(text), 0.0,
-                "looks like columns, but is read as a sentence per line, labels as tokens; "
-                "`format='conll'` or `format='conllu'` reads a token per line, `cut -f` a column"),
+    "columns": (lambda text, _: _COLUMN_MARK.match(text), 0.0, _COLUMNS),
     "escaped": (lambda text, _: _ENTITY.search(text), 0.0,
                 "escapes of HTML (&amp;), which are read as they are; unescape the text"),
     # Alone on its line a boundary token is the entry of a vocabulary.
@@ -173,40 +173,21 @@ _SIGNS: dict[str, tuple[_Check, float, str]] = {
 }  # fmt: skip
 
 
-class InputChecker:
-    """Signs in the first sentences that a text is not what it is read as; each kind warns once."""
+def warn_of_signs(sentences: Sequence[Sentence], report: InputReport) -> None:
+    """Warn if sentences, the first ones with tokens, look like something else than a text."""
+    for kind, (is_sign, fraction, words) in _SIGNS.items():
+        found = [s for s in sentences if is_sign(s.text[:_MAX_CHARACTERS], s.tokens)]
+        if len(found) > fraction * len(sentences):
+            report.warn(kind, f"{found[0].where}: {words}")
+    widths = Counter(filter(None, map(_columns_with_labels, sentences)))
+    for (has_tabs, _), n in widths.most_common(1):
+        if n >= (2 if has_tabs else 3) and n > 0.8 * len(sentences):
+            report.warn("columns", f"{sentences[0].where}: {_COLUMNS}")
 
-    def __init__(self, report: InputReport) -> None:
-        self._report = report
-        self.is_done = False
-        self._n_checked = 0
-        self._first: dict[str, str] = {}  # kind -> where it was first seen
-        self._counts: Counter[str] = Counter()
-        self._widths: Counter[tuple[bool, int]] = Counter()  # (with tabs, columns) -> sentences
 
-    def check(self, sentence: Sentence) -> None:
-        """Check a sentence with tokens; after enough of them warn, and be done."""
-        text, tokens = sentence.text[:_MAX_CHARACTERS], sentence.tokens
-        if n_tabs := text.count("\t"):
-            self._widths[True, n_tabs + 1] += 1
-        elif len(tokens) > 1 and _LABEL.fullmatch(tokens[-1]):
-            self._widths[False, len(tokens)] += 1
-        self._first.setdefault("any", sentence.where)
-        for kind, (is_sign, *_) in _SIGNS.items():
-            if is_sign(text, tokens):
-                self._counts[kind] += 1
-                self._first.setdefault(kind, sentence.where)
-        self._n_checked += 1
-        self.is_done = self._n_checked == _N_CHECKED
-        if self.is_done:
-            self.finish()
-
-    def finish(self) -> None:
-        """Warn about what was seen; also to be called after the last sentence."""
-        for (has_tabs, _), n in self._widths.most_common(1):  # nearly all lines, the last a label
-            if n >= (2 if has_tabs else 3) and n > 0.8 * self._n_checked:
-                self._counts["columns"] += 1
-        for kind, (_, fraction, words) in _SIGNS.items():
-            if self._counts[kind] > fraction * self._n_checked:
-                where = self._first.get(kind) or self._first["any"]
-                self._report.warn(kind, f"{where}: {words}")
+def _columns_with_labels(sentence: Sentence) -> tuple[bool, int] | None:
+    """(with tabs, how many), if a line has a tab, or a label such as B-NP as its last token."""
+    if n_tabs := sentence.text.count("\t", 0, _MAX_CHARACTERS):
+        return True, n_tabs + 1
+    is_labelled = len(sentence.tokens) > 1 and _LABEL.fullmatch(sentence.tokens[-1])
+    return (False, len(sentence.tokens)) if is_labelled else None

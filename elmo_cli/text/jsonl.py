@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
+from elmo_cli.regular_files import unique_keys
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
-from elmo_cli.text.tokenizer import Split, sentence_splitter
+from elmo_cli.text.tokenizer import Sentences, Split, sentence_splitter
 
 _EXPECTED = (
     'each line is an object with "tokens" (a list of strings), "text" (a string), or "doc_key" and '
     "\"sentences\" (lists of tokens); `jq -c '.[]' FILE.json` makes such lines of one big list"
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
-
-@dataclass(frozen=True, slots=True)
-class _Object:
-    """What a line holds: (tokens, text) of its sentences, and the document they belong to."""
-
-    sentences: list[tuple[list[str], str]]
-    is_document: bool = False
-    key: str | None = None
-    offset: int | None = None
+Document = tuple[str | None, int | None]  # its key and its `sent_offset`
 
 
 def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
@@ -45,23 +39,24 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         The key of the first sentence of the next file.
     Source of documents: e2e-coref `minimize.py`, `cache_elmo.py`.
     """
-    split = sentence_splitter(reader.settings)
+    split, tokenize = sentence_splitter(reader.settings), reader.settings.tokenize
     documents, is_within = DocumentCounter(), False
     for number, line in enumerate(reader.lines(), 1):
         if line is not None and not line.strip():
             continue
         try:
-            found = None if line is None else _read_object(line, split, reader.settings.tokenize)
+            found = None if line is None else _read_object(line, split, tokenize)
         except LineError as error:
-            reader.reject(number, error.what, error.hint or _EXPECTED)
+            reader.reject(number, error.what, error.hint)
             found = None
         if found is None:
             key += 1
             continue
-        if found.is_document or is_within:
-            documents.start(found.key, found.offset)
-        is_within = found.is_document
-        for tokens, text in found.sentences:
+        sentences, document = found
+        if document or is_within:
+            documents.start(*(document or (None, None)))
+        is_within = document is not None
+        for tokens, text in sentences:
             yielded = reader.admit(len(tokens), number)
             if yielded:
                 yield documents.sentence(tokens, key, text, reader.name, number)
@@ -70,47 +65,40 @@ def read_jsonl(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     return key
 
 
-def _read_object(line: str, split: Split, tokenize: bool) -> _Object:
+def _read_object(line: str, split: Split, tokenize: bool) -> tuple[Sentences, Document | None]:
+    """The sentences of a line, and the document that they are, if they are one."""
     try:
-        members = json.loads(line, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:  # a ValueError also for a number of 5,000 digits
-        at = f", at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-        raise LineError(f"not JSON{at}: {getattr(error, 'msg', error)}") from None
+        members = json.loads(line, object_pairs_hook=unique_keys)
+    except json.JSONDecodeError as error:
+        what = f"not JSON, at character {error.pos + 1}: {error.msg}"
+        raise LineError(what, _EXPECTED) from None
+    except (ValueError, RecursionError) as error:  # such as a key twice, a number of 5,000 digits
+        raise LineError(f"not JSON: {error}", _EXPECTED) from None
     if not isinstance(members, dict):
-        raise LineError("JSON, but not an object")
+        raise LineError("JSON, but not an object", _EXPECTED)
     if "sentences" in members:
         return _read_document(members)
     if "tokens" in members:
-        return _Object([_sentence(members["tokens"], "tokens")])
+        return [_sentence(members["tokens"], "tokens")], None
     if "text" in members:
-        return _Object(split(_checked(members["text"], "text")), is_document=tokenize)
+        return split(_checked(members["text"], "text")), (None, None) if tokenize else None
     names = ", ".join(repr(shortened(name)) for name in list(members)[:5]) or "no members"
-    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}')
+    raise LineError(f'no "tokens", "text" or "sentences"; the object has {names}', _EXPECTED)
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise LineError(f"the key {shortened(twice)!r} twice in an object", "keep one of them")
-    return members
-
-
-def _read_document(members: dict[str, Any]) -> _Object:
+def _read_document(members: dict[str, Any]) -> tuple[Sentences, Document]:
     given, offset = members["sentences"], members.get("sent_offset")
     if not isinstance(given, list):
-        raise LineError('"sentences" is not a list')
+        raise LineError('"sentences" is not a list', _EXPECTED)
     sentences = [_sentence(tokens, f"sentences[{i}]") for i, tokens in enumerate(given)]
-    key = _checked(members.get("doc_key"), "doc_key")
     if offset is not None and (type(offset) is not int or not 0 <= offset < 1 << 53):
-        raise LineError('"sent_offset" is not a number from 0')
-    return _Object(sentences, True, key, offset)
+        raise LineError('"sent_offset" is not a number from 0', _EXPECTED)
+    return sentences, (_checked(members.get("doc_key"), "doc_key"), offset)
 
 
 def _sentence(given: Any, name: str) -> tuple[list[str], str]:
     if not isinstance(given, list):
-        raise LineError(f'"{name}" is not a list of strings')
+        raise LineError(f'"{name}" is not a list of strings', _EXPECTED)
     for i, token in enumerate(given):
         _checked(token, f"{name}[{i}]")
     return given, " ".join(given)
@@ -118,14 +106,15 @@ def _sentence(given: Any, name: str) -> tuple[list[str], str]:
 
 def _checked(given: Any, name: str) -> str:
     """A string that UTF-8 and HDF5 can represent: escapes may write lone surrogates and NULs."""
+    problem = ""
     if not isinstance(given, str):
-        raise LineError(f'"{name}" is missing or not a string')
-    if not given and name != "text":
-        raise LineError(f'"{name}" is empty')
-    if "\0" in given:
-        raise LineError(f'"{name}" holds a NUL')
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        raise LineError(f'"{name}" holds half a character, a lone surrogate') from None
-    return given
+        problem = "is missing or not a string"
+    elif not given and name != "text":
+        problem = "is empty"
+    elif "\0" in given:
+        problem = "holds a NUL"
+    elif not given.isascii() and _SURROGATE.search(given):
+        problem = "holds half a character, a lone surrogate"
+    if problem:
+        raise LineError(f'"{name}" {problem}', _EXPECTED)
+    return str(given)

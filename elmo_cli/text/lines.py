@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import lzma
 import os
@@ -11,30 +10,28 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
+from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from elmo_cli.errors import InputError
 from elmo_cli.filetypes import GZIP, XZ, identify
 from elmo_cli.text.input_settings import InputReport, InputSettings
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
 STDIN = "-"
-_CHUNK_BYTES = 1 << 18  # that are read or decompressed at a time
+_CHUNK_BYTES = 1 << 18  # that are read at a time
+_PACKED_BYTES = 1 << 12  # that are decompressed at a time: xz can make 40 MB of them
 _HEAD_BYTES = 16  # that are waited for before a file is identified
 _MAX_LINE_BYTES = 64 << 20  # a file without line ends must not fill the memory
 
+_DECOMPRESSORS: dict[object, Any] = {
+    GZIP: partial(zlib.decompressobj, 16 + zlib.MAX_WBITS),
+    XZ: partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
+}
 _ENCODING_HINT = "add its encoding: `encoding='latin-1'`, `encoding='utf-16'` or another"
-_REFUSED = (
-    ("\0", "a NUL", _ENCODING_HINT),
-    (
-        "\r",
-        "a carriage return",
-        "in old Mac files it ends lines: `tr '\\r' '\\n' < FILE > NEW_FILE`",
-    ),
-)
+_MAC_HINT = "in old Mac files it ends lines: `tr '\\r' '\\n' < FILE > NEW_FILE`"
+_REFUSED = (("\0", "a NUL", _ENCODING_HINT), ("\r", "a carriage return", _MAC_HINT))
 
 
 class LineReader:
@@ -42,7 +39,13 @@ class LineReader:
 
     def __init__(self, name: str, settings: InputSettings, report: InputReport) -> None:
         self.name, self.settings, self.report = name, settings, report
-        self._number = 0
+        self._lines = self._read_lines()
+
+    def sharing(self, lines: Iterator[str | None], *, column: int | None) -> LineReader:
+        """A reader of another column of a copy of these lines."""
+        reader = LineReader(self.name, replace(self.settings, column=column), InputReport())
+        reader._lines = lines
+        return reader
 
     def lines(self) -> Iterator[str | None]:
         """Yield the lines without their ends; None for a line that was refused.
@@ -54,25 +57,26 @@ class LineReader:
             InputError: a file that can't be read, a line of more than 64 MiB; unless `on_error` is
                 "skip" also a line that can't be decoded, or contains a NUL or a carriage return.
         """
+        return self._lines
+
+    def _read_lines(self) -> Iterator[str | None]:
         chunks, encoding = read_chunks(self.name, self.report), self.settings.encoding
         if not _extends_ascii(encoding):
             chunks, encoding = self._recoded(chunks, encoding), "utf-8"
-        stream, limit = _stream(chunks), _MAX_LINE_BYTES + 1
-        line = self._without_bom(stream.readline(limit), encoding)
-        while line:
-            self._number += 1
-            if len(line) == limit and not line.endswith(b"\n"):
-                what = f"{self.name}, line {self._number}: no line end within {limit - 1} bytes"
+        number = 0
+        for number, line in enumerate(_split(self._without_bom(chunks, encoding)), 1):
+            if len(line) > _MAX_LINE_BYTES:
+                what = f"{self.name}, line {number}: no line end within {_MAX_LINE_BYTES} bytes"
                 raise InputError(what, "give a text; `fold -s` breaks long lines")
             try:
-                text = line.decode(encoding).rstrip("\n")
-                yield self._checked(text) if "\r" in text or "\0" in text else text
+                text = line.decode(encoding)
             except UnicodeDecodeError as error:
                 what = f"0x{line[error.start]:02X} at byte {error.start + 1} is not"
-                self.reject(self._number, f"{what} {encoding.upper()}", _ENCODING_HINT)
+                self.reject(number, f"{what} {encoding.upper()}", _ENCODING_HINT)
                 yield None
-            line = stream.readline(limit)
-        if not self._number:
+            else:
+                yield self._checked(text, number) if "\r" in text or "\0" in text else text
+        if not number:
             self.report.warn("empty", f"{self.name}: empty, without any line")
 
     def admit(self, n_tokens: int, line: int) -> bool:
@@ -106,42 +110,35 @@ class LineReader:
             what = f"{self.name}: not {encoding.upper()} ({error})"
             raise InputError(what, _ENCODING_HINT) from None
 
-    def _without_bom(self, line: bytes, encoding: str) -> bytes:
-        """The first line without a byte order mark; one that contradicts `encoding` is refused."""
-        is_utf8 = line.startswith(codecs.BOM_UTF8)
-        if (is_utf8 and encoding != "utf-8") or line.startswith("\ufffe".encode()):
+    def _without_bom(self, chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+        """The text without a byte order mark; one that contradicts `encoding` is refused."""
+        head = next(chunks, b"")
+        is_utf8 = head.startswith(codecs.BOM_UTF8)
+        if (is_utf8 and encoding != "utf-8") or head.startswith("\ufffe".encode()):
             what = f"`encoding={self.settings.encoding!r}` contradicts the byte order mark"
             hint = f"`encoding={'utf-8' if is_utf8 else 'utf-16'!r}`"
             raise InputError(f"{self.name}: {what}", hint)
-        return line.removeprefix(codecs.BOM_UTF8)
+        return chain([head.removeprefix(codecs.BOM_UTF8)], chunks)
 
-    def _checked(self, text: str) -> str | None:
+    def _checked(self, text: str, number: int) -> str | None:
         """A line without a carriage return at its end; None if it is refused."""
         text = text.removesuffix("\r")
         for character, what, hint in _REFUSED:
             if character in text:
-                self.reject(self._number, f"{what} at character {text.index(character) + 1}", hint)
+                self.reject(number, f"{what} at character {text.index(character) + 1}", hint)
                 return None
         return text
-
-
-def _extends_ascii(encoding: str) -> bool:
-    """Whether ASCII bytes always mean ASCII, so that lines may be split before decoding."""
-    ascii_bytes = bytes(range(1, 128))
-    if encoding.startswith(("iso2022", "hz")):  # escapes change the meaning of the bytes after them
-        return False
-    return ascii_bytes.decode(encoding, "replace") == ascii_bytes.decode("ascii")
 
 
 def read_chunks(name: str, report: InputReport) -> Iterator[bytes]:
     """The bytes of a text, decompressed if its first bytes say gzip or xz; an InputError if it
     can't be opened, is a known kind of file other than text, or its compressed data is corrupt."""
     head, chunks = _peek(_raw_chunks(name, report))
-    if (packed := identify(head)) in (GZIP, XZ):
-        pieces = _gunzip(chunks) if packed == GZIP else _unxz(chunks)
-        head, chunks = _peek(_decompressed(pieces, name))
+    if new_decompressor := _DECOMPRESSORS.get(identify(head)):
+        head, chunks = _peek(_decompressed(chunks, new_decompressor, name))
     if (found := identify(head)) is not None:
-        what = f"{name}: {found.name}{' in compressed data' * (packed in (GZIP, XZ))}, not a text"
+        within = " in compressed data" if new_decompressor else ""
+        what = f"{name}: {found.name}{within}, not a text"
         raise InputError(what, found.hint.replace("FILE", name, 1))
     return chunks
 
@@ -152,6 +149,30 @@ def unreadable(path: str, error: OSError | ValueError) -> InputError:
         return InputError(f"{path}: no such file", "check the name and the working directory")
     reason = getattr(error, "strerror", None) or error
     return InputError(f"{path}: can't be read ({reason})", "check the name and the disk")
+
+
+def _extends_ascii(encoding: str) -> bool:
+    """Whether ASCII bytes always mean ASCII, so that lines may be split before decoding."""
+    ascii_bytes = bytes(range(1, 128))
+    if encoding.startswith(("iso2022", "hz")):  # escapes change the meaning of the bytes after them
+        return False
+    return ascii_bytes.decode(encoding, "replace") == ascii_bytes.decode("ascii")
+
+
+def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines of a text without their ends; one that is too long is the last."""
+    rest = bytearray()
+    for chunk in chunks:
+        *lines, last = chunk.split(b"\n")
+        if lines:
+            lines[0] = bytes(rest) + lines[0]
+            rest.clear()
+            yield from lines
+        rest += last
+        if len(rest) > _MAX_LINE_BYTES:
+            break
+    if rest:
+        yield bytes(rest)
 
 
 def _raw_chunks(name: str, report: InputReport) -> Iterator[bytes]:
@@ -183,58 +204,25 @@ def _peek(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return head, chain([head], chunks) if head else chunks
 
 
-class _ChunkStream(io.RawIOBase):
-    """Chunks of bytes as a stream."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        target = memoryview(buffer).cast("B")
-        chunk = self._rest or next(self._chunks, b"")
-        piece, self._rest = chunk[: len(target)], chunk[len(target) :]
-        target[: len(piece)] = piece
-        return len(piece)
-
-
-def _stream(chunks: Iterator[bytes]) -> io.BufferedReader:
-    return io.BufferedReader(_ChunkStream(chunks), _CHUNK_BYTES)
-
-
-def _decompressed(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """The same pieces; errors of the decompressor become ours."""
-    try:
-        yield from pieces
-    except (zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
-        what = "ends too early" if isinstance(error, EOFError) else f"is corrupt ({error})"
-        hint = "fetch or compress the file again"
-        raise InputError(f"{name}: the compressed data {what}", hint) from None
-
-
-def _gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    with gzip.GzipFile(fileobj=_stream(chunks)) as file:
-        yield from iter(lambda: file.read1(_CHUNK_BYTES), b"")
-
-
-def _unxz(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Pieces of xz data, also in several streams with padding between them.
+def _decompressed(chunks: Iterator[bytes], new: Any, name: str) -> Iterator[bytes]:
+    """The content of gzip or xz data in one or more members, with padding between them.
 
     `lzma.LZMAFile` drops what follows padding and ignores trailing garbage, both without an error.
     """
-    decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-    for chunk in chunks:
-        while chunk or not (decompressor.eof or decompressor.needs_input):
-            if decompressor.eof:
-                chunk = chunk.lstrip(b"\0")
-                if not chunk:
-                    break
-                decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-            if piece := decompressor.decompress(chunk, _CHUNK_BYTES):
-                yield piece
-            chunk = decompressor.unused_data if decompressor.eof else b""
-    if not decompressor.eof:
-        raise EOFError
+    decompressor = new()
+    try:
+        for chunk in chunks:
+            for start in range(0, len(chunk), _PACKED_BYTES):
+                packed = chunk[start : start + _PACKED_BYTES]
+                while packed := packed.lstrip(b"\0") if decompressor.eof else packed:
+                    decompressor = new() if decompressor.eof else decompressor
+                    piece = decompressor.decompress(packed)
+                    for begin in range(0, len(piece), _CHUNK_BYTES):
+                        yield piece[begin : begin + _CHUNK_BYTES]
+                    packed = decompressor.unused_data
+        if not decompressor.eof:
+            raise EOFError
+    except (zlib.error, lzma.LZMAError, EOFError) as error:
+        what = "ends too early" if isinstance(error, EOFError) else f"is corrupt ({error})"
+        hint = "fetch or compress the file again"
+        raise InputError(f"{name}: the compressed data {what}", hint) from None

@@ -43,7 +43,7 @@ class Sentence:
 class DocumentCounter:
     """The document that is being read, and the position in it.
 
-    Source of the offset: LSGN `input_utils.py`, which keeps counting over consecutive documents
+    The offset is that of LSGN `input_utils.py`, which keeps counting over consecutive documents
     whose keys are equal up to the last underscore, the parts of one text.
     """
 
@@ -76,9 +76,9 @@ class DocumentCounter:
 class LineError(Exception):
     """A line that does not fit its format: what is wrong, and what to do where that is known."""
 
-    def __init__(self, what: str, hint: str = "") -> None:
+    def __init__(self, what: str, hint: str = "", line: int = 0) -> None:
         super().__init__(what)
-        self.what, self.hint = what, hint
+        self.what, self.hint, self.line = what, hint, line
 
 
 def shortened(text: str, most: int = 40) -> str:

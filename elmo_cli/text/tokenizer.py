@@ -45,7 +45,8 @@ _WITH_STOP = re.compile(
     rf"|(?:Jr|Sr|Esq|Inc|Ltd|Co|Corp|Bros|St|Ave|Blvd|Jan|Feb|Aug|Sept|Oct|Nov|Dec|{_TITLES})\.)"
 )
 
-Split = Callable[[str], list[tuple[list[str], str]]]
+Sentences = list[tuple[list[str], str]]  # the tokens of each, and its text
+Split = Callable[[str], Sentences]
 
 
 def sentence_splitter(settings: InputSettings) -> Split:

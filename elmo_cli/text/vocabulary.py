@@ -16,19 +16,16 @@ from elmo_cli.text.characters import BEGIN, END
 
 SPECIALS = (BEGIN, END, "<UNK>")
 _PLACEHOLDER_LINE = "!!!MAXTERMID"  # of a vocabulary file; it has no id
-_MAX_BYTES = 256 << 20  # decompressed; a million types have some ten million
 
 
 class Vocabulary:
-    """Types and their ids; all other tokens have the id of `<UNK>`.
+    """Types and their ids, as in bilm-tf `bilm/data.py`; all other tokens have the id of `<UNK>`.
 
     Args:
         types: `<S>`, `</S>` and `<UNK>` among them, otherwise it is an InputError; the id of each
             is its index.
     Attributes:
         begin, end, unknown: ids of `<S>`, `</S>`, `<UNK>`.
-
-    Source: bilm-tf `bilm/data.py` `Vocabulary`.
     """
 
     def __init__(self, types: Sequence[str], *, where: str = "vocabulary") -> None:
@@ -56,19 +53,13 @@ class Vocabulary:
     def read(cls, path: str | Path) -> Vocabulary:
         """Read a vocabulary file: one type per line, whose id is its zero-based line number.
 
-        Lines `!!!MAXTERMID` hold no type and have no id. A file named .gz is decompressed.
-
-        Raises:
-            InputError: the file can't be read, is not UTF-8, lacks a special type, has a type
-                twice, or is implausibly large.
+        Lines `!!!MAXTERMID` hold no type and have no id. A file named .gz is decompressed. A file
+        that can't be read, is not UTF-8, lacks a special type or has a type twice is an InputError.
         """
         check_regular(path, InputError)
         try:
             with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
-                content = file.read(_MAX_BYTES + 1)
-            if len(content) > _MAX_BYTES:
-                raise OSError(f"more than {_MAX_BYTES >> 20} MiB")
-            text = content.decode("utf-8-sig")
+                text = file.read().decode("utf-8-sig")
         except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             hint = "give a vocabulary file: UTF-8, one type per line; `elmo vocab` makes one"
             reason = getattr(error, "strerror", None) or error
@@ -121,21 +112,19 @@ class TypeCounts:
         """The types by descending count, after `<S>`, `</S>`, `<UNK>`.
 
         Args:
-            min_count: rarer types are left out, and so are those that a vocabulary file can't hold.
+            min_count: rarer types are left out, and so are those that a vocabulary file can't hold;
+                a UsageError if no type is left.
             max_types: maximal size of the vocabulary, specials included.
-        Raises:
-            UsageError: no type is left.
         """
+        usable = [(-n, t) for t, n in self.counts.items() if t not in SPECIALS and _is_writable(t)]
         # Equal counts in alphabetical order, so that the order of the text does not matter.
-        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
-        usable = [(n, t) for t, n in ranked if t not in SPECIALS and _is_writable(t)]
-        types = [token for n, token in usable if n >= min_count]
+        types = [token for n, token in sorted(usable) if -n >= min_count]
         if not types:
-            most = usable[0][0] if usable else 0
-            what = f"the most frequent type of the text occurs {most} times"
-            raise UsageError(
-                f"`min_count={min_count}`: {what}", "give a smaller number, or more text"
+            most = -min(usable)[0] if usable else 0
+            what = (
+                f"`min_count={min_count}`: the most frequent type of the text occurs {most} times"
             )
+            raise UsageError(what, "give a smaller number, or more text")
         return Vocabulary([*SPECIALS, *types][:max_types])
 
     def coverage(self, vocabulary: Vocabulary) -> float:

@@ -217,12 +217,12 @@ def options_of(path: Path, options: Options) -> Options:
     Raises:
         ResumeError: no checkpoint, or a damaged one.
     """
-    if options.cnn_projection and options.lstm_projection:
+    if options.has_cnn_projection and options.has_lstm_projection:
         return options
     with torch_file.told(path):
         names = set(torch_file.read(path)["model"])
     return replace(
         options,
-        cnn_projection="bilm.char_cnn.projection.weight" in names,
-        lstm_projection="bilm.forward_lm.layers.0.projection.weight" in names,
+        has_cnn_projection="bilm.char_cnn.projection.weight" in names,
+        has_lstm_projection="bilm.forward_lm.layers.0.projection.weight" in names,
     )

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 from elmo_cli.files import write_text
-from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
-from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.model_files import SOFTMAX_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import remove_parts, write_parts
@@ -18,7 +17,12 @@ from elmo_cli.weightfile.write import write_bilm, write_softmax
 
 
 def export_model(
-    folder: Path, bilm: BiLM, head: NextToken, vocabulary: Vocabulary, *, dtype: str = "float32"
+    folder: Path,
+    bilm: BiLM,
+    head: NextTokenSoftmax,
+    vocabulary: Vocabulary,
+    *,
+    dtype: str = "float32",
 ) -> None:
     """Write options.json, weights.hdf5, softmax.hdf5, vocab.txt and parts.json into `folder`.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.pretrained.model_files import VOCABULARY_FILE
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.train.card import card
@@ -101,7 +101,7 @@ class _Run:
         )
         self._bilm = source.bilm.to(job.device)
 
-    def begin(self, files: DomainFiles) -> NextToken:
+    def begin(self, files: DomainFiles) -> NextTokenSoftmax:
         """The softmax that training begins with; what the model is worth before it is recorded."""
         domain, folder = self._domain, self._folder
         self._say(
@@ -142,7 +142,7 @@ class _Run:
             )
         return head
 
-    def train(self, head: NextToken) -> Progress:
+    def train(self, head: NextTokenSoftmax) -> Progress:
         """Train biLM and softmax; the folder then holds the best model of all looks."""
         folder, settings = self._folder, self._settings
         limit, measuring_s = settings.max_seconds, folder.record["measuring_s"]
@@ -211,7 +211,7 @@ class _Run:
         folder.write_card(card(done, self._source.files.weights_sha256, record["domain"]["train"]))
         return done
 
-    def _fit(self) -> NextToken:
+    def _fit(self) -> NextTokenSoftmax:
         limit = self._settings.max_seconds
         self._say(f"a softmax of {len(self._vocabulary):,} types is fitted to the frozen biLM")
         fit = fit_head(
@@ -229,12 +229,12 @@ class _Run:
         self._folder.note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
         return fit.head
 
-    def _fitted_head(self) -> NextToken:
-        projection = self._bilm.options.projection
+    def _fitted_head(self) -> NextTokenSoftmax:
+        projection = self._bilm.options.projection_dim
         path, n_types = self._folder.fitted(), len(self._vocabulary)
         return read_softmax(path, n_types=n_types, projection=projection).to(self._job.device)
 
-    def _measure(self, what: str, head: NextToken) -> Perplexity:
+    def _measure(self, what: str, head: NextTokenSoftmax) -> Perplexity:
         measured = perplexity(self._bilm, head, self._vocabulary, self._domain.heldout)
         self._say(
             f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "

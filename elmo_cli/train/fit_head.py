@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import Corpus
@@ -56,7 +55,7 @@ class Fit:
         seconds: in all.
     """
 
-    head: NextToken
+    head: NextTokenSoftmax
     tokens: int
     passes: int
     seconds: float
@@ -89,7 +88,7 @@ def fit_head(
         report: called with the facts of each pass: `fit_pass`, `tokens`, `seconds`, `heldout`.
     """
     begun = time.monotonic()
-    most = min(max_tokens, _BYTES // (4 * bilm.options.projection))
+    most = min(max_tokens, _BYTES // (4 * bilm.options.projection_dim))
     outputs, targets = _outputs(
         bilm,
         vocabulary,
@@ -98,7 +97,7 @@ def fit_head(
         deadline=None if max_seconds is None else begun + max_seconds / 3,
     )
     counts = corpus.predicted_counts(vocabulary)
-    head = new_head(counts, bilm.options.projection, seed=settings.seed).to(outputs.device)
+    head = new_head(counts, bilm.options.projection_dim, seed=settings.seed).to(outputs.device)
     trainer = _HeadTrainer(head, settings)
     best, kept, n_passes, n_tokens = math.inf, {}, 0, len(outputs) // 2
     rate, in_vain = trainer.rate, 0
@@ -165,7 +164,7 @@ def _some(corpus: Corpus, max_tokens: int, seed: int) -> Corpus:
 
 
 class _HeadTrainer:
-    def __init__(self, head: NextToken, settings: TrainSettings) -> None:
+    def __init__(self, head: NextTokenSoftmax, settings: TrainSettings) -> None:
         self._head = head
         self._device = head.weight.device
         self._random = torch.Generator().manual_seed(settings.seed)

@@ -7,18 +7,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.char_cnn import CharCNN
 from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.options import Options
-from elmo_cli.model.softmax import NextToken
 
 _SOFTMAX_STD = 0.02
 
 
 def new_model(
     options: Options, counts: npt.NDArray[np.float64], *, seed: int
-) -> tuple[BiLM, NextToken]:
+) -> tuple[BiLM, NextTokenSoftmax]:
     """A biLM with the originals' first values, and a softmax layer that knows how common types are.
 
     The originals' softmax begins with weights of deviation 1/sqrt(projection) and biases of zero.
@@ -35,7 +34,7 @@ def new_model(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        bilm, head = BiLM(options), NextToken(len(counts), options.projection)
+        bilm, head = BiLM(options), NextTokenSoftmax(len(counts), options.projection_dim)
         with torch.no_grad():
             _begin_cnn(bilm.char_cnn)
             for lm in (bilm.forward_lm, bilm.backward_lm):
@@ -46,7 +45,7 @@ def new_model(
     return bilm, head
 
 
-def new_head(counts: npt.NDArray[np.float64], projection: int, *, seed: int) -> NextToken:
+def new_head(counts: npt.NDArray[np.float64], projection: int, *, seed: int) -> NextTokenSoftmax:
     """A softmax layer for a biLM that is there: small weights, and biases as `new_model` has them.
 
     Args:
@@ -54,13 +53,13 @@ def new_head(counts: npt.NDArray[np.float64], projection: int, *, seed: int) -> 
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        head = NextToken(len(counts), projection)
+        head = NextTokenSoftmax(len(counts), projection)
         with torch.no_grad():
             _begin_head(head, counts)
     return head
 
 
-def _begin_head(head: NextToken, counts: npt.NDArray[np.float64]) -> None:
+def _begin_head(head: NextTokenSoftmax, counts: npt.NDArray[np.float64]) -> None:
     nn.init.normal_(head.weight, std=_SOFTMAX_STD)
     shares = (counts + 1) / (counts + 1).sum()
     head.bias.copy_(torch.from_numpy(np.log(shares)))
@@ -79,7 +78,7 @@ def _begin_cnn(cnn: CharCNN) -> None:
     for highway in cnn.highways:
         for gate, start in (("carry", -2.0), ("transform", 0.0)):
             _begin_matrix(highway.get_submodule(gate), options.n_filters, start)
-    if options.cnn_projection:
+    if options.has_cnn_projection:
         _begin_matrix(cnn.projection, options.n_filters, 0.0)
 
 
@@ -91,7 +90,7 @@ def _begin_matrix(part: nn.Module, n_inputs: int, start: float) -> None:
 
 def _begin_lstm(layer: ProjectedLSTM) -> None:
     # One matrix of [x ; h] in TensorFlow: its sizes bound the values, not those of the halves.
-    n_inputs, n_outputs = 2 * layer.options.projection, 4 * layer.options.cell
+    n_inputs, n_outputs = 2 * layer.options.projection_dim, 4 * layer.options.lstm_dim
     bound = (6 / (n_inputs + n_outputs)) ** 0.5
     nn.init.uniform_(layer.input.weight, -bound, bound)
     nn.init.uniform_(layer.recurrent.weight, -bound, bound)

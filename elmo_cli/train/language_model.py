@@ -7,8 +7,7 @@ from pathlib import Path
 
 from elmo_cli.errors import ModelError
 from elmo_cli.files import StrPath
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
 from elmo_cli.pretrained.model_files import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.parts import check_parts
@@ -29,7 +28,7 @@ class LanguageModel:
     """
 
     bilm: BiLM
-    head: NextToken
+    head: NextTokenSoftmax
     vocabulary: Vocabulary
     warning: str = ""
 
@@ -98,7 +97,7 @@ def _read(files: ModelFiles, softmax: StrPath | None, vocabulary: StrPath | None
     bilm = load_files(files)
     types = Vocabulary.read(Path(vocabulary))
     head = read_softmax(
-        Path(softmax), n_types=len(types), projection=bilm.options.projection
+        Path(softmax), n_types=len(types), projection=bilm.options.projection_dim
     ).requires_grad_(False)
     return LanguageModel(bilm, head, types, warning)
 

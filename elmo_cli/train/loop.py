@@ -10,10 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from elmo_cli.engine.device import is_out_of_memory
+from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import StoppedError
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train import checkpoint
@@ -51,7 +50,7 @@ class Trainer:
     def __init__(
         self,
         bilm: BiLM,
-        head: NextToken,
+        head: NextTokenSoftmax,
         vocabulary: Vocabulary,
         corpus: Corpus,
         heldout: Corpus | None,
@@ -88,7 +87,7 @@ class Trainer:
             self.progress.forget_looks()
             self.progress.heldout = self._heldout_is
         rows, team = self._learner.own_rows, self._team
-        self.progress.state = self.progress.state.rows(rows).to(team.device)
+        self.progress.state = self.progress.state.select_rows(rows).to(team.device)
         if len(dropped) == team.size:
             checkpoint.take_up(self._checkpoint, self._learner.dropped, dropped[team.rank])
         else:  # other processes share the rows now

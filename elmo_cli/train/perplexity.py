@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import BACKWARD, FORWARD, Corpus
 from elmo_cli.train.scores import Scores, perplexity_from, score
@@ -62,7 +61,9 @@ class Perplexity:
     bits_per_byte: BitsPerByte
 
 
-def perplexity(bilm: BiLM, head: NextToken, vocabulary: Vocabulary, corpus: Corpus) -> Perplexity:
+def perplexity(
+    bilm: BiLM, head: NextTokenSoftmax, vocabulary: Vocabulary, corpus: Corpus
+) -> Perplexity:
     """Measure a biLM on a text, each sentence from a state of zeros.
 
     Args and errors are those of `score`.

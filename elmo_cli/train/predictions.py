@@ -1,4 +1,4 @@
-"""Losses of predicting the next token: the full softmax of `model.NextToken`, or a sampled one."""
+"""Losses of predicting the next token: the full softmax, or a sampled one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import NextTokenSoftmax
 
 _PREDICTIONS_AT_ONCE = {"cpu": 256}  # the scores then stay in the processor's cache
 _ELSEWHERE = 4096
@@ -53,7 +53,7 @@ def _first_places(ids: Tensor, n_types: int) -> Tensor:
 
 
 def sampled_loss(
-    head: NextToken,
+    head: NextTokenSoftmax,
     h: Tensor,
     targets: Tensor,
     negatives: Tensor,

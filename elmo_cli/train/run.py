@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import ModelError, UsageError
-from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
-from elmo_cli.model.softmax import NextToken
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import VOCABULARY_FILE
@@ -192,7 +191,7 @@ def _first_weights(
     say: Callable[[str], None],
     *,
     resume: bool,
-) -> tuple[BiLM, NextToken, Vocabulary]:
+) -> tuple[BiLM, NextTokenSoftmax, Vocabulary]:
     if start.model is not None and not resume:
         model = load_language_model(start.model)
         if model.warning:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from elmo_cli.engine.packed import PackedWeight, packs
+from elmo_cli.engine.gemm import PackedWeight, can_pack
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 
@@ -52,7 +52,7 @@ def scan(
 def _parameters(layer: ProjectedLSTM) -> list[Tensor]:
     """Gates over x, gates over h, bias of the gates, and projection where there is one."""
     found: list[Tensor] = [layer.input.weight, layer.recurrent.weight, layer.input.bias]
-    if layer.options.lstm_projection:
+    if layer.options.has_lstm_projection:
         found.append(layer.projection.get_parameter("weight"))
     return found
 
@@ -159,7 +159,7 @@ class _EachStep:
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         self._packed = None
-        if packs(weights[0]):
+        if can_pack(weights[0]):
             self._packed = [PackedWeight(weight) for weight in weights]
         else:
             self._weights = torch.stack([weight.t() for weight in weights])
@@ -168,14 +168,14 @@ class _EachStep:
         """x @ weight.T: (direction, row, n_in) -> (direction, row, n_out)."""
         if self._packed is None:
             return torch.bmm(x, self._weights)
-        return torch.stack([w.of(rows) for w, rows in zip(self._packed, x, strict=True)])
+        return torch.stack([w.linear(rows) for w, rows in zip(self._packed, x, strict=True)])
 
     def added(self, x: Tensor, base: Tensor) -> Tensor:
         """`base` with x @ weight.T added in place, (direction, row, n_out)."""
         if self._packed is None:
             return torch.baddbmm(base, x, self._weights, out=base)
         for d, weight in enumerate(self._packed):
-            base[d] = weight.plus(x[d], base[d])
+            base[d] = weight.add_linear(x[d], base[d])
         return base
 
 

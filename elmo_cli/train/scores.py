@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.engine.device import is_out_of_memory
+from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError, UsageError, WeightFileError
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import BACKWARD, FORWARD, Corpus, Numbers
@@ -118,7 +117,7 @@ def perplexity_from(nll: float) -> float:
 @torch.no_grad()
 def score(
     bilm: BiLM,
-    head: NextToken,
+    head: NextTokenSoftmax,
     vocabulary: Vocabulary,
     corpus: Corpus,
     *,
@@ -180,7 +179,7 @@ def _read(
 ) -> Iterator[tuple[Places, Tensor, Tensor]]:
     """Window after window of some rows: the places, (step, row); the types predicted there,
     (step, direction, row); the top layer's outputs, (step, direction, row, projection)."""
-    state = start.repeat(len(rows.sentences))
+    state = start.expand(len(rows.sentences))
     borders = borders_of(corpus)
     for places in rows.windows(borders, _STEPS_AT_ONCE):
         read, predicted = (
@@ -191,7 +190,7 @@ def _read(
         yield places, predicted, top
 
 
-def _log_likelihoods(head: NextToken, h: Tensor, targets: Tensor) -> npt.NDArray[np.float32]:
+def _log_likelihoods(head: NextTokenSoftmax, h: Tensor, targets: Tensor) -> npt.NDArray[np.float32]:
     """What `head` computes, (prediction,), for a part of the predictions and types at a time."""
     at_once = _PREDICTIONS_AT_ONCE
     pairs = zip(torch.split(h, at_once), torch.split(targets, at_once), strict=True)
@@ -204,7 +203,7 @@ def _log_likelihoods(head: NextToken, h: Tensor, targets: Tensor) -> npt.NDArray
     return found
 
 
-def _in_parts(head: NextToken, h: Tensor, targets: Tensor) -> Tensor:
+def _in_parts(head: NextTokenSoftmax, h: Tensor, targets: Tensor) -> Tensor:
     n_types = _TYPES_AT_ONCE.get(h.device.type, _ELSEWHERE)
     parts = zip(torch.split(head.weight, n_types), torch.split(head.bias, n_types), strict=True)
     of_parts = [functional.linear(h, *part).logsumexp(1) for part in parts]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.vocabulary import Vocabulary
@@ -52,7 +51,7 @@ class SourceModel:
 
     bilm: BiLM
     files: ModelFiles
-    head: NextToken | None
+    head: NextTokenSoftmax | None
     vocabulary: Vocabulary | None
     warning: str = ""
 
@@ -73,7 +72,7 @@ def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
     softmax = names.softmax or softmax_of(files)
     vocabulary = names.vocabulary or files.vocabulary
     is_other = fit_head and names.softmax is None and (names.vocabulary or not vocabulary)
-    head: NextToken | None = None
+    head: NextTokenSoftmax | None = None
     types: Vocabulary | None = None
     warning = ""
     if softmax is not None and not is_other:

@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.train.corpus import Corpus, Window
@@ -43,7 +42,7 @@ class Learner:
     def __init__(
         self,
         bilm: BiLM,
-        head: NextToken,
+        head: NextTokenSoftmax,
         corpus: Corpus,
         vocabulary: Vocabulary,
         settings: TrainSettings,
@@ -108,7 +107,7 @@ class Learner:
         value, states = 0.0, []
         for k in range(self._settings.gradient_accumulation_steps):
             rows = slice(k * self._settings.batch_size, (k + 1) * self._settings.batch_size)
-            loss, left = self.loss(window.rows(rows), state.rows(rows), negatives)
+            loss, left = self.loss(window.rows(rows), state.select_rows(rows), negatives)
             (loss * (_SCALE_OF_CLIP * share)).backward()  # type: ignore[no-untyped-call]
             value += loss.item() * share
             states.append(left)

@@ -15,7 +15,7 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
-from elmo_cli.engine.device import choose_device
+from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import ElmoError, TrainingError, UsageError
 from elmo_cli.model.state import State
 
@@ -128,7 +128,7 @@ def joined_team(device: str) -> Iterator[Team]:
     """The team that torch's launcher has started this process in; a team of one without it.
 
     Args:
-        device: as `engine.device.choose_device` takes it; cuda is that of the process's own number.
+        device: as for `engine.runtime.select_device`; cuda is that of the process's own number.
     Raises:
         UsageError: a numbered device for several processes, or variables that are no numbers.
         DeviceError: the device is not there.
@@ -136,15 +136,15 @@ def joined_team(device: str) -> Iterator[Team]:
     """
     size = _number("WORLD_SIZE", 1)
     if size == 1:
-        yield Team(device=choose_device(device))
+        yield Team(device=select_device(device))
         return
-    chosen = choose_device(device)
+    chosen = select_device(device)
     if ":" in device:
         raise UsageError(
             f"--device {device}: one device for {size} processes", "`--device cuda` gives each one"
         )
     if chosen.type == "cuda":
-        chosen = choose_device(f"cuda:{_number('LOCAL_RANK', 0)}")
+        chosen = select_device(f"cuda:{_number('LOCAL_RANK', 0)}")
         torch.cuda.set_device(chosen)
     try:
         backend = "nccl" if chosen.type == "cuda" else "gloo"

@@ -42,10 +42,10 @@ def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor
         group = order[begin : begin + at_once]
         ids = torch.from_numpy(characters[group].astype(np.int64)).to(device)
         maxima = _maxima(char_cnn, ids, longest=int(lengths[group[-1]]))
-        found.append(char_cnn.after_filters(maxima) if in_groups else maxima)
+        found.append(char_cnn.from_filters(maxima) if in_groups else maxima)
     back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
     rows = torch.cat(found).index_select(0, back)
-    return rows if in_groups else char_cnn.after_filters(rows)
+    return rows if in_groups else char_cnn.from_filters(rows)
 
 
 def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
@@ -118,7 +118,7 @@ def unroll(
         clips = options.cell_clip, options.proj_clip
         y, h, c = scan(read, state.h[k], state.c[k], layers, clips)
         # The residual adds what the layer has read, dropout in it.
-        x = y + read if options.skip and k > 0 else y
+        x = y + read if options.residual and k > 0 else y
         h_after.append(h.to(state.h.dtype))
         c_after.append(c)
     top = dropout(x) if dropout else x

@@ -14,16 +14,10 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
+from elmo_cli import hdf5
 from elmo_cli.errors import ElmoError, WeightFileError
 from elmo_cli.files import StrPath
-from elmo_cli.hdf5 import (
-    NoSuchNameError,
-    dataset_names,
-    open_dataset,
-    open_hdf5,
-    read_dataset,
-    reading,
-)
+from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import CORRUPT_HINT, run_isolated
 from elmo_cli.regular_files import sha256_of_file
 
@@ -48,7 +42,7 @@ def kind_of_weights(file: h5py.File) -> str:
 
 def find_dataset(file: h5py.File, name: str) -> h5py.Dataset | None:
     """Open a data set of an open weight file, None where it is missing; or WeightFileError."""
-    with reading(file.filename, WeightFileError), suppress(NoSuchNameError):
+    with reading(file.filename, WeightFileError), suppress(hdf5.NoSuchNameError):
         return open_dataset(file, name)
     return None
 
@@ -80,13 +74,12 @@ def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
 def weight_problems(file: h5py.File) -> Iterator[str]:
     """Yield what is wrong with an open file of weights, as `read_values` refuses it."""
     with reading(file.filename, WeightFileError):
-        names = list(dataset_names(file))
-    for name in names:
-        try:
-            with reading(file.filename, WeightFileError):
-                read_values(open_dataset(file, name))
-        except WeightFileError as error:
-            yield error.message.removeprefix(f"{file.filename}: ")
+        for name in dataset_names(file):
+            try:
+                with reading(file.filename, WeightFileError):
+                    read_values(open_dataset(file, name))
+            except WeightFileError as error:
+                yield error.message.removeprefix(f"{file.filename}: ")
 
 
 def read_values(dataset: h5py.Dataset) -> Array:
@@ -101,7 +94,7 @@ def read_values(dataset: h5py.Dataset) -> Array:
             what = f"{where} holds {dataset.dtype}, not float32 or float16"
             raise WeightFileError(what, "write the weights again as float32")
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-            array: Array = read_dataset(dataset).astype(np.float32)
+            array: Array = hdf5.read_dataset(dataset).astype(np.float32)
     if not (largest := np.abs(array).max(initial=0)) <= _LARGEST:  # NaN is not
         what = f"{where} has a value of {largest:.3g}, weights are below {_LARGEST:g}"
         raise WeightFileError(what, "it is corrupt or its training has diverged: get it again")
@@ -147,13 +140,14 @@ def _options(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
     def number_of(name: str) -> int:
         return next(i for i in count() if name.format(i) not in shapes)
 
-    first = _LSTM.format(0)
+    first, n_filters = _LSTM.format(0), number_of("CNN/W_cnn_{}")
     try:
-        filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(number_of("CNN/W_cnn_{}"))]
+        n_characters, char_dim = shapes["char_embed"]
+        filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(n_filters)]
         dim = shapes[f"{first}B"][0] // 4
         char_cnn = {
-            "n_characters": shapes["char_embed"][0],
-            "embedding": {"dim": shapes["char_embed"][1]},
+            "n_characters": n_characters,
+            "embedding": {"dim": char_dim},
             "filters": [[width, n] for _, width, _, n in filters],
             "n_highway": number_of("CNN_high_{}/W_carry"),
         }
@@ -161,6 +155,5 @@ def _options(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
     except (LookupError, ValueError) as error:
         what = f"weights of a biLM, but {error} is missing or has another rank"
         raise WeightFileError(f"{path}: {what}", CORRUPT_HINT) from None
-    n_layers = number_of(f"{_LSTM}W_0")
-    lstm = {"dim": dim, "projection_dim": projection_dim, "n_layers": n_layers}
+    lstm = {"dim": dim, "projection_dim": projection_dim, "n_layers": number_of(f"{_LSTM}W_0")}
     return {"char_cnn": char_cnn, "lstm": lstm}

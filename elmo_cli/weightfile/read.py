@@ -16,9 +16,8 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import N_CHARACTERS, Options
-from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.regular_files import check_regular
 from elmo_cli.weightfile.describe import Array, find_dataset, read_values
@@ -55,17 +54,17 @@ def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
     return bilm.eval().requires_grad_(False)
 
 
-def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextToken:
+def read_softmax(path: StrPath, *, n_types: int, projection: int) -> NextTokenSoftmax:
     """Read softmax/W (type, projection) and softmax/b (type,) from a file of their own or a biLM's.
 
     Raises:
         WeightFileError: corrupt, without a softmax layer, or of another size.
     """
-    softmax = NextToken(n_types, projection)
-    with open_weights(path) as file, torch.no_grad():
-        for name, parameter in (("W", softmax.weight), ("b", softmax.bias)):
-            dataset = _dataset(file, f"softmax/{name}", tuple(parameter.shape))
-            parameter.copy_(torch.from_numpy(read_values(dataset)))
+    shapes = {"softmax/W": (n_types, projection), "softmax/b": (n_types,)}
+    weight, bias = _read_tensors(path, shapes)
+    with torch.device("meta"), _NoInitialization():
+        softmax = NextTokenSoftmax(n_types, projection)
+    softmax.load_state_dict({"weight": weight, "bias": bias}, assign=True)
     return softmax
 
 
@@ -75,12 +74,8 @@ def read_state(path: StrPath, options: Options) -> State:
     Raises:
         WeightFileError: corrupt, or of another model's sizes.
     """
-    arrays = []
-    with open_weights(path) as file:
-        for name, size in (("h", options.projection), ("c", options.cell)):
-            dataset = _dataset(file, name, (options.n_layers, 2, 1, size))
-            arrays.append(torch.from_numpy(read_values(dataset)))
-    return State(*arrays)
+    sizes = (("h", options.projection_dim), ("c", options.lstm_dim))
+    return State(*_read_tensors(path, {name: (options.n_layers, 2, 1, n) for name, n in sizes}))
 
 
 @contextmanager
@@ -91,6 +86,12 @@ def open_weights(path: StrPath) -> Iterator[h5py.File]:
         file = open_hdf5(path)
     with file:
         yield file
+
+
+def _read_tensors(path: StrPath, shapes: dict[str, tuple[int, ...]]) -> list[torch.Tensor]:
+    with open_weights(path) as file:
+        datasets = [_dataset(file, name, shape) for name, shape in shapes.items()]
+        return [torch.from_numpy(read_values(dataset)) for dataset in datasets]
 
 
 def _dataset(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
@@ -126,8 +127,8 @@ def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
     has_cnn, has_lstm = (find_dataset(file, name) is not None for name in projections)
     return replace(
         options,
-        cnn_projection=has_cnn or options.n_filters != options.projection,
-        lstm_projection=has_lstm or options.cell != options.projection,
+        has_cnn_projection=has_cnn or options.n_filters != options.projection_dim,
+        has_lstm_projection=has_lstm or options.lstm_dim != options.projection_dim,
     )
 
 

@@ -44,7 +44,7 @@ class Row:
 
 def rows(options: Options) -> list[Row]:
     """List every array of a weight file of these sizes, in the order bilm-tf writes them."""
-    n_filters, projection = options.n_filters, options.projection
+    n_filters, projection = options.n_filters, options.projection_dim
     table = [Row("char_embed", (N_CHARACTERS, options.char_dim), ("char_cnn.embedding.weight",))]
     for i, (width, count) in enumerate(options.filters):
         shape, prefix = (1, width, options.char_dim, count), f"char_cnn.filters.{i}"
@@ -55,7 +55,7 @@ def rows(options: Options) -> list[Row]:
             table += _linear(
                 f"CNN_high_{k}/{{}}_{gate}", n_filters, n_filters, f"char_cnn.highways.{k}.{gate}"
             )
-    if options.cnn_projection:
+    if options.has_cnn_projection:
         table += _linear("CNN_proj/{}_proj", n_filters, projection, "char_cnn.projection")
     for direction, name in enumerate(("forward_lm", "backward_lm")):
         for layer in range(options.n_layers):
@@ -76,13 +76,13 @@ def _linear(path: str, n_inputs: int, n_outputs: int, prefix: str) -> list[Row]:
 
 
 def _lstm_rows(options: Options, path: str, prefix: str) -> list[Row]:
-    gates = 4 * options.cell
+    gates = 4 * options.lstm_dim
     both = (f"{prefix}.input.weight", f"{prefix}.recurrent.weight")
     table = [
-        Row(f"{path}/W_0", (2 * options.projection, gates), both, TRANSPOSE),
+        Row(f"{path}/W_0", (2 * options.projection_dim, gates), both, TRANSPOSE),
         Row(f"{path}/B", (gates,), (f"{prefix}.input.bias",)),
     ]
-    if options.lstm_projection:
-        shape = (options.cell, options.projection)
+    if options.has_lstm_projection:
+        shape = (options.lstm_dim, options.projection_dim)
         table.append(Row(f"{path}/W_P_0", shape, (f"{prefix}.projection.weight",), TRANSPOSE))
     return table

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import h5py
 import numpy as np
+import torch
 
 from elmo_cli.errors import OutputError
 from elmo_cli.files import new_file
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.weightfile.describe import Array
 from elmo_cli.weightfile.table import rows
@@ -28,25 +28,28 @@ def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
     """
     parameters = bilm.state_dict()
 
-    def arrays() -> Iterable[tuple[str, Array]]:
+    def arrays() -> Iterator[tuple[str, Array]]:
         for row in rows(bilm.options):
-            parts = [parameters[name].cpu().float().numpy() for name in row.parameters]
-            yield row.path, np.concatenate([row.transform.to_file(part) for part in parts])
+            parts = [row.transform.to_file(_array(parameters[name])) for name in row.parameters]
+            yield row.path, np.concatenate(parts)
 
     _write(path, arrays(), dtype)
 
 
-def write_softmax(softmax: NextToken, path: str | Path, *, dtype: str = "float32") -> None:
+def write_softmax(softmax: NextTokenSoftmax, path: str | Path, *, dtype: str = "float32") -> None:
     """Write softmax/W (type, projection) and softmax/b (type,) as `write_bilm` does."""
-    parts = (("W", softmax.weight), ("b", softmax.bias))
-    arrays = [(f"softmax/{name}", part.detach().cpu().float().numpy()) for name, part in parts]
+    arrays = [("softmax/W", _array(softmax.weight)), ("softmax/b", _array(softmax.bias))]
     _write(path, arrays, dtype)
 
 
 def write_state(state: State, path: str | Path) -> None:
     """Write a state of one row as `write_bilm` does."""
-    parts = (("h", state.h), ("c", state.c))
-    _write(path, [(name, part.cpu().float().numpy()) for name, part in parts], "float32")
+    _write(path, [("h", _array(state.h)), ("c", _array(state.c))], "float32")
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    array: Array = tensor.detach().cpu().float().numpy()
+    return array
 
 
 def _write(path: str | Path, arrays: Iterable[tuple[str, Array]], dtype: str) -> None:

@@ -27,6 +27,7 @@ class FakeRay:
     Attributes:
         dies: whether the worker dies in a call, from the method's name and arguments.
         order: chooses which call is ready.
+        has: the resources of the cluster.
         started, options: the arguments of `ray.init` and `ray.remote`.
         modules: by name.
     """
@@ -34,10 +35,10 @@ class FakeRay:
     def __init__(self) -> None:
         self.dies: Callable[[str, tuple[Any, ...]], bool] = lambda method, args: False
         self.order, self.options = random.Random(0), dict[str, Any]()
-        self.started: list[dict[str, Any]] = []
+        self.started, self.has = list[dict[str, Any]](), {"CPU": 2.0}
         ray, exceptions = ModuleType("ray"), ModuleType("ray.exceptions")
         vars(exceptions).update(RayError=RayError, RayTaskError=RayTaskError)
-        vars(ray).update(is_initialized=lambda: False, shutdown=lambda: None, init=self._init)
+        vars(ray).update(init=self._init, shutdown=lambda: None, cluster_resources=lambda: self.has)
         vars(ray).update(remote=self._remote, wait=self._wait, get=lambda call: call())
         self.modules = {"ray": ray, "ray.exceptions": exceptions}
 

@@ -41,7 +41,9 @@ def command_in(line: str) -> list[str]:
 def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, output: str) -> None:
     """Also if shards of another run are in the folder."""
     output = output.format(tmp_path)
-    assert embed("--dtype", "float16", "-o", output).code == 0
+    for folder in (Path("shards"), Path("far")):
+        folder.mkdir()
+        (folder / "part-00001-of-00005-123456789abc.hdf5").touch()
     done = embed("--json", "-o", output)
     assert done.code == 0
     lines = done.err.splitlines()
@@ -61,7 +63,7 @@ def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, out
 
 
 def test_missing_shards_are_reported(scene: Any) -> None:
-    scene.ray.dies = lambda method, args: method == "embed" and args[0].number == 3
+    scene.ray.dies = lambda method, args: method == "embed" and args[0][0].number == 3
     done = embed("--json")
     summary = json.loads(done.out)
     assert (done.code, len(summary["shards"])) == (1, 4)

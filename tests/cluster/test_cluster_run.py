@@ -17,7 +17,7 @@ from elmo_cli.cluster.pieces import Piece
 from elmo_cli.cluster.shard_folder import LocalFolder
 from elmo_cli.cluster.worker import EmbedWorker
 from elmo_cli.embed import blocks
-from elmo_cli.errors import ElmoError, InputError, ModelError
+from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.text.input import InputSettings
 
 
@@ -79,7 +79,7 @@ class Deaths:
         self.number, self.n_left = number, n_times
 
     def __call__(self, method: str, args: tuple[Any, ...]) -> bool:
-        dies = self.number == (args[0].number if method == "embed" else None) and self.n_left > 0
+        dies = self.number == (args[0][0].number if method == "embed" else None) and self.n_left > 0
         self.n_left -= dies
         return dies
 
@@ -96,7 +96,7 @@ def test_the_piece_of_a_dead_worker_is_computed(
 
 
 def fail_at_4(embed: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda worker, piece, text: 1 // 0 if piece.number == 4 else embed(worker, piece, text)
+    return lambda worker, work: 1 // 0 if work[0].number == 4 else embed(worker, work)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,12 @@ def test_workers_do_not_depend_on_the_working_folder(scene: Any, tmp_path: Path)
 
 
 def test_ray_reserves_what_the_workers_need(scene: Any) -> None:
+    with pytest.raises(UsageError, match=r"`gpus_per_worker=0.5`: this machine has 0 GPUs"):
+        scene.run(gpus=0.5)
+    scene.ray.has["GPU"] = 1.0
     scene.run(workers=3, threads=2, gpus=0.5)
     assert (scene.ray.options["num_cpus"], scene.ray.options["num_gpus"]) == (2, 0.5)
     assert scene.ray.options["max_restarts"] > 0
     scene.run(address="10.0.0.1:6379")
-    assert [one["address"] for one in scene.ray.started] == ["local", "10.0.0.1:6379"]
-    assert [one.get("num_cpus") for one in scene.ray.started] == [6, None]
+    assert [one["address"] for one in scene.ray.started[1:]] == ["local", "10.0.0.1:6379"]
+    assert [one.get("num_cpus") for one in scene.ray.started[1:]] == [6, None]

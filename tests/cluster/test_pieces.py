@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.cluster.pieces import Blocks, Piece, plan_pieces, read_pieces, scan_inputs
+from elmo_cli.cluster.pieces import Piece, plan_pieces, read_pieces, scan_inputs
 from elmo_cli.embed import blocks
+from elmo_cli.embed.blocks import Block
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import InputError
 from elmo_cli.text.input import InputSettings
 
+Blocks = tuple[Block, ...]
 SETTINGS = {"dtype": "float32"}
 
 

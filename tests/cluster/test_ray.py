@@ -73,6 +73,10 @@ def processes(method: str = "") -> Iterator[tuple[int, int, int]]:
                 yield pid, int(parent), int(session)
 
 
+def n_shards(out: Path) -> int:
+    return len(list(out.glob("part-*")))
+
+
 class Nodes:
     """A head without cores, and two nodes of one core each, for a worker each."""
 
@@ -155,11 +159,15 @@ def check(text: Path, tiny: Path) -> Callable[[Path, dict[str, Any]], None]:
 
 @pytest.mark.parametrize("url", ["{}", "file://{}"])
 def test_two_workers_give_the_file_of_one_process(
-    start: Any, check: Any, tmp_path: Path, url: str
+    nodes: Nodes, start: Any, check: Any, tmp_path: Path, url: str
 ) -> None:
-    """And the same command again computes nothing."""
+    """In a cluster of their own, not that of somebody else; the same command computes nothing."""
+    nodes.repair()
     out = tmp_path / "shards"
-    summary, _ = start(url.format(out)).finish()
+    command = start(url.format(out))
+    command.wait_until(command.workers)
+    assert nodes.workers() == [0, 0]
+    summary, _ = command.finish()
     assert summary["computed_tokens"] == summary["tokens"] > N_LINES
     assert len(summary["workers"]) == 2
     check(out, summary)
@@ -167,7 +175,7 @@ def test_two_workers_give_the_file_of_one_process(
     assert (again["computed_tokens"], again["shards"]) == (0, summary["shards"])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("victim", ["worker", "command"])
 def test_a_process_is_killed(
     start: Any, check: Any, tmp_path: Path, victim: str, seed: int
@@ -175,17 +183,16 @@ def test_a_process_is_killed(
     """While the model is loaded, computes or writes; a killed command is repeated at once."""
     chance, out = random.Random(seed), tmp_path / "shards"
     command, n_done = start(out), seed and chance.randrange(N_SHARDS - 1)
-    command.wait_until(lambda: command.workers() and len(list(out.glob("part-*"))) >= n_done)
+    command.wait_until(lambda: command.workers() and n_shards(out) >= n_done)
     time.sleep(chance.uniform(0, 0.3 if n_done else 5))
     if victim == "worker":
         os.kill(chance.choice(command.workers()), signal.SIGKILL)
     else:
         command.kill()
-    kept = {path.name for path in out.glob("part-*")}
+    n_kept = n_shards(out) if victim == "command" else 0
     command = command if victim == "worker" else start(out)
     summary, _ = command.finish()
-    if victim == "command":
-        assert summary["computed_tokens"] <= summary["tokens"] * (1 - len(kept) / N_SHARDS) * 1.1
+    assert summary["computed_tokens"] <= summary["tokens"] * (1 - n_kept / N_SHARDS) * 1.1
     check(out, summary)
 
 
@@ -193,7 +200,7 @@ def test_a_piece_that_kills_its_workers_is_given_up(start: Any, check: Any, tmp_
     """For lack of memory, for example; the others are computed."""
     out = tmp_path / "shards"
     command = start(out, "--workers", 1)
-    command.wait_until(lambda: len(list(out.glob("part-*"))) == N_SHARDS - 1)
+    command.wait_until(lambda: n_shards(out) == N_SHARDS - 1)
     while command.process.poll() is None:
         for worker in command.workers(".embed"):
             with suppress(ProcessLookupError):
@@ -215,9 +222,7 @@ def test_a_node_is_lost(
     nodes.repair()
     address = "--ray-address", nodes.cluster.address
     command, n_done = start(out, *address), seed and chance.randrange(N_SHARDS - 1)
-    command.wait_until(
-        lambda: nodes.workers() == [1, 1] and len(list(out.glob("part-*"))) >= n_done
-    )
+    command.wait_until(lambda: nodes.workers() == [1, 1] and n_shards(out) >= n_done)
     time.sleep(chance.uniform(0, 0.3 if n_done else 3))
     assert command.process.poll() is None, "it had ended before"
     if victim == "command":
@@ -227,16 +232,4 @@ def test_a_node_is_lost(
         nodes.kill(chance.randrange(2))
     if victim == "replaced node":
         nodes.repair()
-    check(out, command.finish()[0])
-
-
-def test_a_cluster_that_is_not_named_is_not_used(
-    nodes: Nodes, start: Any, check: Any, tmp_path: Path
-) -> None:
-    """It may be another user's on the same machine."""
-    nodes.repair()
-    out = tmp_path / "shards"
-    command = start(out)
-    command.wait_until(command.workers)
-    assert nodes.workers() == [0, 0]
     check(out, command.finish()[0])

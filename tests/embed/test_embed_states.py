@@ -83,7 +83,7 @@ def test_documents_are_themselves_at_any_batch_size(engine: str, odd_bilm: BiLM)
     arrays, left = embedder_of(odd_bilm, "document", engine=engine).embed_block(given, None)
     for batch_size in (1, 2):
         embedder = embedder_of(odd_bilm, "document", engine=engine, batch_size=batch_size)
-        with mock.patch.object(embedder.engine, "run", wraps=embedder.engine.run) as run:
+        with mock.patch.object(embedder.engine, "forward", wraps=embedder.engine.forward) as run:
             found, stopped = embedder.embed_block(given, None)
         close(found, arrays)
         assert max(len(call.args[0].rows) for call in run.call_args_list) == batch_size
@@ -150,10 +150,10 @@ def test_the_state_that_a_model_stores_goes_first(tiny_bilm: BiLM, odd_bilm: BiL
     """Without it the state that was chosen for a model would be left unused."""
     stored = BiLM(tiny_bilm.options).requires_grad_(False)
     stored.load_state_dict(tiny_bilm.state_dict())
-    stored.warm = state_after_text(tiny_bilm, [["some", "other", "text"]])
-    assert warm_state(stored) is stored.warm
+    stored.warm_state = state_after_text(tiny_bilm, [["some", "other", "text"]])
+    assert warm_state(stored) is stored.warm_state
     found = embedder_of(stored, "warm").embed(["a"])
-    carried, _ = embedder_of(tiny_bilm, "carry").embed_batch([["a"]], stored.warm)
+    carried, _ = embedder_of(tiny_bilm, "carry").embed_batch([["a"]], stored.warm_state)
     np.testing.assert_allclose(found, carried[0], rtol=0, atol=ATOL_ORDER)
     assert np.abs(found - embedder_of(tiny_bilm, "warm").embed(["a"])).max() > 1e-3
 
@@ -165,7 +165,7 @@ def test_a_computed_warm_state_is_known_by_what_it_is_computed_from(tiny_bilm: B
 
     def name(sha256: str, state: State, stored: State | None = None) -> str:
         bilm = BiLM(tiny_bilm.options)
-        bilm.sha256, bilm.warm = sha256, stored
+        bilm.sha256, bilm.warm_state = sha256, stored
         return warm_state_id(bilm, state)
 
     assert name("a", rounded) == name("a", state) != name("b", state)
@@ -255,7 +255,7 @@ def test_carry_goes_on_in_the_next_block(
 @pytest.mark.parametrize("n_rows", [1, 5])
 def test_a_state_in_the_journal_is_the_state(n_rows: int, seed: int) -> None:
     """Without it a resumed run would go on from another state."""
-    options = Options(filters=((1, 4),), projection=3, cell=5, n_layers=3)
+    options = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=3)
     zeros = State.zeros(options, n_rows)
     state = State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
     again = state_from_bytes(state_bytes(state), options)
@@ -265,7 +265,7 @@ def test_a_state_in_the_journal_is_the_state(n_rows: int, seed: int) -> None:
 
 def test_a_state_of_another_model_in_the_journal() -> None:
     """Without it the bytes of another model's state would be cut into this one's."""
-    options = Options(filters=((1, 4),), projection=3, cell=5, n_layers=3)
+    options = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=3)
     with pytest.raises(ResumeError, match="has 100 bytes, not a multiple of 192"):
         state_from_bytes(bytes(100), options)
 

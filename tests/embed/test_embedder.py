@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,7 +114,7 @@ def test_vectors_of_types(engine: str, tiny_bilm: BiLM) -> None:
     [
         ({"batch_size": 0}, "--batch-size 0: a whole number from 1 is needed"),
         ({"batch_size": 1.5}, "--batch-size 1.5: a whole number from 1 is needed"),
-        ({"engine": "onnx"}, "--engine onnx: not fast or plain"),
+        ({"engine": "onnx"}, "`engine=onnx`: not fast or plain"),
         ({"layers": "7"}, "`layers=7`: the model has layers 0, 1, 2"),
         ({"state": "none"}, "--state none: not zero, warm, carry, document"),
     ],
@@ -156,7 +156,7 @@ def test_rows_where_none_are_asked_for(tiny_bilm: BiLM, monkeypatch: pytest.Monk
     usual, few = embedder_of(tiny_bilm), embedder_of(tiny_bilm, batch_size=7)
     assert (usual.batch_size, few.batch_size) == (512, 7)
     assert embedder_of(tiny_bilm, state="carry").batch_size == 64
-    monkeypatch.setattr(embedder_module, "_GATE_VALUES", 100 * tiny_bilm.options.cell)
+    monkeypatch.setattr(embedder_module, "_GATE_VALUES", 100 * tiny_bilm.options.lstm_dim)
     assert embedder_of(tiny_bilm).batch_size == 100
     close(few.embed_batch(given)[0], usual.embed_batch(given)[0])
 
@@ -244,18 +244,12 @@ class SmallMemory:
         self._engine, self._n_rows = engine, n_rows
         self.tried: list[int] = []
 
-    def token_vectors(self, types: Sequence[str]) -> Tensor:
-        return self._engine.token_vectors(types)
+    def embed_types(self, types: Sequence[str]) -> Tensor:
+        return self._engine.embed_types(types)
 
-    def run(self, batch: Batch, vectors: Tensor, state: State) -> tuple[Tensor, State]:
+    def forward(self, batch: Batch, *given: Any, **named: Any) -> tuple[Tensor, State | None]:
         self._try(batch)
-        return self._engine.run(batch, vectors, state)
-
-    def run_alike(
-        self, batch: Batch, vectors: Tensor, start: State | None, *, highest: int | None = None
-    ) -> Tensor:
-        self._try(batch)
-        return self._engine.run_alike(batch, vectors, start, highest=highest)
+        return self._engine.forward(batch, *given, **named)
 
     def _try(self, batch: Batch) -> None:
         self.tried.append(len(batch.rows))
@@ -357,7 +351,7 @@ def test_other_errors_of_torch_are_not_hidden(tiny_bilm: BiLM) -> None:
     embedder = embedder_of(tiny_bilm)
 
     class Broken(SmallMemory):
-        def run_alike(self, *given: object, **named: object) -> Tensor:
+        def forward(self, *given: Any, **named: Any) -> tuple[Tensor, State | None]:
             raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     embedder.engine = Broken(embedder.engine, 1)
@@ -374,7 +368,7 @@ def test_threads_of_a_program_share_an_embedder(n_threads: int, tiny_bilm: BiLM)
     torch.set_num_threads(n_threads)
     try:
         for _ in range(3):
-            shared = pickle.loads(pickle.dumps(embedder_of(tiny_bilm)))
+            shared = embedder_of(tiny_bilm)
             with ThreadPoolExecutor(4) as pool:
                 close(list(pool.map(shared.embed, sentences)), expected)
             close([shared.embed(tokens) for tokens in sentences], expected)

@@ -30,8 +30,8 @@ def test_rows_are_those_of_the_oracle(shape: str, paired: Paired) -> None:
     bilm, oracle = paired(SHAPES[shape])
     layer = bilm.double().backward_lm.layers[0]
     options = bilm.options
-    x = random(len(LENGTHS), max(LENGTHS), options.projection, scale=2)
-    h, c = random(len(LENGTHS), options.projection), random(len(LENGTHS), options.cell)
+    x = random(len(LENGTHS), max(LENGTHS), options.projection_dim, scale=2)
+    h, c = random(len(LENGTHS), options.projection_dim), random(len(LENGTHS), options.lstm_dim)
     outputs, new_h, new_c = layer(x, torch.tensor(LENGTHS), h, c)
     for r, length in enumerate(LENGTHS):
         at_h, at_c = h[r].numpy().copy(), c[r].numpy().copy()

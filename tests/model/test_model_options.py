@@ -61,8 +61,18 @@ REFUSED = [
     ("char_cnn", "embedding", 16, "char_cnn.embedding is 16, not a JSON object"),
     ("char_cnn", "embedding", {}, "char_cnn.embedding.dim is missing"),
     ("char_cnn", "embedding", {"dim": 0}, "char_cnn.embedding.dim is 0, not a whole number"),
-    ("char_cnn", "n_characters", 60, "char_cnn.n_characters is 60, a biLM over bytes has 261"),
-    ("char_cnn", "n_characters", 263, "char_cnn.n_characters is 263, a biLM over bytes has 261"),
+    (
+        "char_cnn",
+        "n_characters",
+        60,
+        "char_cnn.n_characters is 60, not a whole number from 261 to 262",
+    ),
+    (
+        "char_cnn",
+        "n_characters",
+        263,
+        "char_cnn.n_characters is 263, not a whole number from 261 to 262",
+    ),
     ("char_cnn", "max_characters_per_token", 2, "max_characters_per_token is 2, not a whole"),
     ("char_cnn", "max_characters_per_token", 10**7, "is 10000000, not a whole number from 3 to"),
     ("char_cnn", "filters", ..., "char_cnn.filters is missing"),
@@ -100,7 +110,7 @@ def test_json_that_is_no_object_is_refused(content: Any, shown: str) -> None:
     """Without it a list in the place of the options would be a TypeError."""
     with pytest.raises(OptionsError) as caught:
         Options.from_dict(content, where="o.json")
-    assert caught.value.message == f"o.json: the whole is {shown}, not a JSON object"
+    assert caught.value.message == f"o.json: the content is {shown}, not a JSON object"
 
 
 @pytest.mark.parametrize("n_characters", [261, 262, 261.0, None])
@@ -128,7 +138,7 @@ def test_clip_is_a_number(value: float) -> None:
 def test_what_may_be_left_out(value: Any) -> None:
     """Without it options that bilm-tf loads would be refused, or read as another model."""
     assert Options.from_dict(changed("char_cnn", "n_highway", value)).n_highway == 0
-    assert Options.from_dict(changed("lstm", "use_skip_connections", value)).skip is False
+    assert Options.from_dict(changed("lstm", "use_skip_connections", value)).residual is False
     assert Options.from_dict(changed("lstm", "n_layers", value)).n_layers == 1
     places = Options.from_dict(changed("char_cnn", "max_characters_per_token", value))
     assert places.max_characters == 50
@@ -175,7 +185,7 @@ def test_to_dict_says_the_same_again(shape: str) -> None:
 def test_sizes_that_follow() -> None:
     """Without it the stored dimension could be that of one direction."""
     options = Options.from_dict(MODELS["tiny"])
-    assert (options.n_filters, options.projection, options.dim) == (60, 8, 16)
+    assert (options.n_filters, options.projection_dim, options.dim) == (60, 8, 16)
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 
-OPTIONS = Options(filters=((1, 4),), projection=3, cell=5, n_layers=2)
+OPTIONS = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=2)
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def test_zeros_has_the_sizes_of_the_options() -> None:
 @pytest.mark.parametrize("index", [slice(1, 3), torch.tensor([1, 2])])
 def test_rows_picks_h_and_c_alike(state: State, index: slice | torch.Tensor) -> None:
     """Without it a row would go on with another row's cells."""
-    picked = state.rows(index)
+    picked = state.select_rows(index)
     assert torch.equal(picked.h, state.h[:, :, 1:3])
     assert torch.equal(picked.c, state.c[:, :, 1:3])
 
 
 def test_rows_keeps_the_order_of_the_index(state: State) -> None:
     """Without it rows sorted by length would come back in the order of the batch."""
-    picked = state.rows(torch.tensor([3, 0, 2]))
+    picked = state.select_rows(torch.tensor([3, 0, 2]))
     assert torch.equal(picked.c[:, :, 0], state.c[:, :, 3])
     assert torch.equal(picked.h[:, :, 1], state.h[:, :, 0])
 
@@ -49,7 +49,7 @@ def test_replace_leaves_the_other_rows_and_the_first_state_alone(state: State) -
     """Without it a smaller batch would change the state of rows that it does not have."""
     before = state.h.clone()
     other = State(torch.full((2, 2, 2, 3), 0.5), torch.full((2, 2, 2, 5), 0.25))
-    replaced = state.replace(torch.tensor([2, 0]), other)
+    replaced = state.with_rows(torch.tensor([2, 0]), other)
     assert torch.equal(state.h, before)
     assert torch.equal(replaced.h[:, :, [1, 3]], state.h[:, :, [1, 3]])
     assert torch.equal(replaced.c[:, :, [1, 3]], state.c[:, :, [1, 3]])
@@ -59,18 +59,16 @@ def test_replace_leaves_the_other_rows_and_the_first_state_alone(state: State) -
 
 def test_grown_adds_rows_of_zeros_and_never_takes_any(state: State) -> None:
     """Without it a batch larger than the one before would start from another row's state."""
-    larger = state.grown(6)
-    assert torch.equal(larger.rows(slice(0, 4)).h, state.h)
-    assert torch.equal(larger.rows(slice(0, 4)).c, state.c)
-    assert not larger.rows(slice(4, 6)).h.any()
-    assert not larger.rows(slice(4, 6)).c.any()
-    assert state.grown(2) is state
-    assert state.grown(4) is state
+    larger = state.with_rows_added(6)
+    assert torch.equal(larger.select_rows(slice(0, 4)).h, state.h)
+    assert torch.equal(larger.select_rows(slice(0, 4)).c, state.c)
+    assert not larger.select_rows(slice(4, 6)).h.any()
+    assert not larger.select_rows(slice(4, 6)).c.any()
 
 
 def test_repeat_gives_rows_that_do_not_share_memory(state: State) -> None:
     """Without it an engine that works in place would change every row at once."""
-    repeated = state.rows(slice(2, 3)).repeat(3)
+    repeated = state.select_rows(slice(2, 3)).expand(3)
     repeated.h[0, 0, 0, 0] = 1000
     assert torch.equal(repeated.h[:, :, 1], state.h[:, :, 2])
     assert torch.equal(repeated.c[:, :, 2], state.c[:, :, 2])

@@ -31,9 +31,9 @@ def remote(server: LocalServer, *names: str, is_known: bool = True) -> RemoteFil
     return RemoteFile("weights.hdf5", tuple(map(server.address, names or ("w",))), **facts)
 
 
-def fetch(file: RemoteFile, target: Path, problem: str = "") -> list[int]:
+def fetch(file: RemoteFile, target: Path) -> list[int]:
     progress: list[int] = []
-    download(file, target, lambda path: problem, progress.append)
+    download(file, target, lambda path: "", progress.append)
     return progress
 
 
@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[list[Act], str]] = {
     "404": ([status(404)], "HTTP 404 Not Found"),
     "always busy": ([status(503)] * 9, r"HTTP 503 .*\(3 attempts\)"),
     "always stalled": ([stall(0)] * 9, r"interrupted .*\(3 attempts\)"),
-    "a web page": ([WEB_PAGE], r"sends a web page \(text/html\)"),
+    "a web page": ([WEB_PAGE], "sends a web page, not the file"),
     "one byte less": ([answer(CONTENT[:-1])], f"has {N - 1} bytes, expected {N}"),
     "more bytes": ([answer(CONTENT + b"more")], f"has {N + 4} bytes, expected {N}"),
     "announces more": ([answer(b"", Content_Length=N + 1)], f"announces {N + 1} bytes"),
@@ -118,39 +118,35 @@ def test_redirects_from_https_to_http_are_refused() -> None:
         follow(request, None, 302, "", {}, "http://b.org/w")
 
 
-# Version in the second run, whether the SHA-256 is known, whether the part is resumed.
+# Versions in the two runs, whether the SHA-256 is known, whether the part is resumed.
 LATER = [
-    ('"1"', True, True),
-    ('"1"', False, True),
-    ('"2"', True, True),  # the hash decides
-    ('"2"', False, False),
-    ('W/"1"', False, False),
-    (None, True, True),
-    (None, False, False),
+    ('"1"', '"1"', True, True),
+    ('"1"', '"1"', False, True),
+    ('"1"', '"2"', True, True),  # the hash decides
+    ('"1"', '"2"', False, False),
+    ('W/"1"', 'W/"1"', False, False),
+    (None, None, True, True),
+    (None, None, False, False),
 ]
 
 
-@pytest.mark.parametrize(("version", "is_known", "is_resumed"), LATER)
+@pytest.mark.parametrize(("before", "after", "is_known", "is_resumed"), LATER)
 def test_a_later_process_resumes_the_same_content_only(
-    server: LocalServer, target: Path, version: str | None, is_known: bool, is_resumed: bool
+    server: LocalServer,
+    target: Path,
+    before: str | None,
+    after: str | None,
+    is_known: bool,
+    is_resumed: bool,
 ) -> None:
+    server.version = before
     leave_part(server, target, 5000, is_known=is_known)
-    server.version = version
+    server.version = after
     server.files["w"] = CONTENT if is_resumed else CONTENT[::-1]
     fetch(remote(server, is_known=is_known), target)
     assert list(target.parent.iterdir()) == [target]
     assert target.read_bytes() == server.files["w"]
     assert server.ranges == (["5000-"] if is_resumed else ["5000-", ""])
-
-
-@pytest.mark.parametrize("version", [None, 'W/"1"'])
-def test_parts_without_a_version_are_not_joined(
-    server: LocalServer, target: Path, version: str | None
-) -> None:
-    server.version = version
-    server.acts["w"] = [cut(5000)]
-    fetch(remote(server, is_known=False), target)
-    assert server.ranges == ["", "5000-", ""]
 
 
 @pytest.mark.parametrize("content", [b"x" * 1000, CONTENT, CONTENT + b"more"])
@@ -176,18 +172,15 @@ def test_mirrors_are_tried_in_turn(server: LocalServer, target: Path) -> None:
     assert server.ranges == ["5000-"] * 3
 
 
-def test_the_content_is_checked(server: LocalServer, target: Path) -> None:
-    with pytest.raises(DownloadError, match="w: is not HDF5"):
-        fetch(remote(server, is_known=False), target, "is not HDF5")
-    assert list(target.parent.iterdir()) == []
-
-
-@pytest.mark.parametrize("act", [answer(b"", Content_Length=1 << 30), answer(bytes(1200_000))])
+@pytest.mark.parametrize("act", [answer(b"", Content_Length=1 << 30), answer(bytes(4 << 20))])
 def test_the_size_of_options_is_limited(server: LocalServer, target: Path, act: Act) -> None:
     """A server could fill the disk."""
     server.acts["w"] = [act]
+    progress = [0]
+    file = RemoteFile("options.json", (server.address("w"),))
     with pytest.raises(DownloadError, match="expected at most 1048576"):
-        fetch(RemoteFile("options.json", (server.address("w"),)), target)
+        download(file, target, lambda path: "", progress.append)
+    assert progress[-1] <= (1 << 20) + (1 << 16)
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/w", "http://models.invalid/w"])

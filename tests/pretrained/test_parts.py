@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
 from elmo_cli.pretrained.parts import PARTS_FILE, check_parts, remove_parts, write_parts
@@ -32,7 +32,7 @@ def write_model(folder: Path, tiny: Path, *, seed: int) -> Path:
     with torch.no_grad():
         bilm.char_cnn.embedding.weight.mul_(1 + seed)
     write_bilm(bilm, folder / "weights.hdf5")
-    write_softmax(NextToken(len(TYPES), 8), folder / "softmax.hdf5")
+    write_softmax(NextTokenSoftmax(len(TYPES), 8), folder / "softmax.hdf5")
     (folder / "vocab.txt").write_text("\n".join((*TYPES[:3], *sorted(TYPES[3:])[:: 1 - 2 * seed])))
     write_state(State(torch.randn(2, 2, 1, 8), torch.randn(2, 2, 1, 16)), folder / "state.hdf5")
     write_parts(folder)
@@ -84,7 +84,7 @@ def test_parts_without_an_entry_are_used_with_a_warning(
     found = load_language_model(model, **named)
     for path in named.values() or (model / "softmax.hdf5", model / "vocab.txt"):
         assert str(path) in found.warning
-    assert ("state.hdf5" in found.bilm.warm_warning) == (not named)
+    assert ("state.hdf5" in found.bilm.warm_state_warning) == (not named)
 
 
 def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_part_that_is_its_own_needs_no_warning(model: Path) -> None:
     files = locate(model)
     remove_parts(model)
     assert check_parts(files, {"softmax": files.weights}) == ""  # a softmax inside the weights
-    assert load().warm_warning == ""
+    assert load().warm_state_warning == ""
 
 
 @pytest.mark.parametrize("content", ["[]", '{"weights": 1}', "{", '{"weights": "", "weights": ""}'])
@@ -114,7 +114,7 @@ def test_what_writes_a_folder_writes_its_parts(
     write_warm_state(model)
     after = json.loads((model / PARTS_FILE).read_text())
     assert [part for part in before if after[part] != before[part]] == ["state"]
-    assert load(model).warm_error is None
+    assert load(model).warm_state_error is None
     export_model(model, found.bilm, found.head, found.vocabulary, dtype="float16")
     assert load_language_model(model).warning == ""
 
@@ -127,6 +127,7 @@ def test_what_writes_a_folder_writes_its_parts(
         ("train.export.write_softmax", export),
         ("pretrained.warm_state.write_state", partial(write_warm_state, model)),
     ):
+        write_parts(model)
         monkeypatch.setattr(f"elmo_cli.{name}", stop)
         with pytest.raises(KeyboardInterrupt):
             write()

@@ -17,11 +17,10 @@ def batches(given: list[int] = LENGTHS, **settings: Any) -> list[Batch]:
     return batches_by_length([np.full(n, i) for i, n in enumerate(given)], **settings)
 
 
-@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize(("size", "tokens"), [(100, 1000), (3, 1000), (100, 45), (1, 1)])
-def test_each_row_is_in_one_batch(size: int, tokens: int, padded: bool) -> None:
+def test_each_row_is_in_one_batch(size: int, tokens: int) -> None:
     """Otherwise a sentence has no vectors, or those of another."""
-    found = batches(batch_size=size, batch_tokens=tokens, padded=padded)
+    found = batches(batch_size=size, batch_tokens=tokens)
     assert sorted(i for batch in found for i in batch.source_rows) == list(range(len(LENGTHS)))
     for batch in found:
         for row, i in zip(batch.rows, batch.source_rows, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from text_files import read, refused, tokens, write
@@ -88,13 +89,19 @@ def test_a_refused_row_takes_its_sentence_and_its_key(conllu: Path) -> None:
     assert report.next_key == [4, 4, 4, 6]
 
 
-def test_a_sentence_over_max_tokens_is_refused_at_the_limit(conll: Path) -> None:
-    """An endless sentence must not fill the memory."""
+def test_a_sentence_over_max_tokens_is_refused(
+    conll: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(conll, "a\nb\n\n" + "c\n" * 5)
     message = refused(conll, max_tokens=2).message
     assert message == f"{conll}, line 4: a sentence of more than 2 tokens"
     assert tokens(conll, max_tokens=4, on_error="skip") == ["a b"]
     assert tokens(conll, max_tokens=5) == ["a b", "c c c c c"]
+    monkeypatch.setattr("elmo_cli.text.conll._MAX_COMMENTS", 1)
+    write(conll, "a\n\n" + "# c\n" * 4)  # an endless one, of which comments are a part
+    message = refused(conll, max_tokens=1, on_error="skip").message
+    assert message.startswith(f"{conll}, line 3: a sentence of more than 1 tokens, with comments")
+    assert tokens(conll, max_tokens=2) == ["a"]
 
 
 CONLL_2012 = "bc/cctv/00/cctv_0000   {part}   {n}   {word}   NN   (NP*)   -   -   -   A  *  -\n"
@@ -106,49 +113,62 @@ def conll_2012(part: int, *words: str) -> str:
 
 CONLL_2003 = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\nran VBD I-VP O\n\n"
 
-# name -> (content, tokens, whether a warning names the column)
-READABLE = {
-    "CoNLL-2003": (f"-DOCSTART- -X- O O\n\n{CONLL_2003}", ["EU rejects", "Peter ran"], False),
-    "CoNLL-2000, # a row": ("# # B-NP\n3 CD I-NP\na DT B-NP\n# # I-NP\n", ["# 3 a #"], False),
+# name -> (content, tokens, a part of the only warning if there is one, column if it is given)
+READABLE: dict[str, tuple[Any, ...]] = {
+    "CoNLL-2003": (f"-DOCSTART- -X- O O\n\n{CONLL_2003}", ["EU rejects", "Peter ran"], ""),
+    "CoNLL-2000, # a row": ("# # B-NP\n3 CD I-NP\na DT B-NP\n# # I-NP\n", ["# 3 a #"], ""),
     "WNUT, tabs, # a row": ("#\tO\n#tag\tO\nNew York\tB-LOC\n\n#a\tO\n", ["# #tag New York", "#a"],
-                            False),
-    "U+00A0 a token": ("\u00a0\tO\na\u00a0b\tO\n", ["\u00a0 a\u00a0b"], False),
-    "one column": ("EU\nrejects\n#tag\n\n1\n2\n", ["EU rejects #tag", "1 2"], False),
-    "numbers among tokens": ("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"], False),
-    "CoNLL-X": ("1\tThe\tthe\n2\tcat\tcat\n\n1\tYes\tyes\n", ["The cat", "Yes"], True),
+                            ""),
+    "U+00A0 a token": ("\u00a0\tO\na\u00a0b\tO\n", ["\u00a0 a\u00a0b"], ""),
+    "one column": ("EU\nrejects\n#tag\n\n1\n2\n", ["EU rejects #tag", "1 2"], ""),
+    "numbers among tokens": ("1 CD\n. .\n\n2 CD\nmen NNS\n\n", ["1 .", "2 men"], ""),
+    "CoNLL-X": ("1\tThe\tthe\n2\tcat\tcat\n\n1\tYes\tyes\n", ["The cat", "Yes"], "column"),
     "CoNLL-X after single words": ("1\tYes\tyes\n\n1\tNo\tno\n\n1\tThe\tt\n2\tcat\tc\n",
-                                   ["Yes", "No", "The cat"], True),
-    "CoNLL-X, a blank line missing": ("1 a X\n2 b X\n1 c X\n2 d X\n3 e X\n\n", ["a b c d e"], True),
-    "numbered from 0": ("0 The D\n1 cat N\n\n0 It P\n1 sat V\n", ["The cat", "It sat"], True),
+                                   ["Yes", "No", "The cat"], "column"),
+    "CoNLL-X, a blank line missing": ("1 a X\n2 b X\n1 c X\n2 d X\n3 e X\n\n", ["a b c d e"],
+                                      "column"),
+    "numbered from 0": ("0 The D\n1 cat N\n\n0 It P\n1 sat V\n", ["The cat", "It sat"], "column"),
     "numbered through the file": ("1 The D\n2 cat N\n\n3 It P\n4 sat V\n", ["The cat", "It sat"],
-                                  True),
-    "sentence, number, token": ("s1 1 The D\ns1 2 cat N\n\ns2 1 It P\n", ["The cat", "It"], True),
+                                  "column"),
+    "sentence, number, token": ("s1 1 The D\ns1 2 cat N\n\ns2 1 It P\n", ["The cat", "It"],
+                                "column"),
     "CoNLL-2012": ("#begin document (x); part 000\n" + conll_2012(0, "In", "#") + "#end document",
-                   ["In #"], False),
+                   ["In #"], ""),
     "CoNLL-2012 without #begin": (conll_2012(0, "In", "it") + conll_2012(0, "Yes"),
-                                  ["In it", "Yes"], True),
-    "form feed": ("EU NNP\nran VBD\n\x0c\nPeter NNP\nsat VBD\n", ["EU ran", "Peter sat"], False),
+                                  ["In it", "Yes"], "column"),
+    "form feed": ("EU NNP\nran VBD\n\x0c\nPeter NNP\nsat VBD\n", ["EU ran", "Peter sat"], ""),
     "a comment, tabs": ("# CoNLL-X data\n\n1\tNew York\tx\n2\tcat\tc\n\n# the end\n\n",
-                        ["New York cat"], True),
+                        ["New York cat"], "column"),
     "a comment, spaces": (f"# my comment\n{CONLL_2003}# and another one, longer\n",
-                          ["EU rejects", "Peter ran"], False),
-    "a comment inside": ("EU NNP O\n# a longer comment here\nran VBD O\n", ["EU ran"], False),
-    "metadata, as wide": (f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"], False),
-    "comments fill the head": ("# a free text\n" * 5000 + "1 a X\n2 b X\n", ["a b"], True),
+                          ["EU rejects", "Peter ran"], ""),
+    "a comment inside": ("EU NNP O\n# a longer comment here\nran VBD O\n", ["EU ran"], ""),
+    "metadata, as wide": (f"# sent_id = 1\n{CONLL_2003}", ["EU rejects", "Peter ran"], ""),
+    "comments fill the head": ("# a free text\n" * 5000 + "1 a X\n2 b X\n", ["a b"], "column"),
+    "# may be a comment, first": ("# comment\nEU NNP\nran VBD\n", ["# EU ran"], ", line 1: "),
+    "# may be a comment": ("EU NNP\n# comment\nran VBD\n", ["EU # ran"], ", line 2: "),
+    "#my comment": ("EU NNP\n#my comment\nran VBD\n", ["EU #my ran"], ", line 2: "),
+    "other widths": ("The cat sat on\nIt slept\n", ["The It"], ", line 2: "),
+    "column 2 given": ("1\tYes\tyes\n\n1\tNo\tno\n", ["Yes", "No"], "", 2),
+    "column 1 given": ("1 CD O\n\n2 CD O\n", ["1", "2"], "", 1),
+    "column 4 given": (conll_2012(0, "Yes") * 3, ["Yes"] * 3, "", 4),
+    "last column given": (CONLL_2003, ["I-ORG O", "I-PER O"], "", -1),
+    # What structural-probes counts as the tokens of CoNLL-U: all rows.
+    "all rows of CoNLL-U": ("# text = du\n# newpar\n1-2\tdu\t_\n1\tde\t_\n2.1\tx\t_\n", ["du de x"],
+                            "", 2),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_columns_that_are_detected(conll: Path, name: str) -> None:
-    """Ordinary files need no option; where numbers show the column a warning names it."""
-    content, expected, is_warned = READABLE[name]
+def test_columns_that_are_read(conll: Path, name: str) -> None:
+    """Ordinary files need no option; what may be something else is read, but not silently."""
+    content, expected, warning, *column = READABLE[name]
     report = InputReport()
-    assert tokens(write(conll, content), report) == expected
-    assert [("column" in warning) for warning in report.warnings] == [True] * is_warned
+    assert tokens(write(conll, content), report, column=column[0] if column else None) == expected
+    assert [warning in found for found in report.warnings] == ([True] if warning else [])
 
 
 # name -> (content, line, what the message names, what the hint says to pass)
-AMBIGUOUS = {
+AMBIGUOUS: dict[str, tuple[Any, ...]] = {
     "CoNLL-X of single words": ("1\tYes\tyes\tUH\n\n1\tNo\tno\tUH\n\n", 1, "'1'", "`column=2`"),
     "one row": ("\n1 CD O\n", 2, "'1'", "`column=1`"),
     "offsets": ("0 The\n4 cat\n8 sat\n", 1, "'0'", "`column=2`"),
@@ -157,7 +177,7 @@ AMBIGUOUS = {
     "a hashtag without its column": ("EU NN O\n#tag\n\n", 2, "'#tag'", "separate"),
     "a row without tab": ("EU\tB-ORG\nrejects O\n", 2, "'rejects O' is one column", "separate"),
     "a word alone": ("alone\na\tO\nb\tO\n", 1, "'alone' is one column", "separate"),
-    "a row too short": ("a b\n\n", 1, "2 columns, `column=3`", "-1", {"column": 3}),
+    "a row too short": ("a b\n\n", 1, "2 columns, `column=3`", "-1", 3),
     "an empty cell": ("a\tb\n\tb\n", 2, "column 1 is empty", "`column`"),
 }  # fmt: skip
 
@@ -165,53 +185,11 @@ AMBIGUOUS = {
 @pytest.mark.parametrize("name", AMBIGUOUS)
 def test_columns_that_are_refused(conll: Path, name: str) -> None:
     """Nothing is guessed silently: these were read as other tokens, or as too few."""
-    content, line, what, hint, *settings = AMBIGUOUS[name]
-    error = refused(write(conll, content), **(settings[0] if settings else {}))  # type: ignore[arg-type]
+    content, line, what, hint, *column = AMBIGUOUS[name]
+    error = refused(write(conll, content), column=column[0] if column else None)
     assert error.message.startswith(f"{conll}, line {line}: ")
-    assert str(what) in error.message
-    assert str(hint) in error.hint
-
-
-@pytest.mark.parametrize(
-    ("content", "settings", "expected"),
-    [
-        ("1\tYes\tyes\n\n1\tNo\tno\n", {"column": 2}, ["Yes", "No"]),
-        ("1 CD O\n\n2 CD O\n", {"column": 1}, ["1", "2"]),
-        (conll_2012(0, "Yes") * 3, {"column": 4}, ["Yes"] * 3),
-        ("1\tThe\tthe\n2\tcat\tcat\n", {"column": 1}, ["1 2"]),
-        # What structural-probes counts as the tokens of CoNLL-U: all rows.
-        (
-            "# text = du\n# newpar\n1-2\tdu\t_\n1\tde\t_\n2\tle\t_\n2.1\tx\t_\n",
-            {"column": 2},
-            ["du de le x"],
-        ),
-        (CONLL_2003, {"column": -1}, ["I-ORG O", "I-PER O"]),
-    ],
-)
-def test_a_column_that_is_given_is_read_without_a_word(
-    conll: Path, content: str, settings: dict[str, int], expected: list[str]
-) -> None:
-    report = InputReport()
-    assert tokens(write(conll, content), report, **settings) == expected
-    assert report.warnings == []
-
-
-@pytest.mark.parametrize(
-    ("content", "expected", "line"),
-    [
-        ("# comment\nEU NNP\nran VBD\n", ["# EU ran"], 1),
-        ("EU NNP\n# comment\nran VBD\n", ["EU # ran"], 2),
-        ("EU NNP\n#my comment\nran VBD\n", ["EU #my ran"], 2),
-        ("The cat sat on\nIt slept\n", ["The It"], 2),
-    ],
-)
-def test_rows_that_may_be_something_else_are_named(
-    conll: Path, content: str, expected: list[str], line: int
-) -> None:
-    """They can be right, so they are read, but not silently."""
-    report = InputReport()
-    assert tokens(write(conll, content), report) == expected
-    assert [f"{conll}, line {line}: " in warning for warning in report.warnings] == [True]
+    assert what in error.message
+    assert hint in error.hint
 
 
 def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None:
@@ -237,14 +215,10 @@ def test_documents_of_conll_2012_have_the_keys_of_e2e_coref(conll: Path) -> None
     ]
 
 
-def test_the_rows_for_detection_are_neither_lost_nor_doubled(
-    conll: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = [f"w{i}" for i in range(1000)]
-    write(conll, "".join(f"{word} O\n" for word in words))
-    for most in (10_000, 7):  # also where a sentence is longer than what is held of it
-        monkeypatch.setattr("elmo_cli.text.conll._MAX_HELD", most)
-        assert read(conll)[0].tokens == tuple(words)
+def test_the_rows_for_detection_are_neither_lost_nor_doubled(conll: Path) -> None:
+    words = [f"w{i}" for i in range(5000)]
+    write(conll, "".join(f"{word} O\n" + "\n" * (i % 3 == 2) for i, word in enumerate(words)))
+    assert [token for s in read(conll) for token in s.tokens] == words
 
 
 def test_a_refused_line_in_the_first_rows_hides_no_column(conll: Path) -> None:

@@ -84,7 +84,7 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ('{"tokens": ["a"]} x', "not JSON, at character 19: Extra data"),
         ("[" * 100_000, "not JSON: "),
         ('{"id": ' + "9" * 5000 + "}", "not JSON: "),
-        ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' twice"),
+        ('{"tokens": ["a"], "x": [{"y": 1, "z": 2, "y": 1}]}', "'y' occurs twice"),
         ('["a"]', "not an object"),
         ("{}", 'no "tokens", "text" or "sentences"; the object has no members'),
         ('{"words": [], "id": 1}', "the object has 'words', 'id'"),
@@ -111,12 +111,12 @@ def test_refused_lines(jsonl: Path, line: str, message: str) -> None:
     assert [position[1] for position in report.skipped] == [2]
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.ndjson", "A.JSON.gz"])
+@pytest.mark.parametrize("name", ["a.json", "a.ndjson"])
 def test_a_json_file_is_read_as_json_lines(tmp_path: Path, name: str) -> None:
     """An array in it would be one token or many, with its quotes and brackets."""
     path = write(tmp_path / name, {"tokens": ["New York"]})
     assert tokens(path) == ["New York"]
-    for array in ('["The", "cat"]\n', '[\n  "The",\n  "cat"\n]\n', '[["The", "cat"]]'):
+    for array in ('["The", "cat"]\n', '[\n  "The",\n  "cat"\n]\n'):
         error = refused(write_file(path, array))
         assert error.message.startswith(f"{path}, line 1: ")
         assert "jq -c" in error.hint

@@ -40,7 +40,7 @@ def test_compressed_files_are_recognised_by_their_bytes(text: Path, kind: str) -
     report = InputReport()
     assert tokens(text, report) == ["a b", "c d", "e"]
     assert report.bytes_read == text.stat().st_size
-    many = [f"line {i} {i * i}" for i in range(50_000)]  # more than one chunk
+    many = [f"line {i} {i * i}" for i in range(20_000)]  # more than one chunk
     assert tokens(write(text, compress("\n".join(many).encode()))) == many
 
 
@@ -136,10 +136,10 @@ def test_files_of_other_kinds_are_named(text: Path, content: bytes, what: str) -
     assert error.message.endswith(", not a text")
 
 
-@pytest.mark.parametrize("line", [b"BZh is a sign", b"PAR1", b"PAR1 is a gene", b""])
-def test_a_text_may_begin_like_another_kind(line: bytes) -> None:
+def test_a_text_may_begin_like_another_kind() -> None:
     """Otherwise a word, or a gene, at the beginning of a text has it refused."""
-    assert identify(line + b"\nand so on") is None
+    for line in (b"BZh is a sign", b"PAR1", b"PAR1 is a gene", b""):
+        assert identify(line + b"\nand so on") is None
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,17 +216,13 @@ def test_lines_keep_their_numbers(
         write(path, b"b" + end + b"a" * (20 + len(end)) + end)
         assert refused(path, on_error="skip").message.startswith(f"{path}, line 2: no line end")
     assert found == [None if b"\xff" in line else line.decode() for line in given_]
-    assert [line for _, line, _ in report.skipped] == [
-        number for number, line in enumerate(found, 1) if line is None
-    ]
+    refused_lines = [number for number, line in enumerate(found, 1) if line is None]
+    assert [line for _, line, _ in report.skipped] == refused_lines
 
 
-@pytest.mark.parametrize("chunk", [b"\0" * (1 << 20), b"a" * (1 << 20)], ids=["zeros", "letters"])
-def test_an_endless_input_comes_to_an_end(
-    text: Path, monkeypatch: pytest.MonkeyPatch, chunk: bytes
-) -> None:
+def test_an_endless_input_comes_to_an_end(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`/dev/zero`, or a pipe from a program that runs wild."""
-    monkeypatch.setattr(lines, "_raw_chunks", lambda *_: iter(lambda: chunk, b""))
+    monkeypatch.setattr(lines, "_raw_chunks", lambda *_: iter(lambda: b"\0" * (1 << 20), b""))
     message = refused(write(text, b""), on_error="skip", max_tokens=1).message
     assert message == f"{text}, line 1: no line end within {64 << 20} bytes"
 

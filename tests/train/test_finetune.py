@@ -177,7 +177,7 @@ def test_the_new_model_embeds(
     assert arrays[0].shape == arrays[1].shape == (3, 6, 16)
     assert np.abs(arrays[0] - arrays[1]).max() > 1e-3
     bilm = load(usual["output"])
-    stored, bilm.warm = bilm.warm, None
+    stored, bilm.warm_state = bilm.warm_state, None
     computed = warm_state(bilm)
     assert stored is not None
     assert torch.equal(stored.h, computed.h)

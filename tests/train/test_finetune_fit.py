@@ -9,8 +9,7 @@ import pytest
 import torch
 from tiny_run import SENTENCES
 
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.fit_head import Fit, fit_head
@@ -55,7 +54,7 @@ def test_a_fit_is_nearly_the_best_there_is(tiny_bilm: BiLM, unigram: float) -> N
     assert average(tiny_bilm, fit) < 1.5 * best
 
 
-def long_fitted(bilm: BiLM) -> NextToken:
+def long_fitted(bilm: BiLM) -> NextTokenSoftmax:
     """A softmax that has learned from each sentence by itself, as it is measured, for long."""
     head = new_head(CORPUS.predicted_counts(VOCABULARY), 8, seed=0)
     table = type_vectors(bilm.char_cnn, CORPUS.characters)

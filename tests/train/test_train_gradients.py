@@ -24,8 +24,8 @@ from elmo_cli.train.unroll import token_vectors, unroll
 
 OPTIONS = Options(
     filters=((1, 2), (3, 4)),
-    projection=4,
-    cell=5,
+    projection_dim=4,
+    lstm_dim=5,
     char_dim=3,
     n_highway=2,
     cell_clip=0.7,

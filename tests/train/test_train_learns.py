@@ -17,7 +17,7 @@ from elmo_cli.train.perplexity import perplexity_of
 from elmo_cli.train.scores import score
 from elmo_cli.train.settings import TrainSettings
 
-OPTIONS = Options(filters=((1, 16), (2, 32), (3, 64)), projection=64, cell=256, char_dim=16)
+OPTIONS = Options(filters=((1, 16), (2, 32), (3, 64)), projection_dim=64, lstm_dim=256, char_dim=16)
 Lines = list[list[str]]
 
 
@@ -75,7 +75,7 @@ def test_shuffled_words_teach_no_more_than_how_common_they_are(
     changed = change(lines)
     train, heldout = Corpus.read(changed[:230]), Corpus.read(changed[230:])
     vocabulary = train.vocabulary(min_count=2)
-    options = replace(OPTIONS, projection=32, cell=64)
+    options = replace(OPTIONS, projection_dim=32, lstm_dim=64)
     model = new_model(options, train.predicted_counts(vocabulary), seed=0)
     settings = TrainSettings(
         batch_size=4,

@@ -158,7 +158,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match="made with seed 0, now 9"):
         trainer(tmp_path, replace(SETTINGS, seed=9)).resume()
     with pytest.raises(ResumeError, match="made with options"):
-        trainer(tmp_path, cell=24).resume()
+        trainer(tmp_path, lstm_dim=24).resume()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no checkpoint"], ids=["none", "empty", "other"])

@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from elmo_cli.errors import TrainingError, UsageError, WeightFileError
-from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.characters import CharacterIds
 from elmo_cli.text.vocabulary import Vocabulary
@@ -25,7 +24,7 @@ from elmo_cli.train.rows import borders_of, dealt
 from elmo_cli.train.scores import score
 from elmo_cli.weightfile.read import read_softmax
 
-LM = tuple[BiLM, NextToken, Vocabulary]
+LM = tuple[BiLM, NextTokenSoftmax, Vocabulary]
 KEYS = ("forward_ll", "backward_ll_reading_order")
 
 
@@ -37,7 +36,7 @@ def folder(golden: Path) -> Path:
 @pytest.fixture(scope="module")
 def lm(folder: Path, tiny_bilm: BiLM) -> LM:
     vocabulary = Vocabulary.read(folder / "vocab.txt")
-    projection = tiny_bilm.options.projection
+    projection = tiny_bilm.options.projection_dim
     head = read_softmax(folder / "softmax.hdf5", n_types=len(vocabulary), projection=projection)
     return tiny_bilm, head, vocabulary
 
@@ -137,7 +136,7 @@ def test_any_start_is_that_of_the_model_alone(lm: LM, corpus: Corpus, seed: int)
     zeros = State.zeros(bilm.options, 1)
     start = State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
     scores = score(*lm, corpus, start=start)
-    size, borders = bilm.options.projection, borders_of(corpus)
+    size, borders = bilm.options.projection_dim, borders_of(corpus)
     for k in (0, 7, 29):
         numbers = corpus.tokens[corpus.starts[k] : corpus.starts[k + 1]]
         tokens = [corpus.types[n] for n in numbers]

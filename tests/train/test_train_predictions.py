@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.train.predictions import LogUniformSampler, sampled_loss
 from elmo_cli.train.settings import TrainSettings
 
@@ -17,9 +17,9 @@ N_TYPES = 50
 
 
 @pytest.fixture
-def head() -> NextToken:
+def head() -> NextTokenSoftmax:
     torch.manual_seed(1)
-    head = NextToken(N_TYPES, 6).double()
+    head = NextTokenSoftmax(N_TYPES, 6).double()
     torch.nn.init.normal_(head.bias)
     return head
 
@@ -67,7 +67,7 @@ def test_expected_counts_are_the_shares_of_many_draws() -> None:
 
 
 def test_loss_and_gradients_are_those_of_plain_operations(
-    head: NextToken, predictions: tuple[Tensor, Tensor]
+    head: NextTokenSoftmax, predictions: tuple[Tensor, Tensor]
 ) -> None:
     """The gradient is written by hand, in pieces; accidental hits must leave the sum."""
     h, targets = predictions
@@ -89,7 +89,7 @@ def test_loss_and_gradients_are_those_of_plain_operations(
 
 
 def test_a_gradient_that_lies_there_has_the_new_one_added_to_it(
-    head: NextToken, predictions: tuple[Tensor, Tensor]
+    head: NextTokenSoftmax, predictions: tuple[Tensor, Tensor]
 ) -> None:
     """The softmax's keeps its place from step to step; rows meet there as in one of its own."""
     h, targets = predictions
@@ -107,7 +107,7 @@ def test_a_gradient_that_lies_there_has_the_new_one_added_to_it(
 
 
 def test_all_types_as_negatives_give_the_full_softmax(
-    head: NextToken, predictions: tuple[Tensor, Tensor]
+    head: NextTokenSoftmax, predictions: tuple[Tensor, Tensor]
 ) -> None:
     """Without it the sampled loss would aim at another model than the one that is measured."""
     h, targets = predictions
@@ -119,7 +119,7 @@ def test_all_types_as_negatives_give_the_full_softmax(
 class Draws:
     """One prediction and types that are drawn each for itself, with chances that are known."""
 
-    def __init__(self, head: NextToken, *, least: float) -> None:
+    def __init__(self, head: NextTokenSoftmax, *, least: float) -> None:
         torch.manual_seed(4)
         self.head, self.chances = head, torch.linspace(1, least, N_TYPES, dtype=torch.float64)
         self.h = torch.randn(1, 6, dtype=torch.float64)
@@ -145,7 +145,7 @@ def errors(values: Tensor, expected: float) -> float:
     return ((values.mean() - expected) / (values.std() / len(values) ** 0.5)).item()
 
 
-def test_the_sum_over_the_other_types_is_unbiased(head: NextToken) -> None:
+def test_the_sum_over_the_other_types_is_unbiased(head: NextTokenSoftmax) -> None:
     """It is what sampling is for: a few types stand for all."""
     draws = Draws(head, least=0.1)
     for target in (0, 30):
@@ -156,7 +156,7 @@ def test_the_sum_over_the_other_types_is_unbiased(head: NextToken) -> None:
         assert abs(errors(sums, others.item())) < 3
 
 
-def test_the_mean_loss_is_the_full_one_but_for_the_logarithm(head: NextToken) -> None:
+def test_the_mean_loss_is_the_full_one_but_for_the_logarithm(head: NextTokenSoftmax) -> None:
     """For a target that is drawn for certain; more negatives make the rest smaller."""
     for least, is_near in ((0.9, True), (0.1, False)):
         draws = Draws(head, least=least)
@@ -171,7 +171,7 @@ def test_the_mean_loss_is_the_full_one_but_for_the_logarithm(head: NextToken) ->
             assert errors(losses, full) < -3
 
 
-def test_a_rare_target_s_loss_is_lower_by_less_than_its_correction(head: NextToken) -> None:
+def test_a_rare_target_s_loss_is_lower_by_less_than_its_correction(head: NextTokenSoftmax) -> None:
     """As TensorFlow has it: the loss that training prints is no estimate of the perplexity."""
     draws = Draws(head, least=0.1)
     target = 45
@@ -182,7 +182,7 @@ def test_a_rare_target_s_loss_is_lower_by_less_than_its_correction(head: NextTok
     assert losses.mean().item() < at_the_mean
 
 
-def test_the_mean_gradient_is_zero_where_the_full_one_is(head: NextToken) -> None:
+def test_the_mean_gradient_is_zero_where_the_full_one_is(head: NextTokenSoftmax) -> None:
     """So training ends in the same model: the one whose distribution is that of the targets."""
     draws = Draws(head, least=0.1)
     h = draws.h.expand(400, 6)

@@ -262,9 +262,11 @@ def test_a_projection_that_options_do_not_tell_stays(text: Path, tmp_path: Path)
     run(text, "-o", second, "--init-from", first, "--max-steps", "1", "--batch-size", "4")
     run("-o", second, "--resume", "--max-steps", "2")
     bilm = read_bilm(second / "options.json", second / "weights.hdf5")
-    assert bilm.options.lstm_projection
+    assert bilm.options.has_lstm_projection
     run("-o", first, "--resume", "--max-steps", "2")
-    assert not read_bilm(second / "options.json", first / "weights.hdf5").options.lstm_projection
+    assert not read_bilm(
+        second / "options.json", first / "weights.hdf5"
+    ).options.has_lstm_projection
 
 
 def test_weights_can_be_written_as_float16(text: Path, tmp_path: Path) -> None:

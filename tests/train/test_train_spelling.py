@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_cli.model.softmax import NextToken
+from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
 from elmo_cli.train.corpus import Corpus
 from elmo_cli.train.language_model import load_language_model
@@ -78,7 +78,7 @@ def test_a_small_vocabulary_wins_nothing() -> None:
     corpus = Corpus.read([line.split() for line in lines])
     found = []
     for n_types in (len(model.vocabulary), 2000, 100):
-        head = NextToken(n_types, model.bilm.options.projection)
+        head = NextTokenSoftmax(n_types, model.bilm.options.projection_dim)
         with torch.no_grad():
             head.weight.copy_(model.head.weight[:n_types])
             head.bias.copy_(model.head.bias[:n_types])

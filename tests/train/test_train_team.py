@@ -223,7 +223,7 @@ def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
     if not Path("/proc/self/statm").exists():
         pytest.skip("no /proc to read this process's memory from")
     before = resource.getrlimit(resource.RLIMIT_AS)
-    run = trainer(tmp_path, replace(STILL, batch_size=4, max_steps=1), cell=1 << 15)
+    run = trainer(tmp_path, replace(STILL, batch_size=4, max_steps=1), lstm_dim=1 << 15)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (64 << 20), before[1]))
     try:

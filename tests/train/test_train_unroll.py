@@ -46,7 +46,7 @@ def by_the_model(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, Sta
 def test_a_window_is_that_of_the_model(shape: str, paired: Paired) -> None:
     """What is trained must be what is embedded with: clips, residual and state as in `model/`."""
     bilm = model(paired, shape)
-    vectors = torch.randn(6, 2, 3, bilm.options.projection, dtype=torch.float64) * 2
+    vectors = torch.randn(6, 2, 3, bilm.options.projection_dim, dtype=torch.float64) * 2
     state = some_state(bilm, 3)
     top, left = unroll(bilm, vectors, state)
     expected, expected_left = by_the_model(bilm, vectors, state)
@@ -60,10 +60,10 @@ def test_a_window_is_that_of_the_model(shape: str, paired: Paired) -> None:
 def test_gradients_are_those_of_the_model(shape: str, paired: Paired) -> None:
     """The backward pass is written by hand; a wrong clip mask or gate would train badly, unseen."""
     bilm = model(paired, shape)
-    vectors = torch.randn(6, 2, 3, bilm.options.projection, dtype=torch.float64)
+    vectors = torch.randn(6, 2, 3, bilm.options.projection_dim, dtype=torch.float64)
     vectors = (vectors * 2).requires_grad_()
     state = some_state(bilm, 3)
-    weights = torch.randn(6, 2, 3, bilm.options.projection, dtype=torch.float64)
+    weights = torch.randn(6, 2, 3, bilm.options.projection_dim, dtype=torch.float64)
     layers = [*bilm.forward_lm.parameters(), *bilm.backward_lm.parameters()]
     found = torch.autograd.grad(
         (unroll(bilm, vectors, state)[0] * weights).sum(), [vectors, *layers]
@@ -77,7 +77,7 @@ def test_gradients_are_those_of_the_model(shape: str, paired: Paired) -> None:
 
 def test_no_gradient_flows_out_of_a_window(tiny_bilm: BiLM) -> None:
     """Without it memory would grow with each window."""
-    vectors = torch.randn(3, 2, 2, tiny_bilm.options.projection)
+    vectors = torch.randn(3, 2, 2, tiny_bilm.options.projection_dim)
     _, left = unroll(tiny_bilm, vectors, State.zeros(tiny_bilm.options, 2))
     assert not left.h.requires_grad
     assert not left.c.requires_grad
@@ -123,7 +123,7 @@ class _Doubling(Dropout):
 def test_dropout_stands_on_each_layers_input_and_the_top_output(tiny_bilm: BiLM) -> None:
     """The originals have it there and nowhere else; the residual adds the dropped input."""
     bilm = tiny_bilm.double()
-    vectors = torch.randn(4, 2, 3, bilm.options.projection, dtype=torch.float64)
+    vectors = torch.randn(4, 2, 3, bilm.options.projection_dim, dtype=torch.float64)
     state = State.zeros(bilm.options, 3, dtype=torch.float64)
     doubling = _Doubling()
     top, _ = unroll(bilm, vectors, state, doubling)
@@ -155,13 +155,13 @@ def test_types_of_a_whole_text_take_the_room_of_their_vectors(
     characters = Corpus.read([[f"word{n}" for n in range(600)]]).characters
     expected = type_vectors(bilm.char_cnn, characters)
     rows: list[int] = []
-    after_filters = type(bilm.char_cnn).after_filters
+    from_filters = type(bilm.char_cnn).from_filters
 
     def counted(self: Any, maxima: Tensor) -> Tensor:
         rows.append(len(maxima))
-        return after_filters(self, maxima)
+        return from_filters(self, maxima)
 
-    monkeypatch.setattr(type(bilm.char_cnn), "after_filters", counted)
+    monkeypatch.setattr(type(bilm.char_cnn), "from_filters", counted)
     with torch.inference_mode():
         found = type_vectors(bilm.char_cnn, characters)
     assert max(rows) <= 384

@@ -16,7 +16,7 @@ from elmo_cli.train.log import FILE_NAME
 from elmo_cli.train.loop import Trainer
 from elmo_cli.train.settings import TrainSettings
 
-OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection=16, cell=32, char_dim=8)
+OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection_dim=16, lstm_dim=32, char_dim=8)
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes", "fears"]
 SENTENCES = [
     ["the", NOUNS[i % 4], VERBS[(i + j) % 4], "a", NOUNS[(i + 2 * j) % 4], "."]

@@ -13,19 +13,15 @@ import numpy as np
 import pytest
 import torch
 from disks import disk_of
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from make_weights import MODELS, SHAPES, weight_arrays, write_arrays
 
 from elmo_cli.errors import OutputError
 from elmo_cli.hdf5 import dataset_names
-from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
-from elmo_cli.model.softmax import NextToken
 from elmo_cli.model.state import State
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
-from elmo_cli.weightfile.table import CONV_FILTER, IDENTITY, TRANSPOSE, Transform, rows
+from elmo_cli.weightfile.table import rows
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
 TINY = weight_arrays(MODELS["tiny"], "tiny")
@@ -65,8 +61,7 @@ def test_files_of_the_originals_come_back_whole(source: str, golden: Path, tmp_p
     assert_round_trip(tmp_path, options, expected, expected)
 
 
-@pytest.mark.parametrize("n_characters", [261, 262])
-@pytest.mark.parametrize("n_rows", [261, 262])
+@pytest.mark.parametrize(("n_characters", "n_rows"), [(261, 262), (262, 261), (262, 262)])
 def test_261_and_262_rows_are_one_model(n_characters: int, n_rows: int, tmp_path: Path) -> None:
     """Otherwise all characters would be shifted by one."""
     padding = np.full((n_rows - 261, 4), 99, "f4")  # "no token here": nothing may read it
@@ -116,7 +111,7 @@ def test_the_table_names_every_parameter_once(shape: str) -> None:
 
 
 def test_a_softmax_and_a_state_come_back(tmp_path: Path, seed: int) -> None:
-    path, softmax = tmp_path / "out.hdf5", NextToken(11, 3)
+    path, softmax = tmp_path / "out.hdf5", NextTokenSoftmax(11, 3)
     torch.nn.init.normal_(softmax.bias)
     write_softmax(softmax, path)
     again = read_softmax(path, n_types=11, projection=3)
@@ -125,49 +120,36 @@ def test_a_softmax_and_a_state_come_back(tmp_path: Path, seed: int) -> None:
     assert sorted(content(path)) == ["softmax/W", "softmax/b"]
     state = State(torch.randn(2, 2, 1, 3), torch.randn(2, 2, 1, 5))
     write_state(state, path)
-    found = read_state(path, Options(filters=((1, 4),), projection=3, cell=5, n_layers=2))
+    found = read_state(path, Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=2))
     assert torch.equal(found.h, state.h)
     assert torch.equal(found.c, state.c)
 
 
-@pytest.mark.parametrize(("transform", "rank"), [(IDENTITY, 1), (TRANSPOSE, 2), (CONV_FILTER, 3)])
-@given(drawn=st.data())
-def test_each_transform_has_its_inverse(transform: Transform, rank: int, drawn: Any) -> None:
-    bits = drawn.draw(arrays(np.uint32, drawn.draw(st.tuples(*[st.integers(1, 5)] * rank))))
-    in_file = transform.to_file(bits.view(np.float32))  # any bits, NaN among them
-    back = np.ascontiguousarray(transform.to_parameter(in_file))
-    np.testing.assert_array_equal(back.view(np.uint32), bits)
-    assert transform.to_file(back).shape == in_file.shape
-
-
 WRITERS: dict[str, Callable[[BiLM, Path], None]] = {
     "weights": write_bilm,
-    "softmax": lambda bilm, path: write_softmax(NextToken(1000, 8), path),
+    "softmax": lambda bilm, path: write_softmax(NextTokenSoftmax(1000, 8), path),
     "state": lambda bilm, path: write_state(State.zeros(bilm.options, 1), path),
 }
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.parametrize("n_bytes", [0, 1500])
-def test_full_disk(writer: str, n_bytes: int, tiny_bilm: BiLM, tmp_path: Path) -> None:
+def test_full_disk(writer: str, tiny_bilm: BiLM, tmp_path: Path) -> None:
     """HDF5 would crash where it closes a file on a full disk."""
     path = tmp_path / "out.hdf5"
     path.write_bytes(b"old")
-    with disk_of(n_bytes), pytest.raises(OutputError, match="File too large") as caught:
+    with disk_of(1500), pytest.raises(OutputError, match="File too large"):
         WRITERS[writer](tiny_bilm, path)
-    assert caught.value.hint
     assert [found.name for found in tmp_path.iterdir()] == ["out.hdf5"]
     assert path.read_bytes() == b"old"
 
 
 def test_values_beyond_float16_are_refused(tmp_path: Path) -> None:
     """They would become infinite, and our own reader would refuse the file."""
-    softmax = NextToken(3, 4)
+    softmax = NextTokenSoftmax(3, 4)
     with torch.no_grad():
         softmax.bias[2] = -1e5
-    with pytest.raises(OutputError, match="softmax/b has a value beyond float16") as caught:
+    with pytest.raises(OutputError, match="softmax/b has a value beyond float16"):
         write_softmax(softmax, tmp_path / "out.hdf5", dtype="float16")
-    assert caught.value.hint == '`dtype="float32"` holds it'
     assert list(tmp_path.iterdir()) == []
 
 

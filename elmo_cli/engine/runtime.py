@@ -1,0 +1,122 @@
+"""Runtime: the device, threads, the allocator and out-of-memory errors."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import re
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+from elmo_cli.errors import DeviceError, UsageError
+
+Result = TypeVar("Result")
+_HINT = "`device='cpu'` works on every machine; `device='auto'` uses a GPU if there is one"
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # from glibc's malloc.h
+_KEPT_BYTES = 1 << 30
+_LARGEST_KEPT_BYTES = 1 << 25  # the maximum that glibc accepts
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
+# torch's number of threads for new threads is one per process, so only one pool exists at a time.
+_pool_lock = threading.Lock()
+
+
+def select_device(name: str) -> torch.device:
+    """The device named auto, cpu, cuda, cuda:N or mps.
+
+    On cuda this turns TF32 off for cuDNN: convolutions are float32, like everything else.
+
+    Raises:
+        UsageError: no such kind of device.
+        DeviceError: this machine does not have it.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch("cpu|mps|cuda(:[0-9]+)?", name):
+        raise UsageError(f"`device={name}`: not auto, cpu, cuda, cuda:N or mps", _HINT)
+    kind, _, number = name.partition(":")
+    n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind == "cuda" and int(number or 0) >= n_devices:
+        raise DeviceError(f"`device={name}`: {n_devices} CUDA devices are available", _HINT)
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise DeviceError("`device=mps`: this machine or this build of torch has no MPS", _HINT)
+    if kind == "cuda":
+        torch.backends.cudnn.allow_tf32 = False
+    return torch.device(kind, int(number)) if number else torch.device(kind)
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Whether products in bfloat16 are as fast as in float32; some CPUs emulate them."""
+    if device.type != "cpu":
+        return True
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return bool(torch.cpu._is_avx512_bf16_supported())
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch, cuBLAS, cuDNN or Python failed for lack of memory."""
+    if isinstance(error, MemoryError):
+        return True
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(text in message for text in _OUT_OF_MEMORY)
+
+
+def set_num_threads(n_threads: int | None) -> None:
+    """Compute with `n_threads` threads on a CPU; None leaves torch's default."""
+    if n_threads is not None:
+        torch.set_num_threads(n_threads)
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory instead of returning it to the system.
+
+    Each batch or training step allocates and frees arrays of megabytes; pages that were returned
+    are zeroed again by the system at their next first touch. Threads share one arena, because
+    those of their own are returned when they are empty. Call this before threads start. Other C
+    libraries do not have these settings.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+    mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+    mallopt(_ARENA_MAX, 1)
+
+
+def run_parallel(tasks: Sequence[Callable[[], Result]], device: torch.device) -> list[Result]:
+    """The results of independent tasks, in order; on a CPU two at a time, else one by one.
+
+    On a CPU each of the two has half of torch's threads: a step of an LSTM is a dozen small
+    operations, and a barrier after each of them costs more than the operation. A single task has
+    half of the threads too, since the bits of a product may depend on their number.
+
+    Args:
+        tasks: functions without arguments; they run in inference mode.
+        device: where they compute.
+    """
+    if device.type != "cpu":
+        return [_run_inference(task) for task in tasks]
+    with _pool_lock:
+        n_threads = torch.get_num_threads()  # as the pool before has restored it
+        if n_threads < 2:
+            return [_run_inference(task) for task in tasks]
+        half = n_threads // 2
+        pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(half,))
+        try:
+            with pool:
+                return list(pool.map(_run_inference, tasks))
+        finally:
+            torch.set_num_threads(n_threads)  # for threads that start later
+
+
+def _run_inference(task: Callable[[], Result]) -> Result:
+    with torch.inference_mode():
+        return task()

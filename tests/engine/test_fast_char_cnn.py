@@ -1,0 +1,138 @@
+"""FastCharCNN and TypeCache: a type has one vector, whenever and with whatever it is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from make_weights import SHAPES
+from oracle import Oracle
+from torch import Tensor
+
+from elmo_cli.engine import char_cnn as module
+from elmo_cli.engine.char_cnn import TYPES_PER_PRODUCT, FastCharCNN, TypeCache
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.text.characters import PADDING, CharacterIds
+
+Paired = Callable[..., tuple[BiLM, Oracle]]
+CPU = torch.device("cpu")
+
+
+class Spelling:
+    """A character CNN whose vectors are the spelling of the type: bytes 1 to 8.
+
+    `by_row` is the half of it, "maxima" or "vectors", in which a row's position changes its bits.
+    """
+
+    max_characters, projection_dim, buckets = 50, 8, (8, 9, 50)
+
+    def __init__(self, by_row: str = "") -> None:
+        self.by_row, self.n_products = by_row, 0
+
+    def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
+        assert len(ids) == TYPES_PER_PRODUCT
+        filled = ids[ids.any(1)]
+        assert (filled[:, bucket:] == PADDING).all()
+        return self._by_row("maxima", ids[:, 1:9].float())
+
+    def from_filters(self, maxima: Tensor) -> Tensor:
+        assert len(maxima) == TYPES_PER_PRODUCT
+        self.n_products += 1
+        return self._by_row("vectors", maxima)
+
+    def _by_row(self, half: str, rows: Tensor) -> Tensor:
+        return rows + 1e-3 * torch.arange(len(rows))[:, None] if self.by_row == half else rows
+
+
+def some_types(n_types: int, name: str = "type") -> list[str]:
+    return [f"{name}{n}" for n in range(n_types)]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_same_bits_alone_and_among_others(n_threads: int, tiny_bilm: BiLM) -> None:
+    """Also for types that are seen one by one, as in a resumed run."""
+    many = ["The", *(f"{'long' * (n % 9)}{n}" for n in range(400))]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n_threads)
+        among = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU).vectors(many)
+        for n in (0, TYPES_PER_PRODUCT - 1, TYPES_PER_PRODUCT, 400):
+            alone = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU)
+            assert torch.equal(alone.vectors([many[n]])[0], among[n])
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
+
+
+TYPES = st.lists(st.sampled_from(some_types(12)), max_size=20)
+
+
+@given(st.lists(TYPES, max_size=6), st.sampled_from([8, 1000]))
+def test_any_history_gives_the_vectors_of_the_types(
+    history: Sequence[list[str]], capacity: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_CAPACITY", capacity)
+        cache = TypeCache(Spelling(), CPU)
+        for types in history:
+            vectors = cache.vectors(types)
+            assert vectors.shape == (len(types), 8)
+            for t, vector in zip(types, vectors, strict=True):
+                assert bytes(vector.to(torch.uint8).tolist()).startswith(t.encode())
+
+
+@pytest.mark.parametrize("by_row", ["", "maxima", "vectors"])
+def test_types_are_cached_where_a_row_s_position_does_not_matter(by_row: str) -> None:
+    """Elsewhere each block computes its types again, and a resumed run equals a complete one."""
+    alone = TypeCache(Spelling(by_row), CPU).vectors(["a", "b", "c"])
+    char_cnn = Spelling(by_row)
+    cache = TypeCache(char_cnn, CPU)
+    cache.vectors(["c", "d", "a"])
+    before = char_cnn.n_products
+    for _ in range(2):
+        assert torch.equal(cache.vectors(["a", "b", "c"]), alone)
+    assert char_cnn.n_products == before + (2 if by_row else 1)  # only b, or all of them twice
+
+
+@pytest.mark.parametrize(
+    ("others", "n_recomputed"), [(70, 0), (250, 1)], ids=["often used", "evicted"]
+)
+def test_eviction(others: int, n_recomputed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Types in every block stay in the cache; what is evicted comes back with the same bits."""
+    monkeypatch.setattr(module, "_CAPACITY", 300)
+    char_cnn = Spelling()
+    cache = TypeCache(char_cnn, CPU)
+    some = some_types(50)
+    first = cache.vectors(some)
+    for k in range(5):
+        often = some if n_recomputed == 0 else []
+        cache.vectors([*often, *some_types(others, f"other{k}-")])
+    before = char_cnn.n_products
+    assert torch.equal(cache.vectors(some), first)
+    assert char_cnn.n_products == before + n_recomputed
+    assert len(cache.vectors(some_types(400))) == 400  # more than the capacity
+
+
+def test_returned_vectors_are_a_copy() -> None:
+    cache = TypeCache(Spelling(), CPU)
+    first = cache.vectors(["a", "b"])
+    expected = first.clone()
+    first.zero_()
+    assert torch.equal(cache.vectors(["a", "b"]), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.usefixtures("seed")
+def test_each_bucket_equals_the_character_cnn(shape: str, paired: Paired) -> None:
+    bilm, _ = paired(SHAPES[shape])
+    tokens = ["a" * n for n in range(60)] + ["<S>", "</S>", "é" * 9]
+    spelled = CharacterIds(50).tokens(tokens)
+    fast, ids = FastCharCNN(bilm.char_cnn), torch.from_numpy(spelled)
+    expected = bilm.char_cnn(ids)
+    for bucket in fast.buckets:
+        fitting = torch.from_numpy((spelled != PADDING).sum(1) <= bucket)
+        found = fast.from_filters(fast.max_over_windows(ids[fitting], bucket))
+        torch.testing.assert_close(found, expected[fitting], rtol=0, atol=2e-6)

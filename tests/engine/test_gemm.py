@@ -1,0 +1,179 @@
+"""Gemm: what each precision rounds, and that nothing but its row decides about a result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from make_weights import SHAPES
+from test_engines import CPU, SENTENCES, Paired, forward, random_state
+from torch import Tensor
+
+from elmo_cli.engine import gemm
+from elmo_cli.engine.contract import PRECISIONS, make_engine
+from elmo_cli.engine.gemm import Gemm, make_gemm, pad_rows, padded_rows
+
+# Relative to a vector's norm, on these small models with random states: about twice the measured.
+MAX_ERROR = {"bf16": 0.02, "int8": 0.08}
+
+
+def matrices(n_rows: int = 37, n_in: int = 24, n_out: int = 40) -> tuple[Tensor, ...]:
+    """Rows, a weight, its bias, and a part to add a product to."""
+    random = torch.Generator().manual_seed(3)
+    shapes = ((n_rows, n_in), (n_out, n_in), (n_out,), (n_rows, n_out))
+    return tuple(torch.randn(shape, generator=random) for shape in shapes)
+
+
+@pytest.fixture(params=["oneDNN", "torch"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which library multiplies."""
+    if request.param == "torch":
+        monkeypatch.setattr(gemm, "can_pack", lambda weight: False)
+    return str(request.param)
+
+
+def all_methods(chosen: Gemm, x: Tensor, *parts: Tensor) -> list[list[Tensor]]:
+    """The results of `linear`, of `add_linear` to each part, and of `linear_sigmoid`."""
+    dtype = chosen.input_part(x[:1])[0].dtype
+    added = chosen.add_linear(x, (part.clone().to(dtype) for part in parts))
+    return [chosen.linear(x), added, chosen.linear_sigmoid(x)]
+
+
+def expected_float32(x: Tensor, weight: Tensor) -> Tensor:
+    return x.double() @ weight.double().T
+
+
+def expected_int8(x: Tensor, weight: Tensor, levels: int = 63) -> Tensor:
+    """7 bits for a row, 8 for a weight, and an exact sum."""
+    x, weight = x.double(), weight.double()
+    of_row = x.abs().amax(1, keepdim=True) / levels
+    of_weight = weight.abs().amax(1) / 127
+    return (x / of_row).round() @ (weight.T / of_weight).round() * of_row * of_weight
+
+
+def expected_nonnegative(x: Tensor, weight: Tensor) -> Tensor:
+    return expected_int8(x, weight, 127)
+
+
+@pytest.mark.parametrize("n_rows", [1, 37, 600])
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [
+        ("float32", expected_float32),
+        ("int8", expected_int8),
+        ("int8, nonnegative", expected_nonnegative),
+    ],
+)
+@pytest.mark.usefixtures("library")
+def test_products_equal_the_formula(precision: str, expected: object, n_rows: int) -> None:
+    x, weight, bias, part = matrices(n_rows)
+    is_nonnegative = "nonnegative" in precision
+    x = x.abs() if is_nonnegative else x
+    precision = precision.split(",")[0]
+    product = expected(x, weight)  # type: ignore[operator]
+    chosen = make_gemm([weight], [bias], precision, nonnegative_input=is_nonnegative)
+    wanted = (product + bias, product + part, (product + bias).sigmoid())
+    for (found,), exact in zip(all_methods(chosen, x, part), wanted, strict=True):
+        torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=3e-5)
+    without_bias = make_gemm([weight], None, precision, nonnegative_input=is_nonnegative)
+    (found,) = without_bias.linear(x)
+    torch.testing.assert_close(found, product.float(), rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.usefixtures("library")
+def test_bf16_rounds_rows_weight_and_product_but_no_sum() -> None:
+    x, weight, bias, part = matrices()
+    bias, part = bias.bfloat16().float(), part.bfloat16().float()
+    exact = x.bfloat16().double() @ weight.T.bfloat16().double()
+    chosen = make_gemm([weight], [bias], "bf16")
+    (linear,), (added,), (sigmoid,) = all_methods(chosen, x, part)
+    np.testing.assert_allclose(linear, exact + bias, rtol=2**-8, atol=1e-4)
+    np.testing.assert_allclose(added, exact + part, rtol=2**-8, atol=1e-4)
+    assert torch.equal(linear, chosen.input_part(x)[0].float())
+    torch.testing.assert_close(sigmoid, linear.sigmoid())
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.usefixtures("library")
+def test_several_weights_equal_each_alone(precision: str) -> None:
+    x, *_ = matrices()
+    weights, biases, parts = zip(
+        *([m * (k + 1) for m in matrices()[1:]] for k in range(3)), strict=True
+    )
+    together = all_methods(make_gemm(weights, biases, precision), x, *parts)
+    for k in range(3):
+        alone = make_gemm([weights[k]], [biases[k]], precision)
+        for found, (expected,) in zip(together, all_methods(alone, x, parts[k]), strict=True):
+            torch.testing.assert_close(found[k], expected, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.usefixtures("library")
+def test_results_may_be_overwritten_and_arguments_are_not(precision: str) -> None:
+    x, weight, bias, part = matrices()
+    chosen = make_gemm([weight, weight], [bias, bias], precision)
+    first, second = chosen.linear(x)
+    assert torch.equal(first, second)
+    for results in all_methods(chosen, x, part, part):
+        for result in results:
+            result.fill_(99)
+    for one, other in zip((x, weight, bias, part), matrices(), strict=True):
+        assert torch.equal(one, other)
+    assert not (first == 99).any()
+    assert torch.equal(
+        chosen.linear(x)[0], make_gemm([weight] * 2, [bias] * 2, precision).linear(x)[0]
+    )
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1e4])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.usefixtures("library")
+def test_rows_of_any_size(precision: str, scale: float) -> None:
+    """A row of zeros must not be divided by its largest value."""
+    x, weight, _, _ = matrices()
+    x[3] *= scale
+    (found,) = make_gemm([weight], None, precision).linear(x)
+    expected = expected_float32(x, weight)[3]
+    np.testing.assert_allclose(found[3], expected, rtol=0, atol=0.06 * 24**0.5 * scale)
+
+
+def test_in_int8_other_rows_decide_nothing() -> None:
+    x, weight, bias, _ = matrices()
+    chosen = make_gemm([weight], [bias], "int8")
+    (together,) = chosen.linear(x)
+    for row in (0, 17, 36):
+        (alone,) = chosen.linear(x[row : row + 1])
+        assert torch.equal(alone[0], together[row])
+
+
+def test_padded_rows_are_few_numbers_and_little_padding() -> None:
+    padded = [padded_rows(n) for n in range(1, 4097)]
+    for n, found in enumerate(padded, 1):
+        assert n <= found == padded_rows(found)
+        assert found <= n + max(7, n // 16)
+    assert padded[0] == 1
+    assert len(set(padded[:512])) < 55
+    assert pad_rows(torch.ones(17, 3)).sum(1).tolist() == [3.0] * 17 + [0.0] * 7
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+@pytest.mark.usefixtures("seed")
+def test_vectors_stay_near_those_of_float32(precision: str, shape: str, paired: Paired) -> None:
+    bilm, _ = paired(SHAPES[shape])
+    state = random_state(bilm, len(SENTENCES))
+    layers, final = forward(make_engine("fast", bilm, CPU, precision), SENTENCES, state)
+    expected, expected_final = forward(make_engine("plain", bilm, CPU), SENTENCES, state)
+    assert final is not None
+    assert expected_final is not None
+    # Without bfloat16 instructions oneDNN rounds in other places; short vectors show it most.
+    has_instructions = precision == "int8" or torch.cpu._is_avx512_bf16_supported()
+    slack = 1e-4 if has_instructions else 1e-3
+    for found, plain in zip(layers, expected, strict=True):
+        np.testing.assert_array_less(
+            np.linalg.norm(found - plain, axis=-1),
+            MAX_ERROR[precision] * np.linalg.norm(plain, axis=-1) + slack,
+        )
+    error = (final.c - expected_final.c).norm() / expected_final.c.norm()
+    assert float(error) < MAX_ERROR[precision]
+    assert any((a != b).any() for a, b in zip(layers, expected, strict=True))

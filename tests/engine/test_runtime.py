@@ -1,0 +1,117 @@
+"""Runtime: devices by name, threads, out-of-memory errors, and memory that stays allocated."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_cli.engine.runtime import is_out_of_memory, select_device, set_num_threads
+from elmo_cli.errors import DeviceError, UsageError
+
+
+@pytest.fixture(params=[0, 2])
+def n_gpus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    n_gpus = int(request.param)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: n_gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    return n_gpus
+
+
+@pytest.mark.parametrize(
+    ("name", "without_gpu", "with_two"),
+    [
+        ("auto", "cpu", "cuda"),
+        ("cpu", "cpu", "cpu"),
+        ("cuda", DeviceError, "cuda"),
+        ("cuda:01", DeviceError, "cuda:1"),
+        ("cuda:2", DeviceError, DeviceError),
+        ("mps", DeviceError, DeviceError),
+        *((name, UsageError, UsageError) for name in ("gpu", "", "cuda:", "cuda:x", "cuda:²")),
+        *((name, UsageError, UsageError) for name in ("cuda:-1", "cpu:0", "mps:0", "CPU", "cpu\n")),
+    ],
+)
+def test_device_names(name: str, without_gpu: object, with_two: object, n_gpus: int) -> None:
+    """On a GPU convolutions are float32 as well: cuDNN uses TF32 by default."""
+    expected = with_two if n_gpus else without_gpu
+    if not isinstance(expected, str):
+        with pytest.raises(expected, match=f"`device={name}`: "):  # type: ignore[call-overload]
+            select_device(name)
+        return
+    assert select_device(name) == torch.device(expected)
+    assert torch.backends.cudnn.allow_tf32 == (expected == "cpu")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"), True),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_out_of_memory_errors(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) is expected
+
+
+def test_number_of_threads() -> None:
+    before = torch.get_num_threads()
+    try:
+        set_num_threads(before + 1)
+        set_num_threads(None)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+# Page faults of three threads, one after the other, that allocate and free arrays of the same size:
+# 96 MB, more than glibc keeps for a thread.
+FAULTS = """
+import resource, threading, torch
+from elmo_cli.engine.runtime import keep_freed_memory
+
+KEEP and keep_freed_memory()
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    made = [torch.ones(6 << 18) for _ in range(16)]
+    del made
+    found.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+found = []
+for _ in range(3):
+    thread = threading.Thread(target=faults)
+    thread.start()
+    thread.join()
+print(*found)
+"""
+HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="settings of glibc")
+@pytest.mark.skipif(
+    resource.getpagesize() != 4096 or (HUGE.exists() and "[always]" in HUGE.read_text()),
+    reason="pages are large, so there are few of them to count",
+)
+def test_memory_freed_by_a_thread_is_used_by_the_next() -> None:
+    names = ("MALLOC_", "GLIBC_TUNABLES")
+    given = {name: value for name, value in os.environ.items() if not name.startswith(names)}
+    given |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # no threads before
+
+    def later_faults(keep: bool) -> int:
+        command = [sys.executable, "-c", FAULTS.replace("KEEP", str(keep))]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=given)
+        return max(int(n) for n in done.stdout.split()[1:])
+
+    assert later_faults(keep=True) < later_faults(keep=False) / 2
