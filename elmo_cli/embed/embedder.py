@@ -9,12 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.embed.blocks import CARRIED_ROWS, cut
+from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, split_into_blocks
 from elmo_cli.embed.given import check_loaded, check_state, checked_size, sentence_of
 from elmo_cli.embed.output import Array, Output
 from elmo_cli.embed.parts import Parts, joined, out_of_memory
 from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
-from elmo_cli.embed.summary import Summary
 from elmo_cli.engine.contract import make_engine
 from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import ElmoError, UsageError
@@ -39,7 +38,7 @@ class Embedder:
         bilm: from `load`.
         state: what a sentence starts from: "zero", "warm", "carry" or "document".
         layers: what is kept, see `Output.parse`.
-        dtype: "float32" or "float16"; "int8" is for `write`, arrays stay float32.
+        dtype: "float32" or "float16"; "int8" is for `embed_file`, arrays stay float32.
         pool: None, or "mean" or "max" over the tokens of a sentence.
         bare: whether a single layer loses its axis.
         batch_size: sentences that are computed together; with state "carry" the rows of the state.
@@ -79,7 +78,7 @@ class Embedder:
             raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
         self.device = select_device(str(device))
         if batch_size is None:
-            batch_size = CARRIED_ROWS if state == "carry" else _rows(bilm.options, self.device)
+            batch_size = CARRY_BATCH_SIZE if state == "carry" else _rows(bilm.options, self.device)
         self.bilm, self.state, self.batch_size = bilm, state, checked_size(batch_size)
         self.precision = precision
         n_layers = 1 + bilm.options.n_layers
@@ -175,35 +174,11 @@ class Embedder:
             for key, given in enumerate(source)
         )
         state: State | None = None
-        for block in cut(sentences, state=self.state, batch_size=self.batch_size):
+        blocks = split_into_blocks(sentences, state=self.state, batch_size=self.batch_size)
+        for block in blocks:
             arrays, state = self.embed_block(block.sentences, state)
             for sentence, array in zip(block.sentences, arrays, strict=True):
                 yield sentence, _own(array)
-
-    def write(self, source: Name, out: Name, **settings: Any) -> Summary:
-        """Embed a text file into an embeddings file, as `elmo embed` does.
-
-        Args:
-            source: a text file.
-            out: the file to make.
-            settings: as in `EmbedJob`: layout, keys, overwrite, resume, …, and shard also as the
-                command takes it, "1/4"; not what the embedder itself decides (state, layers, dtype,
-                pool, batch size, …), which is taken from it.
-        Returns:
-            What was done, with what the reader noticed and what it left out.
-        Raises:
-            TypeError: a setting that the embedder decides, no name of a file, or a `text` that is
-                no InputSettings.
-            ElmoError: of every kind; what was committed stays for `resume`.
-        """
-        # These two stand on the embedder; only this convenience looks up to them.
-        from elmo_cli.embed.job import job_for
-        from elmo_cli.embed.run import check_model_apart, check_places, run_with
-
-        job = job_for(self, source, out, settings)
-        check_places(job)
-        check_model_apart(job, self)
-        return run_with(job, self)
 
     def _block(
         self, sentences: Sequence[Sentence], state: State | None, *, batch_size: int
