@@ -20,7 +20,8 @@ from elmo_cli.cli.places import is_folder
 from elmo_cli.cli.texts import refuse_skipped, say_noticed
 from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_secrets
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.output import Output
+from elmo_cli.embed.output_reduction import OutputReduction
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.pretrained.cache import installed_dir
 from elmo_cli.pretrained.catalogue import find_model
@@ -122,8 +123,13 @@ def _check_model(job: EmbedJob) -> None:
         return
     files = locate(ModelSource(job.model, job.options, job.weights))
     n_layers = 1 + files.read_options().n_layers
-    bare = "one layer" in job.file_layout.needs
-    Output.parse(job.layers, n_layers=n_layers, dtype=job.dtype, pool=job.pool, bare=bare)
+    settings = EmbedderSettings(
+        layers=job.layers,
+        dtype=job.dtype,
+        pool=job.pool,
+        drop_layer_axis="one layer" in job.file_layout.needs,
+    )
+    OutputReduction.of(settings, n_layers)
 
 
 def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from elmo_cli.embed.behind import Behind
 from elmo_cli.embed.blocks import Block, cut
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.output import Array
+from elmo_cli.embed.output_reduction import Array
 from elmo_cli.embed.same_text import check_begun, check_finished, too_short
-from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
 from elmo_cli.embed.summary import Summary
 from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import InputError
@@ -117,7 +116,7 @@ class BlockRun:
         done = self.writer.progress
         state = None
         if done.state:
-            state = state_from_bytes(done.state, self.embedder.bilm.options)
+            state = State.from_bytes(done.state, self.embedder.bilm.options)
         with Behind() as behind:
             committed = self._work_through(done, state, behind)
         if committed < done.blocks:
@@ -140,7 +139,7 @@ class BlockRun:
                 continue
             self.writer.check_names(block.sentences)  # before it is computed
             arrays, state = self._arrays(block, state)
-            kept = b"" if state is None else state_bytes(state)
+            kept = b"" if state is None else state.to_bytes()
             behind.begin(partial(self._write, block, arrays, kept))
         return committed
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.output import Array
+from elmo_cli.embed.output_reduction import Array
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.int8 import INT8

@@ -93,7 +93,7 @@ def embedder_of(job: EmbedJob) -> Embedder:
         layers=job.layers,
         dtype=job.dtype,
         pool=job.pool,
-        bare="one layer" in job.file_layout.needs,
+        drop_layer_axis="one layer" in job.file_layout.needs,
         batch_size=job.batch_size,
         engine=job.engine,
         precision=job.precision,

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from elmo_cli.embed.output import Array
+from elmo_cli.embed.output_reduction import Array
 from elmo_cli.errors import UsageError
 from elmo_cli.text.sentence import Sentence
 
