@@ -18,6 +18,7 @@ from elmo_cli.version import __version__
 if TYPE_CHECKING:
     from elmo_cli.dataset import EmbeddingsDataset
     from elmo_cli.embed.embedder import Embedder
+    from elmo_cli.embed.run import embed_file
     from elmo_cli.errors import ElmoError
     from elmo_cli.model.bilm import BiLM
     from elmo_cli.model.mix import ElmoMix
@@ -34,6 +35,7 @@ _HOMES = {
     "EmbeddingsDataset": "elmo_cli.dataset",
     "InputSettings": "elmo_cli.text.input",
     "Sentence": "elmo_cli.text.sentence",
+    "embed_file": "elmo_cli.embed.run",
     "load": "elmo_cli.pretrained.load",
     "open_embeddings": "elmo_cli.store.reader",
     "read_sentences": "elmo_cli.text.input",
@@ -48,6 +50,7 @@ __all__ = [
     "InputSettings",
     "Sentence",
     "__version__",
+    "embed_file",
     "load",
     "open_embeddings",
     "read_sentences",

@@ -241,3 +241,10 @@ def _lock(descriptor: int, flags: int = 0) -> bool:
         if error.errno not in NO_LOCKS:
             raise
     return True
+
+
+def format_bytes(n_bytes: int) -> str:
+    """Bytes as a person reads them: "12.3 GiB", "4.0 MiB", "17 bytes"."""
+    power = min(4, max(0, n_bytes.bit_length() - 1) // 10)
+    unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
+    return f"{n_bytes / 1024**power:.{min(power, 1)}f} {unit}"

@@ -16,38 +16,30 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.console import counted
-from elmo_cli.cli.places import is_folder
+from elmo_cli.cli.embed_job import CLUSTER_OPTIONS, is_folder, locate_model, make_job
 from elmo_cli.cli.texts import refuse_skipped, say_noticed
 from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_secrets
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.output_reduction import OutputReduction
-from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.pretrained.cache import installed_dir
 from elmo_cli.pretrained.catalogue import find_model
-from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.text.input import check_inputs, require_files
 
 if TYPE_CHECKING:
     from elmo_cli.cluster.run import ClusterResult
 
 
-def check_options(given: Mapping[str, object]) -> None:
-    """Refuse options that have no meaning on a cluster; a UsageError."""
+def ray_command(settings: dict[str, Any]) -> None:
+    """Run `elmo embed --ray` with the values of its options."""
+    stream = settings["stream"]
+    given = {"--output-format": stream, "--dry-run": settings["dry_run"]}
+    given |= {f"--{option}": settings[option] for option in ("shard", "overwrite", "resume")}
     for option, value in given.items():
         if value:
             hint = "finished shards are kept, and the same command computes the missing ones"
             raise UsageError(f"{option}: has no meaning for --ray", hint)
-
-
-def embed_on_ray(
-    job: EmbedJob, threads: int | None, cluster: Mapping[str, Any], *, quiet: bool, as_json: bool
-) -> None:
-    """Embed into a folder of shards and report the outcome.
-
-    Args:
-        cluster: the values of --ray-address, --workers and --gpus-per-worker.
-    """
+    job, quiet = make_job(settings, stream), settings["quiet"]
+    threads, as_json = settings["threads"], settings["as_json"]
     _check(job)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -59,7 +51,7 @@ def embed_on_ray(
         if error.name != "ray":
             raise
         raise ModelError("--ray: ray is not installed", "`pip install 'elmo-cli[ray]'`") from None
-    address, workers, gpus = (cluster[k] for k in ("ray_address", "workers", "gpus_per_worker"))
+    address, workers, gpus = (settings[name] for name in CLUSTER_OPTIONS)
     started = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # Ray prints there that a worker died
@@ -102,7 +94,7 @@ def _check(job: EmbedJob) -> None:
         hint = f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one"
         what = f"--ray: {without_secrets(job.output)} must be a folder of shards"
         raise UsageError(what, hint)
-    if job.state == "carry":
+    if job.embedder.state == "carry":
         raise UsageError(
             "--ray with --state carry: each vector depends on all the text before it",
             "`--state zero` or `--state document` can be divided into shards",
@@ -118,18 +110,10 @@ def _check_model(job: EmbedJob) -> None:
 
     A published model need not be on the machine of the command.
     """
-    published = find_model(job.model) if job.model else None
-    if published is not None and installed_dir(published) is None:
-        return
-    files = locate(ModelSource(job.model, job.options, job.weights))
-    n_layers = 1 + files.read_options().n_layers
-    settings = EmbedderSettings(
-        layers=job.layers,
-        dtype=job.dtype,
-        pool=job.pool,
-        drop_layer_axis="one layer" in job.file_layout.needs,
-    )
-    OutputReduction.of(settings, n_layers)
+    name = job.model.name_or_path
+    published = find_model(str(name)) if name else None
+    if published is None or installed_dir(published) is not None:
+        locate_model(job)
 
 
 def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:

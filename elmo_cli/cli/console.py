@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 import click
 
@@ -16,7 +17,7 @@ from elmo_cli.errors import ElmoError, OutputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINE_EVERY_S = 15.0
+_LINE_EVERY_S, _LOADING_S = 15.0, 0.5
 _PRINTED = "`> FILE` takes what is printed"
 _ELSEWHERE = "`> FILE` on a disk with space left takes what is printed"
 
@@ -133,58 +134,109 @@ def counted(n: int, what: str) -> str:
     return f"{n:,} {what}" + "s" * (n != 1)
 
 
-class Bar(Protocol):
-    """Something that moves."""
-
-    def advance(self, n: float) -> None:
-        """So much further."""
-
-
-class _Line:
-    """A line every so often, for logs and pipes."""
-
-    def __init__(self, total: float | None, unit: str, done: float) -> None:
-        self._total, self._unit, self._done = total, unit, done
-        self._before, self._begun = done, time.monotonic()
-        self._said = self._begun
-
-    def advance(self, n: float) -> None:
-        self._done += n
-        now = time.monotonic()
-        if now - self._said < _LINE_EVERY_S:
-            return
-        self._said = now
-        rate = (self._done - self._before) / (now - self._begun)
-        of = ""
-        if self._total:
-            left_s = max(0.0, self._total - self._done) / rate if rate else 0.0
-            of = f" of {self._total:,.0f} ({self._done / self._total:.0%}), {left_s:,.0f} s left"
-        note(f"{self._done:,.0f} {self._unit}{of}, {rate:,.0f} {self._unit}/s")
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them: "12 s", "3 min 20 s", "2 h 5 min"."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
 
 
-class _Silence:
-    def advance(self, n: float) -> None:
-        return
-
-
-@contextmanager
-def bar(total: float | None, unit: str, *, done: float = 0, quiet: bool = False) -> Iterator[Bar]:
-    """A moving bar on a terminal, plain lines elsewhere, nothing when `quiet`.
+class Bar:
+    """How far some work is, its rate and the time left.
 
     Args:
         total: units in all; None if unknown.
         unit: "tokens", "bytes", ….
         done: units that were done before.
+        rate: units per second that are expected until the first ones are done.
+        is_estimate: whether the total is one.
     """
+
+    def __init__(
+        self, total: float | None, unit: str, done: float, rate: float, is_estimate: bool
+    ) -> None:
+        self.total, self.done, self._unit = total, done, unit
+        self._before, self._expected, self._is_estimate = done, rate, is_estimate
+        self._start_s = self._updated_s = time.monotonic()
+
+    def advance(self, n: float) -> None:
+        """Count units that are done."""
+        self.update(self.done + n, self.total)
+
+    def update(self, done: float, total: float | None) -> None:
+        """Set how many units are done, of how many."""
+        self.done, self.total, self._updated_s = done, total, time.monotonic()
+
+    def rate(self) -> float:
+        """Units per second; 0 if unknown."""
+        n_done = self.done - self._before
+        return n_done / max(1e-9, self._updated_s - self._start_s) if n_done else self._expected
+
+    def text(self) -> str:
+        """The state in words: counts, rate, time left."""
+        rate, of, left = self.rate(), "", ""
+        if self.total:
+            about = "about " * self._is_estimate
+            of = f" of {about}{self.total:,.0f} ({min(1.0, self.done / self.total):.0%})"
+            if rate:
+                waited_s = time.monotonic() - self._updated_s
+                left = f", {duration((self.total - self.done) / rate - waited_s)} left"
+        speed = f", {rate:,.0f} {self._unit}/s" if rate else ""
+        return f"{self.done:,.0f} {self._unit}{of}{speed}{left}"
+
+
+@contextmanager
+def bar(
+    total: float | None,
+    unit: str,
+    *,
+    done: float = 0,
+    rate: float = 0.0,
+    is_estimate: bool = False,
+    quiet: bool = False,
+) -> Iterator[Bar]:
+    """A moving bar on a terminal, a line every 15 s elsewhere, nothing if `quiet`; see `Bar`."""
+    state = Bar(total, unit, done, rate, is_estimate)
     if quiet:
-        yield _Silence()
-    elif not is_terminal(sys.stderr):
-        yield _Line(total, unit, done)
-    else:
+        yield state
+    elif is_terminal(sys.stderr):
         from elmo_cli.cli.live import live_bar
 
-        with live_bar(total, unit, done, console=err()) as moving:
-            yield moving
+        with live_bar(state.text, lambda: (state.done, state.total), console=err()):
+            yield state
+    else:
+        with _every(_LINE_EVERY_S, lambda: note(state.text())):
+            yield state
+
+
+@contextmanager
+def loading(*, quiet: bool) -> Iterator[None]:
+    """Print "loading" if what is inside takes more than half a second."""
+    with _every(_LOADING_S, lambda: note("loading", quiet=quiet), times=1):
+        yield
+
+
+@contextmanager
+def _every(seconds: float, call: Callable[[], None], *, times: int = 1 << 62) -> Iterator[None]:
+    """Call something at intervals, in a thread."""
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        for _ in range(times):
+            if is_over.wait(seconds):
+                return
+            call()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

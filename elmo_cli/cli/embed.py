@@ -75,7 +75,7 @@ from elmo_cli.cli.options import (
 @value(
     "Output",
     "--output-format FORMAT",
-    "Format of standard output (-o -): jsonl, npy or text.  [default: jsonl]",
+    "Format of standard output (-o -): jsonl, npz or text.  [default: jsonl]",
     "stream",
     callback=named,
 )
@@ -176,6 +176,16 @@ def embed(**settings: Any) -> None:
       elmo embed corpus/*.txt.xz -o shards/ --ray --workers 8 --threads 2
       head -3 corpus.txt | elmo embed - -o - --output-format text --layers top
     """
-    from elmo_cli.cli.embedding import embed_command
+    from elmo_cli.cli.texts import reading_of
+    from elmo_cli.text.input import check_inputs
 
-    embed_command(settings)
+    if settings["files"]:  # before h5py and numpy are imported, which takes half of a refusal
+        check_inputs(settings["files"], reading_of(settings))
+    if settings.pop("ray"):
+        from elmo_cli.cli.cluster import ray_command
+
+        ray_command(settings)
+    else:
+        from elmo_cli.cli.embed_job import embed_command
+
+        embed_command(settings)

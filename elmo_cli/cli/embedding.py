@@ -1,180 +1,195 @@
-"""What `elmo embed` does between its options and the library: outputs, progress, summary."""
+"""What `elmo embed` does once its jobs are checked: load the model, run, report."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import click
+import torch
 
 from elmo_cli.cli import console
 from elmo_cli.cli.bf16 import warn_of_slow_bf16
-from elmo_cli.cli.console import counted
-from elmo_cli.cli.places import folder_of, jobs_of
-from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
-from elmo_cli.cluster.shard_folder import without_secrets
-from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedJob, suited
-from elmo_cli.embed.rehearsal import Rehearsal, rehearse
-from elmo_cli.embed.run import (
-    Summary,
-    check_model_apart,
-    embedder_of,
-    held_bytes,
-    run_with,
-    skipped_list,
-)
-from elmo_cli.embed.streams import stream_writer
-from elmo_cli.embed.survey import check_space, gib
+from elmo_cli.cli.console import counted, duration
+from elmo_cli.cli.texts import refuse_skipped, say_truncated
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.plan import Plan, check_free_space, expected_rate, plan_job
+from elmo_cli.embed.run import RunSummary, check_not_model, make_embedder, run_job
+from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
-from elmo_cli.errors import OutputError, UsageError
-from elmo_cli.files import check_distinct
-from elmo_cli.store.shards import parse_shard
-from elmo_cli.text.input import InputReport, check_inputs, read_sentences, require_files
-
-# What another program would take the file for by its name.
-_OF_OTHER_FORMATS = (".npz", ".npy", ".txt", ".json", ".jsonl", ".csv", ".tsv", ".pt")
-_CLUSTER = ("ray_address", "workers", "gpus_per_worker")
+from elmo_cli.errors import OutputError
+from elmo_cli.files import format_bytes
+from elmo_cli.pretrained.load import load_files
+from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.text.input import InputReport, is_stream, read_sentences
+from elmo_cli.text.sentence import Sentence
 
 
-def embed_command(settings: dict[str, Any]) -> None:
-    """Run `elmo embed` with the values of its options."""
-    said = _Messages(settings.pop("quiet"), settings.pop("as_json"))
-    threads = settings.pop("threads")
-    stream, dry_run = settings.pop("stream"), settings.pop("dry_run")
-    cluster = {name: settings.pop(name) for name in _CLUSTER}
-    if settings.pop("ray"):
-        from elmo_cli.cli.cluster import check_options, embed_on_ray
+class EmbedRun:
+    """The jobs of a command, which differ in inputs and output alone, and their embedder."""
 
-        apart = {"--output-format": stream, "--dry-run": dry_run, "--shard": settings["shard"]}
-        for option in ("overwrite", "resume"):
-            apart[f"--{option}"] = settings[option]
-        check_options(apart)
-        job = _job(settings, stream)
-        return embed_on_ray(job, threads, cluster, quiet=said.quiet, as_json=said.as_json)
-    for name, value in cluster.items():
-        if value is not None:
-            option = name.replace("_", "-")
-            raise UsageError(
-                f"--{option}: has no meaning without --ray", "`--ray` distributes the run"
+    def __init__(
+        self,
+        jobs: list[EmbedJob],
+        files: ModelFiles,
+        threads: int | None,
+        *,
+        quiet: bool,
+        as_json: bool,
+    ) -> None:
+        set_num_threads(threads)
+        keep_freed_memory()
+        self._jobs, self._quiet, self._as_json = jobs, quiet, as_json
+        self._embedder = make_embedder(jobs[0], load_files(files))
+        for job in jobs:
+            check_not_model(job, self._embedder.bilm)
+        self._note_model()
+
+    def embed(self) -> None:
+        """Run the jobs, report each, and exit with 3 if lines were skipped."""
+        summaries = [self._embed(job) for job in self._jobs]
+        self._print_json([_as_object(summary) for summary in summaries])
+        reports = [summary.report for summary in summaries]
+        lists = [
+            job.skipped_list
+            for job, report in zip(self._jobs, reports, strict=True)
+            if report.skipped
+        ]
+        refuse_skipped(*reports, lists=lists)
+
+    def dry_run(self, *, loading_s: float) -> None:
+        """Print what the jobs would do."""
+        objects = []
+        for job in self._jobs:
+            plan = plan_job(job, self._embedder)
+            seconds = [loading_s + one for one in plan.seconds or (0.0, 0.0, 0.0)]
+            objects.append(
+                {
+                    "output": job.output,
+                    "sentences": plan.sentences,
+                    "tokens": plan.tokens,
+                    "computed_tokens": plan.computed,
+                    "bytes": plan.size.total,
+                    "peak_bytes": plan.size.peak,
+                    "seconds": round(seconds[0], 1),
+                    "seconds_range": [round(one, 1) for one in seconds[1:]],
+                }
             )
-    set_num_threads(threads)
-    keep_freed_memory()
-    job = _job(settings, stream)
-    if job.output == "-":
-        if dry_run:
-            raise _no_stdout("--dry-run")
-        return _to_stdout(job, stream or "jsonl", said)
-    if stream is not None:
-        output = without_secrets(job.output)
-        raise UsageError(
-            f"--output-format {stream}: {output} is a file, and files are HDF5",
-            "`-o -` writes to standard output; `--input-format` says how files are read",
-        )
-    jobs = jobs_of(job)
-    embedder = embedder_of(job)
-    for one in jobs:
-        check_model_apart(one, embedder)
-    said.about(embedder)
-    if dry_run:
-        return _dry_run(jobs, embedder, said)
-    with folder_of(job.output):
-        summaries = [_run(one, embedder, said) for one in jobs]
-    if said.as_json:
-        objects = [_as_object(summary) for summary in summaries]
-        click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
-    refuse_skipped(
-        *(summary.notes for summary in summaries),
-        lists=[skipped_list(summary.output) for summary in summaries if summary.notes.skipped],
-    )
+            if not self._as_json:
+                click.echo(_in_words(job, plan, seconds))
+            for warning in (*plan.warnings, *self._space_warnings(job, plan)):
+                self._warn(warning)
+        self._print_json(objects)
 
+    def stream(self, stream_format: str) -> None:
+        """Write the sentences to standard output."""
+        (job,), report = self._jobs, InputReport()
+        text = job.with_max_characters(self._embedder.bilm.options.max_characters).text
+        pooled = job.embedder.pool is not None
+        with (
+            console.binary_stdout() as out,
+            sentence_writer(stream_format, out, pooled=pooled) as write,
+        ):
+            sentences = self._with_warnings(read_sentences(job.inputs, text, report), report)
+            for sentence, array in self._embedder.stream(sentences):
+                write(sentence, array)
+        say_truncated(report, quiet=self._quiet)
+        refuse_skipped(report, more="`-o FILE` also writes a list next to the file")
 
-def _job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
-    files, output, shard = settings.pop("files"), settings.pop("output"), settings.pop("shard")
-    keys = "sentence" if settings.pop("use_sentence_keys") else "number"
-    text = reading_of(settings)
-    if not files:
-        raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
-    if output is None and stream is None:
-        raise UsageError("no output is given", "`-o FILE` writes HDF5, `-o -` to standard output")
-    return EmbedJob(
-        inputs=tuple(files),
-        output=output or "-",
-        text=text,
-        keys=keys,
-        shard=None if shard is None else parse_shard(shard),
-        **{name: value for name, value in settings.items() if name not in READING},
-    )
+    def _embed(self, job: EmbedJob) -> RunSummary:
+        start_s, rate = time.monotonic(), 0.0
+        is_watched = not self._quiet and console.is_terminal(sys.stderr)
+        if is_watched and not any(map(is_stream, job.inputs)):
+            rate = expected_rate(job, self._embedder)
+        with ExitStack() as stack:
+            progress = _Progress(stack, rate, quiet=self._quiet)
+            summary = run_job(job, embedder=self._embedder, progress=progress, warn=self._warn)
+        self._note_summary(job, summary, time.monotonic() - start_s)
+        return summary
 
-
-class _Messages:
-    """What goes to stderr."""
-
-    def __init__(self, quiet: bool, as_json: bool) -> None:
-        self.quiet, self.as_json = quiet, as_json
-
-    def say(self, message: str) -> None:
-        console.note(message, quiet=self.quiet)
-
-    def about(self, embedder: Embedder) -> None:
-        import torch
-
+    def _note_model(self) -> None:
+        embedder = self._embedder
         where = str(embedder.device)
         if embedder.device.type == "cpu":
-            n_threads = torch.get_num_threads()
-            where += f", {n_threads} thread{'s' * (n_threads != 1)}"
+            where += f", {counted(torch.get_num_threads(), 'thread')}"
         if embedder.precision != "float32":
             where += f", products in {embedder.precision}"
-        self.say(f"model {embedder.bilm.name}, {embedder.bilm.options.dim} dimensions, on {where}")
+        dim = embedder.bilm.options.dim
+        self._note(f"model {embedder.bilm.name}, {dim} dimensions, on {where}")
         if embedder.precision == "bf16":
-            warn_of_slow_bf16(embedder.device, quiet=self.quiet)
+            warn_of_slow_bf16(embedder.device, quiet=self._quiet)
+
+    def _note_summary(self, job: EmbedJob, summary: RunSummary, seconds: float) -> None:
+        say_truncated(summary.report, quiet=self._quiet)
+        if n := summary.duplicates:
+            equal = "sentence equals another" if n == 1 else "sentences equal others"
+            self._note(f"{n:,} {equal}; --layout {job.file.layout} holds one")
+        rate = f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else ""
+        self._note(
+            f"{summary.output}: {counted(summary.sentences, 'sentence')}, "
+            f"{counted(summary.tokens, 'token')}, {format_bytes(summary.bytes)}; "
+            f"{counted(summary.computed, 'token')} in {seconds:.1f} s{rate}"
+        )
+
+    def _space_warnings(self, job: EmbedJob, plan: Plan) -> list[str]:
+        """Not refused: who asks for sizes may have another disk in mind."""
+        try:
+            if not plan.finished:
+                check_free_space(job, self._embedder, plan.size)
+        except OutputError as error:
+            return [error.message]
+        return []
+
+    def _with_warnings(
+        self, sentences: Iterator[Sentence], report: InputReport
+    ) -> Iterator[Sentence]:
+        """The sentences; warnings about them are printed at once."""
+        n_printed = 0
+        for sentence in sentences:
+            for warning in report.warnings[n_printed:]:
+                self._warn(warning)
+            n_printed = len(report.warnings)
+            yield sentence
+        for warning in report.warnings[n_printed:]:
+            self._warn(warning)
+
+    def _warn(self, message: str) -> None:
+        self._note(f"warning: {message}")
+
+    def _note(self, message: str) -> None:
+        console.note(message, quiet=self._quiet)
+
+    def _print_json(self, objects: list[dict[str, Any]]) -> None:
+        if self._as_json:
+            click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
 
 
-class _Watcher:
-    """Moves the bar, and says what can't wait for the summary."""
+class _Progress:
+    """Shows the progress of a run, from its first call to the end of `stack`."""
 
-    def __init__(self, stack: ExitStack, said: _Messages) -> None:
-        self._stack, self._said = stack, said
+    def __init__(self, stack: ExitStack, rate: float, *, quiet: bool) -> None:
+        self._stack, self._rate, self._quiet = stack, rate, quiet
         self._bar: console.Bar | None = None
 
-    def warn(self, message: str) -> None:
-        self._said.say(f"warning: {message}")
-
-    def start(self, tokens: int | None, done: int) -> None:
-        if done:
-            self._said.say(f"going on after {counted(done, 'token')}")
-        moving = console.bar(tokens, "tokens", done=done, quiet=self._said.quiet)
-        self._bar = self._stack.enter_context(moving)
-
-    def advance(self, tokens: int) -> None:
+    def __call__(self, done: int, total: int | None) -> None:
         if self._bar is not None:
-            self._bar.advance(tokens)
+            self._bar.update(done, total)
+            return
+        if done:
+            console.note(f"resuming: {counted(done, 'token')} done", quiet=self._quiet)
+        self._bar = self._stack.enter_context(
+            console.bar(
+                total, "tokens", done=done, rate=self._rate, is_estimate=True, quiet=self._quiet
+            )
+        )
 
 
-def _run(job: EmbedJob, embedder: Embedder, said: _Messages) -> Summary:
-    if Path(job.output).suffix.lower() in _OF_OTHER_FORMATS:
-        said.say(f"warning: {job.output}: HDF5, whatever its name says")
-    begun = time.monotonic()
-    with ExitStack() as stack:
-        summary = run_with(job, embedder, _Watcher(stack, said))
-    seconds = time.monotonic() - begun
-    say_noticed(summary.notes, quiet=said.quiet)
-    if summary.duplicates:
-        equal = "sentence equals another" if summary.duplicates == 1 else "sentences equal others"
-        said.say(f"{summary.duplicates:,} {equal}; --layout {job.layout} holds one")
-    said.say(
-        f"{summary.output}: {counted(summary.sentences, 'sentence')}, "
-        f"{counted(summary.tokens, 'token')}, {gib(summary.bytes)}; "
-        f"{counted(summary.computed, 'token')} in {seconds:.1f} s"
-        + (f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else "")
-    )
-    return summary
-
-
-def _as_object(summary: Summary) -> dict[str, Any]:
+def _as_object(summary: RunSummary) -> dict[str, Any]:
+    report = summary.report
     return {
         "output": summary.output,
         "sentences": summary.sentences,
@@ -182,86 +197,25 @@ def _as_object(summary: Summary) -> dict[str, Any]:
         "duplicates": summary.duplicates,
         "computed_tokens": summary.computed,
         "bytes": summary.bytes,
-        "blank_lines": summary.notes.blank_lines,
-        "truncated_tokens": summary.notes.truncated_tokens,
-        "skipped": summary.notes.skipped,
-        "warnings": summary.notes.warnings,
+        "blank_lines": report.blank_lines,
+        "truncated_tokens": report.truncated_tokens,
+        "skipped": report.skipped,
+        "warnings": report.warnings,
     }
 
 
-def _dry_run(jobs: list[EmbedJob], embedder: Embedder, said: _Messages) -> None:
-    objects = []
-    for job in jobs:
-        require_files("--dry-run", job.inputs)
-        found = rehearse(job, embedder)
-        objects.append(
-            {
-                "output": job.output,
-                "sentences": found.sentences,
-                "tokens": found.tokens,
-                "computed_tokens": found.computed,
-                "exact": found.exact,
-                "bytes": found.bytes.total,
-                "peak_bytes": found.bytes.peak,
-            }
-        )
-        if not said.as_json:
-            click.echo(_in_words(job, found))
-        if found.warning:
-            said.say(f"warning: {found.warning}")
-        if found.finished:
-            continue
-        try:  # told, and not refused: who asks for sizes may have another disk in mind
-            check_space(job.output, found.bytes, held=held_bytes(job.output))
-        except OutputError as error:
-            said.say(f"warning: {error.message}")
-    if said.as_json:
-        click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
-
-
-def _in_words(job: EmbedJob, found: Rehearsal) -> str:
-    about = "" if found.exact else "about "
-    size = f"about {gib(found.bytes.total)}"
-    if found.bytes.is_copied:
-        size += f" (on the disk {gib(found.bytes.peak)} while it is completed)"
+def _in_words(job: EmbedJob, plan: Plan, seconds: list[float]) -> str:
+    about = f"about {format_bytes(plan.size.total)}"
+    if plan.size.is_copied:
+        about += f" (on the disk {format_bytes(plan.size.peak)} while it is completed)"
+    about += f", about {duration(seconds[0])} ({duration(seconds[1])} to {duration(seconds[2])})"
     left = ""
-    if found.committed:
-        left = f"; {counted(found.committed, 'sentence')} there already, "
-        left += f"{counted(found.computed, 'token')} left"
-    if found.finished:
-        size, left = gib(found.bytes.total), "; finished, nothing is left to do"
+    if plan.committed:
+        left = f"; {counted(plan.committed, 'sentence')} done, "
+        left += f"{counted(plan.computed, 'token')} remaining"
+    if plan.finished:
+        about, left = format_bytes(plan.size.total), "; finished, nothing remains to be done"
     return (
-        f"{job.output}: {about}{counted(found.sentences, 'sentence')}, "
-        f"{about}{counted(found.tokens, 'token')}, {size}{left}; nothing was written"
+        f"{job.output}: {counted(plan.sentences, 'sentence')}, {counted(plan.tokens, 'token')}, "
+        f"{about}{left}; nothing was written"
     )
-
-
-def _to_stdout(job: EmbedJob, stream: str, said: _Messages) -> None:
-    for option, given in (
-        ("--overwrite", job.overwrite),
-        ("--resume", job.resume),
-        ("--shard", job.shard is not None),
-        ("--json", said.as_json),
-        (f"--layout {job.layout}", job.layout != EmbedJob.layout),
-        ("--use-sentence-keys", job.keys != "number"),
-        ("--forget-sentences", job.forget_sentences),
-    ):
-        if given:
-            raise _no_stdout(option)
-    notes = InputReport()
-    check_inputs(job.inputs, job.text)
-    check_distinct("-", job.inputs)
-    with console.binary_stdout() as out:
-        write = stream_writer(stream, out, pooled=job.pool is not None)
-        embedder = embedder_of(job)
-        said.about(embedder)
-        for sentence, array in embedder.stream(
-            read_sentences(job.inputs, suited(job, embedder).text, notes)
-        ):
-            write(sentence, array)
-    say_noticed(notes, quiet=said.quiet)
-    refuse_skipped(notes, more="`-o FILE` also writes a list beside the file")
-
-
-def _no_stdout(option: str) -> UsageError:
-    return UsageError(f"{option}: has no meaning for standard output", "`-o FILE` writes a file")

@@ -13,8 +13,8 @@ from click.core import ParameterSource
 from elmo_cli.cli import console
 from elmo_cli.cli.console import check_stdout, counted
 from elmo_cli.cli.texts import READING, reading_of
-from elmo_cli.embed.survey import gib
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.files import format_bytes
 from elmo_cli.isolate import run_isolated
 from elmo_cli.store.describe import describe, python_example
 from elmo_cli.store.verify import compare_with_text, verify
@@ -22,7 +22,7 @@ from elmo_cli.text.input import InputSettings, check_inputs
 from elmo_cli.text.sentence import Sentence
 
 if TYPE_CHECKING:
-    from elmo_cli.embed.recompute import Recomputed
+    from elmo_cli.embed.verify_sample import RecomputedSentence
     from elmo_cli.store.sample import Sample
 
 _FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
@@ -146,14 +146,14 @@ def _sample(settings: dict[str, Any], text: InputSettings) -> Sample:
     return take_sample(settings["file"], settings["recompute"], given)
 
 
-def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[Recomputed]:
-    from elmo_cli.embed.recompute import recompute
+def _recomputed(sample: Sample, settings: dict[str, Any]) -> list[RecomputedSentence]:
+    from elmo_cli.embed.verify_sample import recompute_sample
     from elmo_cli.engine.runtime import set_num_threads
     from elmo_cli.pretrained.load import load
 
     set_num_threads(settings["threads"])
     bilm = load(settings["model"], options=settings["options"], weights=settings["weights"])
-    return recompute(sample, bilm, device=settings["device"])
+    return recompute_sample(sample, bilm, device=settings["device"])
 
 
 def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> None:
@@ -200,7 +200,7 @@ def _embeddings_rows(facts: dict[str, Any], *, checked: bool) -> dict[str, str]:
         "tokens": untold if facts["tokens"] is None else _counted(facts["tokens"]),
         "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
         "dim": str(facts["dim"]),
-        "values": f"{facts['dtype']}, {gib(facts['bytes'])}",
+        "values": f"{facts['dtype']}, {format_bytes(facts['bytes'])}",
         "first": ", ".join(f"{one['key']} {tuple(one['shape'])}" for one in facts["samples"]),
     }
     for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
@@ -228,14 +228,14 @@ def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
     return {
         "unfinished": f"{counted(facts['sentences'], 'sentence')}, "
         f"{counted(facts['tokens'], 'token')} are committed",
-        "size": gib(facts["bytes"]),
+        "size": format_bytes(facts["bytes"]),
     }
 
 
 def _weights_rows(facts: dict[str, Any]) -> dict[str, str]:
     rows = {
         "weights": facts["weights"],
-        "values": f"{', '.join(facts['dtypes'])}, {gib(facts['bytes'])}",
+        "values": f"{', '.join(facts['dtypes'])}, {format_bytes(facts['bytes'])}",
         "parameters": f"{facts['parameters']:,}",
         "sha256": facts["sha256"],
     }

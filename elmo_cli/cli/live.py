@@ -2,59 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 
-class _Rate(ProgressColumn):
-    """Units a second, over the last while."""
+class _Text(ProgressColumn):
+    """What `text` returns, as often as it is drawn."""
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, text: Callable[[], str]) -> None:
         super().__init__()
-        self._unit = unit
+        self._text = text
 
     def render(self, task: Task) -> Text:
-        rate = task.finished_speed or task.speed
-        return Text(f"{rate:,.0f} {self._unit}/s" if rate else f"- {self._unit}/s")
+        return Text(self._text())
 
 
-@dataclass
-class LiveBar:
-    """A bar that `advance` moves."""
+class _Bar(BarColumn):
+    """A bar of the counts that a function returns, as often as it is drawn."""
 
-    progress: Progress
-    task: TaskID
+    def __init__(self, counts: Callable[[], tuple[float, float | None]]) -> None:
+        super().__init__()
+        self._counts = counts
 
-    def advance(self, n: float) -> None:
-        """So much further."""
-        self.progress.advance(self.task, n)
+    def render(self, task: Task) -> ProgressBar:
+        task.completed, task.total = self._counts()
+        return super().render(task)
 
 
 @contextmanager
-def live_bar(total: float | None, unit: str, done: float, *, console: Console) -> Iterator[LiveBar]:
-    """A bar on a console with rate, elapsed time and time left."""
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%" if total else "{task.completed:,.0f}"),
-        _Rate(unit),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+def live_bar(
+    text: Callable[[], str],
+    counts: Callable[[], tuple[float, float | None]],
+    *,
+    console: Console,
+) -> Iterator[None]:
+    """Draw a bar ten times per second until the work is over.
+
+    Args:
+        text: what stands next to the bar.
+        counts: units that are done, and in all if that is known.
+    """
+    columns = (_Bar(counts), _Text(text), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(unit, total=total, completed=int(done))
-        yield LiveBar(progress, task)
+        progress.add_task("", total=None)
+        yield

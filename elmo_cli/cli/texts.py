@@ -70,7 +70,13 @@ def say_noticed(notes: InputReport, *, quiet: bool, is_cut: bool = True) -> None
     """
     for warning in notes.warnings:
         console.note(f"warning: {warning}", quiet=quiet)
-    if is_cut and notes.truncated_tokens and notes.first_truncated is not None:
+    if is_cut:
+        say_truncated(notes, quiet=quiet)
+
+
+def say_truncated(notes: InputReport, *, quiet: bool) -> None:
+    """Print how many tokens are longer than the model reads."""
+    if notes.truncated_tokens and notes.first_truncated is not None:
         token, source, line = notes.first_truncated
         n_cut = notes.truncated_tokens
         what = "1 token is" if n_cut == 1 else f"{n_cut:,} tokens are"

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from elmo_cli.embed.blocks import Block, cut
+from elmo_cli.embed.blocks import Block, TextScan, scan_text, split_into_blocks
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.survey import Survey, survey_of_blocks, with_checked_names
 from elmo_cli.errors import InputError
 from elmo_cli.store.shards import shard_name
 from elmo_cli.text.input import InputReport, read_sentences
@@ -50,19 +49,15 @@ class Piece:
 Work = tuple[Piece, tuple[Block, ...]]
 
 
-def scan_inputs(job: EmbedJob) -> tuple[Survey, InputReport]:
+def scan_inputs(job: EmbedJob) -> tuple[TextScan, InputReport]:
     """Read all inputs once, before a worker starts.
 
     Raises:
         InputError: lines that cannot be read, the first ten listed, unless `on_error="skip"`; or
             names that a file of this layout cannot hold together.
     """
-    report = InputReport()
-    sentences = read_sentences(job.inputs, replace(job.text, on_error="skip"), report)
-    if job.file_layout.keyed_by == "name":
-        sentences = with_checked_names(sentences, job.file_layout)
-    blocks = cut(sentences, state=job.state, batch_size=job.batch_size)
-    scan = survey_of_blocks(blocks, report)
+    scan = scan_text(replace(job, text=replace(job.text, on_error="skip")))
+    report = scan.report
     if report.skipped and job.text.on_error == "stop":
         lines = [f"{source}, line {line}: {why}" for source, line, why in report.skipped]
         more = [f"{len(lines) - _LISTED_LINES:,} more lines"] if len(lines) > _LISTED_LINES else []
@@ -71,7 +66,7 @@ def scan_inputs(job: EmbedJob) -> tuple[Survey, InputReport]:
     return scan, report
 
 
-def plan_pieces(scan: Survey, state: str, settings: Mapping[str, Any]) -> list[Piece]:
+def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:
     """Divide a text, which alone decides where, whatever the number of workers.
 
     The name of a shard ends in a digest of the whole text and the settings.
@@ -79,32 +74,32 @@ def plan_pieces(scan: Survey, state: str, settings: Mapping[str, Any]) -> list[P
     Args:
         settings: the attributes that decide about the file, from a worker that has the model.
     """
-    identity = [dict(settings), scan.text_sha256, scan.sources, scan.left_out]
+    identity = [dict(settings), scan.text_sha256, scan.report.sources, scan.n_skipped]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
-    n_pieces = max(1, -(-len(scan.block_tokens) // BLOCKS_PER_PIECE))
+    n_pieces = max(1, -(-len(scan.blocks) // BLOCKS_PER_PIECE))
     pieces = []
     for number in range(1, n_pieces + 1):
-        blocks = scan.shard(number, n_pieces, state=state)
-        size = scan.of_blocks(blocks)
+        blocks = scan.shard((number, n_pieces), state=state)
         name = f"{shard_name(number, n_pieces)}-{digest}.hdf5"
-        pieces.append(Piece(number, n_pieces, name, blocks, size.sentences, size.tokens))
+        pieces.append(Piece(number, n_pieces, name, blocks, *scan.totals(blocks)))
     return pieces
 
 
-def read_pieces(job: EmbedJob, scan: Survey, pieces: Sequence[Piece]) -> Iterator[Work]:
+def read_pieces(job: EmbedJob, scan: TextScan, pieces: Sequence[Piece]) -> Iterator[Work]:
     """Read the inputs again, for the blocks of some pieces in order; memory holds one piece.
 
     Raises:
         InputError: an input is not as it was scanned.
     """
     sentences = read_sentences(job.inputs, job.text, InputReport())
-    all_blocks = cut(sentences, state=job.state, batch_size=job.batch_size)
+    state, batch_size = job.embedder.state, job.embedder.batch_size
+    all_blocks = split_into_blocks(sentences, state=state, batch_size=batch_size)
     n_read = 0
     for piece in pieces:
         start, n_read = piece.block_numbers.start - n_read, piece.block_numbers.stop
         blocks = tuple(islice(all_blocks, start, start + len(piece.block_numbers)))
-        scanned = [scan.block_sha256[number] for number in piece.block_numbers]
-        if [block.text_sha256 for block in blocks] != scanned:
+        scanned = [scan.blocks[number] for number in piece.block_numbers]
+        if [block.info for block in blocks] != scanned:
             source = blocks[-1].sentences[-1].source if blocks else job.inputs[-1]
             hint = "leave the inputs alone while a run reads them, and run it again"
             raise InputError(f"{source}: has changed since the run started", hint)

@@ -15,9 +15,10 @@ from ray.exceptions import RayError, RayTaskError
 from elmo_cli.cluster.pieces import Piece, Work, plan_pieces, read_pieces, scan_inputs
 from elmo_cli.cluster.shard_folder import is_url, open_shard_folder
 from elmo_cli.cluster.worker import EmbedWorker
+from elmo_cli.embed.blocks import TextScan
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.survey import Survey
 from elmo_cli.errors import ElmoError, ModelError, UsageError
+from elmo_cli.files import StrPath
 from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.text.input import InputReport
 
@@ -80,15 +81,18 @@ def embed_on_cluster(
         scan, report = scan_inputs(job)
         skipped_list = folder.write_skipped(report.skipped)
         pool = _WorkerPool(job, scan, cluster)
-        pieces = {piece.number: piece for piece in plan_pieces(scan, job.state, pool.settings())}
+        pieces = {
+            piece.number: piece for piece in plan_pieces(scan, job.embedder.state, pool.settings())
+        }
         existing = folder.names()
         todo = [piece for piece in pieces.values() if piece.name not in existing]
-        n_done = scan.tokens - sum(piece.n_tokens for piece in todo)
-        progress(n_done, scan.tokens)
+        _, n_tokens = scan.totals(range(len(scan.blocks)))
+        n_done = n_tokens - sum(piece.n_tokens for piece in todo)
+        progress(n_done, n_tokens)
         for piece in pool.embed(read_pieces(job, scan, todo), len(todo)):
             pieces[piece.number] = piece
             n_done += piece.n_tokens
-            progress(n_done, scan.tokens)
+            progress(n_done, n_tokens)
     existing = folder.names()
     results = tuple(_checked(piece, existing) for piece in pieces.values())
     if not any(piece.error for piece in results):
@@ -103,7 +107,7 @@ class _WorkerPool:
     wait for the same worker, and forever if its machine is lost.
     """
 
-    def __init__(self, job: EmbedJob, scan: Survey, cluster: ClusterSettings) -> None:
+    def __init__(self, job: EmbedJob, scan: TextScan, cluster: ClusterSettings) -> None:
         actor = ray.remote(
             num_cpus=cluster.threads,
             num_gpus=cluster.gpus,
@@ -198,17 +202,18 @@ def _checked(piece: Piece, existing: set[str]) -> Piece:
 
 def _with_absolute_paths(job: EmbedJob) -> EmbedJob:
     """The job with paths of model and output that are valid in any working folder."""
-    paths = {name: getattr(job, name) for name in ("output", "model", "options", "weights")}
-    if is_url(job.output):
-        del paths["output"]
-    if job.model and find_model(job.model) is not None:
-        del paths["model"]  # the name of a published model
-    absolute: dict[str, Any] = {name: _absolute(path) for name, path in paths.items() if path}
-    return replace(job, **absolute)
+    source = job.model
+    paths = {name: path for name, path in vars(source).items() if path is not None}
+    if source.name_or_path and find_model(str(source.name_or_path)) is not None:
+        del paths["name_or_path"]  # the name of a published model
+    model = replace(source, **{name: _absolute(path) for name, path in paths.items()})
+    output = job.output if is_url(job.output) else _absolute(job.output)
+    return replace(job, output=output, model=model)
 
 
-def _absolute(path: str) -> str:
-    return os.path.abspath(path if os.path.exists(path) else os.path.expanduser(path))
+def _absolute(path: StrPath) -> str:
+    name = os.fspath(path)
+    return os.path.abspath(name if os.path.exists(name) else os.path.expanduser(name))
 
 
 @contextmanager

@@ -11,10 +11,11 @@ from typing import Any
 
 from elmo_cli.cluster.pieces import Piece, Work
 from elmo_cli.cluster.shard_folder import open_shard_folder
+from elmo_cli.embed.blocks import TextScan
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedJob, run_settings
-from elmo_cli.embed.run import embedder_of, write_shard
-from elmo_cli.embed.survey import Survey
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import make_embedder, write_shard
+from elmo_cli.embed.run_identity import RunIdentity
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 
 
@@ -27,12 +28,12 @@ class EmbedWorker:
         threads: number of CPU threads; None for torch's default.
     """
 
-    def __init__(self, job: EmbedJob, scan: Survey, threads: int | None) -> None:
+    def __init__(self, job: EmbedJob, scan: TextScan, threads: int | None) -> None:
         self._job, self._scan, self._threads = job, scan, threads
 
     def load(self) -> dict[str, Any]:
         """Load the model, and return the attributes that all shards of the run have in common."""
-        return self._job.spec(run_settings(self._job, self._embedder)).to_attributes()
+        return RunIdentity.spec(self._job, self._embedder).to_attributes()
 
     def embed(self, work: Work) -> Piece:
         """Write the shard of a piece under its name; a failure leaves nothing.
@@ -42,7 +43,7 @@ class EmbedWorker:
         (piece, blocks), started = work, time.monotonic()
         with open_shard_folder(self._job.output).writing(piece.name) as path:
             job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
-            write_shard(job, self._embedder, self._scan, piece.block_numbers, blocks)
+            write_shard(job, self._embedder, self._scan, blocks)
         worker = f"{socket.gethostname()}:{os.getpid()}"
         return replace(piece, worker=worker, seconds=time.monotonic() - started)
 
@@ -50,4 +51,4 @@ class EmbedWorker:
     def _embedder(self) -> Embedder:
         set_num_threads(self._threads)
         keep_freed_memory()
-        return embedder_of(self._job)
+        return make_embedder(self._job)

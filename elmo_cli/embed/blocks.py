@@ -1,22 +1,48 @@
-"""Blocks: the fixed pieces that an input is worked through in, whatever the mode.
+"""Blocks, the units in which an input is computed and committed, and TextScan, a list of them.
 
-A block is computed by itself and committed by itself. Where blocks end depends on the sentences
-alone, counted from the first, so that a resumed run, a shard and an undisturbed run do the same
-arithmetic on the same matrices and come to the same bits.
+Where a block ends depends on the sentences alone, counted from the first of the input. So an
+uninterrupted run, a resumed one and shards multiply the same matrices and get the same bits.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.errors import InputError
+from elmo_cli.store.layouts import Layout, UniqueNames
+from elmo_cli.store.shards import shard_range
+from elmo_cli.text.input import InputReport, read_sentences
 from elmo_cli.text.sentence import Sentence
 
 SENTENCES = 1000  # of a block at most
-TOKENS = 32_768  # a block is full when it has so many; its last sentence may go beyond
-CARRIED_ROWS = 64  # of a carried state, where nothing else is said
-_OPEN_DOCUMENT = 8  # blocks' worth of one document after which it is cut all the same
+TOKENS = 32_768  # a block is full when it has as many; its last sentence may exceed them
+CARRY_BATCH_SIZE = 64  # default with state "carry"
+_OPEN_DOCUMENT = 8  # full blocks after which a document is divided
+
+SkippedLine = tuple[str, int, str]  # source, line, reason
+
+
+@dataclass(frozen=True)
+class BlockInfo:
+    """What a scan keeps of a block.
+
+    Attributes:
+        n_sentences, n_tokens: without sentence boundaries.
+        first_key: key of its first sentence.
+        starts_document: whether its first sentence starts a document.
+        sha256: of its sentences.
+        text_sha256: of the `sha256` of all blocks up to this one.
+    """
+
+    n_sentences: int
+    n_tokens: int
+    first_key: int
+    starts_document: bool
+    sha256: str
+    text_sha256: str
 
 
 @dataclass(frozen=True)
@@ -25,65 +51,168 @@ class Block:
 
     Attributes:
         number: from 0.
-        sentences: in the order of the input.
-        text_sha256: of all sentences from the first of the input to the last of this block.
-        starts_document: whether its first sentence begins a document.
+        sentences: in input order.
+        info: sizes and digests.
+        skipped: lines that could not be read, from the end of the previous block to the start of
+            the next one.
     """
 
     number: int
     sentences: tuple[Sentence, ...]
-    text_sha256: str
-    starts_document: bool
+    info: BlockInfo
+    skipped: tuple[SkippedLine, ...] = ()
+
+
+@dataclass(frozen=True)
+class TextScan:
+    """An input that was read once before the model runs.
+
+    Attributes:
+        blocks: in order.
+        report: what the readers reported, complete.
+    """
+
+    blocks: tuple[BlockInfo, ...]
+    report: InputReport
 
     @property
-    def n_tokens(self) -> int:
-        """Tokens of its sentences, without borders."""
-        return sum(len(sentence.tokens) for sentence in self.sentences)
+    def text_sha256(self) -> str:
+        """Digest of the whole input."""
+        return self.blocks[-1].text_sha256 if self.blocks else ""
+
+    @property
+    def n_skipped(self) -> int:
+        """Keys without a sentence: of blank lines and of lines that could not be read."""
+        return self.report.n_keys - sum(block.n_sentences for block in self.blocks)
+
+    def shard(self, shard: tuple[int, int] | None, *, state: str) -> range:
+        """The blocks of a shard (i, n), i from 1; all blocks without one. With state "document" a
+        shard starts with a document."""
+        blocks = shard_range(len(self.blocks), *(shard or (1, 1)))
+        if state != "document":
+            return blocks
+        return range(self._document_start(blocks.start), self._document_start(blocks.stop))
+
+    def first_key(self, blocks: range) -> int:
+        """Key of the first sentence of a range of blocks, or of what would follow the input."""
+        is_empty = blocks.start >= len(self.blocks)
+        return self.report.n_keys if is_empty else self.blocks[blocks.start].first_key
+
+    def totals(self, blocks: range) -> tuple[int, int]:
+        """Sentences and tokens of some blocks."""
+        chosen = [self.blocks[number] for number in blocks]
+        return sum(one.n_sentences for one in chosen), sum(one.n_tokens for one in chosen)
+
+    def _document_start(self, number: int) -> int:
+        while 0 < number < len(self.blocks) and not self.blocks[number].starts_document:
+            number += 1
+        return number
 
 
-def cut(
-    sentences: Iterable[Sentence], *, state: str, batch_size: int | None = None
+def split_into_blocks(
+    sentences: Iterable[Sentence],
+    report: InputReport | None = None,
+    *,
+    state: str,
+    batch_size: int | None = None,
 ) -> Iterator[Block]:
-    """Cut an input into blocks.
+    """Divide an input into blocks; memory holds one of them.
 
     Args:
         sentences: the whole input, from its first sentence.
-        state: "carry" cuts between its batches only, "document" between documents where it can.
-        batch_size: of "carry"; None for `CARRIED_ROWS`.
+        report: of the reader of the sentences; its skipped lines are assigned to the blocks.
+        state: "carry" ends blocks between batches only, "document" between documents if possible.
+        batch_size: with state "carry"; None for `CARRY_BATCH_SIZE`.
     """
-    digest = hashlib.sha256()
-    held: list[Sentence] = []
-    n_tokens = number = 0
+    splitter = _Splitter(report or InputReport())
     for sentence in sentences:
-        if held and _ends(held, n_tokens, sentence, state, batch_size or CARRIED_ROWS):
-            yield _block(number, held, digest)
-            held, n_tokens, number = [], 0, number + 1
-        held.append(sentence)
-        n_tokens += len(sentence.tokens)
-    if held:
-        yield _block(number, held, digest)
+        if splitter.is_full(sentence, state, batch_size or CARRY_BATCH_SIZE):
+            yield splitter.take()
+        splitter.add(sentence)
+    if splitter.sentences:
+        yield splitter.take()
 
 
-def all_of(sentence: Sentence) -> bytes:
-    """What a file may take from a sentence, for checksums: names and texts as well as tokens."""
+def scan_text(
+    job: EmbedJob, collect: Callable[[Iterable[Sentence]], Iterator[Sentence]] = iter
+) -> TextScan:
+    """Read the inputs of a job, which can be read more than once.
+
+    Args:
+        collect: all sentences pass through it.
+    Raises:
+        UsageError, InputError: as `read_sentences`; for layouts keyed by names as `UniqueNames`.
+    """
+    report = InputReport()
+    sentences = collect(read_sentences(job.inputs, job.text, report))
+    if job.layout.keyed_by == "name":
+        sentences = with_checked_names(sentences, job.layout)
+    settings = job.embedder
+    blocks = split_into_blocks(
+        sentences, report, state=settings.state, batch_size=settings.batch_size
+    )
+    return TextScan(tuple(block.info for block in blocks), report)
+
+
+def check_types(sentences: Iterable[Sentence]) -> None:
+    """Raise an InputError for a line of a vocabulary that does not have one token."""
+    for sentence in sentences:
+        if len(sentence.tokens) != 1:
+            raise InputError(
+                f"{sentence.where}: {len(sentence.tokens)} tokens, a vocabulary has one a line",
+                "this layout needs one type per line; other layouts hold sentences",
+            )
+
+
+def sentence_bytes(sentence: Sentence) -> bytes:
+    """All that a file records of a sentence, for digests."""
     one = sentence
-    place = (one.key, one.document, one.starts_document, one.place, one.offset)
-    fields = "\x1f".join((*map(repr, place), one.text, *one.tokens))
+    position = (one.key, one.document, one.starts_document, one.place, one.offset)
+    fields = "\x1f".join((*map(repr, position), one.text, *one.tokens))
     return f"\x1e{fields}".encode("utf-8", "surrogatepass")
 
 
-def _ends(
-    held: Sequence[Sentence], n_tokens: int, coming: Sentence, state: str, batch_size: int
-) -> bool:
-    full = len(held) >= SENTENCES or n_tokens >= TOKENS
-    if state == "carry":
-        return full and len(held) % batch_size == 0
-    if state == "document" and not coming.starts_document:
-        return len(held) >= _OPEN_DOCUMENT * SENTENCES or n_tokens >= _OPEN_DOCUMENT * TOKENS
-    return full
+class _Splitter:
+    """The block that is being filled, and the digest of those before it."""
+
+    def __init__(self, report: InputReport) -> None:
+        self.sentences: list[Sentence] = []
+        self._report, self._text_digest = report, hashlib.sha256()
+        self._n_tokens = self._n_blocks = self._n_skipped = 0
+
+    def add(self, sentence: Sentence) -> None:
+        self.sentences.append(sentence)
+        self._n_tokens += len(sentence.tokens)
+
+    def is_full(self, following: Sentence, state: str, batch_size: int) -> bool:
+        n_sentences, n_tokens = len(self.sentences), self._n_tokens
+        if state == "document" and not following.starts_document:
+            n_sentences, n_tokens = n_sentences // _OPEN_DOCUMENT, n_tokens // _OPEN_DOCUMENT
+        is_full = n_sentences >= SENTENCES or n_tokens >= TOKENS
+        return is_full and (state != "carry" or n_sentences % batch_size == 0)
+
+    def take(self) -> Block:
+        sentences, self.sentences = tuple(self.sentences), []
+        digest = hashlib.sha256(b"".join(map(sentence_bytes, sentences)))
+        self._text_digest.update(digest.digest())
+        info = BlockInfo(
+            len(sentences),
+            self._n_tokens,
+            sentences[0].key,
+            sentences[0].starts_document,
+            digest.hexdigest(),
+            self._text_digest.hexdigest(),
+        )
+        skipped = tuple(self._report.skipped[self._n_skipped :])
+        block = Block(self._n_blocks, sentences, info, skipped)
+        self._n_tokens, self._n_blocks = 0, self._n_blocks + 1
+        self._n_skipped += len(skipped)
+        return block
 
 
-def _block(number: int, held: list[Sentence], digest: hashlib._Hash) -> Block:
-    for sentence in held:
-        digest.update(all_of(sentence))
-    return Block(number, tuple(held), digest.hexdigest(), held[0].starts_document)
+def with_checked_names(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
+    """The sentences; an InputError for one that a file of this layout cannot hold besides them."""
+    names = UniqueNames(layout)
+    for sentence in sentences:
+        names.add(sentence)
+        yield sentence

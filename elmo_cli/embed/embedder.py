@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.embed.blocks import CARRIED_ROWS, cut
+from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, split_into_blocks
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.embed.summary import Summary
 from elmo_cli.engine.contract import make_engine
 from elmo_cli.engine.runtime import is_out_of_memory, select_device
 from elmo_cli.errors import DeviceError, UsageError
@@ -156,39 +155,14 @@ class Embedder:
             for key, given in enumerate(source)
         )
         state: State | None = None
-        for block in cut(sentences, state=self.state, batch_size=self.batch_size):
+        for block in split_into_blocks(sentences, state=self.state, batch_size=self.batch_size):
             arrays, state = self.embed_block(block.sentences, state)
             for sentence, array in zip(block.sentences, arrays, strict=True):
                 yield sentence, array.copy()  # a view would keep the whole batch in memory
 
-    def write(self, source: Name, out: Name, **settings: Any) -> Summary:
-        """Embed a text file into an embeddings file, as `elmo embed` does.
-
-        Args:
-            source: a text file.
-            out: the file to make.
-            settings: as in `EmbedJob`: layout, keys, overwrite, resume, …, and shard also as the
-                command takes it, "1/4"; not what the embedder itself decides (state, layers, dtype,
-                pool, batch size, …), which is taken from it.
-        Returns:
-            What was done, with what the reader noticed and what it left out.
-        Raises:
-            TypeError: a setting that the embedder decides, no name of a file, or a `text` that is
-                no InputSettings.
-            ElmoError: of every kind; what was committed stays for `resume`.
-        """
-        # These two stand on the embedder; only this convenience looks up to them.
-        from elmo_cli.embed.job import job_for
-        from elmo_cli.embed.run import check_model_apart, check_places, run_with
-
-        job = job_for(self, source, out, settings)
-        check_places(job)
-        check_model_apart(job, self)
-        return run_with(job, self)
-
     def _default_batch_size(self) -> int:
         if self.state == "carry":
-            return CARRIED_ROWS
+            return CARRY_BATCH_SIZE
         if self.device.type != "cpu":
             return _MAX_ROWS
         return max(1, min(_MAX_ROWS, _MAX_GATE_VALUES // self.bilm.options.lstm_dim))

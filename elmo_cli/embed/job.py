@@ -1,176 +1,121 @@
-"""EmbedJob: all settings of a run with one output file, and which of them decide about the bits."""
+"""EmbedJob: all settings of a run that writes one embeddings file.
+
+Nothing here imports torch, so that `elmo embed` refuses what is wrong before it loads torch.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import UsageError
-from elmo_cli.pretrained.warm_state import warm_state_id
+from elmo_cli.files import check_distinct, check_output_path
+from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
+from elmo_cli.store.log_lines import is_finished, log_path, part_path
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.text.input import InputSettings, Name, require_files
-
-# What an embedder is made with: a job of an embedder that is there takes none of it.
-_EMBEDDERS = (
-    *("model", "options", "weights", "state", "layers", "dtype", "pool", "batch_size"),
-    *("engine", "precision", "device"),
-)
+from elmo_cli.text.input import InputSettings, check_inputs, require_files
 
 
 @dataclass(frozen=True)
 class EmbedJob:
-    """Settings of a run with one output file.
+    """A run that writes one embeddings file.
 
     Attributes:
         inputs: text files; "-" is standard input.
-        output: the embeddings file to make.
-        text: how the inputs are read.
-        model, options, weights: as in `load`.
-        state, layers, dtype, pool, batch_size, engine, precision, device: as in `Embedder`.
-        layout, keys, forget_sentences: how the file is keyed, see `store/SCHEMA.md`.
-        overwrite: replace an output that is there.
+        output: the HDF5 file.
+        model, text, embedder, file: settings of the parts of the run. `embedder.dtype` is also that
+            of the file, and the layout decides about `embedder.drop_layer_axis`.
+        shard: (i, n) for the i-th of n shards, from 1; None for the whole text.
+        overwrite: replace an existing output.
         resume: continue an unfinished output, or start it.
-        shard: (i, n) for the i-th of n parts, from 1; None for all.
+    Raises:
+        UsageError: settings that contradict each other.
     """
 
     inputs: tuple[str, ...]
     output: str
+    model: ModelSource = field(default_factory=ModelSource)
     text: InputSettings = field(default_factory=InputSettings)
-    model: str | None = None
-    options: str | None = None
-    weights: str | None = None
-    state: str = "zero"
-    layers: str = "all"
-    dtype: str = "float32"
-    pool: str | None = None
-    batch_size: int | None = None
-    engine: str = "fast"
-    precision: str = "float32"
-    device: str = "auto"
-    layout: str = "allennlp"
-    keys: str = "number"
-    forget_sentences: bool = False
+    embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
+    file: FileSpec = field(default_factory=FileSpec)
+    shard: tuple[int, int] | None = None
     overwrite: bool = False
     resume: bool = False
-    shard: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "file", replace(self.file, dtype=self.embedder.dtype))
+        has_one_layer = "one layer" in self.layout.needs
+        embedder = replace(self.embedder, drop_layer_axis=has_one_layer)
+        object.__setattr__(self, "embedder", embedder)
         if self.overwrite and self.resume:
             raise UsageError(
                 "`overwrite=True` and `resume=True`: one starts over, the other continues",
                 "leave out `overwrite` to keep what is done",
             )
-        if self.shard is not None and self.state == "carry":
-            raise UsageError(
-                "`shard` and `state=carry`: each vector depends on all the text before it",
-                "a run with `state=zero` or `state=document` can be divided into shards",
-            )
         if self.shard is not None:
-            parse_shard("{}/{}".format(*self.shard))
-            require_files("--shard", self.inputs)
-        layout = self.file_layout
-        chosen = (self.layers, self.pool, self.state)
-        if layout.unit == "types" and chosen != ("all", None, "zero"):
+            self._check_shard(self.shard)
+        layers, pool, state = embedder.layers.strip(), embedder.pool, embedder.state
+        if self.layout.unit == "types" and (layers, pool, state) != ("all", None, "zero"):
             raise UsageError(
-                f"`layout={self.layout}` holds token vectors and nothing else",
+                f"`layout={self.file.layout}` holds token vectors and nothing else",
                 "leave out `layers`, `pool` and `state`",
             )
-        one_layer = self.layers.strip().startswith("mix:") or "," not in self.layers
-        if "one layer" in layout.needs and (self.layers.strip() == "all" or not one_layer):
+        if has_one_layer and (layers == "all" or ("," in layers and not layers.startswith("mix:"))):
             raise UsageError(
-                f"`layout={self.layout}` holds one layer per file, not `layers={self.layers}`",
+                f"`layout={self.file.layout}` holds one layer per file, not "
+                f"`layers={embedder.layers}`",
                 "choose `layers=average`, `layers=top` or one number",
             )
 
     @property
-    def file_layout(self) -> Layout:
-        """The layout of the output.
+    def layout(self) -> Layout:
+        """The layout of the output."""
+        return layout_of_spec(self.file)
+
+    @property
+    def skipped_list(self) -> str:
+        """The file that lists the lines which `on_error="skip"` left out."""
+        return f"{self.output}.skipped.tsv"
+
+    def with_max_characters(self, max_characters: int) -> EmbedJob:
+        """The job for a model that reads as many characters of a token."""
+        return replace(self, text=replace(self.text, max_characters=max_characters))
+
+    def check_layers(self, n_layers: int) -> LayerSelection:
+        """The layers to store; a UsageError if a model of `n_layers` layers does not have them."""
+        name, drop_axis = self.embedder.layers, self.embedder.drop_layer_axis
+        return LayerSelection.parse(name, range(n_layers), n_layers, drop_axis=drop_axis)
+
+    def check_paths(self) -> None:
+        """Refuse inputs that cannot be read and an output that cannot be written to.
 
         Raises:
-            UsageError: there is no such layout, or it cannot hold these keys or this dtype.
+            InputError, UsageError: an input is missing or does not fit the settings of the text.
+            OutputError: the output or its list of skipped lines exists or cannot be written to.
+            UsageError: the output is an input, a file of the model, or standard output.
         """
-        return layout_of_spec(self.spec())
+        if self.output == "-":
+            raise UsageError(
+                "-: standard output is no file", "name a file; `elmo embed -o -` streams"
+            )
+        check_inputs(self.inputs, self.text)
+        model = (self.model.name_or_path, self.model.options, self.model.weights)
+        for path in (self.output, self.skipped_list):
+            check_distinct(path, self.inputs)
+            check_distinct(path, model, what="a file of the model")
+        check_output_path(self.output, overwrite=self.overwrite or self.resume, regular=True)
+        is_started = is_finished(self.output) or log_path(part_path(self.output)).exists()
+        is_own = self.overwrite or (self.resume and is_started)
+        check_output_path(self.skipped_list, overwrite=is_own)
 
-    def spec(
-        self, run_settings: Mapping[str, Any] | None = None, first_sentence: int = 0
-    ) -> FileSpec:
-        """The settings of the output.
-
-        Args:
-            run_settings: as `run_settings` gives them; none for the layout alone.
-            first_sentence: key with which the input of the file begins.
-        """
-        return FileSpec(
-            layout=self.layout,
-            keys=self.keys,
-            forget_sentences=self.forget_sentences,
-            dtype=self.dtype,
-            first_sentence=first_sentence,
-            run_settings=run_settings or {},
-        )
-
-
-def job_for(embedder: Embedder, source: Name, out: Name, settings: Mapping[str, Any]) -> EmbedJob:
-    """The job of an embedder that is there: all that it was made with is taken from it.
-
-    Raises:
-        TypeError: a setting that the embedder decides, which would be passed over; or no name of a
-            file, or no settings of its text.
-    """
-    refused = [name for name in settings if name in ("inputs", "output", *_EMBEDDERS)]
-    if refused:
-        raise TypeError(
-            f"write does not take {', '.join(refused)}: the text and the file come first, and the "
-            f"embedder decides {', '.join(_EMBEDDERS)}; `Embedder(load(…), …)` makes another"
-        )
-    if not isinstance(source, (str, os.PathLike)):
-        raise TypeError(f"write takes the name of one file, not {type(source).__name__}")
-    if not isinstance(settings.get("text", InputSettings()), InputSettings):
-        raise TypeError(f"text= takes InputSettings, not {type(settings['text']).__name__}")
-    shard = settings.get("shard")
-    return EmbedJob(
-        inputs=(os.fspath(source),),
-        output=os.fspath(out),
-        state=embedder.state,
-        layers=embedder.output.layers.name,
-        dtype=embedder.output.dtype,
-        pool=embedder.output.pool,
-        batch_size=embedder.batch_size,
-        **{**settings, "shard": parse_shard(shard) if isinstance(shard, str) else shard},
-    )
-
-
-def suited(job: EmbedJob, embedder: Embedder) -> EmbedJob:
-    """The job with the model's places for characters, so that tokens it cuts are told."""
-    longest = embedder.bilm.options.max_characters
-    return replace(job, text=replace(job.text, max_characters=longest))
-
-
-def run_settings(job: EmbedJob, embedder: Embedder) -> dict[str, Any]:
-    """The settings that decide about every array: what must agree for `resume=True`."""
-    settings: dict[str, Any] = {
-        "model": embedder.bilm.name,
-        "model_sha256": embedder.bilm.sha256,
-        "state": job.state,
-        "layers": "0" if job.file_layout.unit == "types" else embedder.output.layers.name,
-        "pool": job.pool or "none",
-        "format": job.text.format,
-        "tokenizer": "english" if job.text.tokenize else "whitespace",
-        "blank": job.text.blank,
-    }
-    if embedder.precision != "float32":
-        settings["precision"] = embedder.precision
-    if job.state == "carry":
-        settings["batch_size"] = embedder.batch_size
-    if embedder.start is not None:
-        settings["state_sha256"] = warm_state_id(embedder.bilm, embedder.start)
-    if job.text.column is not None:
-        settings["column"] = job.text.column
-    if job.shard is not None:
-        settings["shard"] = "{}/{}".format(*job.shard)
-    return settings
+    def _check_shard(self, shard: tuple[int, int]) -> None:
+        if self.embedder.state == "carry":
+            raise UsageError(
+                "`shard` and `state=carry`: each vector depends on all the text before it",
+                "a run with `state=zero` or `state=document` can be divided into shards",
+            )
+        parse_shard("{}/{}".format(*shard))
+        require_files("`shard`", self.inputs)

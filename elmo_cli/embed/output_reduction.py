@@ -33,8 +33,9 @@ class OutputReduction:
     @classmethod
     def of(cls, settings: EmbedderSettings, n_layers: int) -> OutputReduction:
         """For a model of `n_layers` layers, layer 0 included; a UsageError if it lacks layers."""
-        drop_axis, layers = settings.drop_layer_axis, str(settings.layers)
-        selection = LayerSelection.parse(layers, range(n_layers), n_layers, drop_axis=drop_axis)
+        selection = LayerSelection.parse(
+            settings.layers, range(n_layers), n_layers, drop_axis=settings.drop_layer_axis
+        )
         return cls(selection, settings.dtype, settings.pool)
 
     @property

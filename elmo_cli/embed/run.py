@@ -1,251 +1,385 @@
-"""run_job: everything that `elmo embed` does with one output file."""
+"""run_job: from text files to one embeddings file, block after block."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from elmo_cli.embed.block_run import BlockRun, Watcher, blocks_of_inputs
-from elmo_cli.embed.blocks import Block
+import h5py
+import numpy as np
+import torch
+
+from elmo_cli.embed.blocks import (
+    Block,
+    SkippedLine,
+    TextScan,
+    check_types,
+    scan_text,
+    split_into_blocks,
+)
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedJob, run_settings, suited
-from elmo_cli.embed.summary import Summary
-from elmo_cli.embed.survey import FileBytes, Survey, check_space, survey
-from elmo_cli.errors import OutputError, UsageError
-from elmo_cli.files import check_distinct, check_output_path, tsv_line, write_text
-from elmo_cli.pretrained.load import load
-from elmo_cli.store.log_lines import is_finished, log_path, part_path
-from elmo_cli.store.spec import DTYPES, FileSpec
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.output_reduction import Array
+from elmo_cli.embed.plan import (
+    check_free_space,
+    check_same_text,
+    empty_shard,
+    estimate_bytes,
+)
+from elmo_cli.embed.run_identity import RunIdentity
+from elmo_cli.errors import InputError, OutputError
+from elmo_cli.files import check_distinct, tsv_line, write_text
+from elmo_cli.model.bilm import BiLM
+from elmo_cli.model.state import State
+from elmo_cli.pretrained.load import load_files, locate
+from elmo_cli.store.log_lines import Progress as Committed
+from elmo_cli.store.shards import parse_shard
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.input import InputReport, check_inputs
+from elmo_cli.text.input import (
+    InputReport,
+    InputSettings,
+    Name,
+    is_stream,
+    read_sentences,
+    shorten_list,
+)
+from elmo_cli.version import __version__
 
-__all__ = [
-    "Summary",
-    "Watcher",
-    "check_model_apart",
-    "check_places",
-    "embedder_of",
-    "held_bytes",
-    "output_bytes",
-    "run_job",
-    "run_with",
-    "skipped_list",
-    "spec_of",
-    "surveyed",
-    "write_shard",
-]
+# Called with the committed tokens and about how many there are in all, None if unknown: before the
+# first block is computed, and by the writer thread after each block.
+Progress = Callable[[int, int | None], None]
+Warn = Callable[[str], None]
 
 
-def run_job(job: EmbedJob, watcher: Watcher | None = None) -> Summary:
-    """Load the model and embed the inputs into the output.
+@dataclass(frozen=True)
+class RunSummary:
+    """What a run did.
 
+    Attributes:
+        output: the file.
+        sentences, tokens: in the file.
+        duplicates: sentences left out because the file has an equal one (layout manylangs).
+        computed: tokens computed by this run; fewer than `tokens` after `resume=True`.
+        bytes: size of the file.
+        report: what the readers reported.
+    """
+
+    output: str
+    sentences: int
+    tokens: int
+    duplicates: int
+    computed: int
+    bytes: int
+    report: InputReport
+
+
+def run_job(
+    job: EmbedJob,
+    *,
+    embedder: Embedder | None = None,
+    progress: Progress | None = None,
+    warn: Warn | None = None,
+) -> RunSummary:
+    """Embed the inputs of a job into its output.
+
+    Args:
+        embedder: made with the settings of the job; by default the model is loaded.
+        progress: see `Progress`.
+        warn: called with each warning, those about the input before any computing; by default
+            `warnings.warn`.
     Raises:
         ElmoError: of every kind; what was committed stays for `resume=True`.
     """
-    check_places(job)
-    embedder = embedder_of(job)
-    check_model_apart(job, embedder)
-    return run_with(job, embedder, watcher)
-
-
-def check_places(job: EmbedJob) -> None:
-    """Refuse inputs that can't be read and an output that can't be written, before any work.
-
-    Raises:
-        InputError: an input is not there.
-        OutputError: the output is there already, or the list of what it leaves out, or its folder
-            is not.
-        UsageError: the output is also read from, or is standard output.
-    """
-    if job.output == "-":
-        raise UsageError("-: standard output is no file", "name a file; `elmo embed -o -` streams")
-    check_inputs(job.inputs, job.text)
-    for written in (job.output, skipped_list(job.output)):
-        check_distinct(written, job.inputs)
-        check_distinct(written, (job.model, job.options, job.weights), what="a file of the model")
-    check_output_path(job.output, overwrite=job.overwrite or job.resume, regular=True)
-    is_begun = is_finished(job.output) or log_path(part_path(job.output)).exists()
-    is_own = job.resume and is_begun
-    check_output_path(skipped_list(job.output), overwrite=job.overwrite or is_own)
-
-
-def check_model_apart(job: EmbedJob, embedder: Embedder) -> None:
-    """Refuse an output that is a file of the model, of which a job need not name all.
-
-    Raises:
-        UsageError: it is one.
-    """
-    for written in (job.output, skipped_list(job.output)):
-        check_distinct(written, embedder.bilm.files, what="a file of the model")
-
-
-def embedder_of(job: EmbedJob) -> Embedder:
-    """The embedder that a job asks for, its model loaded.
-
-    With the fast engine, which has weights of its own, those of its `bilm` are freed.
-    """
-    bilm = load(job.model, options=job.options, weights=job.weights)
-    embedder = Embedder(
-        bilm,
-        state=job.state,
-        layers=job.layers,
-        dtype=job.dtype,
-        pool=job.pool,
-        drop_layer_axis="one layer" in job.file_layout.needs,
-        batch_size=job.batch_size,
-        engine=job.engine,
-        precision=job.precision,
-        device=job.device,
-    )
-    if job.engine == "fast":
-        bilm.to("meta")  # nobody else has it
-    return embedder
-
-
-def run_with(job: EmbedJob, embedder: Embedder, watcher: Watcher | None = None) -> Summary:
-    """Embed the inputs into the output with an embedder that exists already.
-
-    What is left out with `on_error="skip"` is listed next to the output, see `skipped_list`.
-
-    Raises:
-        ElmoError: of every kind; what was committed stays for `resume=True`.
-    """
-    job = suited(job, embedder)
-    if job.state == "warm" and (unsure := embedder.bilm.warm_state_warning) and watcher is not None:
-        watcher.warn(unsure)
-    found, blocks_of, share = surveyed(job)
-    if share is not None and not (job.resume and is_finished(job.output)):
-        needed = output_bytes(job, embedder, share)
-        try:
-            check_space(
-                job.output, needed, held=held_bytes(job.output), smaller=smaller(job, embedder)
-            )
-        except OutputError as error:
-            if share.exact:
-                raise
-            _warn(watcher, error.message)  # it may fit all the same; if not, what is done is kept
-    spec = spec_of(job, embedder, found, blocks_of)
-    with EmbeddingsWriter.open(
-        job.output, spec, resume=job.resume, overwrite=job.overwrite
-    ) as writer:
-        for warning in writer.warnings:
-            _warn(watcher, warning)
-        summary = BlockRun(job, embedder, writer, watcher, found, blocks_of).work()
-    _list_skipped(summary)
+    job.check_paths()
+    embedder = embedder or make_embedder(job)
+    check_not_model(job, embedder.bilm)
+    job = job.with_max_characters(embedder.bilm.options.max_characters)
+    is_scanned = job.shard is not None or job.layout.keyed_by == "name"
+    scan = scan_text(job) if is_scanned and not any(map(is_stream, job.inputs)) else None
+    report = InputReport()
+    run = _Run(job, embedder, scan, report)
+    run.progress, run.warn = progress or run.progress, warn or run.warn
+    if embedder.start is not None and embedder.bilm.warm_state_warning:
+        run.warn(embedder.bilm.warm_state_warning)
+    state, batch_size = job.embedder.state, job.embedder.batch_size
+    sentences = read_sentences(job.inputs, job.text, report)
+    summary = run.write(split_into_blocks(sentences, report, state=state, batch_size=batch_size))
+    _list_skipped(job, report)
     return summary
 
 
-def _warn(watcher: Watcher | None, message: str) -> None:
-    if watcher is not None:
-        watcher.warn(message)
-    else:
-        warnings.warn(message, stacklevel=3)
-
-
-def surveyed(
-    job: EmbedJob, *, by_block: bool = False
-) -> tuple[Survey | None, range, Survey | None]:
-    """What there is to read, which of its blocks are the job's, and what there is in those.
+def embed_file(
+    text: Name,
+    output: Name,
+    embedder: Embedder,
+    *,
+    file: FileSpec | None = None,
+    input_settings: InputSettings | None = None,
+    shard: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+) -> RunSummary:
+    """Embed a text file into an embeddings file with an embedder, as `elmo embed` does.
 
     Args:
-        by_block: read all of it and cut it into blocks, as is done for a shard in any case.
-    Returns:
-        The surveys are None where the inputs can be read only once.
+        file: layout and keys; its dtype is the embedder's.
+        input_settings: how the text is read.
+        shard: "1/4" for the first of four shards.
+        overwrite: replace an existing output.
+        resume: continue an unfinished output, or start it.
     Raises:
-        UsageError, InputError: as `read_sentences`.
+        ElmoError: of every kind; what was committed stays for `resume=True`.
+
+    Example:
+        embed_file("corpus.txt", "corpus.hdf5", Embedder(load()))
     """
-    found = survey(
-        job.inputs,
-        job.text,
-        state=job.state,
-        batch_size=job.batch_size,
-        whole=by_block or job.shard is not None,
-        layout=job.file_layout,
+    job = EmbedJob(
+        (os.fspath(text),),
+        os.fspath(output),
+        text=input_settings or InputSettings(),
+        embedder=replace(embedder.settings, batch_size=embedder.batch_size),
+        file=file or FileSpec(),
+        shard=parse_shard(shard) if shard else None,
+        overwrite=overwrite,
+        resume=resume,
     )
-    if job.shard is None or found is None:
-        return found, range(2**62), found
-    blocks_of = found.shard(*job.shard, state=job.state)
-    return found, blocks_of, found.of_blocks(blocks_of)
+    return run_job(job, embedder=embedder)
+
+
+def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
+    """The embedder of a job.
+
+    Args:
+        bilm: the model of the job, which only this embedder may use; by default it is loaded.
+    """
+    bilm = bilm or load_files(locate(job.model))
+    embedder = Embedder(bilm, job.embedder)
+    if job.embedder.engine == "fast":
+        bilm.to("meta")  # the engine has its own copy of the weights
+    return embedder
+
+
+def check_not_model(job: EmbedJob, bilm: BiLM) -> None:
+    """Raise a UsageError for an output that is a file of the model."""
+    for path in (job.output, job.skipped_list):
+        check_distinct(path, bilm.files, what="a file of the model")
 
 
 def write_shard(
-    job: EmbedJob, embedder: Embedder, found: Survey, blocks_of: range, blocks: Sequence[Block]
-) -> Summary:
-    """Make the file of one shard from blocks that were read elsewhere.
+    job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]
+) -> RunSummary:
+    """Write the file of a shard from blocks that were read elsewhere.
 
     Args:
-        job: with its `shard`; an output that is there is replaced.
-        found: the survey of the whole input.
-        blocks_of: numbers of the shard's blocks.
-        blocks: those blocks.
+        job: with its `shard`; an existing output is replaced, and nothing is left of it on errors.
+        scan: of the whole input.
+        blocks: those of the shard.
     Raises:
-        ElmoError: of every kind; nothing is left of the file then.
+        ElmoError: of every kind.
     """
-    spec = job.spec(run_settings(job, embedder), _first_key(blocks, found))
-    with EmbeddingsWriter.open(job.output, spec, overwrite=True) as writer:
-        try:
-            return BlockRun(job, embedder, writer, None, found, blocks_of, blocks).work()
-        except BaseException:
-            writer.close(discard=True)
-            raise
+    run = _Run(job, embedder, scan, InputReport())
+    run.warn = lambda message: None
+    return run.write(blocks)
 
 
-def output_bytes(job: EmbedJob, embedder: Embedder, found: Survey) -> FileBytes:
-    """Size of a file with what was found, about."""
-    output, options = embedder.output, embedder.bilm.options
-    types_only = job.file_layout.unit == "types"
-    return found.bytes(
-        job.file_layout,
-        n_kept=1 if types_only else output.n_kept,
-        dim=options.projection_dim if types_only else options.dim,
-        itemsize=DTYPES[job.dtype].itemsize,
-        pooled=job.pool is not None,
-    )
+class _Run:
+    """The work on one output file.
+
+    Attributes:
+        progress, warn: as of `run_job`.
+    """
+
+    def __init__(
+        self, job: EmbedJob, embedder: Embedder, scan: TextScan | None, report: InputReport
+    ) -> None:
+        self._job, self._embedder, self._scan, self._report = job, embedder, scan, report
+        self.progress: Progress = lambda done, total: None
+        self.warn: Warn = partial(warnings.warn, stacklevel=4)
+        self._range = scan.shard(job.shard, state=job.embedder.state) if scan else range(2**62)
+        has_size = scan is None and not any(map(is_stream, job.inputs))
+        self._n_bytes = sum(map(os.path.getsize, job.inputs)) if has_size else 0
+        # Of the blocks of this file that were read so far.
+        self._n_blocks = self._n_sentences = self._n_tokens = 0
+        self._text_sha256, self._skipped = "", list[SkippedLine]()
+        self._n_computed = self._n_warnings = 0
+
+    def write(self, blocks: Iterable[Block]) -> RunSummary:
+        """Make the file, or continue it, from all blocks of the input or those of the shard."""
+        job, scan, report = self._job, self._scan, self._report
+        spec = RunIdentity.spec(job, self._embedder, scan.first_key(self._range) if scan else 0)
+        for warning in empty_shard(job, scan, self._range) if scan else ():
+            report.warn(warning, warning)
+        with EmbeddingsWriter.open(
+            job.output, spec, resume=job.resume, overwrite=job.overwrite
+        ) as writer:
+            for warning in writer.warnings:
+                self.warn(warning)
+            if writer.finished:
+                self._check_finished(blocks, writer.progress)
+            else:
+                self._write_blocks(blocks, writer)
+                for warning in writer.finish(self._attributes(writer.progress)):
+                    report.warn(warning, warning)
+        self._warn_of_input()
+        if self._n_blocks or (scan is not None and scan.blocks):
+            report.skipped = self._skipped
+        done, size = writer.progress, Path(job.output).stat().st_size
+        counts = done.sentences - done.duplicates, done.tokens, done.duplicates
+        return RunSummary(job.output, *counts, self._n_computed, size, report)
+
+    def _own(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """The blocks of this file, each once the next one was read: the last one only if the input
+        has not changed, so that what is committed of it can be resumed; else an InputError."""
+        scan, held = self._scan, None
+        for block in blocks:
+            if block.number >= self._range.stop:
+                break
+            if block.number not in self._range:
+                continue
+            if scan is not None and block.info != scan.blocks[block.number]:
+                raise self._changed()
+            self._count(block)
+            if held is not None:
+                yield held
+            held = block
+        is_cut = scan is not None and self._n_blocks < len(self._range)
+        if is_cut or (scan is None and self._report.bytes_read < self._n_bytes):
+            raise self._changed()
+        if held is not None:
+            yield held
+
+    def _count(self, block: Block) -> None:
+        self._n_blocks += 1
+        self._n_sentences += block.info.n_sentences
+        self._n_tokens += block.info.n_tokens
+        self._text_sha256 = block.info.text_sha256
+        self._skipped += block.skipped
+
+    def _changed(self) -> InputError:
+        return InputError(
+            f"{shorten_list(self._job.inputs)}: changed while it was read",
+            "give the text with which the run began, then `resume=True` continues",
+        )
+
+    def _check_finished(self, blocks: Iterable[Block], done: Committed) -> None:
+        for _ in self._own(blocks):
+            pass
+        text_sha256 = self._scan.text_sha256 if self._scan else self._text_sha256
+        check_same_text(self._job.output, done, text_sha256)
+
+    def _write_blocks(self, blocks: Iterable[Block], writer: EmbeddingsWriter) -> None:
+        """Compute each block that is not committed while a thread writes the one before."""
+        own = self._own(blocks)
+        state = self._skip_committed(own, writer.progress)
+        pending: Future[None] | None = None
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                for block in own:
+                    if pending is None:
+                        self._start(writer.progress)
+                    writer.check_names(block.sentences)
+                    arrays, state = self._compute(block, state)
+                    if pending is not None:
+                        pending.result()
+                    pending = pool.submit(self._commit, writer, block, arrays, state)
+                if pending is not None:
+                    pending.result()
+                else:
+                    self._start(writer.progress)
+            finally:
+                _wait_uninterrupted(pending)
+
+    def _skip_committed(self, own: Iterator[Block], done: Committed) -> State | None:
+        """Read the committed blocks, and check that they are of this text; the state after them."""
+        if done.blocks:
+            committed = [block.info.text_sha256 for block in islice(own, done.blocks)]
+            text_sha256 = committed[-1] if len(committed) == done.blocks else ""
+            check_same_text(f"{self._job.output}.part", done, text_sha256)
+        options = self._embedder.bilm.options
+        return State.from_bytes(done.state, options) if done.state else None
+
+    def _start(self, done: Committed) -> None:
+        """Report what is known when the first block to be computed has been read."""
+        self._warn_of_input()
+        if (totals := self._totals()) is not None:
+            needed = estimate_bytes(self._job, self._embedder, *totals)
+            try:
+                check_free_space(self._job, self._embedder, needed)
+            except OutputError as error:
+                if self._scan is not None:
+                    raise
+                self.warn(error.message)  # an estimate
+        self.progress(done.tokens, totals and totals[1])
+
+    def _totals(self) -> tuple[int, int] | None:
+        """Sentences and tokens of the file: scanned, or estimated from what was read so far."""
+        if self._scan is not None:
+            return self._scan.totals(self._range)
+        if not self._n_bytes or not self._report.bytes_read:
+            return None
+        ratio = max(1.0, self._n_bytes / self._report.bytes_read)
+        return round(ratio * self._n_sentences), round(ratio * self._n_tokens)
+
+    def _compute(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
+        if self._job.layout.unit != "types":
+            return self._embedder.embed_block(block.sentences, state)
+        check_types(block.sentences)
+        types = [sentence.tokens[0] for sentence in block.sentences]
+        return list(self._embedder.embed_types(types)), None
+
+    def _commit(
+        self, writer: EmbeddingsWriter, block: Block, arrays: list[Array], state: State | None
+    ) -> None:
+        writer.append_block(
+            block.sentences,
+            arrays,
+            text_sha256=block.info.text_sha256,
+            state=b"" if state is None else state.to_bytes(),
+        )
+        self._n_computed += block.info.n_tokens
+        totals = self._totals()
+        self.progress(writer.progress.tokens, totals and totals[1])
+
+    def _warn_of_input(self) -> None:
+        for warning in self._report.warnings[self._n_warnings :]:
+            self.warn(warning)
+        self._n_warnings = len(self._report.warnings)
+
+    def _attributes(self, done: Committed) -> dict[str, Any]:
+        scan, report = self._scan, self._report
+        n_skipped = scan.n_skipped if scan else report.n_keys - done.sentences
+        sources = scan.report.sources if scan else report.sources
+        return {
+            "sources": [list(source) for source in sources],
+            "text_sha256": scan.text_sha256 if scan else self._text_sha256,
+            **({"skipped_sentences": n_skipped} if n_skipped else {}),
+            "elmo_version": __version__,
+            "torch_version": str(torch.__version__),
+            "numpy_version": np.__version__,
+            "h5py_version": h5py.__version__,
+        }
 
 
-def smaller(job: EmbedJob, embedder: Embedder) -> list[str]:
-    """What would make the file smaller, for a hint."""
-    halves = ["`dtype=float16` halves it"] if job.dtype == "float32" else []
-    n_kept = 1 if job.file_layout.unit == "types" else embedder.output.n_kept
-    return halves + ([f"`layers=top` keeps 1 layer of {n_kept}"] if n_kept > 1 else [])
+def _wait_uninterrupted(pending: Future[None] | None) -> None:
+    """Wait for a commit however often Ctrl-C is pressed: the writer is closed after it."""
+    while pending is not None and not pending.done():
+        with suppress(KeyboardInterrupt):
+            wait([pending])
 
 
-def skipped_list(output: str) -> str:
-    """Where a run lists the input that `on_error="skip"` left out."""
-    return f"{output}.skipped.tsv"
-
-
-def _list_skipped(summary: Summary) -> None:
-    """Write what was left out beside the output; a list of a run before is no longer true."""
-    path = Path(skipped_list(summary.output))
-    if summary.notes.skipped:
-        lines = (tsv_line(*place) for place in summary.notes.skipped)
-        write_text(path, lines, errors="surrogateescape")
+def _list_skipped(job: EmbedJob, report: InputReport) -> None:
+    """Write the list of skipped lines, or remove that of an earlier run."""
+    if report.skipped:
+        lines = (tsv_line(*line) for line in report.skipped)
+        write_text(job.skipped_list, lines, errors="surrogateescape")
     else:
-        path.unlink(missing_ok=True)
-
-
-def held_bytes(path: str) -> int:
-    """Bytes of the unfinished file of `path`."""
-    part = part_path(path)
-    return part.stat().st_size if part.is_file() else 0
-
-
-def spec_of(job: EmbedJob, embedder: Embedder, found: Survey | None, blocks_of: range) -> FileSpec:
-    """The settings of the job's file."""
-    return job.spec(run_settings(job, embedder), _first_sentence(job, found, blocks_of))
-
-
-def _first_sentence(job: EmbedJob, found: Survey | None, blocks_of: range) -> int:
-    """Key of the first sentence of a shard; a shard without blocks begins where the text ends."""
-    if job.shard is None or found is None:
-        return 0
-    blocks = blocks_of_inputs(job, InputReport())
-    block = next(islice(blocks, blocks_of.start, None), None)
-    return _first_key([] if block is None else [block], found)
-
-
-def _first_key(blocks: Sequence[Block], found: Survey) -> int:
-    return blocks[0].sentences[0].key if blocks else found.sentences + found.left_out
+        Path(job.skipped_list).unlink(missing_ok=True)

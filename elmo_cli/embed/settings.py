@@ -35,7 +35,7 @@ class EmbedderSettings:
     """
 
     state: str = "zero"
-    layers: str | int = "all"
+    layers: str = "all"
     dtype: str = "float32"
     pool: str | None = None
     drop_layer_axis: bool = False
@@ -45,6 +45,7 @@ class EmbedderSettings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", str(self.layers))
         object.__setattr__(self, "device", str(self.device))
         check_choice("state", self.state, STATES)
         check_choice("dtype", self.dtype, DTYPES)

@@ -1,7 +1,7 @@
 """Extract a model from an untrusted zip or tar file into the cache, once per archive.
 
-Only files that a model uses are extracted, into one folder. A child process does it, because
-Python's readers of archives allocate memory before they can be asked how much.
+Only files that a model uses are extracted. A child process does it, because Python's readers of
+archives allocate memory before they can be asked how much.
 """
 
 from __future__ import annotations

@@ -62,7 +62,6 @@ class Model:
     Attributes:
         files: what `elmo models pull` downloads, options and weights; none if it is bundled.
         also_published: what else exists of the model, as text.
-        n_parameters, dim: None if unknown.
     """
 
     name: str

@@ -20,7 +20,7 @@ from elmo_cli.filetypes import GZIP, XZ, identify
 from elmo_cli.text.input_settings import InputReport, InputSettings
 
 STDIN = "-"
-_CHUNK_BYTES = 1 << 18  # that are read at a time
+_CHUNK_BYTES = 1 << 14  # that are read at a time: progress is measured by them
 _PACKED_BYTES = 1 << 12  # that are decompressed at a time: xz can make 40 MB of them
 _HEAD_BYTES = 16  # that are waited for before a file is identified
 _MAX_LINE_BYTES = 64 << 20  # a file without line ends must not fill the memory

@@ -9,18 +9,17 @@ import pytest
 from situations import Scene, file
 
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import embedder_of, run_with
+from elmo_cli.embed.run import run_job
+from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.store.spec import FileSpec
 
 FORMER = b"what an earlier run made"
 
 
-class _Stop:
-    """A watcher that stops a run after its first block, as Ctrl-C would."""
-
-    def start(self, tokens, done):
-        return
-
-    def advance(self, tokens):
+def stop(done: int, total: int | None) -> None:
+    """Stop a run after its first block, as Ctrl-C would."""
+    if done:
         raise KeyboardInterrupt
 
 
@@ -36,19 +35,19 @@ def stock(tmp_path_factory, tiny, odd):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         _embed("ok.txt", "ok.hdf5")
-        _embed("ok.txt", "bilm.hdf5", layout="bilm")
+        _embed("ok.txt", "bilm.hdf5", file=FileSpec("bilm"))
         for i in (1, 2):
             _embed("long.txt", f"part-{i}.hdf5", shard=(i, 2))
-        _embed("long.txt", "top-2.hdf5", shard=(2, 2), layers="top")
+        _embed("long.txt", "top-2.hdf5", shard=(2, 2), embedder=EmbedderSettings(layers="top"))
         _embed("other.txt", "text-2.hdf5", shard=(2, 2))
         with pytest.raises(KeyboardInterrupt):
-            _embed("long.txt", "long.hdf5", watcher=_Stop())
+            _embed("long.txt", "long.hdf5", progress=stop)
     return folder
 
 
-def _embed(name, out, watcher=None, **settings):
-    job = EmbedJob(inputs=(name,), output=out, model="./tiny", **settings)
-    run_with(job, embedder_of(job), watcher)
+def _embed(name, out, progress=None, **settings):
+    job = EmbedJob(inputs=(name,), output=out, model=ModelSource("./tiny"), **settings)
+    run_job(job, progress=progress)
 
 
 @pytest.fixture

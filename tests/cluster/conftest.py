@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +18,8 @@ from elmo_cli.cluster.pieces import Piece
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import embedder_of
+from elmo_cli.embed.run import make_embedder
+from elmo_cli.pretrained.load import ModelSource
 
 LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
 
@@ -35,7 +35,7 @@ class Scene:
     def __init__(self, model: Path) -> None:
         Path("one.txt").write_text("\n".join(LINES[:10]) + "\n")
         Path("two.txt").write_text("\n".join(LINES[10:]) + "\n")
-        self.job = EmbedJob(("one.txt", "two.txt"), "shards/", model=str(model))
+        self.job = EmbedJob(("one.txt", "two.txt"), "shards/", model=ModelSource(str(model)))
         self.ray = FakeRay()
 
     def run(
@@ -49,15 +49,21 @@ class Scene:
     def check_merged(self, job: EmbedJob | None = None) -> None:
         """Check that the merged shards are the file of one process, byte for byte."""
         job = job or self.job
-        words = ["--layout", job.layout, "--state", job.state, "-m", job.model, "--overwrite"]
+        words = ["--layout", job.file.layout, "--state", job.embedder.state, "--overwrite"]
+        words += ["-m", job.model.name_or_path]
         made("embed", *job.inputs, "-o", "whole.hdf5", *words)
         made("merge", *Path(job.output).glob("part-*"), "-o", "merged.hdf5", "--overwrite")
         assert Path("merged.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
 
 
-@functools.cache
+_EMBEDDERS: dict[str, Embedder] = {}
+
+
 def cached_embedder(job: EmbedJob) -> Embedder:
-    return embedder_of(job)
+    key = repr(replace(job, output=""))
+    if key not in _EMBEDDERS:
+        _EMBEDDERS[key] = make_embedder(job)
+    return _EMBEDDERS[key]
 
 
 @pytest.fixture
@@ -66,7 +72,7 @@ def scene(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(blocks, "SENTENCES", 3)
     monkeypatch.setattr(pieces, "BLOCKS_PER_PIECE", 2)
-    monkeypatch.setattr(worker, "embedder_of", lambda job: cached_embedder(replace(job, output="")))
+    monkeypatch.setattr(worker, "make_embedder", cached_embedder)
     scene = Scene(tiny)
     for name, module in scene.ray.modules.items():
         monkeypatch.setitem(sys.modules, name, module)

@@ -17,7 +17,10 @@ from elmo_cli.cluster.pieces import Piece
 from elmo_cli.cluster.shard_folder import LocalFolder
 from elmo_cli.cluster.worker import EmbedWorker
 from elmo_cli.embed import blocks
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
+from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings
 
 
@@ -38,7 +41,8 @@ def test_merged_shards_are_the_file_of_one_process(
     monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 1)
     Path("one.txt").write_text("a line .\n" * n_lines)
     scene.ray.order = random.Random(n_lines)
-    job, done = replace(scene.job, layout=layout, state=state), list[tuple[int, int]]()
+    job = replace(scene.job, file=FileSpec(layout), embedder=EmbedderSettings(state))
+    done: list[tuple[int, int]] = []
     pieces = scene.run(job, lambda *tokens: done.append(tokens), workers=3)
     scene.check_merged(job)
     assert sorted(os.listdir("shards")) == [piece.name for piece in pieces]
@@ -56,7 +60,8 @@ def test_the_same_command_computes_what_is_missing(scene: Any, contents: Any) ->
     assert computed(scene.run()) == [3]
     assert contents("shards") == {**before, other: b""}
     assert computed(scene.run()) == []
-    assert computed(scene.run(replace(scene.job, dtype="float16"))) == [1, 2, 3, 4, 5]
+    half = replace(scene.job, embedder=EmbedderSettings(dtype="float16"))
+    assert computed(scene.run(half)) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("url", ["memory://far/a/", "file://{}/far/"])
@@ -130,8 +135,13 @@ def test_missing_shards_do_not_stop_the_others(
 @pytest.mark.parametrize(
     ("change", "deaths", "kind", "says"),
     [
-        ({"model": "nosuch/"}, 0, ModelError, "nosuch: no such file"),
-        ({"layers": "0,7"}, 0, ElmoError, "the model has layers 0, 1, 2"),
+        ({"model": ModelSource("nosuch/")}, 0, ModelError, "nosuch: no such file"),
+        (
+            {"embedder": EmbedderSettings(layers="0,7")},
+            0,
+            ElmoError,
+            "the model has layers 0, 1, 2",
+        ),
         ({"text": InputSettings(max_tokens=4)}, 0, InputError, "one.txt, line 1: "),
         ({}, 2, ModelError, "no worker could start: killed"),
     ],
@@ -157,10 +167,10 @@ def test_machines_with_different_models_are_refused(
 
 def test_workers_do_not_depend_on_the_working_folder(scene: Any, tmp_path: Path) -> None:
     """Ray starts them elsewhere; the model keeps its name in the attributes."""
-    Path("model").symlink_to(str(scene.job.model))
+    Path("model").symlink_to(str(scene.job.model.name_or_path))
     inputs = tuple(os.path.abspath(name) for name in scene.job.inputs)
     scene.ray.dies = lambda method, args: os.chdir("/") is not None
-    job = replace(scene.job, inputs=inputs, model="model")
+    job = replace(scene.job, inputs=inputs, model=ModelSource("model"))
     scene.run(job)
     os.chdir(tmp_path)
     scene.check_merged(job)

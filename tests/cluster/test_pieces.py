@@ -12,7 +12,9 @@ from elmo_cli.cluster.pieces import Piece, plan_pieces, read_pieces, scan_inputs
 from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import Block
 from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import InputError
+from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings
 
 Blocks = tuple[Block, ...]
@@ -20,7 +22,7 @@ SETTINGS = {"dtype": "float32"}
 
 
 def plan(job: EmbedJob) -> list[Piece]:
-    return plan_pieces(scan_inputs(job)[0], job.state, SETTINGS)
+    return plan_pieces(scan_inputs(job)[0], job.embedder.state, SETTINGS)
 
 
 def read(job: EmbedJob, pieces: Sequence[Piece]) -> list[Blocks]:
@@ -47,7 +49,7 @@ def test_pieces_start_with_documents(job: EmbedJob, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 1)
     for name, n_lines in zip(job.inputs, (18, 6), strict=True):
         Path(name).write_text("a line\n" * n_lines)
-    job = replace(job, state="document")
+    job = replace(job, embedder=EmbedderSettings("document"))
     found = read(job, plan(job))
     assert [len(blocks) for blocks in found] == [6, 0, 0, 2]
     assert keys(found) == list(range(24))
@@ -73,7 +75,7 @@ def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
     before, scan = plan(job), scan_inputs(job)[0]
     for number, piece in enumerate(before, 1):
         assert piece.name == f"part-0000{number}-of-00005-{before[0].name[-17:]}"
-    assert before[0].name != plan_pieces(scan, job.state, {"dtype": "float16"})[0].name
+    assert before[0].name != plan_pieces(scan, job.embedder.state, {"dtype": "float16"})[0].name
     change()
     after = plan(replace(job, inputs=inputs))
     assert [a.name != b.name for a, b in zip(before, after, strict=True)] == [is_other] * 5
@@ -98,7 +100,7 @@ def test_the_scan_refuses_unreadable_lines(job: EmbedJob, n_bad: int) -> None:
 def test_the_scan_refuses_names_that_no_file_can_hold(job: EmbedJob) -> None:
     Path("two.txt").write_text(".\n")
     with pytest.raises(InputError, match=r"^two\.txt, line 1"):
-        scan_inputs(replace(job, keys="sentence"))
+        scan_inputs(replace(job, file=FileSpec(keys="sentence")))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from tolerance import ATOL_ORDER
 
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
+from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
 
@@ -31,7 +33,8 @@ def lines(n: int) -> list[str]:
 def embed(model: Path, folder: Path, name: str, text: list[str], **settings: object) -> Path:
     source, out = folder / f"{name}.txt", folder / f"{name}.hdf5"
     source.write_text("\n".join(text) + "\n", encoding="utf-8")
-    run_job(EmbedJob(inputs=(str(source),), output=str(out), model=str(model), **settings))
+    settings.setdefault("embedder", EmbedderSettings())
+    run_job(EmbedJob((str(source),), str(out), ModelSource(str(model)), **settings))
     return out
 
 
@@ -70,7 +73,9 @@ def test_whatever_stands_around_it(model, n, tmp_path, threads, request):
         alone = embed(folder, tmp_path, f"alone-{k}", [text[k]])
         found[f"alone {k}"] = largest_difference(whole, alone, [(k, 0)])
     for size in (1, 2, 7, 512):
-        other = embed(folder, tmp_path, f"batch-{size}", text, batch_size=size)
+        other = embed(
+            folder, tmp_path, f"batch-{size}", text, embedder=EmbedderSettings(batch_size=size)
+        )
         found[f"batch size {size}"] = largest_difference(whole, other, same)
     threads(2)
     other = embed(folder, tmp_path, "threads", text)
@@ -89,7 +94,7 @@ def test_however_the_work_is_cut(tiny, n, tmp_path):
     source = str(tmp_path / "text.txt")
     shards = [tmp_path / f"shard-{i}.hdf5" for i in (1, 2, 3)]
     for i, out in enumerate(shards, 1):
-        job = EmbedJob(inputs=(source,), output=str(out), model=str(tiny), shard=(i, 3))
+        job = EmbedJob((source,), str(out), ModelSource(str(tiny)), shard=(i, 3))
         run_job(job)
     merge_shards(shards[::-1], tmp_path / "merged.hdf5")
     assert (tmp_path / "merged.hdf5").read_bytes() == whole

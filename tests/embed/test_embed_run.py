@@ -1,4 +1,4 @@
-"""run_job: one definition of equality for every way to come to the file."""
+"""run_job: every way to a file ends in the same bytes, and what would not is refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import os
 import random
 import shutil
-from collections import namedtuple
-from collections.abc import Callable, Sequence
+import signal
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,30 +19,35 @@ import numpy as np
 import pytest
 from tolerance import ATOL_ORDER
 
-from elmo_cli.embed import blocks, run
+from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import run_job
-from elmo_cli.errors import InputError, OutputError, ResumeError, UsageError
+from elmo_cli.embed.run import embed_file, make_embedder, run_job
+from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
+from elmo_cli.pretrained.load import ModelSource, load
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.input import InputSettings
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N_BLOCKS = 7
-STATES = ["zero", "warm", "carry", "document"]
+SKIP = InputSettings(on_error="skip")
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of 8 sentences, so that the corpus below has seven."""
+    """Blocks of 8 sentences, of which the corpus below has seven."""
     monkeypatch.setattr(blocks, "SENTENCES", 8)
     monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 2)
 
 
 @pytest.fixture
 def corpus(tmp_path: Path, lines: list[list[str]]) -> tuple[str, ...]:
-    """Two files of 56 lines in all: short sentences, blank lines, some sentences twice."""
+    """Two files of 56 lines in all: short sentences, blank lines, repeated sentences."""
     numbers = random.Random(3)
     short = [line for line in lines if len(line) < 20]
     made = [" ".join(numbers.choice(short)) if numbers.random() < 0.9 else "" for _ in range(56)]
@@ -52,13 +59,21 @@ def corpus(tmp_path: Path, lines: list[list[str]]) -> tuple[str, ...]:
 
 @pytest.fixture
 def job(corpus: tuple[str, ...], tiny: Path, tmp_path: Path) -> EmbedJob:
-    return EmbedJob(
-        corpus, str(tmp_path / "whole.hdf5"), model=str(tiny), batch_size=4, device="cpu"
-    )
+    settings = EmbedderSettings(batch_size=4, device="cpu")
+    return EmbedJob(corpus, f"{tmp_path}/whole.hdf5", ModelSource(str(tiny)), embedder=settings)
+
+
+def changed(job: EmbedJob, **changes: Any) -> EmbedJob:
+    """The job with other settings: of the embedder, of the file (`layout`, …), or of itself."""
+    of_embedder = {k: v for k, v in changes.items() if hasattr(job.embedder, k)}
+    of_file = {k: v for k, v in changes.items() if k in ("layout", "keys", "forget_sentences")}
+    rest = {k: v for k, v in changes.items() if k not in of_embedder and k not in of_file}
+    embedder, file = replace(job.embedder, **of_embedder), replace(job.file, **of_file)
+    return replace(job, embedder=embedder, file=file, **rest)
 
 
 def content(path: str | Path) -> dict[str, Any]:
-    """Every array and attribute of a file, as bytes that tell one bit from another."""
+    """Every array and attribute of a file, bit for bit."""
     found: dict[str, Any] = {}
 
     def take(name: str, item: h5py.Group | h5py.Dataset) -> None:
@@ -75,98 +90,132 @@ def content(path: str | Path) -> dict[str, Any]:
     return found
 
 
+def shards_of(job: EmbedJob, n: int) -> list[EmbedJob]:
+    return [replace(job, output=f"{job.output}.{i}", shard=(i, n)) for i in range(1, n + 1)]
+
+
 class Ended(BaseException):
     """The process ends here, as far as the run can tell."""
 
 
-def run_until(block: int, job: EmbedJob) -> None:
-    """Run a job that ends after it has computed `block` blocks."""
-    embed_block, n_begun = Embedder.embed_block, 0
+def run_until(block: int, job: EmbedJob) -> EmbedJob:
+    """Run a job that ends after it has computed `block` blocks; the job that resumes it."""
+    embed_block, n_started = Embedder.embed_block, 0
 
     def counted(self: Embedder, *args: Any) -> Any:
-        nonlocal n_begun
-        if n_begun == block:
+        nonlocal n_started
+        if n_started == block:
             raise Ended
-        n_begun += 1
+        n_started += 1
         return embed_block(self, *args)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Embedder, "embed_block", counted)
         with pytest.raises(Ended):
             run_job(job)
+    return replace(job, resume=True, overwrite=False)
 
 
-@pytest.mark.parametrize(
-    ("state", "layout"), [("zero", "flat"), *((state, "allennlp") for state in STATES)]
-)
-def test_the_same_command_makes_the_same_bytes(state: str, layout: str, job: EmbedJob) -> None:
-    """Without it nobody could tell a changed file from one that was made anew."""
-    job = replace(job, state=state, layout=layout)
-    run_job(job)
-    first = Path(job.output).read_bytes()
-    run_job(replace(job, overwrite=True))
-    assert Path(job.output).read_bytes() == first
-
-
-def test_what_is_in_the_file(job: EmbedJob, tiny_bilm: Any) -> None:
-    """Without it the file could hold other sentences' arrays, or none for a blank line."""
-    summary = run_job(job)
+def test_content_of_the_file(job: EmbedJob, tiny_bilm: BiLM) -> None:
+    calls: list[tuple[int, int | None]] = []
+    summary = run_job(job, progress=lambda done, total: calls.append((done, total)))
     texts = [line for name in job.inputs for line in Path(name).read_text().split("\n")[:-1]]
     embedder = Embedder(tiny_bilm, device="cpu")
     with open_embeddings(job.output) as embeddings:
         assert len(embeddings) == 56
         for key, text in enumerate(texts):
             expected = embedder.embed(text.split())
-            assert embeddings[key].shape == expected.shape
-            np.testing.assert_allclose(embeddings[key], expected, rtol=0, atol=ATOL_ORDER)
-        said = embeddings.attributes
-    assert said["state"] == "zero"
-    assert said["model"] == "tiny"
-    assert len(said["model_sha256"]) == 64
-    assert [list(source) for source in said["sources"]] == [[job.inputs[0], 0], [job.inputs[1], 30]]
+            np.testing.assert_allclose(
+                embeddings[key], expected, rtol=0, atol=ATOL_ORDER, strict=True
+            )
+        facts = embeddings.attributes
+    assert (facts["state"], facts["model"], len(facts["model_sha256"])) == ("zero", "tiny", 64)
+    assert facts["sources"] == [[job.inputs[0], 0], [job.inputs[1], 30]]
     n_tokens = sum(len(text.split()) for text in texts)
     assert (summary.sentences, summary.tokens, summary.computed) == (56, n_tokens, n_tokens)
     assert summary.bytes == Path(job.output).stat().st_size
-    assert list(Path(job.output).parent.glob("whole.hdf5.*")) == []
+    assert not list(Path(job.output).parent.glob("whole.hdf5.*"))
+    dones, totals = zip(*calls, strict=True)
+    assert (len(calls), dones[0]) == (1 + N_BLOCKS, 0)
+    assert list(dones) == sorted(dones)
+    assert calls[-1] == (n_tokens, n_tokens)
+    assert all(isinstance(total, int) for total in totals)
 
 
 @pytest.mark.parametrize(
-    ("state", "layout", "n_shards"),
+    ("changes", "n_shards"),
     [
-        ("zero", "allennlp", 3),
-        ("zero", "flat", 10),  # more shards than blocks
-        ("warm", "flat", 3),
-        ("document", "bilm", 3),
-        ("document", "allennlp", 10),
+        ({}, 3),
+        ({"layout": "flat"}, 10),  # more shards than blocks
+        ({"state": "warm", "layout": "flat"}, 3),
+        ({"state": "document", "layout": "bilm"}, 3),
+        ({"state": "document"}, 10),
+        ({"layers": "top", "dtype": "float16"}, 3),
+        ({"layers": "mix:0.2,0.3,0.5,2", "dtype": "float16"}, 3),
     ],
 )
 def test_shards_merged_are_the_whole(
-    state: str, layout: str, n_shards: int, job: EmbedJob, tmp_path: Path
+    changes: dict[str, Any], n_shards: int, job: EmbedJob, tmp_path: Path
 ) -> None:
-    """Without it work on several machines would end in another file than work on one."""
-    job = replace(job, state=state, layout=layout)
+    job = changed(job, **changes)
     run_job(job)
-    parts = [str(tmp_path / f"part{i}.hdf5") for i in range(n_shards)]
-    for i, part in enumerate(parts):
-        run_job(replace(job, output=part, shard=(i + 1, n_shards)))
-    merge_shards(parts, tmp_path / "merged.hdf5")
+    shards = shards_of(job, n_shards)
+    for shard in shards:
+        run_job(shard)
+    merge_shards([shard.output for shard in shards[::-1]], tmp_path / "merged.hdf5")
     assert content(tmp_path / "merged.hdf5") == content(job.output)
 
 
-@pytest.mark.parametrize("kind", ["two files", "one file twice", "one line"])
-@pytest.mark.parametrize("n_shards", [1, 3, 10])
-def test_shards_share_out_what_is_skipped(
-    n_shards: int, kind: str, job: EmbedJob, tmp_path: Path
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [
+        ({}, [0, 1, 3, 6]),
+        ({"layout": "flat"}, [3]),
+        ({"state": "warm"}, [2]),
+        ({"state": "carry"}, [1, 4]),
+        ({"state": "document"}, [1, 2]),
+        ({"shard": (2, 2)}, [1]),
+        ({"shard": (2, 2), "state": "document"}, [1]),
+    ],
+)
+def test_repeated_and_resumed_at_any_block_are_the_same_bytes(
+    changes: dict[str, Any], ends: list[int], job: EmbedJob, tmp_path: Path
 ) -> None:
-    """Without it each task would tell of lines that another one had to do, or nobody would."""
-    first, second = map(Path, job.inputs)
-    for path in (first, second):
-        lines = path.read_bytes().splitlines()
-        bad = (
-            [b"\xff"] + [b"\xff" * (k % 5 == 0) or line for k, line in enumerate(lines)] + [b"\xff"]
-        )
-        path.write_bytes(b"\n".join(bad) + b"\n")
-    text = InputSettings(on_error="skip")
+    job = changed(job, **changes)
+    whole = run_job(job)
+    expected = Path(job.output).read_bytes()
+    assert run_job(replace(job, overwrite=True)).computed == whole.tokens
+    assert Path(job.output).read_bytes() == expected
+    for block in ends:
+        again = run_until(block, replace(job, output=f"{tmp_path}/resumed{block}.hdf5"))
+        assert not Path(again.output).exists()
+        calls: list[int] = []
+        summary = run_job(again, progress=lambda done, total, calls=calls: calls.append(done))
+        assert Path(again.output).read_bytes() == expected
+        assert summary.tokens == whole.tokens == calls[0] + summary.computed == calls[-1]
+        assert (summary.computed < whole.tokens) == (block > 0)
+
+
+def test_resumed_again_and_again_until_finished(job: EmbedJob) -> None:
+    run_job(job)
+    expected = Path(job.output).read_bytes()
+    Path(job.output).unlink()
+    for _ in range(N_BLOCKS - 1):
+        run_until(1, replace(job, resume=True))  # one more block each time
+    run_job(replace(job, resume=True))
+    summary = run_job(replace(job, resume=True))  # finished: nothing is computed
+    assert (summary.computed, summary.sentences) == (0, 56)
+    assert Path(job.output).read_bytes() == expected
+
+
+@pytest.mark.parametrize("kind", ["two files", "one file twice", "one line", "nothing else"])
+@pytest.mark.parametrize("n_shards", [3, 10])
+def test_each_skipped_line_is_listed_by_one_shard(n_shards: int, kind: str, job: EmbedJob) -> None:
+    first, text = Path(job.inputs[0]), SKIP
+    for path in map(Path, job.inputs):
+        good = path.read_bytes().splitlines() if kind != "nothing else" else [b"\xff"] * 9
+        bad = [b"\xff" * (k % 5 == 0) or line for k, line in enumerate(good)]
+        path.write_bytes(b"\n".join([b"\xff", *bad, b"\xff"]) + b"\n")
     if kind == "one file twice":
         job = replace(job, inputs=(str(first), str(first)))
     elif kind == "one line":
@@ -176,427 +225,336 @@ def test_shards_share_out_what_is_skipped(
         job = replace(job, inputs=(str(first),))
         text = InputSettings(on_error="skip", tokenize=True, max_tokens=12)
     job = replace(job, text=text)
-    whole = run_job(job).notes.skipped
+    whole = run_job(job).report.skipped
     assert len(whole) > 10
-    parts = [
-        replace(job, output=f"{tmp_path}/{i}.h5", shard=(i, n_shards))
-        for i in range(1, n_shards + 1)
-    ]
-    found = [run_job(part).notes.skipped for part in parts]
-    assert [place for places in found for place in places] == whole
-    assert [run_job(replace(part, resume=True)).notes.skipped for part in parts] == found
-    for part, places in zip(parts, found, strict=True):
-        listed = Path(f"{part.output}.skipped.tsv")
-        assert listed.exists() == bool(places)
-        if places:
-            assert listed.read_text().count("\n") == len(places)
-
-
-def test_a_pipe_has_no_shards(job: EmbedJob, tmp_path: Path) -> None:
-    """Each task would do the whole, and be called one part of it."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(UsageError, match=r"--shard: .*pipe can be read only once"):
-        replace(job, inputs=(str(pipe),), shard=(1, 2))
-
-
-def test_blanks_among_layers_are_no_part_of_their_name(job: EmbedJob) -> None:
-    """`convert` went by it, and took layer 2 for layer 1."""
-    run_job(replace(job, layers=" 0, 02 "))
-    with open_embeddings(job.output) as embeddings:
-        assert embeddings.attributes["layers"] == "0,2"
-    run_job(replace(job, layers="mix: 1, 2, 3", overwrite=True))
-    with open_embeddings(job.output) as embeddings:
-        assert embeddings.attributes["layers"] == "mix:1,2,3"
-
-
-@pytest.mark.parametrize("layers", ["top", "mix:0.2,0.3,0.5,2"])
-def test_shards_of_one_layer_and_of_half_precision(
-    layers: str, job: EmbedJob, tmp_path: Path
-) -> None:
-    """Without it only files of all layers in float32 could be merged."""
-    job = replace(job, layers=layers, dtype="float16")
-    run_job(job)
-    parts = [str(tmp_path / f"part{i}.hdf5") for i in range(3)]
-    for i, part in enumerate(parts):
-        run_job(replace(job, output=part, shard=(i + 1, 3)))
-    merge_shards(parts[::-1], tmp_path / "merged.hdf5")
-    assert content(tmp_path / "merged.hdf5") == content(job.output)
+    shards = shards_of(job, n_shards)
+    found = [run_job(shard).report.skipped for shard in shards]
+    assert [run_job(replace(shard, resume=True)).report.skipped for shard in shards] == found
+    if kind != "nothing else":  # where no block has a line, every shard lists all
+        assert [line for listed in found for line in listed] == whole
+    for shard, listed in zip(shards, found, strict=True):
+        written = Path(shard.skipped_list)
+        assert written.exists() == bool(listed)
+        assert not listed or written.read_text().count("\n") == len(listed)
 
 
 @pytest.mark.parametrize(
-    ("state", "layout", "ends"),
+    ("changes", "named"),
     [
-        ("zero", "allennlp", range(N_BLOCKS)),
-        ("zero", "flat", [0, 3, 6]),
-        ("warm", "allennlp", [2]),
-        ("carry", "allennlp", [1, 4]),
-        ("document", "allennlp", [0, 1, 2]),
+        ({"layers": "top"}, "layers"),
+        ({"dtype": "float16"}, "dtype"),
+        ({"state": "warm"}, "state"),
+        ({"state": "document"}, "state"),
+        ({"pool": "mean"}, "pool"),
+        ({"layout": "bilm"}, "layout"),
+        ({"forget_sentences": True}, "sentence"),
+        ({"shard": (1, 2)}, "shard"),
+        ({"precision": "bf16"}, "precision"),
+        ({"text": InputSettings(blank="skip")}, "blank"),
+        ({"text": InputSettings(tokenize=True)}, "tokenizer"),
+        ({"text": InputSettings(format="conll", column=1)}, "format"),
+        ({"model": ModelSource("odd")}, "model"),
+        ({"state": "carry", "batch_size": 8}, "batch"),
     ],
 )
-def test_resumed_at_any_block_makes_the_same_bytes(
-    state: str, layout: str, ends: Sequence[int], job: EmbedJob, tmp_path: Path
+def test_resume_refuses_other_settings(
+    changes: dict[str, Any], named: str, job: EmbedJob, odd: Path
 ) -> None:
-    """Without it a run that was killed would have to be done again from its start."""
-    job = replace(job, state=state, layout=layout)
-    whole = run_job(job)
-    expected = Path(job.output).read_bytes()
-    for block in ends:
-        out = str(tmp_path / f"resumed{block}.hdf5")
-        again = replace(job, output=out, resume=True)
-        run_until(block, again)
-        assert not Path(out).exists()
-        summary = run_job(again)
-        assert Path(out).read_bytes() == expected
-        assert summary.tokens == whole.tokens
-        assert (summary.computed < whole.tokens) == (block > 0)
+    if changes.get("state") == "carry":
+        job = changed(job, state="carry")
+    if "model" in changes:
+        changes = {"model": ModelSource(str(odd))}
+    again = run_until(1, job)
+    before = Path(f"{job.output}.part").read_bytes()
+    with pytest.raises(ResumeError) as caught:
+        run_job(changed(again, **changes))
+    assert named in caught.value.message
+    assert Path(f"{job.output}.part").read_bytes() == before
 
 
-def test_resumed_again_and_again(job: EmbedJob) -> None:
-    """Without it a second end would lose what the first left."""
-    run_job(job)
-    expected = Path(job.output).read_bytes()
-    Path(job.output).unlink()
-    for _ in range(N_BLOCKS - 1):
-        run_until(1, replace(job, resume=True))  # one block more each time
-    run_job(replace(job, resume=True))
-    assert Path(job.output).read_bytes() == expected
-
-
-@pytest.mark.parametrize("state", ["zero", "document"])
-def test_a_shard_can_be_resumed(state: str, job: EmbedJob, tmp_path: Path) -> None:
-    """Without it the blocks of a shard would be counted from the start of the text."""
-    job = replace(job, state=state, shard=(2, 2))
-    run_job(job)
-    expected = Path(job.output).read_bytes()
-    again = replace(job, output=str(tmp_path / "resumed.hdf5"), resume=True)
-    run_until(1, again)
-    run_job(again)
-    assert Path(again.output).read_bytes() == expected
-
-
-def test_a_finished_run_is_not_done_again(job: EmbedJob) -> None:
-    """Without it `--resume` in a loop would compute everything each time."""
-    run_job(job)
-    before = Path(job.output).read_bytes()
-    summary = run_job(replace(job, resume=True))
-    assert summary.computed == 0
-    assert summary.sentences == 56
-    assert Path(job.output).read_bytes() == before
-
-
-def full_disk(monkeypatch: pytest.MonkeyPatch, full: Path) -> None:
-    """Let nothing be free in a folder, and enough in all others."""
-    usage = namedtuple("usage", "total used free")
-
-    def asked(folder: Path) -> object:
-        return usage(9, 9, 0 if folder == full else 1 << 40)
-
-    monkeypatch.setattr(shutil, "disk_usage", asked)
-
-
-def test_a_finished_run_needs_no_space(
-    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without it `--resume` in a loop would fail where no second file fits beside the first."""
-    run_job(job)
-    full_disk(monkeypatch, tmp_path)
-    assert run_job(replace(job, resume=True)).computed == 0
-    with pytest.raises(OutputError, match="are needed"):
-        run_job(replace(job, overwrite=True))
-
-
-def test_space_is_needed_where_a_link_leads(
-    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without it the wrong disk would be asked, and what is done already be counted as missing."""
-    there, link = tmp_path / "there", tmp_path / "link.hdf5"
-    there.mkdir()
-    link.symlink_to(there / "real.hdf5")
-    job = replace(job, output=str(link))
-    full_disk(monkeypatch, there)
-    with pytest.raises(OutputError, match="are needed"):
-        run_job(job)
-    full_disk(monkeypatch, tmp_path)
-    again, held = begun(job), []
-    monkeypatch.setattr(run, "check_space", lambda *_, **sizes: held.append(sizes["held"]))
-    size = (there / "real.hdf5.part").stat().st_size
-    run_job(again)
-    assert held == [size]
-
-
-def begun(job: EmbedJob) -> EmbedJob:
-    """The job with three blocks done, and `resume`."""
-    run_until(3, job)
-    return replace(job, resume=True)
-
-
-OTHER_SETTINGS = [
-    ({"layers": "top"}, "layers"),
-    ({"dtype": "float16"}, "dtype"),
-    ({"state": "warm"}, "state"),
-    ({"state": "document"}, "state"),
-    ({"pool": "mean"}, "pool"),
-    ({"layout": "bilm"}, "layout"),
-    ({"forget_sentences": True}, "sentence"),
-    ({"shard": (1, 2)}, "shard"),
-    ({"text": InputSettings(blank="skip")}, "blank"),
-    ({"text": InputSettings(tokenize=True)}, "tokenizer"),
-]
-
-
-def test_resume_refuses_other_settings_by_name(job: EmbedJob, tmp_path: Path) -> None:
-    """Without it one file would hold the arrays of two runs that differ."""
-    again = begun(job)
-    for change, named in OTHER_SETTINGS:
-        with pytest.raises(ResumeError) as caught:
-            run_job(replace(again, **change))
-        assert named in caught.value.message
-        assert "now" in caught.value.message
-        assert "overwrite=True" in caught.value.hint
-    run_job(again)  # no refusal has spoilt anything
-    anew = replace(job, output=str(tmp_path / "anew.hdf5"))
-    run_job(anew)
-    assert Path(job.output).read_bytes() == Path(anew.output).read_bytes()
-
-
-def test_resume_refuses_another_batch_size_of_carry(job: EmbedJob) -> None:
-    """Without it the rows of the state would change in the middle of the file."""
-    again = begun(replace(job, state="carry"))
-    with pytest.raises(ResumeError, match="batch"):
-        run_job(replace(again, batch_size=8))
-
-
-def test_resume_refuses_another_model(job: EmbedJob, odd: Path) -> None:
-    """Without it one file would hold the arrays of two models."""
-    again = begun(job)
-    with pytest.raises(ResumeError, match="model"):
-        run_job(replace(again, model=str(odd)))
-
-
+@pytest.mark.parametrize("is_finished", [False, True])
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        (lambda text: text.replace("\n", " more\n", 1), "not those of the input given now"),
-        (lambda text: "\n" + text, "not those of the input given now"),
-        (lambda text: "", "the input has fewer"),
+        lambda text: text.replace("\n", " more\n", 1),
+        lambda text: "\n" + text,
+        lambda text: text[: len(text) // 20],
+        lambda text: "",
     ],
 )
 def test_resume_refuses_another_text(
-    change: Callable[[str], str], said: str, job: EmbedJob
+    change: Callable[[str], str], is_finished: bool, job: EmbedJob
 ) -> None:
-    """Without it a text that was edited meanwhile would be embedded half as it was."""
-    again = begun(job)
-    for name in job.inputs[:1] if said.startswith("not") else job.inputs:
-        path = Path(name)
-        path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
-    with pytest.raises(ResumeError) as caught:
+    again = run_until(3, job)
+    if is_finished:
         run_job(again)
-    assert said in caught.value.message
-    assert caught.value.hint
+    Path(job.inputs[1]).write_text("")
+    first = Path(job.inputs[0])
+    first.write_text(change(first.read_text()))
+    with pytest.raises(ResumeError, match=r"whole\.hdf5.*: made from a different text"):
+        run_job(again)
 
 
-def test_text_that_has_grown_is_taken(job: EmbedJob, tmp_path: Path) -> None:
-    """Without it sentences added at the end would ask for all the work again."""
-    again = begun(job)
+def test_resume_accepts_a_text_with_more_at_its_end(job: EmbedJob, tmp_path: Path) -> None:
+    again = run_until(3, job)
     with open(job.inputs[1], "a", encoding="utf-8") as file:
         file.write("one more\n")
     run_job(again)
-    anew = replace(job, output=str(tmp_path / "anew.hdf5"))
-    run_job(anew)
-    assert Path(job.output).read_bytes() == Path(anew.output).read_bytes()
+    fresh = replace(job, output=str(tmp_path / "fresh.hdf5"))
+    run_job(fresh)
+    assert Path(job.output).read_bytes() == Path(fresh.output).read_bytes()
 
 
-def test_a_place_that_is_taken(job: EmbedJob) -> None:
-    """Without it work of hours could be replaced by a mistake."""
+@pytest.mark.parametrize("changes", [{}, {"shard": (1, 1)}, {"layout": "bilm", "shard": (1, 2)}])
+def test_a_text_that_shrinks_while_it_is_read_is_refused(
+    changes: dict[str, Any], job: EmbedJob
+) -> None:
+    job = changed(job, **changes)
     run_job(job)
     before = Path(job.output).read_bytes()
-    with pytest.raises(OutputError, match=r"whole\.hdf5"):
-        run_job(replace(job, state="warm"))
-    assert Path(job.output).read_bytes() == before
-    run_job(replace(job, state="warm", overwrite=True))
-    assert Path(job.output).read_bytes() != before
 
-
-def close(found: str, expected: str, key: Callable[[int], int] = lambda key: key) -> None:
-    with open_embeddings(found) as ours, open_embeddings(expected) as theirs:
-        for number in range(len(ours)):
-            one, other = ours[number], theirs[key(number)]
-            assert one.shape == other.shape
-            np.testing.assert_allclose(one, other, rtol=0, atol=ATOL_ORDER)
-
-
-@pytest.mark.parametrize(("state", "n_sentences"), [("zero", 2000), ("warm", 400)])
-def test_alone_in_a_crowd_and_in_reverse(
-    state: str,
-    n_sentences: int,
-    tiny: Path,
-    lines: list[list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without it the same sentence would have other vectors in another file."""
-    monkeypatch.setattr(blocks, "SENTENCES", 300)
-    short = [" ".join(line) for line in lines if len(line) < 12]
-    crowd = [f"{short[n % len(short)]} {n % 37}" for n in range(n_sentences)]
-    texts = {"crowd": crowd, "reverse": crowd[::-1], "alone": crowd[234:235]}
-    outs = {}
-    for name, text in texts.items():
-        path = tmp_path / f"{name}.txt"
-        path.write_text("\n".join(text) + "\n", encoding="utf-8")
-        outs[name] = str(tmp_path / f"{name}.hdf5")
-        run_job(EmbedJob((str(path),), outs[name], model=str(tiny), state=state, layout="flat"))
-    close(outs["reverse"], outs["crowd"], lambda key: n_sentences - 1 - key)
-    close(outs["alone"], outs["crowd"], lambda key: 234)
-
-
-def test_token_vectors_of_a_vocabulary(tiny: Path, tiny_bilm: Any, tmp_path: Path) -> None:
-    """Without it bilm-tf's token cache would have rows that are not those of its lines."""
-    types = ["</S>", "<S>", "<UNK>", "the", "cat", "the", *(f"type{n}" for n in range(30))]
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(types) + "\n", encoding="utf-8")
-    out = tmp_path / "vocab.hdf5"
-    run_job(EmbedJob((str(path),), str(out), model=str(tiny), layout="bilm-types"))
-    with h5py.File(out) as file:
-        found = file["embedding"][...]
-    expected = Embedder(tiny_bilm, device="cpu").embed_types(types)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER)
-
-
-def test_a_vocabulary_has_one_type_a_line(job: EmbedJob) -> None:
-    """Without it a text given as a vocabulary would lose all words but the first of each line."""
-    with pytest.raises(InputError, match=r"first\.txt, line \d+: \d+ tokens, a vocabulary has one"):
-        run_job(replace(job, layout="bilm-types"))
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"shard": (1, 2), "state": "carry"}, "`shard` and `state=carry`"),
-        ({"shard": (1, 2), "inputs": ("-",)}, "--shard: standard input can be read only once"),
-        ({"layout": "bilm-types", "layers": "top"}, "holds token vectors and nothing else"),
-        ({"layout": "bilm-types", "pool": "mean"}, "holds token vectors and nothing else"),
-        ({"layout": "bilm-types", "state": "carry"}, "holds token vectors and nothing else"),
-        ({"layout": "manylangs"}, "`layout=manylangs` holds one layer per file"),
-        ({"layout": "manylangs", "layers": "0,2"}, "`layout=manylangs` holds one layer per file"),
-        ({"layout": "manylangs", "layers": " 0 ,2"}, "`layout=manylangs` holds one layer per file"),
-        ({"shard": (0, 2)}, "`shard=0/2`"),
-        ({"shard": (3, 2)}, "`shard=3/2`"),
-        ({"shard": (-1, 2)}, "`shard=-1/2`"),
-    ],
-)
-def test_settings_that_contradict_each_other(
-    settings: dict[str, Any], said: str, job: EmbedJob
-) -> None:
-    """Without it they would be met after the model was loaded, or never."""
-    with pytest.raises(UsageError, match=said) as caught:
-        replace(job, **settings)
-    assert caught.value.hint
-
-
-class Listener:
-    """Keeps what a run tells."""
-
-    def __init__(self) -> None:
-        self.warned: list[str] = []
-        self.started: list[tuple[int | None, int]] = []
-        self.advanced: list[int] = []
-
-    def warn(self, message: str) -> None:
-        self.warned.append(message)
-
-    def start(self, tokens: int | None, done: int) -> None:
-        self.started.append((tokens, done))
-
-    def advance(self, tokens: int) -> None:
-        self.advanced.append(tokens)
-
-
-def test_who_watches_hears_how_far_it_is(job: EmbedJob) -> None:
-    """Without it the bar would stand still, or run beyond its end."""
-    listener = Listener()
-    summary = run_job(job, listener)
-    assert listener.started == [(summary.tokens, 0)]
-    assert len(listener.advanced) == N_BLOCKS
-    assert sum(listener.advanced) == summary.tokens
-
-
-def test_a_text_that_has_become_empty_is_refused(job: EmbedJob) -> None:
-    """Without it a good file would be replaced by one without sentences, as if all were done."""
-    run_job(job)
-    before = Path(job.output).read_bytes()
-    listener = Listener()
-
-    def emptied(tokens: int | None, done: int) -> None:
+    def shrink(done: int, total: int | None) -> None:
         for name in job.inputs:
             Path(name).write_text("")
 
-    listener.start = emptied  # type: ignore[method-assign]
-    with pytest.raises(InputError, match="sentences when the run began, now 0"):
-        run_job(replace(job, overwrite=True), listener)
+    Path(job.inputs[0]).write_text("It slept .\n" * 3000)  # more than is read at a time
+    with pytest.raises(InputError, match="changed while it was read"):
+        run_job(replace(job, overwrite=True), progress=shrink)
     assert Path(job.output).read_bytes() == before
 
 
-def test_what_is_only_reckoned_not_to_fit_is_begun(
-    job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_existing_output_is_kept_unless_overwritten(job: EmbedJob) -> None:
+    run_job(job)
+    before = Path(job.output).read_bytes()
+    with pytest.raises(OutputError, match=r"whole\.hdf5: exists"):
+        run_job(changed(job, state="warm"))
+    assert Path(job.output).read_bytes() == before
+    run_job(changed(job, state="warm", overwrite=True))
+    assert Path(job.output).read_bytes() != before
+
+
+def test_token_vectors_of_a_vocabulary(job: EmbedJob, tiny_bilm: BiLM, tmp_path: Path) -> None:
+    types = ["</S>", "<S>", "<UNK>", "the", "cat", "the", *(f"type{n}" for n in range(30))]
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(types) + "\n", encoding="utf-8")
+    of_types = changed(job, layout="bilm-types")
+    run_job(replace(of_types, inputs=(str(vocabulary),)))
+    with h5py.File(job.output) as file:
+        expected = Embedder(tiny_bilm, device="cpu").embed_types(types)
+        np.testing.assert_allclose(file["embedding"][...], expected, rtol=0, atol=ATOL_ORDER)
+    with pytest.raises(InputError, match=r"first\.txt, line \d+: \d+ tokens"):
+        run_job(replace(of_types, overwrite=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"shard": (1, 2), "state": "carry"}, "`shard` and `state=carry`"),
+        ({"shard": (1, 2), "inputs": ("-",)}, "`shard`: standard input"),
+        ({"layout": "bilm-types", "layers": "top"}, "`layout=bilm-types`"),
+        ({"layout": "bilm-types", "pool": "mean"}, "`layout=bilm-types`"),
+        ({"layout": "bilm-types", "state": "carry"}, "`layout=bilm-types`"),
+        ({"layout": "manylangs"}, "`layout=manylangs`"),
+        ({"layout": "manylangs", "layers": "0,2"}, "`layout=manylangs`"),
+        ({"layout": "manylangs", "layers": " 0 ,2"}, "`layout=manylangs`"),
+        ({"shard": (0, 2)}, "`shard=0/2`"),
+        ({"shard": (3, 2)}, "`shard=3/2`"),
+        ({"overwrite": True, "resume": True}, "`overwrite=True` and `resume=True`"),
+        ({"dtype": "int8"}, "`dtype=int8`"),
+    ],
+)
+def test_settings_that_contradict_each_other(
+    changes: dict[str, Any], named: str, job: EmbedJob
 ) -> None:
-    """Without it a raw text whose beginning is denser than the rest can't be embedded at all."""
-    Path(job.inputs[0]).write_text("It left.\n" * 600, "utf-8")
-    job = replace(job, inputs=job.inputs[:1], text=InputSettings(tokenize=True))
-    listener = Listener()
-    full_disk(monkeypatch, tmp_path)
-    assert run_job(job, listener).sentences == 600
-    (warning,) = listener.warned
-    assert warning.startswith(f"{job.output}: about ")
-    assert warning.endswith(" are free on its disk")
+    with pytest.raises(UsageError, match=named):
+        changed(job, **changes)
 
 
-def test_after_resume_the_bar_begins_where_it_was(job: EmbedJob) -> None:
-    """Without it a resumed run would seem to begin anew."""
-    again = begun(job)
-    listener = Listener()
-    summary = run_job(again, listener)
-    assert listener.started == [(summary.tokens, summary.tokens - summary.computed)]
-    assert len(listener.advanced) == N_BLOCKS - 3
+def in_place_of_an_input(job: EmbedJob) -> EmbedJob:
+    return replace(job, output=job.inputs[0], overwrite=True)
 
 
-def test_tokens_that_a_model_of_few_places_cuts_are_told(tiny: Path, tmp_path: Path) -> None:
-    """A token is cut where the model's places end, not where those of the published ones do."""
+def in_place_of_the_model(job: EmbedJob) -> EmbedJob:
+    return replace(job, output=f"{job.model.name_or_path}/weights.hdf5", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (in_place_of_an_input, UsageError),
+        (in_place_of_the_model, UsageError),
+        (lambda job: replace(job, output="-"), UsageError),
+        (lambda job: replace(job, inputs=("no.txt",)), InputError),
+        (lambda job: replace(job, output="no/such/out.hdf5"), OutputError),
+    ],
+)
+def test_paths_are_refused_before_the_model_is_loaded(
+    change: Callable[[EmbedJob], EmbedJob],
+    error: type[ElmoError],
+    job: EmbedJob,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("elmo_cli.embed.run.load_files", None)
+    job = change(job)
+    before = Path(job.inputs[0]).read_bytes() if Path(job.inputs[0]).exists() else None
+    with pytest.raises(error):
+        run_job(job)
+    assert before is None or Path(job.inputs[0]).read_bytes() == before
+
+
+def test_a_file_of_the_model_that_the_job_does_not_name_is_kept(
+    tiny: Path, job: EmbedJob, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny, tmp_path / "model")
+    weights = tmp_path / "model" / "weights.hdf5"
+    before, embedder = weights.read_bytes(), Embedder(load(tmp_path / "model"))
+    with pytest.raises(UsageError, match=r"weights\.hdf5: is also a file of the model"):
+        embed_file(job.inputs[0], weights, embedder, overwrite=True)
+    assert weights.read_bytes() == before
+
+
+def test_embed_file_uses_the_settings_of_the_embedder(
+    tiny_bilm: BiLM, job: EmbedJob, tmp_path: Path
+) -> None:
+    settings = {"state": "carry", "layers": " 0, 02 ", "dtype": "float16", "batch_size": 3}
+    embedder = Embedder(tiny_bilm, **settings)
+    out = tmp_path / "carried.hdf5"
+    summary = embed_file(Path(job.inputs[0]), out, embedder, file=FileSpec("bilm"))
+    with open_embeddings(out) as embeddings:
+        facts = embeddings.attributes
+        expected = [array for _, array in embedder.stream(job.inputs[0])]
+        assert len(embeddings) == summary.sentences == len(expected)
+        for key, array in enumerate(expected):
+            np.testing.assert_array_equal(embeddings[key], array, strict=True)
+    wanted = {"state": "carry", "layers": "0,2", "dtype": "float16", "batch_size": 3}
+    assert {**wanted, "layout": "bilm"}.items() <= facts.items()
+    zero = Embedder(tiny_bilm)
+    for name, shard in (("a.hdf5", "1/1"), ("b.hdf5", "1/1")):
+        embed_file(job.inputs[0], tmp_path / name, zero, shard=shard)
+    assert (tmp_path / "a.hdf5").read_bytes() == (tmp_path / "b.hdf5").read_bytes()
+    with pytest.raises(TypeError):
+        embed_file(job.inputs[0], out, zero, layout="bilm")  # type: ignore[call-arg]
+
+
+def test_truncated_tokens_are_counted_by_the_limit_of_the_model(
+    tiny: Path, job: EmbedJob, tmp_path: Path
+) -> None:
     options = json.loads((tiny / "options.json").read_text())
     options["char_cnn"]["max_characters_per_token"] = 10
     (tmp_path / "options.json").write_text(json.dumps(options))
-    text = tmp_path / "text.txt"
-    text.write_text("short abcdefghi\nabcdefgh\n")
-    job = EmbedJob(
-        (str(text),),
-        str(tmp_path / "out.hdf5"),
-        options=str(tmp_path / "options.json"),
-        weights=str(tiny / "weights.hdf5"),
-    )
-    notes = run_job(job).notes
-    assert notes.truncated_tokens == 1
-    assert notes.first_truncated == ("abcdefghi", str(text), 1)
+    Path(job.inputs[0]).write_text("short abcdefghi\nabcdefgh\n")
+    model = ModelSource(None, str(tmp_path / "options.json"), str(tiny / "weights.hdf5"))
+    report = run_job(replace(job, inputs=job.inputs[:1], model=model)).report
+    assert report.truncated_tokens == 1
+    assert report.first_truncated == ("abcdefghi", job.inputs[0], 1)
 
 
-def test_standard_output_is_no_file(job: EmbedJob) -> None:
-    """A file named "-" is in everybody's way."""
-    with pytest.raises(UsageError, match="standard output is no file"):
-        run_job(replace(job, output="-"))
+def test_warnings_about_the_input_come_before_any_computing(job: EmbedJob) -> None:
+    events: list[str] = []
+    Path(job.inputs[0]).write_text("Hello, he said. Yes, it is.\n" * 300)
+    report = run_job(
+        job, progress=lambda done, total: events.append(f"{done}"), warn=events.append
+    ).report
+    assert [event for event in events if "untokenized" in event] == report.warnings
+    assert "untokenized" in events[events.index("0") - 1]
 
 
-@pytest.mark.parametrize("state", ["zero", "warm"])
-@pytest.mark.parametrize(
-    ("engine", "precision"),
-    [("fast", "float32"), ("fast", "bf16"), ("fast", "int8"), ("plain", "float32")],
-)
-def test_weights_are_in_memory_once(
-    job: EmbedJob, tiny_bilm: BiLM, state: str, engine: str, precision: str
+@pytest.mark.parametrize("is_scanned", [False, True])
+def test_too_little_free_space(
+    is_scanned: bool, job: EmbedJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of a large model are 374 MB, which are missing where it is to be embedded with."""
-    settings = {"state": state, "engine": engine, "precision": precision, "device": "cpu"}
-    embedder = run.embedder_of(replace(job, **settings))
-    assert all(weight.is_meta for weight in embedder.bilm.parameters()) == (engine == "fast")
-    tokens = ["The", "cat", "sat"]
-    whole = Embedder(tiny_bilm, batch_size=job.batch_size, **settings)
-    assert np.array_equal(embedder.embed(tokens), whole.embed(tokens))
-    assert not any(weight.is_meta for weight in tiny_bilm.parameters())
+    """An exact size is refused; an estimate is a warning."""
+    usage = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    warned: list[str] = []
+    if is_scanned:
+        with pytest.raises(OutputError, match="are needed"):
+            run_job(replace(job, shard=(1, 1)))
+        assert not list(tmp_path.glob("whole.hdf5*"))
+    else:
+        run_job(job, warn=warned.append)
+        run_job(replace(job, resume=True), warn=warned.append)  # a finished file needs none
+        assert sum("are needed" in warning for warning in warned) == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_the_fast_engine_frees_the_weights_of_the_model(
+    job: EmbedJob, tiny_bilm: BiLM, precision: str
+) -> None:
+    for engine in ("fast", "plain") if precision == "float32" else ("fast",):
+        made = changed(job, engine=engine, precision=precision)
+        embedder = make_embedder(made)
+        assert all(w.is_meta for w in embedder.bilm.parameters()) == (engine == "fast")
+        tokens = ["The", "cat", "sat"]
+        whole = Embedder(tiny_bilm, batch_size=4, engine=engine, precision=precision, device="cpu")
+        assert np.array_equal(embedder.embed(tokens), whole.embed(tokens))
+
+
+# -- the writer thread ----------------------------------------------------------------------------
+
+
+def slow_commits(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, meanwhile: Callable[[], None] = lambda: None
+) -> list[str]:
+    """Let each commit take a while; what began and ended."""
+    events: list[str] = []
+    append = EmbeddingsWriter.append_block
+
+    def slow(self: EmbeddingsWriter, *args: Any, **facts: Any) -> None:
+        assert events.count("begin") == events.count("end")  # one at a time
+        events.append("begin")
+        meanwhile()
+        time.sleep(seconds)
+        append(self, *args, **facts)
+        events.append("end")
+
+    monkeypatch.setattr(EmbeddingsWriter, "append_block", slow)
+    return events
+
+
+def test_a_block_is_written_while_the_next_one_is_computed(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, embed_block = slow_commits(monkeypatch, 0.05), Embedder.embed_block
+
+    def computing(self: Embedder, *args: Any) -> Any:
+        events.append("compute")
+        return embed_block(self, *args)
+
+    monkeypatch.setattr(Embedder, "embed_block", computing)
+    run_job(job)
+    computed_before = [events[:i].count("compute") for i, e in enumerate(events) if e == "end"]
+    assert computed_before == [min(k + 2, N_BLOCKS) for k in range(N_BLOCKS)]
+
+
+@pytest.mark.parametrize("n_presses", [1, 3])
+def test_ctrl_c_waits_for_the_commit(
+    n_presses: int, job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = threading.main_thread().ident or 0
+
+    def press() -> None:
+        for _ in range(n_presses):
+            time.sleep(0.05)
+            signal.pthread_kill(main, signal.SIGINT)
+
+    events = slow_commits(monkeypatch, 0.1, press)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job)
+    assert events == ["begin", "end"]
+    monkeypatch.undo()
+    monkeypatch.setattr(blocks, "SENTENCES", 8)
+    summary = run_job(replace(job, resume=True))
+    assert 0 < summary.computed < summary.tokens
+
+
+def test_an_error_of_the_writer_ends_the_run(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: EmbeddingsWriter, *args: Any, **facts: Any) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(EmbeddingsWriter, "append_block", full)
+    with pytest.raises(OSError, match="No space left"):
+        run_job(job)
+    assert not Path(job.output).exists()

@@ -124,10 +124,3 @@ def test_errors_are_two_lines(model: Model, server: LocalServer, said: str) -> N
     assert not (model_dir(model) / "weights.hdf5").exists()
     made("models", "pull", "tiny")
     assert server.ranges[-1] == resumed
-
-
-@pytest.mark.parametrize("command", ["show", "pull"])
-def test_unknown_names(command: str) -> None:
-    done = elmo("models", command, "smal")
-    assert (done.code, done.err.splitlines()[0]) == (1, "error: no model named `smal`")
-    assert "did you mean `small`?" in done.err

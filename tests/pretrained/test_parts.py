@@ -127,6 +127,7 @@ def test_what_writes_a_folder_writes_its_parts(
         ("train.export.write_softmax", export),
         ("pretrained.warm_state.write_state", partial(write_warm_state, model)),
     ):
+        write_parts(model)
         monkeypatch.setattr(f"elmo_cli.{name}", stop)
         with pytest.raises(KeyboardInterrupt):
             write()

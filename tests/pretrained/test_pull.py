@@ -16,7 +16,7 @@ from elmo_cli.errors import DownloadError, ModelError, OutputError
 from elmo_cli.hdf5 import open_hdf5
 from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.cache import bundled_dir, installed_dir, model_dir
-from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model, no_such_model
+from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
 from elmo_cli.pretrained.load import ModelSource, installed_files, load, locate
 from elmo_cli.pretrained.pull import pull
 from elmo_cli.weightfile.describe import describe_weights
@@ -222,9 +222,3 @@ def test_the_bundled_model_is_the_default(
         shutil.copytree(tiny, folder)
         files = locate(ModelSource())
         assert (files.origin, files.name, files.weights.parent) == ("bundled", "elmo-en", folder)
-
-
-def test_a_similar_name_is_suggested() -> None:
-    assert find_model("orginal") is None
-    assert no_such_model("orginal", "x").hint.startswith("did you mean `original`?")
-    assert no_such_model("zzz", "x").hint == "x"

@@ -97,30 +97,6 @@ def write(
     return path
 
 
-def content(path: Path) -> tuple[list[tuple[str, Any]], list[tuple[str, bytes]]]:
-    """All that a file holds, in its order: attributes, and datasets with shape, type and bytes."""
-    datasets: list[tuple[str, bytes]] = []
-
-    def note(group: h5py.Group, above: str) -> None:
-        for name in group:
-            member = group[name]
-            if isinstance(member, h5py.Group):
-                note(member, f"{above}{name}/")
-            else:
-                values = member[()]
-                form = f"{above}{name} {values.shape} {member.dtype}"
-                datasets.append((form, values.tobytes() if member.dtype != "O" else values[0]))
-
-    with h5py.File(path) as file:
-        note(file, "")
-        attributes = [(name, _plain(value)) for name, value in file.attrs.items()]
-    return attributes, datasets
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-
-
 def write_types(path: Path, n: int, *, start: int = 0, **options: Any) -> Path:
     """A file of the layout bilm-types with `n` rows; row i of the vocabulary is all i."""
     spec = FileSpec(**{"layout": "bilm-types", "run_settings": RUN, **options})

@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import DIM, array, content, documents, foreign, lines, write, write_types
+from embedding_files import DIM, array, documents, foreign, lines, write, write_types
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.store.convert import convert
@@ -77,7 +77,7 @@ def test_a_layout_becomes_every_other_whose_needs_it_records(
     if target != source:
         forget = target == "allennlp" and "lines" not in RECORDS[source]
         straight = made(tmp_path / "c.hdf5", target, known, forget_sentences=forget)
-        assert content(tmp_path / "b.hdf5") == content(straight)
+        assert (tmp_path / "b.hdf5").read_bytes() == straight.read_bytes()
     else:
         assert (tmp_path / "b.hdf5").read_bytes() == path.read_bytes()
     return None
@@ -198,7 +198,7 @@ def test_refused_settings(tmp_path: Path, options: dict[str, Any], asked: dict[s
     refused(UsageError, path, *asked.values(), **asked)
 
 
-@pytest.mark.parametrize("layers", [None, "0,2", "2", "top", "average", "mix:1,1,1"])
+@pytest.mark.parametrize("layers", [None, "0,2", "mix:1,1,1"])
 @pytest.mark.parametrize("odd", [(2, 3, DIM), (3, DIM), (4, 3, DIM), (3, 2, DIM + 1)])
 def test_an_array_of_another_shape_is_corrupt(
     tmp_path: Path, layers: str | None, odd: tuple[int, ...]

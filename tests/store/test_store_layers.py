@@ -52,40 +52,23 @@ def test_numbers_are_those_of_the_model() -> None:
     assert LayerSelection.parse("top", range(2), 2).indices == (1,)
 
 
+# Selections that a model of three layers, a file of two of them, or no file can have.
+MODEL, FILE, UNKNOWN = (range(3), 3), ((0, 2), None), (None, None)
 REFUSED = [
-    ("bottom", range(3), 3),
-    ("", range(3), 3),
-    ("-1", range(3), 3),
-    ("0,,2", range(3), 3),
-    ("1.5", range(3), 3),
-    ("1" * 5000, range(3), 3),
-    ("3", range(3), 3),
-    ("0,9", range(3), 3),
-    ("1,1", range(3), 3),
-    ("1,1", None, None),
-    ("1", (0, 2), None),
-    ("top", (0, 2), None),
-    ("average", (0, 1, 2), None),
-    ("mix:1,2", (0, 2), None),
-    ("mix:", range(3), 3),
-    ("mix:a,b,c", range(3), 3),
-    ("mix:1,2", range(3), 3),
-    ("mix:1,2,3,4,5", range(3), 3),
-    ("mix:1,nan,3", None, None),
-    ("mix:1,inf,3", range(3), 3),
-    ("mix:1e39,0,0", range(3), 3),
-    ("mix:1e30,0,0,1e30", range(3), 3),
-    ("mix:0,0,0", range(3), 3),
-    ("mix:1,2,3,0", range(3), 3),
-    ("mix:1e-46,0,0", range(3), 3),
+    *((text, MODEL) for text in ("bottom", "", "-1", "0,,2", "1.5", "1" * 5000, "3", "0,9", "1,1")),
+    *((text, MODEL) for text in ("mix:", "mix:a,b,c", "mix:1,2", "mix:1,2,3,4,5", "mix:1,inf,3")),
+    *((text, MODEL) for text in ("mix:1e39,0,0", "mix:1e30,0,0,1e30")),  # beyond float32
+    *((text, MODEL) for text in ("mix:0,0,0", "mix:1,2,3,0", "mix:1e-46,0,0")),  # nothing
+    *((text, FILE) for text in ("1", "top", "average", "mix:1,2")),
+    *((text, UNKNOWN) for text in ("1,1", "mix:1,nan,3")),
 ]
 
 
-@pytest.mark.parametrize(("text", "available", "n_layers"), REFUSED)
-def test_refused(text: str, available: Any, n_layers: int | None) -> None:
+@pytest.mark.parametrize(("text", "owner"), REFUSED)
+def test_refused(text: str, owner: tuple[Any, int | None]) -> None:
     """Other layers would be taken in place of those that were asked for."""
     with pytest.raises(UsageError) as caught:
-        LayerSelection.parse(text, available, n_layers, owner="a.hdf5")
+        LayerSelection.parse(text, *owner, owner="a.hdf5")
     assert caught.value.message.startswith(f"`layers={text}`: ")
     assert caught.value.hint
 

@@ -11,11 +11,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import LINES, array, content, documents, lines, write
+from embedding_files import LINES, array, documents, lines, write
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
+from elmo_cli.hdf5 import dataset_names
 from elmo_cli.store.layouts import (
     LAYOUTS,
     StoredSentence,
@@ -39,8 +40,9 @@ def sentence(key: int, text: str, **more: Any) -> Sentence:
 
 def datasets(path: Path) -> list[tuple[str, str, str]]:
     """Name, shape and type of every data set, in the order of the file."""
-    forms = (form.rpartition(" (") for form, _ in content(path)[1])
-    return [(name, *rest.replace(" ", "").split(")")) for name, _, rest in forms]  # type: ignore[misc]
+    with h5py.File(path) as file:
+        found = ((name, file[name]) for name in dataset_names(file))
+        return [(name, ",".join(map(str, one.shape)), str(one.dtype)) for name, one in found]
 
 
 TWO = [sentence(0, "a b.c"), sentence(1, "d/e")]
@@ -97,7 +99,7 @@ def test_names_shapes_types(
     """Another name, axis order or type, and the consumers of the layout find nothing."""
     options = {"layout": layout, "dtype": dtype, **options}
     found = datasets(write(tmp_path / "a.hdf5", sentences, **options))
-    assert " | ".join(f"{name}={shape.rstrip(',')}" for name, shape, _ in found) == expected
+    assert " | ".join(f"{name}={shape}" for name, shape, _ in found) == expected
     kinds = {"sentence_to_index": "object", "token_bytes": "uint8"}
     kinds |= dict.fromkeys(("offsets", "keys", "token_ends"), "int64")
     assert all(kind == kinds.get(name, dtype) for name, _, kind in found)

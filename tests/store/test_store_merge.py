@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import BLOCK, array, content, documents, lines, write, write_types
+from embedding_files import BLOCK, RUN, array, documents, lines, write, write_types
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,24 +71,25 @@ def test_merged_shards_have_the_bytes_of_the_run(tmp_path: Path, run: str, n: in
     paths = shards(tmp_path, sentences, n, **options)
     done = merge_shards(list(reversed(paths)), tmp_path / "merged.hdf5")
     assert (tmp_path / "merged.hdf5").read_bytes() == whole.read_bytes()
-    attributes = dict(content(whole)[0])
-    assert (done["sentences"], done["tokens"]) == (attributes["sentences"], attributes["tokens"])
+    with h5py.File(whole) as file:
+        assert (done["sentences"], done["tokens"]) == (
+            file.attrs["sentences"],
+            file.attrs["tokens"],
+        )
     assert (done["shards"], done["bytes"]) == (n, whole.stat().st_size)
     assert len(list(tmp_path.iterdir())) == n + 2
 
 
 def test_types(tmp_path: Path) -> None:
     whole = write_types(tmp_path / "whole.hdf5", 3)
-    settings = dict(content(whole)[0])
     paths = [tmp_path / "1.hdf5", tmp_path / "2.hdf5"]
     for i, (path, n) in enumerate(zip(paths, (2, 1), strict=True), start=1):
-        run = {name: settings[name] for name in ("model_sha256", "state", "layers", "pool")}
         write_types(
             path,
             n,
             start=2 * i - 2,
             first_sentence=2 * i - 2,
-            run_settings={**run, "shard": f"{i}/2"},
+            run_settings={**RUN, "shard": f"{i}/2"},
         )
     merge_shards(paths, tmp_path / "m.hdf5")
     assert (tmp_path / "m.hdf5").read_bytes() == whole.read_bytes()
@@ -107,9 +108,9 @@ def test_versions_may_differ_and_are_all_kept(tmp_path: Path) -> None:
             first_sentence=i,
         )
     merge_shards(paths, tmp_path / "m.hdf5")
-    attributes = dict(content(tmp_path / "m.hdf5")[0])
-    assert attributes["numpy_version"] == '["2.0", "2.1"]'
-    assert attributes["h5py_version"] == "3.16"
+    with h5py.File(tmp_path / "m.hdf5") as file:
+        assert file.attrs["numpy_version"] == '["2.0", "2.1"]'
+        assert file.attrs["h5py_version"] == "3.16"
 
 
 # -- refusals -------------------------------------------------------------------------------------

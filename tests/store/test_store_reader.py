@@ -60,6 +60,10 @@ OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "lsgn": (documents(ONTONOTES, PART, "S/7", n_places=3), {}),
     "dygie": (documents("z", "S/7", "a", "S/9", n_places=4), {}),
     "manylangs": (lines(blank=False, repeats=False), {"layers": None}),
+    "manylangs, a shard": (
+        lines(blank=False, repeats=False),
+        {"layout": "manylangs", "layers": None, "first_sentence": 40},
+    ),
     "flat": ([*lines(), *(replace(s, key=s.key + 20) for s in documents("x/y", "z"))], {}),
     "flat, skipped lines": (lines(blank=False)[2:], {"layout": "flat", "first_sentence": 2}),
 }
@@ -80,7 +84,9 @@ def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None
         assert len(list(embeddings.sentences())) == len(keys)
         for position, one in enumerate(sentences):
             expected = array(one, options["layers"])
-            number = position if embeddings.is_keyed_by_name else one.key
+            number = one.key
+            if embeddings.is_keyed_by_name:
+                number = embeddings.first_sentence + position
             for key in (keys[position], embeddings.key_of(one), number):
                 np.testing.assert_array_equal(embeddings[key], expected)
                 assert embeddings[key].flags.c_contiguous
@@ -240,6 +246,16 @@ def test_foreign_files_are_recognised(tmp_path: Path, program: str) -> None:
             assert embeddings[key].shape == embeddings.shape(key)
             assert embeddings[key].shape[-1] == DIM
             assert embeddings.n_layers in (None, len(embeddings[key]))
+
+
+@pytest.mark.parametrize(("names", "is_known"), [(["z_0", "a_0"], True), (["z/b_0", "a_0"], False)])
+def test_foreign_files_that_track_the_order(
+    tmp_path: Path, names: list[str], is_known: bool
+) -> None:
+    """A `/` that is part of a key makes a group, which a later sentence may enter again."""
+    datasets = {name: random(4, DIM, 3) for name in names}
+    with open_embeddings(foreign(tmp_path / "a", datasets, track_order=True)) as embeddings:
+        assert (list(embeddings), embeddings.order_is_known) == (names, is_known)
 
 
 def with_map(path: Path, content: str, datasets: dict[str, Any]) -> Path:

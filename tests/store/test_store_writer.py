@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
 
-from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
+from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError
 from elmo_cli.store.attributes import read_attributes, write_attributes
 from elmo_cli.store.layouts import layout_of_spec
 from elmo_cli.store.log_lines import is_finished, log_path, read_log
@@ -114,13 +114,12 @@ def test_values_that_hdf5_puts_elsewhere_are_copied(
 @pytest.mark.parametrize("way", ALL)
 def test_convert_and_merge_write_the_same_bytes(way: str, tmp_path: Path, out: Path) -> None:
     """They write without a log; a merged file must equal that of the undivided run."""
-    run(out, way)
-    layout, everything = layout_of_spec(spec(way)), sentences(6, way)
+    run(out, way, n=60, block=20)
+    layout, everything = layout_of_spec(spec(way)), sentences(60, way)
     stored = [layout.store(one, array(one, way), spec(way)) for one in everything]
-    rows = sum(len(one.values) for one in stored)
     pairs = ((one, array(one, way)) for one in everything)
-    facts = {"sources": [["in.txt", 0]]}
-    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, n_rows=rows)
+    facts, n_rows = {"sources": [["in.txt", 0]]}, sum(len(one.values) for one in stored)
+    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, n_rows=n_rows)
     assert out.read_bytes() == (tmp_path / "b.hdf5").read_bytes()
     assert names(tmp_path) == ["b.hdf5", "out.hdf5"]
 
@@ -175,13 +174,6 @@ def test_facts_of_the_writer_cannot_be_given(name: str, out: Path) -> None:
     if name not in SETTINGS:
         with pytest.raises(ValueError, match=name):
             FileSpec(run_settings={name: 1})
-
-
-@pytest.mark.parametrize("settings", [{"dtype": "float64"}, {"keys": "lines"}, {"layout": "flatt"}])
-def test_settings_that_do_not_exist(settings: dict[str, Any], out: Path) -> None:
-    with pytest.raises(UsageError, match=next(iter(settings.values()))):
-        EmbeddingsWriter.open(out, FileSpec(**settings))
-    assert names(out.parent) == []
 
 
 # Files of the user by their suffix, and the message; "overwrite" replaces the first.
@@ -408,7 +400,7 @@ def test_a_full_disk_while_a_block_is_appended(way: str, committed: int, out: Pa
 
 
 @pytest.mark.parametrize("way", ["allennlp", "e2e-coref", "flat"])
-@pytest.mark.parametrize("more", [100, 20_000, 300_000])
+@pytest.mark.parametrize("more", [100, 20_000])
 def test_a_full_disk_while_the_file_is_completed(way: str, more: int, tmp_path: Path) -> None:
     """HDF5 would end the process; the committed part stays, and with space the run is resumed."""
     run(tmp_path / "whole.hdf5", way, n=300, block=100)
@@ -419,11 +411,10 @@ def test_a_full_disk_while_the_file_is_completed(way: str, more: int, tmp_path: 
         with open(filler, "wb") as file:
             free = os.statvfs(disk.folder).f_bavail * os.statvfs(disk.folder).f_frsize
             file.write(bytes(max(0, free - more)))
-        if more < 300_000:
-            with pytest.raises(OutputError, match="no space left") as caught:
-                run(out, way, n=300, block=100, resume=True)
-            assert caught.value.resumable
-            assert names(disk.folder) == ["filler", "out.hdf5.part", "out.hdf5.part.log"]
+        with pytest.raises(OutputError, match="no space left") as caught:
+            run(out, way, n=300, block=100, resume=True)
+        assert caught.value.resumable
+        assert names(disk.folder) == ["filler", "out.hdf5.part", "out.hdf5.part.log"]
         filler.unlink()
         run(out, way, n=300, block=100, resume=True)
         assert out.read_bytes() == (tmp_path / "whole.hdf5").read_bytes()

@@ -35,7 +35,31 @@ from elmo_cli.text.sentence import Sentence
 _MAX_MAP_BYTES = (1 << 32) - 1  # HDF5 stores the length of a string in 32 bits
 
 
-class MapReader(DatasetReader):
+class LineReader(DatasetReader):
+    """Sentences whose tokens are recovered from their lines; here the lines are their names."""
+
+    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        super().__init__(layout, file, attributes)
+        self._are_tokens = not self.is_own or attributes.get("text_is_tokens") is True
+
+    @property
+    def records(self) -> frozenset[str]:
+        return frozenset({"tokens"} if self._are_tokens else ())
+
+    def line_of(self, name: str) -> str | None:
+        """The line of a sentence; None where it is not recorded."""
+        return name
+
+    def info(self, handle: Handle) -> SentenceInfo:
+        text, tokens = self.line_of(str(handle)), None
+        if text is not None and self._are_tokens:
+            shape = self.shape(handle)
+            has_tokens = len(shape) >= 2 and not self.pooled
+            tokens = split_line(text, shape[-2] if has_tokens else None)
+        return SentenceInfo(tokens, text)
+
+
+class MapReader(LineReader):
     """Numbered sentences with a map from lines."""
 
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
@@ -44,19 +68,18 @@ class MapReader(DatasetReader):
 
     @property
     def records(self) -> frozenset[str]:
-        are_tokens = self._attributes.get("text_is_tokens") is True
-        if not self.is_own:
-            are_tokens = len(self.sentence_map) == len(self)
-        return frozenset({"tokens"} if self.has_map and are_tokens else ())
+        # The map of another program has only the last of equal lines.
+        is_whole = self.has_map and (self.is_own or len(self.sentence_map) == len(self))
+        return super().records if is_whole else frozenset()
+
+    def line_of(self, name: str) -> str | None:
+        return self._texts.get(name)
 
     def names_for(self, key: Key) -> Iterator[str]:
         # A key that is both, such as the line "7", is the number.
         yield from super().names_for(key)
         line: Any = " ".join(map(str, key)) if isinstance(key, tuple) else key
         yield self.sentence_map.get(line, "")
-
-    def info(self, handle: Handle) -> SentenceInfo:
-        return _of_line(self, str(handle), self._texts.get(str(handle)))
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -97,18 +120,6 @@ class MapReader(DatasetReader):
         except (KeyError, TypeError, ValueError):
             raise self.corrupt("repeated_lines does not fit the sentence map") from None
         return texts
-
-
-class LineReader(DatasetReader):
-    """Sentences named by their lines."""
-
-    @property
-    def records(self) -> frozenset[str]:
-        is_known = not self.is_own or self._attributes.get("text_is_tokens") is True
-        return frozenset({"tokens"} if is_known else ())
-
-    def info(self, handle: Handle) -> SentenceInfo:
-        return _of_line(self, str(handle), str(handle))
 
 
 class Bilm(DatasetLayout):
@@ -202,16 +213,6 @@ def split_line(text: str, n_tokens: int | None) -> tuple[str, ...] | None:
     """The tokens of a line, by white space or else by single spaces, if there are `n_tokens`."""
     splits = (text.split(), text.split(" "))
     return next((tuple(s) for s in splits if n_tokens in (None, len(s))), None)
-
-
-def _of_line(reader: DatasetReader, name: str, text: str | None) -> SentenceInfo:
-    """What is known of a sentence with its line, and its tokens where the line has them."""
-    tokens = None
-    if text is not None and (not reader.is_own or reader.records):
-        shape = reader.shape(name)
-        has_tokens = len(shape) >= 2 and not reader.pooled
-        tokens = split_line(text, shape[-2] if has_tokens else None)
-    return SentenceInfo(tokens, text)
 
 
 class _Lines:

@@ -1,0 +1,100 @@
+"""Embeddings on standard output: jsonl, npz or text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import BinaryIO
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.errors import UsageError
+from elmo_cli.text.sentence import Sentence
+
+Array = npt.NDArray[np.floating]
+Write = Callable[[Sentence, Array], None]
+
+FORMATS = ("jsonl", "npz", "text")
+_SPACE = re.compile(r"\s")  # a token of jsonl may contain it
+
+
+def sentence_writer(
+    stream_format: str, out: BinaryIO, *, pooled: bool
+) -> AbstractContextManager[Write]:
+    """A function that writes one sentence after another, to be used in a `with`.
+
+    Args:
+        stream_format: "jsonl": one object per sentence, {"key": 0, "tokens": […], "layers": […]},
+            nested like the array. "npz": an archive for `numpy.load`, one array per key. "text":
+            one line per token, the token and its values, and a blank line after each sentence; if
+            `pooled` one line per sentence, its key and its values; layers follow one another.
+            Numbers have the fewest digits that identify the value in its dtype.
+    Raises:
+        UsageError: there is no such format.
+    """
+    if stream_format == "npz":
+        return _npz(out)
+    if stream_format not in FORMATS:
+        raise UsageError(
+            f"`stream={stream_format}`: standard output is written as {', '.join(FORMATS)}",
+            "`format` is that of the input",
+        )
+    return _lines(out, _jsonl if stream_format == "jsonl" else _pooled if pooled else _text)
+
+
+@contextmanager
+def _npz(out: BinaryIO) -> Iterator[Write]:
+    archive = ZipFile(out, "w")
+
+    def write(sentence: Sentence, array: Array) -> None:
+        # A fixed date, so that the same input gives the same bytes.
+        with archive.open(ZipInfo(f"{sentence.key}.npy"), "w", force_zip64=True) as member:
+            np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+
+    try:
+        yield write
+    except BaseException:
+        archive.fp = None  # a cut archive must not get a directory, with which it would be valid
+        raise
+    archive.close()
+
+
+@contextmanager
+def _lines(out: BinaryIO, lines: Callable[[Sentence, Array], bytes]) -> Iterator[Write]:
+    def write(sentence: Sentence, array: Array) -> None:
+        out.write(lines(sentence, array))
+
+    yield write
+
+
+def _jsonl(sentence: Sentence, array: Array) -> bytes:
+    tokens = json.dumps(list(sentence.tokens), ensure_ascii=False)
+    line = f'{{"key": {sentence.key}, "tokens": {tokens}, "layers": {_json(array)}}}\n'
+    return line.encode("utf-8", "backslashreplace")  # half surrogate pairs, as JSON escapes them
+
+
+def _json(array: Array) -> str:
+    parts = _digits(array) if array.ndim == 1 else map(_json, array)
+    return f"[{', '.join(parts)}]"
+
+
+def _text(sentence: Sentence, array: Array) -> bytes:
+    by_token = array if array.ndim == 2 else array.swapaxes(0, 1)
+    lines = [
+        f"{_SPACE.sub('_', token)} {' '.join(_digits(values))}\n"
+        for token, values in zip(sentence.tokens, by_token, strict=True)
+    ]
+    return "".join([*lines, "\n"]).encode("utf-8", "replace")
+
+
+def _pooled(sentence: Sentence, array: Array) -> bytes:
+    return f"{sentence.key} {' '.join(_digits(array))}\n".encode()
+
+
+def _digits(array: Array) -> list[str]:
+    """The values with the fewest digits that give them back in their dtype."""
+    return list(map(str, array.ravel()))
