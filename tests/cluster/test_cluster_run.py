@@ -17,7 +17,7 @@ from elmo_cli.cluster.pieces import Piece
 from elmo_cli.cluster.shard_folder import LocalFolder
 from elmo_cli.cluster.worker import EmbedWorker
 from elmo_cli.embed import blocks
-from elmo_cli.embed.job import EmbedderSettings
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.spec import FileSpec

@@ -11,7 +11,8 @@ import pytest
 from elmo_cli.cluster.pieces import Piece, plan_pieces, read_pieces, scan_inputs
 from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import Block
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import InputError
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings
