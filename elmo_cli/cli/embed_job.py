@@ -13,7 +13,8 @@ from typing import Any
 from elmo_cli.cli import console
 from elmo_cli.cli.texts import reading_of
 from elmo_cli.cluster.shard_folder import is_url, without_secrets
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import OutputError, UsageError
 from elmo_cli.files import check_distinct
 from elmo_cli.pretrained.load import ModelSource, locate

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob
+from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import RunSummary, run_job
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
@@ -37,18 +38,11 @@ def embed_file(
     Example:
         embed_file("corpus.txt", "corpus.hdf5", Embedder(load()))
     """
-    settings = EmbedderSettings(
-        state=embedder.state,
-        layers=embedder.output.name,
-        dtype=embedder.output.dtype,
-        pool=embedder.output.pool,
-        batch_size=embedder.batch_size,
-    )
     job = EmbedJob(
         (os.fspath(text),),
         os.fspath(output),
         text=input_settings or InputSettings(),
-        embedder=settings,
+        embedder=replace(embedder.settings, batch_size=embedder.batch_size),
         file=file or FileSpec(),
         shard=parse_shard(shard) if shard else None,
         overwrite=overwrite,

@@ -1,34 +1,35 @@
-"""Embedder: sentences to arrays, in the order given."""
+"""Embedder: sentences to arrays, with four initial states, and halved batches on small devices."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, split_into_blocks
-from elmo_cli.embed.given import check_loaded, check_state, checked_size, sentence_of
-from elmo_cli.embed.output import Array, Output
-from elmo_cli.embed.parts import Parts, joined, out_of_memory
-from elmo_cli.embed.state_policy import STATES, run_carried, run_documents, run_free
+from elmo_cli.embed.output_reduction import Array, OutputReduction
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.contract import make_engine
-from elmo_cli.engine.runtime import select_device
-from elmo_cli.errors import ElmoError, UsageError
+from elmo_cli.engine.runtime import is_out_of_memory, select_device
+from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.warm_state import warm_state
-from elmo_cli.text.batching import Batch, TypeNumbers
+from elmo_cli.text.batching import Batch, Ids, TypeNumbers, batches_by_length
 from elmo_cli.text.input import InputSettings, Name, read_sentences
 from elmo_cli.text.sentence import Sentence
 
-# Of a batch, where the state is free: rows, or fewer where a gate would have more values, for which
-# a processor's cache has no room.
-_ROWS, _GATE_VALUES = 512, 1 << 20
-_BATCH_TOKENS = 24_576  # of such a batch, borders too, and padding where the engine pads
+# Rows of a batch with independent sentences: fewer if a gate would have more values than
+# `_MAX_GATE_VALUES`, for which a CPU's cache has no room.
+_MAX_ROWS, _MAX_GATE_VALUES = 512, 1 << 20
+_BATCH_TOKENS = 24_576  # including sentence boundaries, and padding if the engine pads
+_EMPTY_ROW = 2  # tokens of the row of a sentence without tokens: its boundaries
 
 
 class Embedder:
@@ -36,23 +37,19 @@ class Embedder:
 
     Args:
         bilm: from `load`.
-        state: what a sentence starts from: "zero", "warm", "carry" or "document".
-        layers: what is kept, see `Output.parse`.
-        dtype: "float32" or "float16"; "int8" is for `embed_file`, arrays stay float32.
-        pool: None, or "mean" or "max" over the tokens of a sentence.
-        bare: whether a single layer loses its axis.
-        batch_size: sentences that are computed together; with state "carry" the rows of the state.
-            None for 64 with it, otherwise for 512, or fewer on a processor where a layer has more
-            than 2,048 cells.
-        engine: "fast", or "plain" for the model as it stands.
-        precision: of the products: "float32", "bf16" or "int8", see `engine.gemm`.
-        device: "auto", "cpu", "cuda", "cuda:N" or "mps". One on cuda turns TF32 off for the
-            convolutions of the whole process, since vectors are float32.
+        settings: the defaults when None.
+        changes: single settings by name, see `EmbedderSettings`.
     Attributes:
-        start: the state of one row that every sentence starts from with state "warm", else None.
+        settings, bilm, engine: what it was made of.
+        state, precision: of the settings.
+        batch_size: sentences per batch.
+        device: where it computes. A CUDA device turns off TF32 for the convolutions of the whole
+            process, since vectors are float32.
+        output: how layers become arrays.
+        start: the initial state of every sentence with state "warm" (one row), else None.
     Raises:
-        UsageError, DeviceError: one of these is not to be had.
-        TypeError: `bilm` is something else, such as a name, which `load` takes.
+        UsageError, DeviceError: a setting is impossible, here or for this model.
+        TypeError: `bilm` is no `BiLM`, such as a name, which `load` takes.
 
     Example:
         embedder = Embedder(load())
@@ -60,45 +57,32 @@ class Embedder:
     """
 
     def __init__(
-        self,
-        bilm: BiLM,
-        *,
-        state: str = "zero",
-        layers: str | int = "all",
-        dtype: str = "float32",
-        pool: str | None = None,
-        bare: bool = False,
-        batch_size: int | None = None,
-        engine: str = "fast",
-        precision: str = "float32",
-        device: str | torch.device = "auto",
+        self, bilm: BiLM, settings: EmbedderSettings | None = None, **changes: Any
     ) -> None:
-        check_loaded(bilm)
-        if state not in STATES:
-            raise UsageError(f"--state {state}: not {', '.join(STATES)}", "zero is the default")
-        self.device = select_device(str(device))
-        if batch_size is None:
-            batch_size = CARRY_BATCH_SIZE if state == "carry" else _rows(bilm.options, self.device)
-        self.bilm, self.state, self.batch_size = bilm, state, checked_size(batch_size)
-        self.precision = precision
-        n_layers = 1 + bilm.options.n_layers
-        self.output = Output.parse(
-            str(layers), n_layers=n_layers, dtype=dtype, pool=pool, bare=bare
-        )
-        self.engine = make_engine(engine, bilm, self.device, precision)
-        self.start = warm_state(bilm).to(self.device) if state == "warm" else None
-        # A carried state needs all layers, whatever goes out.
-        self._highest = self.output.highest if state in ("zero", "warm") else None
-        self._parts = Parts(self.device, padded=self.engine.pads)
+        if not isinstance(bilm, BiLM):
+            what = type(bilm).__name__  # type: ignore[unreachable]
+            raise TypeError(f"bilm is of type {what}, not BiLM: `Embedder(load(name_or_path))`")
+        self.bilm = bilm
+        self.settings = settings = replace(settings or EmbedderSettings(), **changes)
+        self.state, self.precision = settings.state, settings.precision
+        self.device = select_device(settings.device)
+        self.batch_size = settings.batch_size or self._default_batch_size()
+        n_layers, dim = 1 + bilm.options.n_layers, bilm.options.dim
+        self.output = OutputReduction.of(settings, n_layers)
+        self._empty = self.output.to_array(self.output.select(torch.empty(n_layers, 0, dim)))
+        self._is_independent = self.state in ("zero", "warm")
+        self.engine = make_engine(settings.engine, bilm, self.device, settings.precision)
+        self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
+        self._max_tokens = math.inf  # of a batch that may fit on a GPU
 
     def embed(self, tokens: Sequence[str]) -> Array:
         """The array of one sentence by itself, from the zero or the warm state.
 
-        Many sentences take a fraction of the time each by `stream` or `embed_batch`: weights are
-        read once for all rows of a batch.
+        `stream` and `embed_batch` take a fraction of the time per sentence: weights are read once
+        for all rows of a batch.
 
         Returns:
-            (layer, token, dim) with `layers="all"`; see `Output.sentence` for other choices.
+            (layer, token, dim) with `layers="all"`; see `OutputReduction.to_array` for others.
         Raises:
             TypeError: it is a text that has not been split, or several sentences.
         """
@@ -111,42 +95,39 @@ class Embedder:
 
         Args:
             sentences: lists of tokens; an empty one gives an array without tokens.
-            state: with state "carry" what the batch before left (None at first), see
-                `state_policy.run_carried`; otherwise left out.
+            state: with state "carry" the final state of the previous batch (None at first): row r
+                continues where row r of that batch stopped.
         Returns:
-            An array a sentence in the order given, and the state for the next batch ("carry").
+            One array per sentence in the order given, and the state for the next batch ("carry").
         Raises:
-            TypeError: a sentence is no list of tokens, or `state` no state, or one that would be
-                passed over.
-            UsageError: the state of a biLM of other sizes.
+            TypeError: a sentence is no list of tokens, or a state that would be ignored.
         """
-        made = [sentence_of(tokens, key) for key, tokens in enumerate(sentences)]
-        is_carried = self.state == "carry"
-        if state is not None:
-            check_state(state, self.bilm.options, is_carried=is_carried)
-        size = max(1, len(made)) if is_carried else self.batch_size
-        arrays, left = self._block(made, state, batch_size=size)
-        return [_own(array) for array in arrays], left if is_carried else None
+        if state is not None and self.state != "carry":
+            raise TypeError('a state is used with state="carry" only, here it would be ignored')
+        made = [_to_sentence(tokens, key) for key, tokens in enumerate(sentences)]
+        size = max(1, len(made)) if self.state == "carry" else self.batch_size
+        arrays, final = self._embed(made, state, size)
+        return [array.copy() for array in arrays], final if self.state == "carry" else None
 
     def embed_block(
         self, sentences: Sequence[Sentence], state: State | None
     ) -> tuple[list[Array], State | None]:
         """The arrays of a block, and the state for the next block ("carry" and "document")."""
-        return self._block(sentences, state, batch_size=self.batch_size)
+        return self._embed(sentences, state, self.batch_size)
 
     def embed_types(self, types: Sequence[str]) -> Array:
-        """Vectors of types without context, (type, projection): one copy of layer 0.
+        """Context-free vectors of types, (type, projection_dim): one half of layer 0.
 
         Raises:
             TypeError: they are no list of texts.
-            OutputError, WeightFileError: a value that the file can't hold, or none can.
+            OutputError: a value does not fit the dtype.
         """
-        types = sentence_of(types, 0).tokens
+        types = _to_sentence(types, 0).tokens
         vectors = self.engine.embed_types(types)
-        if not self.output.holds(vectors):
-            row = next(r for r in range(len(types)) if not self.output.holds(vectors[r]))
-            raise self.output.refusal(vectors[row], f"the type `{types[row]}`", self.bilm.name)
-        array: Array = self.output.stored(vectors.cpu()).numpy()
+        if not self.output.fits(vectors):
+            row = next(r for r in range(len(types)) if not self.output.fits(vectors[r]))
+            raise self.output.error(vectors[row], f"the type `{types[row]}`", self.bilm.name)
+        array: Array = self.output.cast(vectors.cpu()).numpy()
         return array
 
     def stream(
@@ -160,7 +141,7 @@ class Embedder:
             source: a text file; or sentences of any reader, or lists of tokens.
             settings: how a file is read.
         Raises:
-            UsageError: `settings` for sentences, which are read already.
+            UsageError: `settings` for sentences, which have been read already.
         """
         if isinstance(source, (str, os.PathLike)):
             source = read_sentences(source, settings or InputSettings())
@@ -170,101 +151,195 @@ class Embedder:
                 "name the file, or give the settings to `read_sentences`",
             )
         sentences = (
-            given if isinstance(given, Sentence) else sentence_of(given, key)
+            given if isinstance(given, Sentence) else _to_sentence(given, key)
             for key, given in enumerate(source)
         )
         state: State | None = None
-        blocks = split_into_blocks(sentences, state=self.state, batch_size=self.batch_size)
-        for block in blocks:
+        for block in split_into_blocks(sentences, state=self.state, batch_size=self.batch_size):
             arrays, state = self.embed_block(block.sentences, state)
             for sentence, array in zip(block.sentences, arrays, strict=True):
-                yield sentence, _own(array)
+                yield sentence, array.copy()  # a view would keep the whole batch in memory
 
-    def _block(
-        self, sentences: Sequence[Sentence], state: State | None, *, batch_size: int
+    def _default_batch_size(self) -> int:
+        if self.state == "carry":
+            return CARRY_BATCH_SIZE
+        if self.device.type != "cpu":
+            return _MAX_ROWS
+        return max(1, min(_MAX_ROWS, _MAX_GATE_VALUES // self.bilm.options.lstm_dim))
+
+    def _embed(
+        self, sentences: Sequence[Sentence], state: State | None, batch_size: int
     ) -> tuple[list[Array], State | None]:
         if not sentences:
             return [], state
         types = TypeNumbers()
         rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
-        arrays = [self._empty() for _ in rows]
-        vectors = self._guarded(lambda: self.engine.embed_types(types.types), sentences)
-
-        def keep(batch: Batch, layers: Tensor) -> None:
-            """Reduce layers and take them off the device: in a part too, as memory may end here."""
-            inner = (batch.lengths - 2).tolist()
-            kept = self.output.of(layers)
-            if not self.output.holds(kept):
-                raise self._refusal(torch.split(kept, inner, -2), batch, sentences)
-            pieces = torch.split(self.output.leaving(kept).cpu(), inner, -2)
-            for position, piece in zip(batch.source_rows.tolist(), pieces, strict=True):
-                if piece.shape[-2]:
-                    arrays[position] = self.output.sentence(piece)
-
-        def read_alike(batch: Batch) -> None:
-            def part(rows: slice) -> None:
-                some = batch.rows_slice(rows)
-                layers, _ = self.engine.forward(
-                    some, vectors, self.start, shared_start=True, top_layer=self._highest
-                )
-                keep(some, layers)
-
-            self._parts.run(batch, part, sentences)
-
-        def read_on(batch: Batch, start: State) -> State:
-            def part(rows: slice) -> State:
-                some = batch.rows_slice(rows)
-                layers, left = self.engine.forward(some, vectors, start.select_rows(rows))
-                keep(some, layers)
-                assert left is not None
-                return left
-
-            left = self._parts.run(batch, part, sentences)
-            return State(joined([s.h for s in left], 2), joined([s.c for s in left], 2))
-
-        limits: dict[str, Any] = {
-            "batch_size": batch_size,
-            "batch_tokens": _BATCH_TOKENS,
-            "padded": self.engine.pads,
-        }
-        if self.state in ("zero", "warm"):
-            run_free(rows, read_alike, **limits)
-            return arrays, None
+        vectors = self.engine.embed_types(types.types)
+        block = _Block(sentences, rows, vectors, [self._empty] * len(rows), batch_size)
+        if self._is_independent:
+            self._independent(block)
+            return block.arrays, None
         if state is None:
+            state = State.zeros(self.bilm.options, 1)
+        carry = self._carried if self.state == "carry" else self._documents
+        return block.arrays, carry(block, state.to(self.device))
+
+    def _independent(self, block: _Block) -> None:
+        """Each sentence from the same state, in batches of similar length.
+
+        Source: an ELMo embedder of AllenNLP that embeds one sentence only starts from zeros.
+        """
+        filled = [p for p, row in enumerate(block.rows) if len(row) > _EMPTY_ROW]
+        for batch in self._batches(block, filled):
+            self._compute(block, batch, self.start)
+
+    def _carried(self, block: _Block, state: State) -> State:
+        """Row r of a batch continues where row r of the previous batch stopped, in input order.
+
+        A batch of one empty sentence leaves the state as it is; an empty sentence next to others is
+        read as its two boundaries.
+
+        Source: AllenNLP `modules/encoder_base.py`, bilm-tf `bilm/model.py`; with batch size 1 this
+        is bilm-tf's `dump_bilm_embeddings`.
+        """
+        for first in range(0, len(block.rows), block.batch_size):
+            rows = tuple(block.rows[first : first + block.batch_size])
+            if len(rows) == 1 and len(rows[0]) == _EMPTY_ROW:
+                continue
+            some = slice(0, len(rows))
+            state = state.with_rows_added(len(rows))
+            batch = Batch(rows, np.arange(first, first + len(rows)))
+            state = state.with_rows(some, self._compute(block, batch, state.select_rows(some)))
+        return state
+
+    def _documents(self, block: _Block, state: State) -> State:
+        """Carry within a document, zeros at its start; a block's documents run in parallel.
+
+        Args:
+            state: one row, where the document that the previous block left open stopped.
+        Returns:
+            One row, where the last document of the block stopped.
+        """
+        documents = _positions_by_document(block)
+        if block.sentences[0].starts_document:
             state = State.zeros(self.bilm.options, 1, device=self.device)
-        state = state.to(self.device)
-        if self.state == "carry":
-            return arrays, run_carried(rows, read_on, state=state, batch_size=batch_size)
-        return arrays, run_documents(rows, sentences, read_on, state=state, **limits)
+        state = state.with_rows_added(len(documents))
+        for turn in range(max(map(len, documents))):
+            document_of = {d[turn]: k for k, d in enumerate(documents) if turn < len(d)}
+            for batch in self._batches(block, list(document_of)):
+                index = torch.tensor(
+                    [document_of[p] for p in batch.source_rows.tolist()], device=self.device
+                )
+                final = self._compute(block, batch, state.select_rows(index))
+                state = state.with_rows(index, final)
+        return state.select_rows(slice(len(documents) - 1, len(documents)))
 
-    def _refusal(
-        self, pieces: Sequence[Tensor], batch: Batch, sentences: Sequence[Sentence]
-    ) -> ElmoError:
-        """The error for the first sentence of a batch with values that can't be stored."""
-        row = next(r for r, piece in enumerate(pieces) if not self.output.holds(piece))
-        sentence = sentences[int(batch.source_rows[row])]
-        return self.output.refusal(pieces[row], sentence.where, self.bilm.name)
+    def _batches(self, block: _Block, positions: Sequence[int]) -> list[Batch]:
+        """The sentences at some positions, in batches of similar length."""
+        batches = batches_by_length(
+            [block.rows[p] for p in positions],
+            batch_size=block.batch_size,
+            batch_tokens=_BATCH_TOKENS,
+            padded=self.engine.pads,
+        )
+        return [Batch(batch.rows, np.array(positions)[batch.source_rows]) for batch in batches]
 
-    def _empty(self) -> Array:
-        """The array of a sentence without tokens."""
-        n_layers, dim = 1 + self.bilm.options.n_layers, self.bilm.options.dim
-        return self.output.sentence(self.output.of(torch.empty(n_layers, 0, dim)))
+    def _compute(self, block: _Block, batch: Batch, start: State | None) -> Any:
+        """Fill in the arrays of a batch, in halves if it does not fit in the device's memory.
 
-    def _guarded(self, compute: Callable[[], Tensor], sentences: Sequence[Sentence]) -> Tensor:
-        try:
-            return compute()
-        except RuntimeError as error:
-            raise out_of_memory(error, sentences[0], self.device) from error
+        Returns:
+            The final state; None if sentences are independent.
+        Raises:
+            DeviceError: a single sentence does not fit.
+        """
+        n_rows, n_tokens = len(batch.rows), batch.tokens(padded=self.engine.pads)
+        if n_rows == 1 or self.device.type == "cpu" or n_tokens <= self._max_tokens:
+            try:
+                return self._forward(block, batch, start)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                if n_rows == 1:
+                    sentence = block.sentences[int(batch.source_rows[0])]
+                    raise _does_not_fit(sentence, self.device) from error
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self._max_tokens = n_tokens // 2
+        finals = []
+        for half in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows)):
+            rows = start if start is None or self._is_independent else start.select_rows(half)
+            finals.append(self._compute(block, batch.rows_slice(half), rows))
+        if self._is_independent:
+            return None
+        return State(torch.cat([f.h for f in finals], 2), torch.cat([f.c for f in finals], 2))
+
+    def _forward(self, block: _Block, batch: Batch, start: State | None) -> State | None:
+        layers, final = self.engine.forward(
+            batch,
+            block.type_vectors,
+            start,
+            shared_start=self._is_independent,
+            top_layer=self.output.top_layer if self._is_independent else None,
+        )
+        self._store(block, batch, layers)
+        return final
+
+    def _store(self, block: _Block, batch: Batch, layers: Tensor) -> None:
+        """Reduce the layers of a batch and move them off the device, into `block.arrays`."""
+        n_tokens = (batch.lengths - 2).tolist()
+        selected = self.output.select(layers)
+        positions = batch.source_rows.tolist()
+        if not self.output.fits(selected):
+            pieces = torch.split(selected, n_tokens, -2)
+            row = next(r for r, piece in enumerate(pieces) if not self.output.fits(piece))
+            where = block.sentences[positions[row]].where
+            raise self.output.error(pieces[row], where, self.bilm.name)
+        if self.output.pool is None:
+            selected = self.output.cast(selected)
+        pieces = torch.split(selected.cpu(), n_tokens, -2)
+        for position, piece in zip(positions, pieces, strict=True):
+            if piece.shape[-2]:
+                block.arrays[position] = self.output.to_array(piece)
 
 
-def _own(array: Array) -> Array:
-    """An array of its own: one that looks into the arrays of its batch would keep all of them."""
-    own: Array = array.copy()
-    return own
+@dataclass(frozen=True)
+class _Block:
+    """A block of sentences while it is computed."""
+
+    sentences: Sequence[Sentence]
+    rows: list[Ids]  # the numbers of each sentence's types, including sentence boundaries
+    type_vectors: Tensor  # (type, projection_dim)
+    arrays: list[Array]  # of each sentence; at first without tokens
+    batch_size: int
 
 
-def _rows(options: Options, device: torch.device) -> int:
-    """Rows of a batch where nothing else is said, and the state is free."""
-    if device.type != "cpu":
-        return _ROWS
-    return max(1, min(_ROWS, _GATE_VALUES // options.lstm_dim))
+def _positions_by_document(block: _Block) -> list[list[int]]:
+    """Positions of the sentences of each document, in order, without empty ones."""
+    documents: list[list[int]] = []
+    for position, sentence in enumerate(block.sentences):
+        if sentence.starts_document or not documents:
+            documents.append([])
+        if len(block.rows[position]) > _EMPTY_ROW:
+            documents[-1].append(position)
+    return documents
+
+
+def _to_sentence(tokens: Sequence[str], key: int) -> Sentence:
+    """Tokens as a sentence; a TypeError for a text, which is a sequence of its characters."""
+    if isinstance(tokens, str):
+        raise TypeError(f"a sentence is a list of tokens, not a text: {tokens[:40]!r}; .split() it")
+    made: tuple[Any, ...] = tuple(tokens)
+    for token in made:
+        if not isinstance(token, str):
+            what = type(token).__name__
+            raise TypeError(f"a token is a text, not {what}; `embed_batch` takes several sentences")
+    return Sentence(made, key)
+
+
+def _does_not_fit(sentence: Sentence, device: torch.device) -> DeviceError:
+    return DeviceError(
+        f"{sentence.where}: out of memory on {device} with a sentence of "
+        f"{len(sentence.tokens)} tokens",
+        "`max_tokens` refuses such sentences, `on_error=skip` skips them; `resume=True` continues "
+        "after the last block that was written",
+    )

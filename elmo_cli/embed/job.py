@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path
 from elmo_cli.pretrained.load import ModelSource
@@ -17,25 +18,6 @@ from elmo_cli.store.log_lines import is_finished, log_path, part_path
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings, check_inputs, require_files
-
-
-@dataclass(frozen=True)
-class EmbedderSettings:
-    """How sentences are embedded: the arguments of `Embedder`.
-
-    Attributes:
-        drop_layer_axis: whether a single layer loses its axis.
-    """
-
-    state: str = "zero"
-    layers: str = "all"
-    dtype: str = "float32"
-    pool: str | None = None
-    drop_layer_axis: bool = False
-    batch_size: int | None = None
-    engine: str = "fast"
-    precision: str = "float32"
-    device: str = "auto"
 
 
 @dataclass(frozen=True)

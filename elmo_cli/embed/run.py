@@ -24,7 +24,7 @@ from elmo_cli.embed.blocks import (
 )
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.output import Array
+from elmo_cli.embed.output_reduction import Array
 from elmo_cli.embed.plan import (
     check_free_space,
     check_same_text,
@@ -32,7 +32,6 @@ from elmo_cli.embed.plan import (
     estimate_bytes,
 )
 from elmo_cli.embed.run_identity import VERSIONS, RunIdentity
-from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
 from elmo_cli.errors import InputError
 from elmo_cli.files import tsv_line, write_text
 from elmo_cli.model.bilm import BiLM
@@ -113,21 +112,9 @@ def run_job(
 
 def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
     """The embedder of a job, whose model is loaded unless `bilm`, used by nobody else, is it."""
-    settings = job.embedder
     bilm = bilm or load_files(locate(job.model))
-    embedder = Embedder(
-        bilm,
-        state=settings.state,
-        layers=settings.layers,
-        dtype=settings.dtype,
-        pool=settings.pool,
-        bare=settings.drop_layer_axis,
-        batch_size=settings.batch_size,
-        engine=settings.engine,
-        precision=settings.precision,
-        device=settings.device,
-    )
-    if settings.engine == "fast":
+    embedder = Embedder(bilm, job.embedder)
+    if job.embedder.engine == "fast":
         bilm.to("meta")  # the engine has its own copy of the weights
     return embedder
 
@@ -251,7 +238,7 @@ class _Run:
             text_sha256 = committed[-1] if len(committed) == done.blocks else ""
             check_same_text(f"{self._job.output}.part", done, text_sha256)
         options = self._embedder.bilm.options
-        return state_from_bytes(done.state, options) if done.state else None
+        return State.from_bytes(done.state, options) if done.state else None
 
     def _start(self, done: Committed) -> None:
         """Report what is known when the first block to be computed has been read."""
@@ -288,7 +275,7 @@ class _Run:
             block.sentences,
             arrays,
             text_sha256=block.info.text_sha256,
-            state=b"" if state is None else state_bytes(state),
+            state=b"" if state is None else state.to_bytes(),
         )
         self._n_computed += block.info.n_tokens
         totals = self._totals()

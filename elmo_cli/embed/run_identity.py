@@ -48,7 +48,7 @@ class RunIdentity:
             model=bilm.name,
             model_sha256=bilm.sha256,
             state=job.embedder.state,
-            layers="0" if job.layout.unit == "types" else embedder.output.name,
+            layers="0" if job.layout.unit == "types" else embedder.output.layers.name,
             pool=job.embedder.pool or "none",
             format=job.text.format,
             tokenizer="english" if job.text.tokenize else "whitespace",

@@ -10,15 +10,13 @@ from torch import Tensor
 
 from elmo_cli.engine.fast import FastEngine
 from elmo_cli.engine.gemm import make_gemm
+from elmo_cli.engine.names import ENGINES, PRECISIONS, check_choice
 from elmo_cli.engine.plain import PlainEngine
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.text.batching import Batch
-
-ENGINES = ("fast", "plain")
-PRECISIONS = ("float32", "bf16", "int8")
 
 
 class Engine(Protocol):
@@ -67,12 +65,8 @@ def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "f
         UsageError: no such engine or precision.
         DeviceError: the device has no products of this precision.
     """
-    if name not in ENGINES:
-        raise UsageError(f"`engine={name}`: not {' or '.join(ENGINES)}", "`engine=fast` is default")
-    if precision not in PRECISIONS:
-        raise UsageError(
-            f"`precision={precision}`: not {', '.join(PRECISIONS)}", "float32 is the default"
-        )
+    check_choice("engine", name, ENGINES)
+    check_choice("precision", precision, PRECISIONS)
     if name == "plain":
         if precision != "float32":
             raise UsageError(

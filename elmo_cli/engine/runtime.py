@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -13,10 +12,10 @@ from typing import TypeVar
 
 import torch
 
-from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.engine.names import DEVICE_HINT, check_device_name
+from elmo_cli.errors import DeviceError
 
 Result = TypeVar("Result")
-_HINT = "`device='cpu'` works on every machine; `device='auto'` uses a GPU if there is one"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # from glibc's malloc.h
 _KEPT_BYTES = 1 << 30
 _LARGEST_KEPT_BYTES = 1 << 25  # the maximum that glibc accepts
@@ -36,14 +35,13 @@ def select_device(name: str) -> torch.device:
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch("cpu|mps|cuda(:[0-9]+)?", name):
-        raise UsageError(f"`device={name}`: not auto, cpu, cuda, cuda:N or mps", _HINT)
+    check_device_name(name)
     kind, _, number = name.partition(":")
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind == "cuda" and int(number or 0) >= n_devices:
-        raise DeviceError(f"`device={name}`: {n_devices} CUDA devices are available", _HINT)
+        raise DeviceError(f"`device={name}`: {n_devices} CUDA devices are available", DEVICE_HINT)
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise DeviceError("`device=mps`: this machine or this build of torch has no MPS", _HINT)
+        raise DeviceError("`device=mps`: this machine or build of torch has no MPS", DEVICE_HINT)
     if kind == "cuda":
         torch.backends.cudnn.allow_tf32 = False
     return torch.device(kind, int(number)) if number else torch.device(kind)

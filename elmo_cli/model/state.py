@@ -69,3 +69,17 @@ class State:
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""
         return State(self.h.to(device), self.c.to(device))
+
+    def to_bytes(self) -> bytes:
+        """float32 values of h, then of c."""
+        return b"".join(part.cpu().float().numpy().tobytes() for part in (self.h, self.c))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, options: Options) -> State:
+        """The state of `to_bytes`, with as many rows as it has."""
+        values = torch.frombuffer(bytearray(content), dtype=torch.float32)
+        sizes = (options.projection_dim, options.lstm_dim)
+        n_rows = len(values) // (2 * options.n_layers * sum(sizes))
+        shape = (options.n_layers, 2, n_rows)
+        n_h = 2 * options.n_layers * n_rows * sizes[0]
+        return cls(values[:n_h].view(*shape, sizes[0]), values[n_h:].view(*shape, sizes[1]))

@@ -8,8 +8,9 @@ import shutil
 import pytest
 from situations import Scene, file
 
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob
+from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.spec import FileSpec
 

@@ -13,8 +13,9 @@ import pytest
 import torch
 from tolerance import ATOL_ORDER
 
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob
+from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.pretrained.load import ModelSource
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings

@@ -15,7 +15,7 @@ from oracle import Oracle
 from tolerance import ATOL, ATOL_ORACLE, ATOL_PUBLISHED
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.output import Array
+from elmo_cli.embed.output_reduction import Array
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.text.sentence import Sentence
 from elmo_cli.weightfile.read import read_bilm

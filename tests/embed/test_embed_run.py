@@ -23,8 +23,9 @@ from elmo_cli.embed import blocks
 from elmo_cli.embed.blocks import TextScan, scan_text
 from elmo_cli.embed.embed_file import embed_file
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.job import EmbedderSettings, EmbedJob
+from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import make_embedder, run_job
+from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import ModelSource, load

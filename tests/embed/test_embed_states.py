@@ -1,4 +1,4 @@
-"""State policies: what a sentence starts from, and what it does not depend on."""
+"""States: the state from which a sentence starts, and what its vectors do not depend on."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from oracle import Oracle
 from tolerance import ATOL, ATOL_ORDER
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.output import Array
-from elmo_cli.embed.state_policy import state_bytes, state_from_bytes
-from elmo_cli.errors import ResumeError, UsageError
+from elmo_cli.embed.output_reduction import Array
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.warm_state import TEXT, state_after_text, warm_state, warm_state_id
 from elmo_cli.text.sentence import Sentence
@@ -52,33 +49,21 @@ def close(found: Sequence[Array], expected: Sequence[Array]) -> None:
 
 
 @pytest.mark.parametrize("state", ["zero", "warm"])
-def test_a_sentence_is_itself_in_any_order(
+def test_a_sentence_does_not_depend_on_the_others(
     state: str, engine: str, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
-    """Without it the same sentence would have other vectors beside other sentences."""
-    embedder = embedder_of(odd_bilm, state, engine=engine)
-    lines = lines[:24]
+    """Not on their order, their number or the batch size."""
+    embedder, lines = embedder_of(odd_bilm, state, engine=engine), lines[:24]
     arrays, _ = embedder.embed_batch(lines)
-    close([embedder.embed(tokens) for tokens in lines], arrays)
-    turned, _ = embedder.embed_batch(lines[::-1])
-    close(turned[::-1], arrays)
-    twice, _ = embedder.embed_batch(lines + lines)
-    close(twice, arrays + arrays)
+    close([embedder.embed(tokens) for tokens in lines[:8]], arrays[:8])
+    close(embedder.embed_batch(lines[::-1])[0][::-1], arrays)
+    close(embedder.embed_batch(lines + lines)[0], arrays + arrays)
+    for batch_size in (1, 7):
+        resized = embedder_of(odd_bilm, state, engine=engine, batch_size=batch_size)
+        close(resized.embed_batch(lines)[0], arrays)
 
 
-@pytest.mark.parametrize("state", ["zero", "warm"])
-def test_a_sentence_is_itself_at_any_batch_size(
-    state: str, tiny_bilm: BiLM, lines: list[list[str]]
-) -> None:
-    """Without it vectors would depend on a setting that is there for speed."""
-    arrays, _ = embedder_of(tiny_bilm, state).embed_batch(lines)
-    for batch_size in (1, 2, 7, 512):
-        found, _ = embedder_of(tiny_bilm, state, batch_size=batch_size).embed_batch(lines)
-        close(found, arrays)
-
-
-def test_documents_are_themselves_at_any_batch_size(engine: str, odd_bilm: BiLM) -> None:
-    """Without it a block of many documents would be one batch, whatever size is asked for."""
+def test_documents_do_not_depend_on_the_batch_size(engine: str, odd_bilm: BiLM) -> None:
     given = documents(1, 4, 1, 7, 2, vocabulary=["the", "cat", "sat", "on", "Zoë"])
     arrays, left = embedder_of(odd_bilm, "document", engine=engine).embed_block(given, None)
     for batch_size in (1, 2):
@@ -93,10 +78,9 @@ def test_documents_are_themselves_at_any_batch_size(engine: str, odd_bilm: BiLM)
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry", "document"])
-def test_the_same_block_has_the_same_bits(
+def test_a_block_has_the_same_bits_whatever_came_before(
     state: str, engine: str, odd_bilm: BiLM, lines: list[list[str]]
 ) -> None:
-    """Without it a resumed run, a shard and an undisturbed run would differ."""
     block = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines[:16])]
     fresh, left = embedder_of(odd_bilm, state, engine=engine).embed_block(block, None)
     used = embedder_of(odd_bilm, state, engine=engine)
@@ -110,22 +94,7 @@ def test_the_same_block_has_the_same_bits(
         assert torch.equal(left.c, left_again.c)
 
 
-def test_one_thread_or_two(engine: str, odd_bilm: BiLM, lines: list[list[str]]) -> None:
-    """Without it vectors would depend on the machine's cores."""
-    embedder = embedder_of(odd_bilm, "zero", engine=engine)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        expected, _ = embedder.embed_batch(lines[:8])
-        torch.set_num_threads(2)
-        found, _ = embedder_of(odd_bilm, "zero", engine=engine).embed_batch(lines[:8])
-    finally:
-        torch.set_num_threads(before)
-    close(found, expected)
-
-
-def test_warm_is_carried_from_the_fixed_text(engine: str, tiny_bilm: BiLM) -> None:
-    """Without it "warm" could be some other state than the one that its text leaves."""
+def test_warm_is_the_state_after_the_fixed_text(engine: str, tiny_bilm: BiLM) -> None:
     oracle = Oracle(MODELS["tiny"], weight_arrays(MODELS["tiny"], "tiny"))
     state = oracle.zeros()
     for line in TEXT:
@@ -138,16 +107,7 @@ def test_warm_is_carried_from_the_fixed_text(engine: str, tiny_bilm: BiLM) -> No
     np.testing.assert_allclose(array, expected, rtol=0, atol=ATOL[engine, "float32"])
 
 
-def test_warm_is_the_same_each_time(tiny_bilm: BiLM) -> None:
-    """Without it two runs of one model would start from two states."""
-    one, other = warm_state(tiny_bilm), warm_state(tiny_bilm)
-    assert torch.equal(one.h, other.h)
-    assert torch.equal(one.c, other.c)
-    assert one.h.abs().max() > 0.1
-
-
-def test_the_state_that_a_model_stores_goes_first(tiny_bilm: BiLM, odd_bilm: BiLM) -> None:
-    """Without it the state that was chosen for a model would be left unused."""
+def test_a_stored_warm_state_is_used(tiny_bilm: BiLM, odd_bilm: BiLM) -> None:
     stored = BiLM(tiny_bilm.options).requires_grad_(False)
     stored.load_state_dict(tiny_bilm.state_dict())
     stored.warm_state = state_after_text(tiny_bilm, [["some", "other", "text"]])
@@ -158,8 +118,7 @@ def test_the_state_that_a_model_stores_goes_first(tiny_bilm: BiLM, odd_bilm: BiL
     assert np.abs(found - embedder_of(tiny_bilm, "warm").embed(["a"])).max() > 1e-3
 
 
-def test_a_computed_warm_state_is_known_by_what_it_is_computed_from(tiny_bilm: BiLM) -> None:
-    """Without it shards of machines that round otherwise can't be merged, nor a run go on there."""
+def test_the_id_of_a_computed_warm_state_does_not_depend_on_rounding(tiny_bilm: BiLM) -> None:
     state = warm_state(tiny_bilm)
     rounded = State(state.h * (1 + 2**-20), state.c)  # as another processor may compute it
 
@@ -173,10 +132,7 @@ def test_a_computed_warm_state_is_known_by_what_it_is_computed_from(tiny_bilm: B
     assert name("", rounded) != name("", state)  # of weights that nothing else names
 
 
-def test_a_batch_of_one_sentence_without_tokens_leaves_the_state_alone(
-    engine: str, tiny_bilm: BiLM
-) -> None:
-    """Without it an empty line would move the state where AllenNLP leaves it."""
+def test_a_batch_of_one_empty_sentence_keeps_the_state(engine: str, tiny_bilm: BiLM) -> None:
     embedder = embedder_of(tiny_bilm, "carry", engine=engine)
     _, state = embedder.embed_batch([["the", "cat"], ["sat"]])
     assert state is not None
@@ -190,8 +146,7 @@ def test_a_batch_of_one_sentence_without_tokens_leaves_the_state_alone(
     assert not torch.equal(beside.h[:, :, 0], state.h[:, :, 0])
 
 
-def test_a_batch_without_sentences_leaves_the_state_alone(tiny_bilm: BiLM) -> None:
-    """Without it a stream of batches would break at an empty one."""
+def test_a_batch_without_sentences_keeps_the_state(tiny_bilm: BiLM) -> None:
     for state in ("zero", "warm", "document"):
         assert embedder_of(tiny_bilm, state).embed_batch([]) == ([], None)
     embedder = embedder_of(tiny_bilm, "carry")
@@ -200,7 +155,6 @@ def test_a_batch_without_sentences_leaves_the_state_alone(tiny_bilm: BiLM) -> No
 
 
 def test_a_document_is_carried_one_sentence_at_a_time(engine: str, odd_bilm: BiLM) -> None:
-    """Without it sentences of a document would start from another one's state, or from zeros."""
     given = documents(4, 1, 7, 2, vocabulary=["the", "cat", "sat", "on", "Zoë"])
     arrays, _ = embedder_of(odd_bilm, "document", engine=engine).embed_block(given, None)
     carry = embedder_of(odd_bilm, "carry", batch_size=1, engine=engine)
@@ -214,8 +168,7 @@ def test_a_document_is_carried_one_sentence_at_a_time(engine: str, odd_bilm: BiL
     close(arrays, expected)
 
 
-def test_documents_know_nothing_of_their_neighbours(odd_bilm: BiLM) -> None:
-    """Without it a document's vectors would depend on its place in the corpus."""
+def test_documents_are_independent(odd_bilm: BiLM) -> None:
     given = documents(5, 3, 6, vocabulary=["the", "cat", "sat", "on", "Zoë"])
     embedder = embedder_of(odd_bilm, "document")
     arrays, _ = embedder.embed_block(given, None)
@@ -226,8 +179,7 @@ def test_documents_know_nothing_of_their_neighbours(odd_bilm: BiLM) -> None:
 
 
 @pytest.mark.parametrize("border", [1, 4, 5, 6, 7, 13])
-def test_a_document_goes_on_in_the_next_block(border: int, odd_bilm: BiLM) -> None:
-    """Without it a long document would start from zeros in the middle."""
+def test_a_document_continues_in_the_next_block(border: int, odd_bilm: BiLM) -> None:
     given = documents(5, 9, vocabulary=["the", "cat", "sat", "on", "Zoë"])
     embedder = embedder_of(odd_bilm, "document")
     arrays, _ = embedder.embed_block(given, None)
@@ -237,40 +189,14 @@ def test_a_document_goes_on_in_the_next_block(border: int, odd_bilm: BiLM) -> No
 
 
 @pytest.mark.parametrize("size", [1, 2, 6])
-def test_carry_goes_on_in_the_next_block(
+def test_carry_continues_in_the_next_block(
     size: int, tiny_bilm: BiLM, lines: list[list[str]]
 ) -> None:
-    """Without it the end of each block would be the end of the state."""
     block = [Sentence(tuple(tokens), key) for key, tokens in enumerate(lines[:18])]
     embedder = embedder_of(tiny_bilm, "carry", batch_size=size)
     arrays, _ = embedder.embed_block(block, None)
     first, state = embedder.embed_block(block[:6], None)
     assert state is not None
-    # As the journal keeps it.
-    state = state_from_bytes(state_bytes(state), tiny_bilm.options)
+    state = State.from_bytes(state.to_bytes(), tiny_bilm.options)
     second, _ = embedder.embed_block(block[6:], state)
     same_bits(first + second, arrays)
-
-
-@pytest.mark.parametrize("n_rows", [1, 5])
-def test_a_state_in_the_journal_is_the_state(n_rows: int, seed: int) -> None:
-    """Without it a resumed run would go on from another state."""
-    options = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=3)
-    zeros = State.zeros(options, n_rows)
-    state = State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
-    again = state_from_bytes(state_bytes(state), options)
-    assert torch.equal(again.h, state.h)
-    assert torch.equal(again.c, state.c)
-
-
-def test_a_state_of_another_model_in_the_journal() -> None:
-    """Without it the bytes of another model's state would be cut into this one's."""
-    options = Options(filters=((1, 4),), projection_dim=3, lstm_dim=5, n_layers=3)
-    with pytest.raises(ResumeError, match="has 100 bytes, not a multiple of 192"):
-        state_from_bytes(bytes(100), options)
-
-
-def test_no_such_state(tiny_bilm: BiLM) -> None:
-    """Without it a wrong name would start every sentence from zeros."""
-    with pytest.raises(UsageError, match="--state hot: not zero, warm, carry, document"):
-        embedder_of(tiny_bilm, "hot")

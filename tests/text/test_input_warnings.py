@@ -75,7 +75,7 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
         TOKENIZED,
         "He works in the U.S.\n" + TOKENIZED,
         TOKENIZED + "http://example.org/" + "a" * 100 + "\n",
-        "id 1\tlabel\n" + TOKENIZED,
+        "id 1\tlabel\n" * 3 + TOKENIZED,
         "a\tb c\n",
         "I O\n" + TOKENIZED,
         "M K L\nV V A\n" * 20,

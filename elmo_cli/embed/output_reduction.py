@@ -1,0 +1,91 @@
+"""OutputReduction: from all layers of a batch to the array of each sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.errors import OutputError
+from elmo_cli.store.layers import LayerSelection
+
+Array = npt.NDArray[np.floating]
+_DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
+
+
+@dataclass(frozen=True)
+class OutputReduction:
+    """Which layers are kept, in which dtype, and whether tokens are pooled.
+
+    Attributes:
+        layers: which layers, or their sum.
+        dtype, pool: as of `EmbedderSettings`.
+    """
+
+    layers: LayerSelection
+    dtype: str
+    pool: str | None
+
+    @classmethod
+    def of(cls, settings: EmbedderSettings, n_layers: int) -> OutputReduction:
+        """For a model of `n_layers` layers, layer 0 included; a UsageError if it lacks layers."""
+        selection = LayerSelection.parse(
+            settings.layers, range(n_layers), n_layers, drop_axis=settings.drop_layer_axis
+        )
+        return cls(selection, settings.dtype, settings.pool)
+
+    @property
+    def top_layer(self) -> int | None:
+        """The highest layer that is kept; None if all are needed."""
+        return None if self.layers.is_sum else max(self.layers.indices)
+
+    @property
+    def n_kept(self) -> int:
+        """Vectors per token."""
+        return self.layers.n_kept
+
+    def select(self, layers: Tensor) -> Tensor:
+        """(layer, token, dim) -> (kept layer, token, dim), or (token, dim) of a sum; float32."""
+        selected: Tensor = self.layers.apply(layers)
+        return selected
+
+    def cast(self, values: Tensor) -> Tensor:
+        """Values in the dtype of the arrays."""
+        return values.to(_DTYPES[self.dtype])
+
+    def to_array(self, selected: Tensor) -> Array:
+        """The array of one sentence from what `select` returned for its tokens, on the CPU.
+
+        Returns:
+            (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,), zeros for a sentence
+            without tokens.
+        """
+        if self.pool is not None and selected.shape[-2] == 0:
+            selected = selected.sum(-2)
+        elif self.pool is not None:
+            selected = selected.mean(-2) if self.pool == "mean" else selected.amax(-2)
+        array: Array = self.cast(selected).numpy()
+        return array
+
+    def fits(self, values: Tensor) -> bool:
+        """Whether all values are finite and within the range of the dtype."""
+        if not values.numel():
+            return True
+        least, greatest = torch.aminmax(values)  # both are NaN if one value is
+        largest = torch.finfo(_DTYPES[self.dtype]).max
+        return bool((-largest <= least) & (greatest <= largest))
+
+    def error(self, values: Tensor, where: str, model: str) -> OutputError:
+        """The error for values of `where`, computed by `model`, that do not fit."""
+        value = float(values.abs().amax())
+        largest = torch.finfo(_DTYPES[self.dtype]).max
+        return OutputError(
+            f"{where}: the model {model} with `layers={self.layers.name}` computes {value:.4g}; "
+            f"{self.dtype} holds at most {largest:.5g}",
+            "`dtype=float32` holds larger values; if it does not, the weights are corrupt "
+            "(`elmo inspect WEIGHTS.hdf5` checks them) or those of a mix too large",
+        )

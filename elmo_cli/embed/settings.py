@@ -1,0 +1,69 @@
+"""EmbedderSettings: how sentences are embedded. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import index
+
+from elmo_cli.engine.names import ENGINES, PRECISIONS, check_choice, check_device_name
+from elmo_cli.errors import UsageError
+
+STATES = ("zero", "warm", "carry", "document")
+DTYPES = ("float32", "float16", "int8")
+POOLS = ("mean", "max")
+
+
+@dataclass(frozen=True)
+class EmbedderSettings:
+    """How sentences are embedded: the arguments of `Embedder`.
+
+    Attributes:
+        state: the initial LSTM state of a sentence: "zero", "warm" (stored with the model), "carry"
+            (the final state of the previous batch, as in AllenNLP and bilm-tf) or "document" (the
+            final state of the previous sentence of its document).
+        layers: which layers to return, or their sum, see `LayerSelection.parse`.
+        dtype: "float32" or "float16"; with "int8" arrays are float32, and only files are int8.
+        pool: None for one vector per token; "mean" or "max" over a sentence's tokens.
+        drop_layer_axis: whether a single layer loses its axis.
+        batch_size: sentences per batch; with state "carry" also the rows of the state. None for 64
+            with it, otherwise for 512, or fewer on a CPU for LSTMs of more than 2,048 cells.
+        engine: "fast", or "plain" for the model as it is.
+        precision: of matrix products: "float32", "bf16" or "int8", see `engine.gemm`.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+    Raises:
+        UsageError: a setting has none of its values.
+    """
+
+    state: str = "zero"
+    layers: str = "all"
+    dtype: str = "float32"
+    pool: str | None = None
+    drop_layer_axis: bool = False
+    batch_size: int | None = None
+    engine: str = "fast"
+    precision: str = "float32"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", str(self.layers))
+        object.__setattr__(self, "device", str(self.device))
+        check_choice("state", self.state, STATES)
+        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("engine", self.engine, ENGINES)
+        check_choice("precision", self.precision, PRECISIONS)
+        check_device_name(self.device)
+        if self.pool is not None and self.pool not in POOLS:
+            raise UsageError(f"`pool={self.pool}`: not mean or max", "leave it out for tokens")
+        if self.batch_size is not None:
+            object.__setattr__(self, "batch_size", _checked_size(self.batch_size))
+
+
+def _checked_size(batch_size: int) -> int:
+    """A batch size as int, also of NumPy's integers."""
+    try:
+        size = 0 if isinstance(batch_size, bool) else index(batch_size)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise UsageError(f"`batch_size={batch_size}`: a whole number from 1 is needed")
+    return size

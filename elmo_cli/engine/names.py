@@ -1,0 +1,25 @@
+"""The names of engines, precisions and devices, checked without torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from elmo_cli.errors import UsageError
+
+ENGINES = ("fast", "plain")
+PRECISIONS = ("float32", "bf16", "int8")
+DEVICE_HINT = "`device='cpu'` works on every machine; `device='auto'` uses a GPU if there is one"
+
+
+def check_choice(setting: str, value: object, choices: Sequence[str]) -> None:
+    """Raise a UsageError unless a setting has one of its values, the first being the default."""
+    if value not in choices:
+        names = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise UsageError(f"`{setting}={value}`: not {names}", f"{choices[0]} is the default")
+
+
+def check_device_name(name: str) -> None:
+    """Raise a UsageError unless a device is auto, cpu, cuda, cuda:N or mps."""
+    if not re.fullmatch("auto|cpu|mps|cuda(:[0-9]+)?", name):
+        raise UsageError(f"`device={name}`: not auto, cpu, cuda, cuda:N or mps", DEVICE_HINT)
