@@ -86,6 +86,8 @@ def tolerance(sample: Sample, embedder: Embedder, computed: Array) -> Array:
     sizes = np.abs(computed).astype(np.float64)
     largest = np.broadcast_to(sizes.max(-1, keepdims=True, initial=0), sizes.shape)
     weight = max(1.0, float(np.abs(layers.weights).sum()))
+    absolute = np.abs(layers.weights or [1.0])
+    spread = float(absolute.sum() / absolute.max())
     room = np.full(sizes.shape, ATOL * weight)
     if embedder.precision != "float32":
         room += _LOW_PRECISION * largest
@@ -93,7 +95,7 @@ def tolerance(sample: Sample, embedder: Embedder, computed: Array) -> Array:
     for dtype, is_before in ((sample.dtype, False), *((one, True) for one in before)):
         of_value, of_largest = _HALF_UNIT.get(dtype, (0.0, 0.0))
         if is_before and layers.is_sum:  # layers were rounded, which may be larger than their sum
-            room += 2 * weight * (of_value + of_largest) * largest
+            room += 2 * spread * (of_value + of_largest) * largest
         else:
             room += of_value * sizes + of_largest * largest
     return room

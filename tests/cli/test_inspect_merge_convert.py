@@ -347,11 +347,12 @@ def test_a_sample_of_int8_may_be_off_by_half_a_step() -> None:
 
 
 def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+    def stop(self: object, done: int, total: int | None) -> None:
+        if done:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(blocks, "SENTENCES", 3)
-    monkeypatch.setattr("elmo_cli.cli.embedding._Watcher.advance", stop)
+    monkeypatch.setattr("elmo_cli.cli.embedding._Progress.__call__", stop)
     assert elmo("embed", "d.jsonl", "-o", "a.hdf5").code == 130
     done = elmo("inspect", "a.hdf5.part")
     refused(done, 1, "a.hdf5.part: unfinished: 3 sentences are committed", "`--resume`")
