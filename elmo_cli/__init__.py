@@ -17,8 +17,8 @@ from elmo_cli.version import __version__
 
 if TYPE_CHECKING:
     from elmo_cli.dataset import EmbeddingsDataset
+    from elmo_cli.embed.embed_file import embed_file
     from elmo_cli.embed.embedder import Embedder
-    from elmo_cli.embed.run import embed_file
     from elmo_cli.errors import ElmoError
     from elmo_cli.model.bilm import BiLM
     from elmo_cli.model.mix import ElmoMix
@@ -35,7 +35,7 @@ _HOMES = {
     "EmbeddingsDataset": "elmo_cli.dataset",
     "InputSettings": "elmo_cli.text.input",
     "Sentence": "elmo_cli.text.sentence",
-    "embed_file": "elmo_cli.embed.run",
+    "embed_file": "elmo_cli.embed.embed_file",
     "load": "elmo_cli.pretrained.load",
     "open_embeddings": "elmo_cli.store.reader",
     "read_sentences": "elmo_cli.text.input",

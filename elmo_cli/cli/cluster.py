@@ -18,9 +18,14 @@ from elmo_cli.cli import console
 from elmo_cli.cli.console import counted
 from elmo_cli.cli.embed_job import CLUSTER_OPTIONS, is_folder, locate_model, make_job
 from elmo_cli.cli.texts import refuse_skipped, say_noticed
-from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_secrets
+from elmo_cli.cluster.shard_folder import (
+    SKIPPED_LIST,
+    is_url,
+    open_shard_folder,
+    without_secrets,
+)
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
+from elmo_cli.errors import InputError, ModelError, UsageError
 from elmo_cli.pretrained.cache import installed_dir
 from elmo_cli.pretrained.catalogue import find_model
 from elmo_cli.text.input import check_inputs, require_files
@@ -67,15 +72,14 @@ def ray_command(settings: dict[str, Any]) -> None:
     if as_json:
         click.echo(json.dumps(summary))
     _refuse_missing(summary["output"], result)
-    lists = [os.path.join(summary["output"], result.skipped_list)] if result.skipped_list else []
-    refuse_skipped(result.report, lists=lists)
+    refuse_skipped(result.report, lists=[os.path.join(summary["output"], SKIPPED_LIST)])
 
 
 class _Progress:
     """A progress bar, from the first call on."""
 
     def __init__(self, stack: ExitStack, *, quiet: bool) -> None:
-        self._stack, self._quiet, self._done = stack, quiet, 0
+        self._stack, self._quiet = stack, quiet
         self._bar: console.Bar | None = None
 
     def __call__(self, done: int, total: int) -> None:
@@ -83,9 +87,7 @@ class _Progress:
             console.note(f"{counted(total, 'token')}, {done:,} done", quiet=self._quiet)
             moving = console.bar(total, "tokens", done=done, quiet=self._quiet)
             self._bar = self._stack.enter_context(moving)
-        else:
-            self._bar.advance(done - self._done)
-        self._done = done
+        self._bar.update(done, total)
 
 
 def _check(job: EmbedJob) -> None:
@@ -101,18 +103,10 @@ def _check(job: EmbedJob) -> None:
         )
     require_files("--ray", job.inputs)
     check_inputs(job.inputs, job.text)
-    _check_model(job)
     open_shard_folder(job.output)
-
-
-def _check_model(job: EmbedJob) -> None:
-    """Refuse a model that does not exist or lacks the layers, before the text is read.
-
-    A published model need not be on the machine of the command.
-    """
     name = job.model.name_or_path
     published = find_model(str(name)) if name else None
-    if published is None or installed_dir(published) is not None:
+    if published is None or installed_dir(published) is not None:  # else workers may have it
         locate_model(job)
 
 
@@ -173,5 +167,4 @@ def _refuse_missing(output: str, result: ClusterResult) -> None:
         n_missing = f"{len(missing):,} of {counted(len(result.pieces), 'shard')}"
         first = f"the first is {missing[0].number}: {missing[0].error}"
         hint = f"{missing[0].hint}; then the same command computes the missing shards"
-        error: ElmoError = InputError(f"{output}: {n_missing} missing, {first}", hint)
-        raise error
+        raise InputError(f"{output}: {n_missing} missing, {first}", hint)

@@ -17,11 +17,11 @@ from elmo_cli.cli.bf16 import warn_of_slow_bf16
 from elmo_cli.cli.console import counted, duration
 from elmo_cli.cli.texts import refuse_skipped, say_truncated
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.plan import Plan, check_free_space, expected_rate, plan_job
-from elmo_cli.embed.run import RunSummary, check_not_model, make_embedder, run_job
+from elmo_cli.embed.plan import Plan, check_free_space, plan_job
+from elmo_cli.embed.run import RunSummary, make_embedder, run_job
+from elmo_cli.embed.speed import expected_rate
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
-from elmo_cli.errors import OutputError
 from elmo_cli.files import format_bytes
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -46,7 +46,7 @@ class EmbedRun:
         self._jobs, self._quiet, self._as_json = jobs, quiet, as_json
         self._embedder = make_embedder(jobs[0], load_files(files))
         for job in jobs:
-            check_not_model(job, self._embedder.bilm)
+            job.check_not_model(self._embedder.bilm.files)
         self._note_model()
 
     def embed(self) -> None:
@@ -81,7 +81,10 @@ class EmbedRun:
             )
             if not self._as_json:
                 click.echo(_in_words(job, plan, seconds))
-            for warning in (*plan.warnings, *self._space_warnings(job, plan)):
+            for warning in plan.warnings:
+                self._warn(warning)
+            if not plan.finished:  # not refused: the run may get another disk
+                warning = check_free_space(job, self._embedder, plan.size, is_exact=False)
                 self._warn(warning)
         self._print_json(objects)
 
@@ -135,15 +138,6 @@ class EmbedRun:
             f"{counted(summary.computed, 'token')} in {seconds:.1f} s{rate}"
         )
 
-    def _space_warnings(self, job: EmbedJob, plan: Plan) -> list[str]:
-        """Not refused: who asks for sizes may have another disk in mind."""
-        try:
-            if not plan.finished:
-                check_free_space(job, self._embedder, plan.size)
-        except OutputError as error:
-            return [error.message]
-        return []
-
     def _with_warnings(
         self, sentences: Iterator[Sentence], report: InputReport
     ) -> Iterator[Sentence]:
@@ -158,7 +152,8 @@ class EmbedRun:
             self._warn(warning)
 
     def _warn(self, message: str) -> None:
-        self._note(f"warning: {message}")
+        if message:
+            self._note(f"warning: {message}")
 
     def _note(self, message: str) -> None:
         console.note(message, quiet=self._quiet)

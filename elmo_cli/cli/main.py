@@ -242,7 +242,7 @@ def _drop_stdout() -> None:
 
 def _variable_named(message: str, args: list[str]) -> str:
     """Which variable of the environment brought the value that a message begins with."""
-    for variable, option in (("ELMO_MODEL", ""), ("ELMO_DEVICE", "--device ")):
+    for variable, option in (("ELMO_MODEL", ""), ("ELMO_DEVICE", "device=")):
         value = os.environ.get(variable)
         given = any(value == arg or arg.endswith(f"={value}") for arg in args)
         if value and not given and (option or "`") + value in message[: len(value) + 20]:

@@ -49,7 +49,7 @@ class Piece:
 Work = tuple[Piece, tuple[Block, ...]]
 
 
-def scan_inputs(job: EmbedJob) -> tuple[TextScan, InputReport]:
+def scan_inputs(job: EmbedJob) -> TextScan:
     """Read all inputs once, before a worker starts.
 
     Raises:
@@ -63,7 +63,7 @@ def scan_inputs(job: EmbedJob) -> tuple[TextScan, InputReport]:
         more = [f"{len(lines) - _LISTED_LINES:,} more lines"] if len(lines) > _LISTED_LINES else []
         hint = "fix what cannot be read; `on_error=skip` leaves it out"
         raise InputError("; ".join(lines[:_LISTED_LINES] + more), hint)
-    return scan, report
+    return scan
 
 
 def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:

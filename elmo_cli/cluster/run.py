@@ -31,8 +31,8 @@ class ClusterSettings:
     """Which cluster, and how many workers.
 
     Attributes:
-        address: of a running cluster, in Ray's form; None for $RAY_ADDRESS, or for a cluster on
-            this machine that ends with the job.
+        address: of a running cluster; None for $RAY_ADDRESS, or a cluster on this machine that
+            ends with the job.
         workers: processes, each with its own model.
         threads: CPU threads of each worker; Ray reserves as many cores.
         gpus: of each worker; may be a fraction.
@@ -46,17 +46,10 @@ class ClusterSettings:
 
 @dataclass(frozen=True)
 class ClusterResult:
-    """The outcome of a job.
-
-    Attributes:
-        pieces: of the whole text, in order, each with the outcome of its shard.
-        report: of the text.
-        skipped_list: name of the list of skipped lines in the folder; "" without skipped lines.
-    """
+    """All pieces of a text, each with the outcome of its shard, and the report of its readers."""
 
     pieces: tuple[Piece, ...]
     report: InputReport
-    skipped_list: str
 
 
 def embed_on_cluster(
@@ -69,7 +62,7 @@ def embed_on_cluster(
     A shard that cannot be computed does not stop the others; its piece has the error.
 
     Args:
-        job: its output is the folder, a path or URL that leads to the same folder on all machines.
+        job: its output is the folder, at the same path or URL on all machines.
         progress: called with the tokens that are done, and those of the whole text.
     Raises:
         ElmoError: the text, the model, the folder or the cluster cannot be used.
@@ -78,15 +71,14 @@ def embed_on_cluster(
     folder = open_shard_folder(job.output)
     folder.check_writable()
     with _connected(cluster):
-        scan, report = scan_inputs(job)
-        skipped_list = folder.write_skipped(report.skipped)
+        scan = scan_inputs(job)
+        folder.write_skipped(scan.report.skipped)
         pool = _WorkerPool(job, scan, cluster)
-        pieces = {
-            piece.number: piece for piece in plan_pieces(scan, job.embedder.state, pool.settings())
-        }
+        planned = plan_pieces(scan, job.embedder.state, pool.settings())
+        pieces = {piece.number: piece for piece in planned}
         existing = folder.names()
-        todo = [piece for piece in pieces.values() if piece.name not in existing]
-        _, n_tokens = scan.totals(range(len(scan.blocks)))
+        todo = [piece for piece in planned if piece.name not in existing]
+        n_tokens = sum(piece.n_tokens for piece in planned)
         n_done = n_tokens - sum(piece.n_tokens for piece in todo)
         progress(n_done, n_tokens)
         for piece in pool.embed(read_pieces(job, scan, todo), len(todo)):
@@ -97,7 +89,7 @@ def embed_on_cluster(
     results = tuple(_checked(piece, existing) for piece in pieces.values())
     if not any(piece.error for piece in results):
         folder.remove_partial({piece.name for piece in results})
-    return ClusterResult(results, report, skipped_list)
+    return ClusterResult(results, scan.report)
 
 
 class _WorkerPool:
@@ -218,11 +210,7 @@ def _absolute(path: StrPath) -> str:
 
 @contextmanager
 def _connected(cluster: ClusterSettings) -> Iterator[None]:
-    """Connect to Ray for the length of the job.
-
-    Raises:
-        UsageError: no cluster answers at the address, or this machine has too few GPUs.
-    """
+    """Connect to Ray; a UsageError if no cluster answers, or this machine has too few GPUs."""
     address = cluster.address or os.environ.get("RAY_ADDRESS")
     local = {} if address else {"num_cpus": cluster.workers * cluster.threads}
     try:

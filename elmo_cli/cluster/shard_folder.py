@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from elmo_cli.errors import OutputError
 from elmo_cli.files import output_errors, tsv_line, write_text
 
-_SKIPPED, _TRIAL = "skipped.tsv", ".elmo-trial"
+SKIPPED_LIST, _TRIAL = "skipped.tsv", ".elmo-trial"
 # Stores in which an object appears when its upload is complete. In any other, part of a file may be
 # visible, so it is uploaded under another name and then renamed.
 _ATOMIC_UPLOADS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
@@ -52,13 +52,12 @@ class ShardFolder(ABC):
         self.names()
         self._remove(_TRIAL)
 
-    def write_skipped(self, skipped: Sequence[tuple[str, int, str]]) -> str:
-        """Replace the list of skipped lines, and return its name; "" if there are none."""
-        if skipped or _SKIPPED in self.names():
-            with self.writing(_SKIPPED) as path:
+    def write_skipped(self, skipped: Sequence[tuple[str, int, str]]) -> None:
+        """Write the list of skipped lines, or empty that of an earlier run."""
+        if skipped or SKIPPED_LIST in self.names():
+            with self.writing(SKIPPED_LIST) as path:
                 lines = (tsv_line(*line) for line in skipped)
                 write_text(path, lines, errors="surrogateescape")
-        return _SKIPPED if skipped else ""
 
     def remove_partial(self, names: Collection[str]) -> None:
         """Remove what killed workers left of these shards, not that of other runs."""

@@ -22,10 +22,7 @@ from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 class EmbedWorker:
     """Holds the model of one worker; Ray starts it, and starts it again when it dies.
 
-    Args:
-        job: its output is the folder of the shards; paths are absolute.
-        scan: of the whole text.
-        threads: number of CPU threads; None for torch's default.
+    The paths of its job are absolute, and `threads=None` means torch's default.
     """
 
     def __init__(self, job: EmbedJob, scan: TextScan, threads: int | None) -> None:

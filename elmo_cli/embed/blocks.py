@@ -94,9 +94,11 @@ class TextScan:
         return range(self._document_start(blocks.start), self._document_start(blocks.stop))
 
     def first_key(self, blocks: range) -> int:
-        """Key of the first sentence of a range of blocks, or of what would follow the input."""
-        is_empty = blocks.start >= len(self.blocks)
-        return self.report.n_keys if is_empty else self.blocks[blocks.start].first_key
+        """The key with which the input of a range of blocks begins."""
+        if blocks.start == 0:
+            return 0
+        is_last = blocks.start >= len(self.blocks)
+        return self.report.n_keys if is_last else self.blocks[blocks.start].first_key
 
     def totals(self, blocks: range) -> tuple[int, int]:
         """Sentences and tokens of some blocks."""

@@ -5,6 +5,7 @@ Nothing here imports torch, so that `elmo embed` refuses what is wrong before it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from elmo_cli.embed.settings import EmbedderSettings
@@ -102,14 +103,18 @@ class EmbedJob:
                 "-: standard output is no file", "name a file; `elmo embed -o -` streams"
             )
         check_inputs(self.inputs, self.text)
-        model = (self.model.name_or_path, self.model.options, self.model.weights)
         for path in (self.output, self.skipped_list):
             check_distinct(path, self.inputs)
-            check_distinct(path, model, what="a file of the model")
+            check_distinct(path, vars(self.model).values(), what="a file of the model")
         check_output_path(self.output, overwrite=self.overwrite or self.resume, regular=True)
         is_started = is_finished(self.output) or log_path(part_path(self.output)).exists()
         is_own = self.overwrite or (self.resume and is_started)
         check_output_path(self.skipped_list, overwrite=is_own)
+
+    def check_not_model(self, files: Iterable[str]) -> None:
+        """Raise a UsageError if an output is one of the files of the model."""
+        for path in (self.output, self.skipped_list):
+            check_distinct(path, files, what="a file of the model")
 
     def _check_shard(self, shard: tuple[int, int]) -> None:
         if self.embedder.state == "carry":

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from elmo_cli.embed.blocks import SENTENCES, TextScan, check_types, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run_identity import RunIdentity
+from elmo_cli.embed.speed import measure_speed
 from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.files import check_output_path, format_bytes, output_errors, resolve
 from elmo_cli.store.layouts import UniqueNames
@@ -24,13 +23,10 @@ from elmo_cli.store.writer import (
     progress_of,
     refuse_committed,
 )
-from elmo_cli.text.input import read_sentences
 from elmo_cli.text.sentence import Sentence
 
 _SCALE_BYTES = 4  # of a vector in int8
 _CACHED_TYPES = 65_536  # about as many as the engine keeps
-_OVERHEAD = 1.1  # reading, packing and writing, on top of what is timed
-_LEAST_SLOPE = 0.6  # of the time per token that a larger batch may save
 _HEAPS = 0.7  # a part of a text has that power of its size in types
 
 
@@ -56,21 +52,6 @@ class FileSize:
     def peak(self) -> int:
         """The largest space that a run takes on the disk."""
         return self.total + (self.vectors if self.is_copied else self.metadata)
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Seconds per token and per new type, measured; a larger batch may need only `low` of them."""
-
-    token_s: float
-    type_s: float
-    low: float = 1.0
-
-    def seconds(self, n_tokens: float, n_types: float) -> tuple[float, float, float]:
-        """Estimate, lower and upper end of the range."""
-        longest = _OVERHEAD * (n_tokens * self.token_s + n_types * self.type_s)
-        estimate = longest * self.low**0.5
-        return estimate, 0.8 * longest * self.low, 1.25 * longest
 
 
 @dataclass(frozen=True)
@@ -169,83 +150,28 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
     return FileSize(n_vectors * vector, metadata, is_copied=not layout.data_start)
 
 
-def check_free_space(job: EmbedJob, embedder: Embedder, needed: FileSize) -> None:
-    """Raise an OutputError if the disk of the output has less free space than a run takes."""
+def check_free_space(job: EmbedJob, embedder: Embedder, needed: FileSize, *, is_exact: bool) -> str:
+    """A warning if the disk of the output has less free space than a run takes; else "".
+
+    Raises:
+        OutputError: instead of a warning if the size is exact.
+    """
     try:
         free = shutil.disk_usage(resolve(job.output).parent).free
     except OSError:
-        return  # the writer reports what is wrong with the folder
+        return ""  # the writer reports what is wrong with the folder
     part = part_path(job.output)
     if needed.peak - (part.stat().st_size if part.is_file() else 0) <= free:
-        return
+        return ""
     of_file = f" for a file of {format_bytes(needed.total)}" if needed.is_copied else ""
-    n_kept = 1 if job.layout.unit == "types" else embedder.output.n_kept
-    smaller = ["`dtype=float16` halves it"] if job.file.dtype == "float32" else []
-    smaller += [f"`layers=top` keeps 1 layer of {n_kept}"] if n_kept > 1 else []
-    raise OutputError(
-        f"{job.output}: about {format_bytes(needed.peak)} are needed{of_file}, "
-        f"{format_bytes(free)} are free on its disk",
-        "; or ".join([*([", ".join(smaller)] if smaller else []), "write to another disk"]),
-    )
-
-
-def measure_speed(
-    job: EmbedJob, embedder: Embedder, sample: Sequence[Sentence], seconds: float
-) -> Speed | None:
-    """Time a sample in batches of growing size, each with new and with known types.
-
-    Args:
-        sample: sentences that represent the text.
-        seconds: that this may take, about; the model is warmed up before.
-    """
-    embed = _compute(job, embedder)
-    ordered = sorted((s for s in sample if s.tokens), key=lambda sentence: len(sentence.tokens))
-    if not ordered:
-        return None
-    embed(ordered[:1])
-    known, n, spent, before = set(ordered[0].tokens), 8, 0.0, (0, 0.0)
-    while True:
-        chosen = _spread(ordered, n)
-        new, n_tokens = {t for s in chosen for t in s.tokens} - known, _count(chosen)
-        cold, warm = _timed(embed, chosen), _timed(embed, chosen)
-        known, n, spent = known | new, 2 * n, spent + cold + warm
-        if len(chosen) == min(len(ordered), SENTENCES) or spent + 2 * (cold + warm) > seconds:
-            break
-        before = n_tokens, warm
-    token_s, type_s = warm / n_tokens, max(0.0, cold - warm) / max(1, len(new))
-    slope = (warm - before[1]) / max(1, n_tokens - before[0])
-    return Speed(token_s, type_s, min(1.0, max(_LEAST_SLOPE, slope / token_s)))
-
-
-def expected_rate(job: EmbedJob, embedder: Embedder) -> float:
-    """Tokens per second at the beginning of a run, from timing some sentences briefly."""
-    sentences = [one for one in islice(read_sentences(job.inputs, job.text), 300) if one.tokens]
-    speed = measure_speed(job, embedder, sentences, 0.3)
-    n_tokens, n_types = _count(sentences), len({t for one in sentences for t in one.tokens})
-    return n_tokens / max(1e-9, speed.seconds(n_tokens, n_types)[0]) if speed else 0.0
-
-
-def _compute(job: EmbedJob, embedder: Embedder) -> Callable[[Sequence[Sentence]], object]:
-    if job.layout.unit == "types":
-        return lambda sentences: embedder.embed_types([s.tokens[0] for s in sentences])
-    return lambda sentences: embedder.embed_block(sentences, None)
-
-
-def _timed(embed: Callable[[Sequence[Sentence]], object], sentences: Sequence[Sentence]) -> float:
-    start = time.perf_counter()
-    embed(sentences)
-    return time.perf_counter() - start
-
-
-def _spread(ordered: Sequence[Sentence], n: int) -> list[Sentence]:
-    """`n` sentences at equal distances of an ordered sample, in the order of the text."""
-    n = min(n, len(ordered), SENTENCES)
-    chosen = [ordered[(2 * i + 1) * len(ordered) // (2 * n)] for i in range(n)]
-    return sorted(chosen, key=lambda sentence: sentence.key)
-
-
-def _count(sentences: Iterable[Sentence]) -> int:
-    return sum(len(sentence.tokens) for sentence in sentences)
+    what = f"{job.output}: about {format_bytes(needed.peak)} are needed{of_file}, "
+    what += f"{format_bytes(free)} are free on its disk"
+    if is_exact:
+        n_kept = 1 if job.layout.unit == "types" else embedder.output.n_kept
+        smaller = ["`dtype=float16` halves it"] if job.file.dtype == "float32" else []
+        smaller += [f"`layers=top` keeps 1 layer of {n_kept}"] if n_kept > 1 else []
+        raise OutputError(what, "; or ".join([*smaller, "write to another disk"]))
+    return what
 
 
 class _Sample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -12,10 +13,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import h5py
-import numpy as np
-import torch
 
 from elmo_cli.embed.blocks import (
     Block,
@@ -34,25 +31,21 @@ from elmo_cli.embed.plan import (
     empty_shard,
     estimate_bytes,
 )
-from elmo_cli.embed.run_identity import RunIdentity
-from elmo_cli.errors import InputError, OutputError
-from elmo_cli.files import check_distinct, tsv_line, write_text
+from elmo_cli.embed.run_identity import VERSIONS, RunIdentity
+from elmo_cli.errors import InputError
+from elmo_cli.files import tsv_line, write_text
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.store.log_lines import Progress as Committed
-from elmo_cli.store.shards import parse_shard
-from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.log_lines import log_path, part_path
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.input import (
     InputReport,
-    InputSettings,
-    Name,
     is_stream,
     read_sentences,
     shorten_list,
 )
-from elmo_cli.version import __version__
 
 # Called with the committed tokens and about how many there are in all, None if unknown: before the
 # first block is computed, and by the writer thread after each block.
@@ -94,14 +87,14 @@ def run_job(
     Args:
         embedder: made with the settings of the job; by default the model is loaded.
         progress: see `Progress`.
-        warn: called with each warning, those about the input before any computing; by default
-            `warnings.warn`.
+        warn: called with each warning, `warnings.warn` by default; warnings about the input come
+            before any computing.
     Raises:
         ElmoError: of every kind; what was committed stays for `resume=True`.
     """
     job.check_paths()
     embedder = embedder or make_embedder(job)
-    check_not_model(job, embedder.bilm)
+    job.check_not_model(embedder.bilm.files)
     job = job.with_max_characters(embedder.bilm.options.max_characters)
     is_scanned = job.shard is not None or job.layout.keyed_by == "name"
     scan = scan_text(job) if is_scanned and not any(map(is_stream, job.inputs)) else None
@@ -117,50 +110,8 @@ def run_job(
     return summary
 
 
-def embed_file(
-    text: Name,
-    output: Name,
-    embedder: Embedder,
-    *,
-    file: FileSpec | None = None,
-    input_settings: InputSettings | None = None,
-    shard: str | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-) -> RunSummary:
-    """Embed a text file into an embeddings file with an embedder, as `elmo embed` does.
-
-    Args:
-        file: layout and keys; its dtype is the embedder's.
-        input_settings: how the text is read.
-        shard: "1/4" for the first of four shards.
-        overwrite: replace an existing output.
-        resume: continue an unfinished output, or start it.
-    Raises:
-        ElmoError: of every kind; what was committed stays for `resume=True`.
-
-    Example:
-        embed_file("corpus.txt", "corpus.hdf5", Embedder(load()))
-    """
-    job = EmbedJob(
-        (os.fspath(text),),
-        os.fspath(output),
-        text=input_settings or InputSettings(),
-        embedder=replace(embedder.settings, batch_size=embedder.batch_size),
-        file=file or FileSpec(),
-        shard=parse_shard(shard) if shard else None,
-        overwrite=overwrite,
-        resume=resume,
-    )
-    return run_job(job, embedder=embedder)
-
-
 def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
-    """The embedder of a job.
-
-    Args:
-        bilm: the model of the job, which only this embedder may use; by default it is loaded.
-    """
+    """The embedder of a job, whose model is loaded unless `bilm`, used by nobody else, is it."""
     bilm = bilm or load_files(locate(job.model))
     embedder = Embedder(bilm, job.embedder)
     if job.embedder.engine == "fast":
@@ -168,35 +119,23 @@ def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
     return embedder
 
 
-def check_not_model(job: EmbedJob, bilm: BiLM) -> None:
-    """Raise a UsageError for an output that is a file of the model."""
-    for path in (job.output, job.skipped_list):
-        check_distinct(path, bilm.files, what="a file of the model")
-
-
 def write_shard(
     job: EmbedJob, embedder: Embedder, scan: TextScan, blocks: Iterable[Block]
 ) -> RunSummary:
-    """Write the file of a shard from blocks that were read elsewhere.
-
-    Args:
-        job: with its `shard`; an existing output is replaced, and nothing is left of it on errors.
-        scan: of the whole input.
-        blocks: those of the shard.
-    Raises:
-        ElmoError: of every kind.
-    """
-    run = _Run(job, embedder, scan, InputReport())
+    """Write the file of a shard, whole or not at all, from blocks that were read elsewhere."""
+    run = _Run(replace(job, overwrite=True), embedder, scan, InputReport())
     run.warn = lambda message: None
-    return run.write(blocks)
+    try:
+        return run.write(blocks)
+    except BaseException:
+        part = part_path(job.output)
+        for path in (part, log_path(part)):
+            path.unlink(missing_ok=True)
+        raise
 
 
 class _Run:
-    """The work on one output file.
-
-    Attributes:
-        progress, warn: as of `run_job`.
-    """
+    """The work on one output file; `progress` and `warn` are those of `run_job`."""
 
     def __init__(
         self, job: EmbedJob, embedder: Embedder, scan: TextScan | None, report: InputReport
@@ -207,7 +146,6 @@ class _Run:
         self._range = scan.shard(job.shard, state=job.embedder.state) if scan else range(2**62)
         has_size = scan is None and not any(map(is_stream, job.inputs))
         self._n_bytes = sum(map(os.path.getsize, job.inputs)) if has_size else 0
-        # Of the blocks of this file that were read so far.
         self._n_blocks = self._n_sentences = self._n_tokens = 0
         self._text_sha256, self._skipped = "", list[SkippedLine]()
         self._n_computed = self._n_warnings = 0
@@ -224,7 +162,8 @@ class _Run:
             for warning in writer.warnings:
                 self.warn(warning)
             if writer.finished:
-                self._check_finished(blocks, writer.progress)
+                deque(self._own(blocks), maxlen=0)
+                check_same_text(job.output, writer.progress, self._whole_sha256())
             else:
                 self._write_blocks(blocks, writer)
                 for warning in writer.finish(self._attributes(writer.progress)):
@@ -270,12 +209,6 @@ class _Run:
             "give the text with which the run began, then `resume=True` continues",
         )
 
-    def _check_finished(self, blocks: Iterable[Block], done: Committed) -> None:
-        for _ in self._own(blocks):
-            pass
-        text_sha256 = self._scan.text_sha256 if self._scan else self._text_sha256
-        check_same_text(self._job.output, done, text_sha256)
-
     def _write_blocks(self, blocks: Iterable[Block], writer: EmbeddingsWriter) -> None:
         """Compute each block that is not committed while a thread writes the one before."""
         own = self._own(blocks)
@@ -310,14 +243,13 @@ class _Run:
     def _start(self, done: Committed) -> None:
         """Report what is known when the first block to be computed has been read."""
         self._warn_of_input()
-        if (totals := self._totals()) is not None:
+        totals = self._totals()
+        if totals is not None:
+            is_exact = self._scan is not None
             needed = estimate_bytes(self._job, self._embedder, *totals)
-            try:
-                check_free_space(self._job, self._embedder, needed)
-            except OutputError as error:
-                if self._scan is not None:
-                    raise
-                self.warn(error.message)  # an estimate
+            warning = check_free_space(self._job, self._embedder, needed, is_exact=is_exact)
+            if warning:
+                self.warn(warning)
         self.progress(done.tokens, totals and totals[1])
 
     def _totals(self) -> tuple[int, int] | None:
@@ -350,9 +282,12 @@ class _Run:
         self.progress(writer.progress.tokens, totals and totals[1])
 
     def _warn_of_input(self) -> None:
-        for warning in self._report.warnings[self._n_warnings :]:
-            self.warn(warning)
-        self._n_warnings = len(self._report.warnings)
+        while self._n_warnings < len(self._report.warnings):
+            self.warn(self._report.warnings[self._n_warnings])
+            self._n_warnings += 1
+
+    def _whole_sha256(self) -> str:
+        return self._scan.text_sha256 if self._scan else self._text_sha256
 
     def _attributes(self, done: Committed) -> dict[str, Any]:
         scan, report = self._scan, self._report
@@ -360,12 +295,9 @@ class _Run:
         sources = scan.report.sources if scan else report.sources
         return {
             "sources": [list(source) for source in sources],
-            "text_sha256": scan.text_sha256 if scan else self._text_sha256,
+            "text_sha256": self._whole_sha256(),
             **({"skipped_sentences": n_skipped} if n_skipped else {}),
-            "elmo_version": __version__,
-            "torch_version": str(torch.__version__),
-            "numpy_version": np.__version__,
-            "h5py_version": h5py.__version__,
+            **VERSIONS,
         }
 
 

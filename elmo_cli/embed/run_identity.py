@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
+import h5py
+import numpy as np
+import torch
+
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.pretrained.warm_state import warm_state_id
 from elmo_cli.store.spec import FileSpec
+from elmo_cli.version import __version__
+
+VERSIONS = {
+    "elmo_version": __version__,
+    "torch_version": str(torch.__version__),
+    "numpy_version": np.__version__,
+    "h5py_version": h5py.__version__,
+}
 
 
 @dataclass(frozen=True)

@@ -199,8 +199,7 @@ class BlockLog:
         try:
             with suppress(OSError):
                 if remove:
-                    os.ftruncate(self._lock.descriptor, 0)  # first: an empty log is none
-                    for path in (self.temporary, self.part, self._path):
+                    for path in (self.temporary, self.part, self._path):  # the log last
                         path.unlink(missing_ok=True)
         finally:
             if self._part >= 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice, tee
@@ -26,6 +25,7 @@ Name = str | os.PathLike[str]
 
 SUFFIXES = dict.fromkeys((".jsonl", ".jsonlines", ".ndjson", ".json"), "jsonl")
 SUFFIXES |= {".txt": "plain", ".conllu": "conllu", ".conll": "conll", "_conll": "conll"}
+_TOKENS_CHECKED = 10_000  # of the first sentences, which a run checks before it computes any
 _COLUMNS_HINT = (
     "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
     "columns as its tokens; `cut -f` takes one column out"
@@ -165,18 +165,17 @@ def _checked(
 ) -> Iterator[Sentence]:
     """The same sentences; what is noticed about each goes to the report."""
     first: list[Sentence] = []
+    n_tokens = 0
     for sentence in sentences:
-        if report.skipped:
-            report.note_position(sentence.key)
         if sentence.tokens:
             report.count_truncated(sentence, settings.max_characters - 2)
-            if len(first) < N_CHECKED:
+            if len(first) < N_CHECKED and n_tokens < _TOKENS_CHECKED:
                 first.append(sentence)
-                if len(first) == N_CHECKED:
+                n_tokens += len(sentence.tokens)
+                if len(first) == N_CHECKED or n_tokens >= _TOKENS_CHECKED:
                     warn_of_signs(first, report)
         yield sentence
-    report.note_position(sys.maxsize)
-    if len(first) < N_CHECKED:
+    if len(first) < N_CHECKED and n_tokens < _TOKENS_CHECKED:
         warn_of_signs(first, report)
 
 

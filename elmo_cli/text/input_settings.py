@@ -89,7 +89,6 @@ class InputReport:
         truncated_tokens: tokens with more bytes than a biLM reads; they lose their ends.
         first_truncated: (token, source, line) of the first of them, a very long token shortened.
         skipped: (source, line, reason) of each line that could not be read, with on_error "skip".
-        next_key: for each of them the number of the sentence that followed.
         n_keys: keys of all sentences, also of those that were left out; known at the end.
         sources: (name, first key) of each file in order.
         bytes_read: bytes read from the files so far, before decompression.
@@ -100,7 +99,6 @@ class InputReport:
     truncated_tokens: int = 0
     first_truncated: tuple[str, str, int] | None = None
     skipped: list[tuple[str, int, str]] = field(default_factory=list)
-    next_key: list[int] = field(default_factory=list)
     n_keys: int = 0
     sources: list[tuple[str, int]] = field(default_factory=list)
     bytes_read: int = 0
@@ -111,10 +109,6 @@ class InputReport:
         if kind not in self._kinds:
             self._kinds.add(kind)
             self.warnings.append(message)
-
-    def note_position(self, key: int) -> None:
-        """Record that the lines skipped since the last sentence precede sentence `key`."""
-        self.next_key += [key] * (len(self.skipped) - len(self.next_key))
 
     def count_truncated(self, sentence: Sentence, max_bytes: int) -> None:
         """Count the tokens of more than `max_bytes` bytes of UTF-8."""
@@ -149,6 +143,7 @@ _COLUMN_MARK = re.compile(
     r"-DOCSTART-|#begin document \(|# (?:newdoc|newpar|sent_id|text)\b.*(?:=|\Z)"
 )
 _LABEL = re.compile(r"O|[BIESLU]-[\w-]+")
+_RESIDUES = re.compile(r"[A-Z*-]{30,}")
 _JSON = re.compile(r"[\[{]\s*[\"\[{]")
 _COLUMNS = (
     "looks like columns, but is read as a sentence per line, labels as tokens; "
@@ -170,6 +165,10 @@ _SIGNS: dict[str, tuple[_IsSign, float, str]] = {
                         "boundary or padding tokens (<S>, <PAD>); the biLM adds its own"),
     "json": (lambda text, _: _JSON.match(text), 0.5,
              "looks like JSON, but is read as plain text; `format='jsonl'` reads JSON lines"),
+    "fasta": (lambda text, _: _RESIDUES.fullmatch(text), 0.3,
+              "looks like FASTA: residues without white space are one token per line"),
+    "script": (lambda text, _: _is_not_latin(text), 0.5,
+               "not in Latin script; use a model that was trained on its language"),
 }  # fmt: skip
 
 
@@ -183,6 +182,13 @@ def warn_of_signs(sentences: Sequence[Sentence], report: InputReport) -> None:
     for (has_tabs, _), n in widths.most_common(1):
         if n >= (2 if has_tabs else 3) and n > 0.8 * len(sentences):
             report.warn("columns", f"{sentences[0].where}: {_COLUMNS}")
+
+
+def _is_not_latin(text: str) -> bool:
+    """Whether most letters at the beginning of a sentence are of another script."""
+    letters = [character for character in text[:_LONG_TOKEN] if character.isalpha()]
+    latin = (c < "\u0250" or "\u1e00" <= c < "\u1f00" for c in letters)
+    return 2 * sum(latin) < len(letters)
 
 
 def _columns_with_labels(sentence: Sentence) -> tuple[bool, int] | None:

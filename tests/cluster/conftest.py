@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,12 +79,6 @@ def scene(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     sys.modules.pop("elmo_cli.cluster.run", None)
     yield scene
     sys.modules.pop("elmo_cli.cluster.run", None)
-
-
-@pytest.fixture
-def contents() -> Callable[[str], dict[str, bytes]]:
-    """Returns the contents of the files in a folder, by name."""
-    return lambda folder: {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from elmo_cli.cli.cluster import _download_command
 def environment(scene: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_BACKEND_LOG_LEVEL"):
         monkeypatch.setenv(name, "")
-    monkeypatch.setenv("ELMO_MODEL", scene.job.model)
+    monkeypatch.setenv("ELMO_MODEL", scene.job.model.name_or_path)
     with warnings.catch_warnings():
         yield
     logging.disable(logging.NOTSET)
@@ -63,7 +63,10 @@ def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, out
 
 
 def test_missing_shards_are_reported(scene: Any) -> None:
-    scene.ray.dies = lambda method, args: method == "embed" and args[0][0].number == 3
+    deaths = iter([True] * 3)
+    scene.ray.dies = lambda method, args: (
+        method == "embed" and args[0][0].number == 3 and next(deaths, False)
+    )
     done = embed("--json")
     summary = json.loads(done.out)
     assert (done.code, len(summary["shards"])) == (1, 4)

@@ -24,6 +24,10 @@ from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings
 
 
+def contents(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
 def computed(pieces: list[Piece]) -> list[int]:
     """Numbers of the pieces that were computed; all shards exist."""
     assert not any(piece.error for piece in pieces)
@@ -51,7 +55,7 @@ def test_merged_shards_are_the_file_of_one_process(
     assert (0 in [piece.n_sentences for piece in pieces]) == (state == "document")
 
 
-def test_the_same_command_computes_what_is_missing(scene: Any, contents: Any) -> None:
+def test_the_same_command_computes_what_is_missing(scene: Any) -> None:
     """And removes what killed workers left of its shards, but not of another run's."""
     first, before = scene.run(), contents("shards")
     Path("shards", first[2].name).unlink()
@@ -66,7 +70,7 @@ def test_the_same_command_computes_what_is_missing(scene: Any, contents: Any) ->
 
 @pytest.mark.parametrize("url", ["memory://far/a/", "file://{}/far/"])
 def test_shards_behind_a_url_are_those_of_a_local_folder(
-    scene: Any, contents: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+    scene: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setattr(MemoryFileSystem, "store", {})
     monkeypatch.setattr(MemoryFileSystem, "pseudo_dirs", [""])

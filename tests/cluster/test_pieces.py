@@ -22,12 +22,12 @@ SETTINGS = {"dtype": "float32"}
 
 
 def plan(job: EmbedJob) -> list[Piece]:
-    return plan_pieces(scan_inputs(job)[0], job.embedder.state, SETTINGS)
+    return plan_pieces(scan_inputs(job), job.embedder.state, SETTINGS)
 
 
 def read(job: EmbedJob, pieces: Sequence[Piece]) -> list[Blocks]:
     """The blocks of pieces."""
-    return [blocks for _, blocks in read_pieces(job, scan_inputs(job)[0], pieces)]
+    return [blocks for _, blocks in read_pieces(job, scan_inputs(job), pieces)]
 
 
 def keys(pieces: Sequence[Blocks]) -> list[int]:
@@ -72,7 +72,7 @@ def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
     job: EmbedJob, inputs: tuple[str, ...], change: Callable[[], object], is_other: bool
 ) -> None:
     """The shard of another text or model must never be used for this run."""
-    before, scan = plan(job), scan_inputs(job)[0]
+    before, scan = plan(job), scan_inputs(job)
     for number, piece in enumerate(before, 1):
         assert piece.name == f"part-0000{number}-of-00005-{before[0].name[-17:]}"
     assert before[0].name != plan_pieces(scan, job.embedder.state, {"dtype": "float16"})[0].name
@@ -93,7 +93,7 @@ def test_the_scan_refuses_unreadable_lines(job: EmbedJob, n_bad: int) -> None:
     where = [f"two.txt, line {number}" for number in range(2, 2 + min(n_bad, 10))]
     assert [line.partition(":")[0] for line in listed] == where + ["2 more lines"] * (n_bad == 12)
     job = replace(job, text=InputSettings(on_error="skip"))
-    assert len(scan_inputs(job)[1].skipped) == n_bad
+    assert len(scan_inputs(job).report.skipped) == n_bad
     assert keys(read(job, plan(job))) == [*range(11), *range(11 + n_bad, 25)]
 
 
@@ -112,7 +112,7 @@ def test_a_text_that_changes_after_the_scan_is_refused(
     job: EmbedJob, change: Callable[[str], str] | None, n_good: int
 ) -> None:
     """Otherwise shards would be named after a text that they do not hold."""
-    found = read_pieces(job, scan_inputs(job)[0], plan(job))
+    found = read_pieces(job, scan_inputs(job), plan(job))
     text = Path("two.txt").read_text()
     Path("two.txt").write_text(change(text)) if change else Path("two.txt").unlink()
     assert [next(found)[0].number for _ in range(n_good)] == list(range(1, n_good + 1))

@@ -59,7 +59,7 @@ class Command:
         while not condition():
             assert self.process.poll() is None, self.process.communicate()[1]
             assert time.monotonic() < until, "it did not happen"
-            time.sleep(0.02)
+            time.sleep(0.05)
 
 
 def processes(method: str = "") -> Iterator[tuple[int, int, int]]:

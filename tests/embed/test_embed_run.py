@@ -20,9 +20,10 @@ import pytest
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
+from elmo_cli.embed.embed_file import embed_file
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import embed_file, make_embedder, run_job
+from elmo_cli.embed.run import make_embedder, run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM

@@ -291,6 +291,14 @@ def test_warnings_of_keys_that_may_not_be_those_of_the_text(
     assert [said in warning for warning in warnings] == [True] * (said is not None)
 
 
+def test_numbers_of_a_shard_that_is_keyed_by_names(tmp_path: Path) -> None:
+    """They begin where the shard begins in the text."""
+    path = write(tmp_path / "a", BARE, layout="manylangs", first_sentence=40, **TOP)
+    convert(path, tmp_path / "b", layout="flat")
+    with open_embeddings(tmp_path / "b") as embeddings:
+        assert list(embeddings) == list(range(40, 40 + len(BARE)))
+
+
 def test_output_paths(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", BARE, layout="allennlp")
     out = tmp_path / "out.hdf5"

@@ -49,13 +49,18 @@ class Fault:
 
 
 class Interrupt(Fault):
-    """Ctrl-C comes at the call after `n`, as a true signal."""
+    """Ctrl-C comes before or (`half`) after the call after `n`, as a true signal."""
 
     def around(self, name: str, *args: Any, **named: Any) -> Any:
         self.calls.append(name)
-        if len(self.calls) == self.n + 1:
+        is_hit = len(self.calls) == self.n + 1
+        if is_hit and not self.half:
             signal.raise_signal(signal.SIGINT)
-        return REAL[name](*args, **named)
+        try:
+            return REAL[name](*args, **named)
+        finally:
+            if is_hit and self.half:
+                signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager
@@ -158,16 +163,22 @@ def test_no_space_at_any_call(
         undisturbed.check(out, n)
 
 
-def test_interrupt_at_any_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("after", [False, True])
+def test_interrupt_at_any_call(
+    after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C leaves what is committed, and comes out as itself."""
     # A shell starts what is to run in the background with Ctrl-C ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     undisturbed = Undisturbed(tmp_path, monkeypatch, "allennlp")
     for n in range(len(undisturbed.calls)):
         out = undisturbed.new(n)
-        fault = Interrupt(n, KeyboardInterrupt())
+        fault = Interrupt(n, KeyboardInterrupt(), half=after)
         with faulty(monkeypatch, fault), pytest.raises(KeyboardInterrupt):
             writer_runs.run(out, "allennlp")
+        if "fsync" in fault.calls[: n + 1]:  # at the end: one of them has everything
+            left = {path.suffix for path in out.parent.iterdir()}
+            assert left & {".hdf5", ".part", ".tmp"}, f"call {n}"
         undisturbed.check(out, n)
 
 

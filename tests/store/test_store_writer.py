@@ -25,6 +25,7 @@ from elmo_cli.store.log_lines import is_finished, log_path, read_log
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.spec import FileSpec, difference
 from elmo_cli.store.writer import EmbeddingsWriter, finished_attributes, write_embeddings
+from elmo_cli.text.sentence import Sentence
 
 ALL = list(WAYS)
 
@@ -538,6 +539,18 @@ def test_lines_that_do_not_follow_each_other_are_recomputed(case: str, tmp_path:
     lines = damage.lines.splitlines(keepends=True)
     message = damage.resume(damage.data, b"".join(LINE_DAMAGES[case](lines)))
     assert "is corrupt (checksum); computing it and the following ones again" in message
+
+
+def test_a_missing_block_of_blank_lines(out: Path, part: Path) -> None:
+    """It has no values whose checksum could show that the following block is not the next one."""
+    blank = [Sentence((), key) for key in range(3)]
+    with EmbeddingsWriter.open(out, spec("bilm")) as writer:
+        for one in blank:
+            writer.append_block([one], [np.zeros((3, 0, 4), "f4")], text_sha256=str(one.key))
+    lines = log_path(part).read_bytes().splitlines(keepends=True)
+    log_path(part).write_bytes(b"".join([*lines[:2], lines[3]]))
+    with EmbeddingsWriter.open(out, spec("bilm"), resume=True) as writer:
+        assert (writer.progress.sentences, len(writer.warnings)) == (1, 1)
 
 
 @pytest.mark.parametrize("header", [b"{}", b"[]", b'{"elmo_block_log":1,"settings":{}}'])

@@ -34,18 +34,10 @@ from elmo_cli.train.settings import TrainSettings
 from elmo_cli.train.tuning_job import suited
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish", "cow"], ["sees", "hears", "likes", "fears"]
-SHORT = [
-    "--batch-size",
-    "4",
-    "--max-steps",
-    "40",
-    "--learning-rate",
-    "0.02",
-    "--threads",
-    "1",
-    "--device",
-    "cpu",
-]
+SHORT = ["--batch-size", "4", "--max-steps", "8", "--learning-rate", "0.02"]
+SHORT += ["--threads", "1", "--device", "cpu"]
+TOKENS = 8 * 4 * 20
+LEARN = ["--max-steps", "40"]  # enough to learn the domain
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +94,13 @@ def usual(tuned: Tuned) -> dict[str, Any]:
     return tuned()
 
 
+@pytest.fixture(scope="module")
+def learned(tuned: Tuned, source: Path) -> dict[str, Any]:
+    """The same, long enough to learn the domain, with the digests of the source before it."""
+    before = digests(source)
+    return {**tuned(*LEARN), "source_before": before}
+
+
 def digests(folder: Path) -> dict[str, str]:
     """Of all files of a folder."""
     return {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir()}
@@ -127,10 +126,9 @@ def losses(folder: Path) -> list[tuple[int, float]]:
     return [(line["step"], line.get("loss") or line["heldout"]["average"]) for line in lines]
 
 
-def test_a_domain_makes_the_model_better(tuned: Tuned, source: Path) -> None:
+def test_a_domain_makes_the_model_better(learned: dict[str, Any], source: Path) -> None:
     """The whole purpose; and a source that changed would be lost for ever."""
-    before = digests(source)
-    found = tuned()
+    found, before = learned, learned["source_before"]
     assert digests(source) == before
     assert (found["softmax"], found["improved"], found["before_model_softmax"]) == (
         "model",
@@ -140,7 +138,7 @@ def test_a_domain_makes_the_model_better(tuned: Tuned, source: Path) -> None:
     assert found["after"]["perplexity"]["average"] < 0.7 * found["before"]["perplexity"]["average"]
     for way in ("forward", "backward"):
         assert found["after"]["perplexity"][way] < found["before"]["perplexity"][way]
-    assert found["tokens"] == 40 * 4 * 20
+    assert found["tokens"] == 5 * TOKENS
     assert found["vocabulary"] == {"types": 14, "source": "that of the model"}
     assert 0 < found["unknown_fraction"] < 0.2  # cows
     assert found["model"] == "whole"
@@ -220,9 +218,9 @@ def test_a_vocabulary_for_weights_alone(tuned: Tuned, tiny: Path, source: Path) 
     assert found["unknown_fraction"] > 0
 
 
-def test_the_better_model_is_kept(tuned: Tuned, usual: dict[str, Any]) -> None:
+def test_the_better_model_is_kept(tuned: Tuned, learned: dict[str, Any]) -> None:
     """A run that makes a model worse must say so and not hand the worse one out."""
-    source = Path(usual["output"])
+    source = Path(learned["output"])
     found = tuned("--learning-rate", "0.1", "--dropout", "0.95", model=source)
     assert found["improved"] is False
     assert found["after"] == found["before"]
@@ -236,7 +234,7 @@ def test_a_run_goes_on_as_if_it_had_not_stopped(tuned: Tuned, tmp_path: Path) ->
     """Losses, figures and weights to the last bit, or a stopped run costs what it had learned."""
     constant, out = ("--optimizer", "adagrad"), tmp_path / "out"
     whole = tuned(*constant)
-    tuned(*constant, "--max-steps", "17", out=out)
+    tuned(*constant, "--max-steps", "3", out=out)
     found = tuned(*constant, "--resume", out=out)
     for key in ("before", "after", "tokens", "epochs"):
         assert found[key] == whole[key]
@@ -269,7 +267,7 @@ def test_a_limit_that_measuring_uses_up_is_told(domain: Path, source: Path, tmp_
     found, said = messages(domain, source, out, "--max-seconds", "600", "--resume")
     assert "warning: measuring" not in said
     assert "before: perplexity" not in said  # which is known
-    assert found["tokens"] == 40 * 4 * 20
+    assert found["tokens"] == TOKENS
     assert found["improved"]
 
 
@@ -281,11 +279,11 @@ def test_time_is_kept_for_measuring(domain: Path, source: Path, tmp_path: Path) 
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "measuring_s": 290.0}))
     # Looks are at all of this text: one before training and one after, beside the two measures.
-    for limit, left, steps in ((1159, "no time is left", 0), (1162, "2.0 s are left", 40)):
+    for limit, left, n_tokens in ((1159, "no time is left", 0), (1162, "2.0 s are left", TOKENS)):
         found, said = messages(domain, source, out, "--resume", "--max-seconds", limit)
         assert f"measuring takes about 1,160.0 s of the {limit:,}.0 s of --max-seconds" in said
         assert f": {left} to train; raise it" in said
-        assert found["tokens"] == steps * 4 * 20
+        assert found["tokens"] == n_tokens
         assert 290 <= found["seconds"] < 500  # they are those of measuring too
 
 

@@ -1,0 +1,229 @@
+"""What a dry run reports: sizes, free space, time; and how a text is divided into shards."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_cli.embed import blocks, plan, speed
+from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.job import EmbedderSettings, EmbedJob
+from elmo_cli.embed.plan import FileSize, check_free_space, estimate_bytes, plan_job
+from elmo_cli.embed.run import make_embedder, run_job
+from elmo_cli.embed.speed import Speed, expected_rate, measure_speed
+from elmo_cli.errors import InputError, OutputError
+from elmo_cli.files import format_bytes
+from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.text.input import InputReport, InputSettings
+from elmo_cli.text.sentence import Sentence
+
+STARTS = st.lists(st.booleans(), max_size=40)
+
+
+@given(STARTS, st.integers(1, 12), st.sampled_from(["zero", "warm", "document"]))
+def test_shards_have_every_block_once(starts: list[bool], n_shards: int, state: str) -> None:
+    infos = tuple(BlockInfo(1, 1, 2 * k, start, "", "") for k, start in enumerate(starts))
+    scan = TextScan(infos, InputReport(n_keys=99))
+    shards = [scan.shard((i, n_shards), state=state) for i in range(1, n_shards + 1)]
+    assert [block for shard in shards for block in shard] == list(range(len(starts)))
+    assert all(before.stop == after.start for before, after in pairwise(shards))
+    sizes = [len(shard) for shard in shards]
+    for shard in shards:
+        assert scan.totals(shard) == (len(shard), len(shard))
+        assert scan.first_key(shard) == (2 * shard.start if shard.start < len(starts) else 99) or (
+            shard.start == 0 == scan.first_key(shard)
+        )
+        if state == "document" and 0 < shard.start < len(starts):
+            assert starts[shard.start]
+    assert state == "document" or max(sizes) - min(sizes) <= 1
+
+
+@pytest.fixture
+def job(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> EmbedJob:
+    """A job of two texts, in four blocks of two sentences."""
+    monkeypatch.setattr(blocks, "SENTENCES", 2)
+    (tmp_path / "a.txt").write_text("one two\n.\nthree\n")
+    (tmp_path / "b.txt").write_text("four five six\n\nseven\n\nthree\n")
+    inputs = (f"{tmp_path}/a.txt", f"{tmp_path}/b.txt")
+    settings = EmbedderSettings(device="cpu")
+    return EmbedJob(inputs, f"{tmp_path}/out.hdf5", ModelSource(str(tiny)), embedder=settings)
+
+
+def test_a_scan_of_a_text(job: EmbedJob) -> None:
+    scan = scan_text(job)
+    assert [(one.n_sentences, one.n_tokens, one.first_key) for one in scan.blocks] == [
+        (2, 3, 0),
+        (2, 4, 2),
+        (2, 1, 4),
+        (2, 1, 6),
+    ]
+    assert scan.report.sources == [(job.inputs[0], 0), (job.inputs[1], 3)]
+    skipping = scan_text(replace(job, text=InputSettings(blank="skip")))
+    assert (skipping.totals(range(3)), skipping.n_skipped) == ((6, 9), 2)
+    documents = scan_text(replace(job, embedder=EmbedderSettings("document")))
+    assert [one.starts_document for one in documents.blocks] == [True, True, True, True]
+    with pytest.raises(InputError, match="line 2: the key"):
+        scan_text(replace(job, file=FileSpec(keys="sentence")))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"shard": (2, 3)},
+        {"file": FileSpec("flat")},
+        {"file": FileSpec("bilm"), "embedder": EmbedderSettings("carry", batch_size=2)},
+        {
+            "file": FileSpec("manylangs"),
+            "embedder": EmbedderSettings(layers="top"),
+            "text": InputSettings(blank="skip"),
+        },
+        {"embedder": EmbedderSettings(pool="mean", dtype="float16")},
+    ],
+)
+def test_a_plan_is_what_the_run_does(changes: dict[str, Any], job: EmbedJob) -> None:
+    job = replace(job, **changes)
+    embedder = make_embedder(job)
+    found = plan_job(job, embedder, timing_s=0.0)
+    assert not list(Path(job.output).parent.glob("out*"))
+    done = run_job(job, embedder=embedder)
+    assert (found.sentences, found.tokens) == (done.sentences, done.tokens)
+    assert found.computed == done.computed
+    assert 0 < found.size.total < 2 * done.bytes
+    assert found.seconds is not None
+    estimate, low, high = found.seconds
+    assert 0 < low <= estimate <= high
+    finished = plan_job(replace(job, resume=True), embedder)
+    assert (finished.finished, finished.computed, finished.size.total) == (True, 0, done.bytes)
+
+
+def test_a_plan_has_the_warnings_of_the_input(job: EmbedJob) -> None:
+    Path(job.inputs[0]).write_text("Hello, he said.\n")
+    embedder = make_embedder(job)
+    first = replace(job, inputs=job.inputs[:1])
+    (warning,) = plan_job(first, embedder, timing_s=0.0).warnings
+    assert "untokenized" in warning
+    *_, empty = plan_job(replace(first, shard=(1, 3)), embedder, timing_s=0.0).warnings
+    assert "shard 1 of 3" in empty
+
+
+@pytest.mark.parametrize(
+    ("layout", "n_sentences", "changes", "low", "high"),
+    [
+        ("bilm", 10, {}, 1000 * 3 * 16 * 4, 1000 * 3 * 16 * 4 + 10_000),
+        ("bilm", 10, {"dtype": "float16"}, 1000 * 3 * 16 * 2, 1000 * 3 * 16 * 2 + 10_000),
+        ("bilm", 10, {"pool": "mean"}, 10 * 3 * 16 * 4, 10 * 3 * 16 * 4 + 10_000),
+        ("flat", 1000, {"layers": "top", "dtype": "int8"}, 1000 * 20, 1000 * 20 + 150_000),
+        ("bilm-types", 1000, {}, 1000 * 8 * 4, 1000 * 8 * 4 + 40_000),
+    ],
+)
+def test_the_size_of_a_file(
+    layout: str, n_sentences: int, changes: dict[str, Any], low: int, high: int, job: EmbedJob
+) -> None:
+    job = replace(job, file=FileSpec(layout), embedder=EmbedderSettings(**changes))
+    size = estimate_bytes(job, make_embedder(job), n_sentences, 1000)
+    assert low <= size.total <= high
+    assert size.peak == size.total + (size.vectors if size.is_copied else size.metadata)
+    assert size.is_copied == (layout == "bilm")
+
+
+@pytest.mark.parametrize(
+    ("needed", "free", "held", "fits"),
+    [
+        (FileSize(500, 0, is_copied=False), 500, 0, True),
+        (FileSize(501, 0, is_copied=False), 500, 0, False),
+        (FileSize(251, 0, is_copied=True), 500, 0, False),
+        (FileSize(250, 1, is_copied=True), 500, 9, True),
+    ],
+)
+def test_free_space(
+    needed: FileSize, free: int, held: int, fits: bool, job: EmbedJob, tiny_bilm: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    usage = shutil.disk_usage("/")._replace(free=free)
+    asked: list[Path] = []
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: (asked.append(folder), usage)[1])
+    real = Path(job.output).parent / "elsewhere"
+    real.mkdir()
+    Path(job.output).symlink_to(real / "real.hdf5")
+    (real / "real.hdf5.part").write_bytes(bytes(held))
+    embedder = Embedder(tiny_bilm)
+    assert bool(check_free_space(job, embedder, needed, is_exact=False)) != fits
+    assert asked == [real]
+    if not fits:
+        with pytest.raises(OutputError, match="are needed"):
+            check_free_space(job, embedder, needed, is_exact=True)
+
+
+class Clock:
+    """An embedder that needs 2 s per token and 10 s per new type, and 6 s per batch."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds, self.types, self.sizes = 0.0, set[str](), list[int]()
+        monkeypatch.setattr(time, "perf_counter", lambda: self.seconds)
+
+    def embed_block(self, sentences: Sequence[Sentence], state: None) -> None:
+        tokens = [token for one in sentences for token in one.tokens]
+        self.seconds += 6 + 2 * len(tokens) + 10 * len(set(tokens) - self.types)
+        self.types |= set(tokens)
+        self.sizes.append(len(sentences))
+
+
+def test_speed_separates_tokens_types_and_batches(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speed, "SENTENCES", 1000)
+    clock: Any = Clock(monkeypatch)
+    sample = [Sentence((f"t{k}",) * (1 + k % 5), k) for k in range(4000)]
+    found = measure_speed(job, clock, sample, 20_000.0)
+    assert found is not None
+    assert found.type_s == pytest.approx(10)
+    assert found.token_s == pytest.approx(2, rel=0.02)
+    assert 0.9 < found.low <= 1
+    assert clock.seconds < 20_000
+    assert clock.sizes == [1, *(n for k in range(3, 9) for n in (2**k, 2**k))]
+    assert measure_speed(job, clock, [Sentence((), 0)], 1.0) is None
+
+
+def test_the_range_of_an_estimate() -> None:
+    estimate, low, high = Speed(2.0, 10.0, low=0.64).seconds(100, 10)
+    assert low < 0.64 * 300 < 300 < high
+    assert estimate == pytest.approx(1.1 * 300 * 0.8)
+
+
+def test_the_expected_rate_at_the_start_of_a_run(job: EmbedJob) -> None:
+    assert expected_rate(job, make_embedder(job)) > 0
+
+
+def test_the_sample_represents_lengths_and_types(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "_CACHED_TYPES", 50)
+    monkeypatch.setattr(plan, "SENTENCES", 2)
+    sample = plan._Sample(job)
+    sentences = [Sentence(("the", f"t{k % 200}") + ("a",) * (k // 10), k) for k in range(400)]
+    assert list(sample.collect(iter(sentences))) == sentences
+    keys = [one.key for one in sample.sentences]
+    assert len(keys) <= 4
+    assert {after - before for before, after in pairwise(keys)} == {keys[1]}
+    assert 400 <= sample.n_types <= 440  # t0 … t199 twice, and each time the cache was full
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1 << 10, "1.0 KiB"), (1536 << 20, "1.5 GiB"),
+     (5000 << 40, "5000.0 TiB")],
+)  # fmt: skip
+def test_bytes_in_words(n_bytes: int, text: str) -> None:
+    assert format_bytes(n_bytes) == text
