@@ -53,7 +53,8 @@ class FastEngine:
     @torch.inference_mode()
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """See `Engine.embed_types`."""
-        return self._cache.vectors(types)
+        (vectors,) = run_parallel([partial(self._cache.vectors, types)], self._device)
+        return vectors
 
     @torch.inference_mode()
     def forward(

@@ -186,6 +186,10 @@ def test_sizes_that_follow() -> None:
     """Without it the stored dimension could be that of one direction."""
     options = Options.from_dict(MODELS["tiny"])
     assert (options.n_filters, options.projection_dim, options.dim) == (60, 8, 16)
+    assert (options.has_cnn_projection, options.has_lstm_projection) == (True, True)
+    for shape, expected in (("no W_P_0", (True, False)), ("no CNN_proj", (False, True))):
+        options = Options.from_dict(SHAPES[shape])
+        assert (options.has_cnn_projection, options.has_lstm_projection) == expected
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:
