@@ -63,16 +63,15 @@ def convert(
     """
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted
-    from elmo_cli.errors import EmbeddingsFileError
-    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.convert import convert as convert_file
+    from elmo_cli.store.writer import run_isolated_writer
 
     def work() -> dict[str, Any]:
         return convert_file(
             file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
         )
 
-    done = run_isolated(work, [file], EmbeddingsFileError)
+    done = run_isolated_writer(work, [file], output)
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:

@@ -41,12 +41,11 @@ def merge(
     """
     from elmo_cli.cli import console
     from elmo_cli.cli.console import counted
-    from elmo_cli.errors import EmbeddingsFileError
-    from elmo_cli.isolate import run_isolated
     from elmo_cli.store.merge import merge_shards
+    from elmo_cli.store.writer import run_isolated_writer
 
-    done = run_isolated(
-        lambda: merge_shards(shards, output, overwrite=overwrite), shards, EmbeddingsFileError
+    done = run_isolated_writer(
+        lambda: merge_shards(shards, output, overwrite=overwrite), shards, output
     )
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)

@@ -82,10 +82,14 @@ class OutputReduction:
     def error(self, values: Tensor, where: str, model: str) -> OutputError:
         """The error for values of `where`, computed by `model`, that do not fit."""
         value = float(values.abs().amax())
+        hint = "`elmo inspect WEIGHTS.hdf5` checks the weights"
+        if self.dtype == "float16":
+            hint = f"`dtype=float32` holds larger values; if it does not, {hint}"
+        elif self.layers.weights:
+            hint = f"give smaller weights in `layers`; if all layers fail too, {hint}"
         largest = torch.finfo(_DTYPES[self.dtype]).max
         return OutputError(
             f"{where}: the model {model} with `layers={self.layers.name}` computes {value:.4g}; "
             f"{self.dtype} holds at most {largest:.5g}",
-            "`dtype=float32` holds larger values; if it does not, the weights are corrupt "
-            "(`elmo inspect WEIGHTS.hdf5` checks them) or those of a mix too large",
+            hint,
         )

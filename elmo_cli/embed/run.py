@@ -176,9 +176,10 @@ class _Run:
         return RunSummary(job.output, *counts, self._n_computed, size, report)
 
     def _own(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """The blocks of this file, each once the next one was read: the last one only if the input
-        has not changed, so that what is committed of it can be resumed; else an InputError."""
+        """The blocks of this file, the last of a file once the whole input proved unchanged, so
+        that what is committed can be resumed; else an InputError."""
         scan, held = self._scan, None
+        is_stream = scan is None and not self._n_bytes
         for block in blocks:
             if block.number >= self._range.stop:
                 break
@@ -189,7 +190,9 @@ class _Run:
             self._count(block)
             if held is not None:
                 yield held
-            held = block
+            held = None if is_stream else block
+            if is_stream:
+                yield block
         is_cut = scan is not None and self._n_blocks < len(self._range)
         if is_cut or (scan is None and self._report.bytes_read < self._n_bytes):
             raise self._changed()

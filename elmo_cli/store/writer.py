@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, ResumeError
 from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
 from elmo_cli.hdf5 import open_hdf5, reading
+from elmo_cli.isolate import run_isolated
 from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec, tokens_digest
@@ -25,6 +26,8 @@ from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path,
 from elmo_cli.store.output_file import Extents, ValueWriter, write_hdf5
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference
 from elmo_cli.text.sentence import Sentence
+
+Result = TypeVar("Result")
 
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -232,6 +235,25 @@ def write_embeddings(
         finally:
             lock.release()
     return facts.warnings
+
+
+def run_isolated_writer(
+    work: Callable[[], Result], files: Sequence[StrPath], output: StrPath
+) -> Result:
+    """Run `work`, which reads `files` and writes OUT, in a child process; a crash leaves nothing.
+
+    Raises:
+        ElmoError: of `work`; an EmbeddingsFileError for a crash.
+    """
+    try:
+        return run_isolated(work, files, EmbeddingsFileError)
+    except EmbeddingsFileError:
+        with suppress(ElmoError, OSError):
+            temporary = Path(f"{resolve(output)}.tmp")
+            lock = lock_own(temporary, _HDF5_SIGNATURE)  # not that of another run
+            temporary.unlink()
+            lock.release()
+        raise
 
 
 def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[str, Any]:

@@ -330,7 +330,6 @@ RUNS = [
     bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
     # A dry run refuses what is known before the model computes.
     bad("--resume with other layers, in a dry run", f"{GO_ON} --layers top --dry-run", UNFINISHED),
-    bad("log cut off", GO_ON, UNFINISHED, cut("long.hdf5.part.log", 200)),
     bad(
         "--resume onto a foreign file",
         "embed -q a.txt -o b.txt --resume",

@@ -117,7 +117,7 @@ def _weights(folder: Path, content: bytes) -> None:
 def _softmax(folder: Path, content: bytes) -> None:
     path = _file(folder, "softmax.hdf5", content)
     probe_hdf5([path])
-    read_softmax(path, n_types=seeds.N_TYPES, projection=_SIZES.projection)
+    read_softmax(path, n_types=seeds.N_TYPES, projection=_SIZES.projection_dim)
 
 
 def _state(folder: Path, content: bytes) -> None:

@@ -213,7 +213,7 @@ def test_bfloat16_is_near_float32(settings: TrainSettings, tmp_path: Path) -> No
 
 def test_a_device_that_is_not_there_is_told() -> None:
     """Without it the user meets torch's own error in the middle of a step."""
-    with pytest.raises(DeviceError, match="--device cuda"), joined_team("cuda"):
+    with pytest.raises(DeviceError, match="device=cuda"), joined_team("cuda"):
         pass
 
 
