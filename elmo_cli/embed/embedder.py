@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, split_into_blocks
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.contract import make_engine
-from elmo_cli.engine.runtime import is_out_of_memory, run_parallel, select_device
+from elmo_cli.engine.runtime import is_out_of_memory, select_device
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
@@ -173,13 +172,6 @@ class Embedder:
     ) -> tuple[list[Array], State | None]:
         if not sentences:
             return [], state
-        compute = partial(self._embed_in_thread, sentences, state, batch_size)
-        (result,) = run_parallel([compute], self.device)
-        return result
-
-    def _embed_in_thread(
-        self, sentences: Sequence[Sentence], state: State | None, batch_size: int
-    ) -> tuple[list[Array], State | None]:
         types = TypeNumbers()
         rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
         vectors = self.engine.embed_types(types.types)
@@ -198,9 +190,8 @@ class Embedder:
         Source: an ELMo embedder of AllenNLP that embeds one sentence only starts from zeros.
         """
         filled = [p for p, row in enumerate(block.rows) if len(row) > _EMPTY_ROW]
-        batches = self._batches(block, filled)
-        tasks = [partial(self._compute, block, batch, self.start) for batch in batches]
-        run_parallel(tasks, self.device)
+        for batch in self._batches(block, filled):
+            self._compute(block, batch, self.start)
 
     def _carried(self, block: _Block, state: State) -> State:
         """Row r of a batch continues where row r of the previous batch stopped, in input order.

@@ -53,8 +53,7 @@ class FastEngine:
     @torch.inference_mode()
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """See `Engine.embed_types`."""
-        (vectors,) = run_parallel([partial(self._cache.vectors, types)], self._device)
-        return vectors
+        return self._cache.vectors(types)
 
     @torch.inference_mode()
     def forward(

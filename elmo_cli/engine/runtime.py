@@ -22,7 +22,6 @@ _LARGEST_KEPT_BYTES = 1 << 25  # the maximum that glibc accepts
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
 # torch's number of threads for new threads is one per process, so only one pool exists at a time.
 _pool_lock = threading.Lock()
-_worker = threading.local()  # `pool` of a thread of a pool
 
 
 def select_device(name: str) -> torch.device:
@@ -91,51 +90,29 @@ def keep_freed_memory() -> None:
 
 
 def run_parallel(tasks: Sequence[Callable[[], Result]], device: torch.device) -> list[Result]:
-    """The results of independent tasks, in order; on a CPU several at a time, else one by one.
+    """The results of independent tasks, in order; on a CPU two at a time, else one by one.
 
-    On a CPU each task computes with one thread, and as many run at a time as torch has threads: a
-    step of an LSTM is a dozen small operations, and a barrier of threads after each of them costs
-    more than the operation. Since every product runs on one thread, its bits do not depend on the
-    number of threads. A task may call this function too: threads that are idle take its tasks, and
-    it computes the others itself.
+    On a CPU each of the two has half of torch's threads: a step of an LSTM is a dozen small
+    operations, and a barrier after each of them costs more than the operation. A single task has
+    half of the threads too, since the bits of a product may depend on their number.
 
     Args:
         tasks: functions without arguments; they run in inference mode.
         device: where they compute.
     """
-    pool = getattr(_worker, "pool", None)
     if device.type != "cpu":
         return [_run_inference(task) for task in tasks]
-    if pool is not None:
-        return _run_with_idle_threads(tasks, pool)
     with _pool_lock:
         n_threads = torch.get_num_threads()  # as the pool before has restored it
-        if n_threads > 1:
-            return _run_in_pool(tasks, n_threads)
-    return [_run_inference(task) for task in tasks]
-
-
-def _run_in_pool(tasks: Sequence[Callable[[], Result]], n_threads: int) -> list[Result]:
-    def start_worker() -> None:
-        torch.set_num_threads(1)  # each thread has a number of its own
-        _worker.pool = pool
-
-    pool = ThreadPoolExecutor(n_threads, initializer=start_worker)
-    try:
-        with pool:
-            return list(pool.map(_run_inference, tasks))
-    finally:
-        torch.set_num_threads(n_threads)  # for threads that start later
-
-
-def _run_with_idle_threads(
-    tasks: Sequence[Callable[[], Result]], pool: ThreadPoolExecutor
-) -> list[Result]:
-    futures = [pool.submit(_run_inference, task) for task in tasks]
-    return [
-        _run_inference(task) if future.cancel() else future.result()
-        for task, future in zip(tasks, futures, strict=True)
-    ]
+        if n_threads < 2:
+            return [_run_inference(task) for task in tasks]
+        half = n_threads // 2
+        pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(half,))
+        try:
+            with pool:
+                return list(pool.map(_run_inference, tasks))
+        finally:
+            torch.set_num_threads(n_threads)  # for threads that start later
 
 
 def _run_inference(task: Callable[[], Result]) -> Result:

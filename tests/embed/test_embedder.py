@@ -250,28 +250,6 @@ def test_a_sentence_that_does_not_fit_is_named(
     assert ("corpus.txt, line 2: " in str(caught.value)) == (error is DeviceError)
 
 
-@pytest.mark.parametrize("state", ["zero", "carry", "document"])
-def test_any_number_of_threads_gives_the_same_bits(
-    state: str, engine: str, odd_bilm: BiLM, lines: list[list[str]]
-) -> None:
-    """Every product runs on one thread; several batches and pooled values included."""
-    given, before = numbered(lines[:30], document=5), torch.get_num_threads()
-    found: list[list[Array]] = []
-    try:
-        for n_threads in (1, 2, 4):
-            torch.set_num_threads(n_threads)
-            embedder = embedder_of(
-                odd_bilm, state=state, engine=engine, batch_size=7, pool="mean", layers="average"
-            )
-            found.append(embedder.embed_block(given, None)[0])
-            assert torch.get_num_threads() == n_threads
-    finally:
-        torch.set_num_threads(before)
-    for arrays in found[1:]:
-        for one, other in zip(arrays, found[0], strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_threads_of_a_program_may_share_an_embedder(n_threads: int, tiny_bilm: BiLM) -> None:
     sentences = [[f"word{n * k % 91}" for k in range(1, 12)] for n in range(60)]

@@ -7,18 +7,12 @@ import platform
 import resource
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from elmo_cli.engine.runtime import (
-    is_out_of_memory,
-    run_parallel,
-    select_device,
-    set_num_threads,
-)
+from elmo_cli.engine.runtime import is_out_of_memory, select_device, set_num_threads
 from elmo_cli.errors import DeviceError, UsageError
 
 
@@ -80,30 +74,6 @@ def test_number_of_threads() -> None:
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 4])
-def test_tasks_run_on_one_thread_of_torch_each(n_threads: int) -> None:
-    """Tasks may have tasks, more than there are threads, and results stay in order."""
-
-    def outer(n: int) -> list[tuple[int, int, int]]:
-        return run_parallel([partial(inner, n, k) for k in range(3)], torch.device("cpu"))
-
-    def inner(n: int, k: int) -> tuple[int, int, int]:
-        assert torch.is_inference_mode_enabled()
-        return n, k, torch.get_num_threads()
-
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(n_threads)
-        found = run_parallel([partial(outer, n) for n in range(5)], torch.device("cpu"))
-        assert torch.get_num_threads() == n_threads
-        with pytest.raises(ZeroDivisionError):
-            run_parallel([lambda: 1 // 0, lambda: 1], torch.device("cpu"))
-        assert torch.get_num_threads() == n_threads
-    finally:
-        torch.set_num_threads(before)
-    assert found == [[(n, k, 1) for k in range(3)] for n in range(5)]
 
 
 # Page faults of three threads, one after the other, that allocate and free arrays of the same size:
