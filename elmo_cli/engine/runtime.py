@@ -20,6 +20,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # from glibc's malloc
 _KEPT_BYTES = 1 << 30
 _LARGEST_KEPT_BYTES = 1 << 25  # the maximum that glibc accepts
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed")
+# oneDNN's whole message where it could not allocate the code of a kernel
+_ONEDNN_OUT_OF_MEMORY = "could not create a primitive"
 # torch's number of threads for new threads is one per process, so only one pool exists at a time.
 _pool_lock = threading.Lock()
 
@@ -57,11 +59,13 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether torch, cuBLAS, cuDNN or Python failed for lack of memory."""
+    """Whether torch, cuBLAS, cuDNN, oneDNN or Python failed for lack of memory."""
     if isinstance(error, MemoryError):
         return True
     message = str(error).lower()
-    return isinstance(error, RuntimeError) and any(text in message for text in _OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError) and (
+        message == _ONEDNN_OUT_OF_MEMORY or any(text in message for text in _OUT_OF_MEMORY)
+    )
 
 
 def set_num_threads(n_threads: int | None) -> None:

@@ -59,6 +59,8 @@ def test_device_names(name: str, without_gpu: object, with_two: object, n_gpus: 
         (RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"), True),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"), True),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (RuntimeError("could not create a primitive"), True),
+        (RuntimeError("could not create a primitive descriptor for a matmul primitive"), False),
         (ValueError("out of memory"), False),
     ],
 )

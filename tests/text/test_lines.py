@@ -129,6 +129,7 @@ def zipped(name: str) -> bytes:
         (b"PAR1\x15\x04\x15\x10", "a Parquet file"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_files_of_other_kinds_are_named(text: Path, content: bytes, what: str) -> None:
     error = refused(write(text, content))
