@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import ElmoError, OptionsError
+from elmo_cli.lm.log import read_log
+from elmo_cli.lm.recipe import read_recipe
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.cache import bundled_dir
 from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.pretrained.model_files import sha256_of
 from elmo_cli.regular_files import read_json
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train.log import read_log
-from elmo_cli.train.recipe import read_recipe
 
 BUNDLED = bundled_dir() or Path()
 

@@ -50,7 +50,7 @@ def curves(**given: Any) -> None:
     """
     from elmo_cli.cli import console
     from elmo_cli.files import check_distinct, check_output_path
-    from elmo_cli.train.curves import draw_curves, log_of
+    from elmo_cli.lm.curves import draw_curves, log_of
 
     output, places = given["output"], [Path(log) for log in given["logs"]]
     check_distinct(output, [str(log_of(place)) for place in places])

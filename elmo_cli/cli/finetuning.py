@@ -14,14 +14,14 @@ from elmo_cli.cli.recipes import is_given
 from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown, say_only_to_resume
 from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
+from elmo_cli.lm.card import table
+from elmo_cli.lm.finetune import finetune
+from elmo_cli.lm.folder_lock import FolderLock
+from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.source_model import SourceNames
+from elmo_cli.lm.tuning_job import RATES, FineTuned, FinetuneJob
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport
-from elmo_cli.train.card import table
-from elmo_cli.train.finetune import finetune
-from elmo_cli.train.folder_lock import FolderLock
-from elmo_cli.train.settings import TrainSettings
-from elmo_cli.train.source_model import SourceNames
-from elmo_cli.train.tuning_job import RATES, FineTuned, FinetuneJob
 
 _CELL = 15
 _BOUNDS = {

@@ -16,13 +16,13 @@ from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_li
 from elmo_cli.engine.runtime import select_device, set_num_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path, tsv_line
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.language_model import LanguageModel, load_language_model
+from elmo_cli.lm.perplexity import Perplexity, perplexity_of
+from elmo_cli.lm.scores import Scores, score
+from elmo_cli.lm.source_lines import SourceLines
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.input import InputReport, check_inputs, read_sentences, shorten_list
-from elmo_cli.train.corpus import Corpus
-from elmo_cli.train.language_model import LanguageModel, load_language_model
-from elmo_cli.train.perplexity import Perplexity, perplexity_of
-from elmo_cli.train.scores import Scores, score
-from elmo_cli.train.source_lines import SourceLines
 
 _COLUMNS = (
     "source",

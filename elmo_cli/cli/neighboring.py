@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
+from elmo_cli.analysis.neighbors import nearest, read_query
+from elmo_cli.analysis.places import Place, places_of
+from elmo_cli.analysis.queries_layer import queries_layer
+from elmo_cli.analysis.stored_layer import StoredLayer
 from elmo_cli.cli import console
 from elmo_cli.cli.concordance import Line, print_concordance
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.isolate import run_isolated
-from elmo_cli.probe.neighbors import nearest, read_query
-from elmo_cli.probe.places import Place, places_of
-from elmo_cli.probe.queries_layer import queries_layer
-from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.reader import open_embeddings
 
 _CONTEXT = 6  # tokens shown on either side

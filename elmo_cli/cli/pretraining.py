@@ -22,19 +22,19 @@ from elmo_cli.cli.resuming import SIZES, TYPES, as_begun, where_given
 from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.errors import DeviceError, InputError, UsageError
+from elmo_cli.lm.checkpoint import Progress
+from elmo_cli.lm.folder_lock import FolderLock
+from elmo_cli.lm.log import FILE_NAME as LOG_NAME
+from elmo_cli.lm.log import read_log
+from elmo_cli.lm.recipe import FILE_NAME, LISTS, Recipe
+from elmo_cli.lm.run import CHAR_FILTERS, Start, pretrain
+from elmo_cli.lm.run_folder import keeps_text, refuse_no_run
+from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.team import Team, joined_team
+from elmo_cli.lm.training_text import TextFiles
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport
-from elmo_cli.train.checkpoint import Progress
-from elmo_cli.train.folder_lock import FolderLock
-from elmo_cli.train.log import FILE_NAME as LOG_NAME
-from elmo_cli.train.log import read_log
-from elmo_cli.train.recipe import FILE_NAME, LISTS, Recipe
-from elmo_cli.train.run import CHAR_FILTERS, Start, pretrain
-from elmo_cli.train.run_folder import keeps_text, refuse_no_run
-from elmo_cli.train.settings import TrainSettings
-from elmo_cli.train.team import Team, joined_team
-from elmo_cli.train.training_text import TextFiles
 
 _TEXT = (*LISTS, *READING, "train_tokens_per_file", "heldout_tokens_per_file", "treebank_fraction")
 

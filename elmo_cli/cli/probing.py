@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.analysis.baseline import Accuracy, most_frequent, most_frequent_of_form
+from elmo_cli.analysis.examples import PARTS, Examples, read_examples
+from elmo_cli.analysis.labels import LabelSettings
 from elmo_cli.cli import console
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.isolate import run_isolated
-from elmo_cli.probe.baseline import Accuracy, most_frequent, most_frequent_of_form
-from elmo_cli.probe.examples import PARTS, Examples, read_examples
-from elmo_cli.probe.labels import LabelSettings
 from elmo_cli.text.input import InputSettings, check_inputs
 
 if TYPE_CHECKING:
-    from elmo_cli.probe.linear import Probed
+    from elmo_cli.analysis.linear import Probed
 
 _FEW_STEPS = 100
 _SHOWN = 5  # labels that train lacks
@@ -54,8 +54,8 @@ def probe_command(given: dict[str, Any]) -> None:
 
 def _probed(examples: Examples, given: dict[str, Any], warnings: list[str]) -> dict[str, Probed]:
     """What the probe of each layer has shown, by the names of layers."""
+    from elmo_cli.analysis.linear import n_epochs, n_steps, probe_layers
     from elmo_cli.engine.runtime import set_num_threads
-    from elmo_cli.probe.linear import n_epochs, n_steps, probe_layers
 
     if (n := n_steps(examples)) < _FEW_STEPS:
         n_labels = len(examples.targets["train"])

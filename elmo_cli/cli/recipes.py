@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from elmo_cli.cli.console import in_plain_words
 from elmo_cli.cli.options import named, named_texts
 from elmo_cli.errors import UsageError
-from elmo_cli.train.recipe import LISTS, read_recipe
-from elmo_cli.train.settings import LIMITS
+from elmo_cli.lm.recipe import LISTS, read_recipe
+from elmo_cli.lm.settings import LIMITS
 
 # What belongs to one call of the command and not to a run.
 _APART = frozenset(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.train.run_folder import only_to_resume
+from elmo_cli.lm.run_folder import only_to_resume
 
 _LINE_EVERY_S = 15.0
 _MUCH_UNKNOWN = 0.5

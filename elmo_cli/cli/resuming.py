@@ -10,12 +10,12 @@ import click
 
 from elmo_cli.cli.recipes import is_given, recipe_parameters
 from elmo_cli.errors import UsageError
+from elmo_cli.lm.recipe import FILE_NAME, FILES, read_recipe
+from elmo_cli.lm.run import CHAR_FILTERS
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.model_files import VOCABULARY_FILE
 from elmo_cli.text.vocabulary import Vocabulary
-from elmo_cli.train.recipe import FILE_NAME, FILES, read_recipe
-from elmo_cli.train.run import CHAR_FILTERS
 
 SIZES = frozenset(("options_file", "lstm_dim", "projection_dim", "char_filters"))
 TYPES = frozenset(("vocabulary", "vocabulary_size", "min_count"))

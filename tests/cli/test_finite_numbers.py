@@ -11,7 +11,7 @@ from click.types import FloatParamType
 
 from elmo_cli.cli.main import COMMANDS, cli
 from elmo_cli.errors import UsageError
-from elmo_cli.train.settings import TrainSettings
+from elmo_cli.lm.settings import TrainSettings
 
 
 def number_options() -> Iterator[tuple[click.Command, click.Parameter]]:

@@ -15,11 +15,11 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.training_text import FILE_NAME, TrainingText
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
-from elmo_cli.train.corpus import Corpus
-from elmo_cli.train.training_text import FILE_NAME, TrainingText
 
 DIM = 4
 HEADER = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}

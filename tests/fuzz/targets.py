@@ -14,12 +14,15 @@ from random import Random
 import seeds
 from mutations import mutated, signed_hdf5, signed_log, signed_zip
 
+from elmo_cli.analysis.neighbors import nearest, read_query
+from elmo_cli.analysis.places import places_of
+from elmo_cli.analysis.stored_layer import StoredLayer
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
+from elmo_cli.lm.recipe import read_recipe
+from elmo_cli.lm.torch_file import read as read_checkpoint
+from elmo_cli.lm.training_text import FILE_NAME, TrainingText
 from elmo_cli.model.options import Options
-from elmo_cli.probe.neighbors import nearest, read_query
-from elmo_cli.probe.places import places_of
-from elmo_cli.probe.stored_layer import StoredLayer
 from elmo_cli.store.convert import convert
 from elmo_cli.store.describe import describe, python_example
 from elmo_cli.store.log_lines import read_log
@@ -28,9 +31,6 @@ from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.input import InputSettings, read_sentences
-from elmo_cli.train.recipe import read_recipe
-from elmo_cli.train.torch_file import read as read_checkpoint
-from elmo_cli.train.training_text import FILE_NAME, TrainingText
 from elmo_cli.weightfile.describe import probe_hdf5
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 

@@ -20,8 +20,8 @@ ALLOWED = {
     "engine": {"model", "text"},
     "store": {"text", "weightfile"},
     "embed": {"engine", "pretrained", "store", "model", "text"},
-    "probe": {"store", "text"},
-    "train": {"pretrained", "weightfile", "engine", "model", "text"},
+    "analysis": {"store", "text"},
+    "lm": {"pretrained", "weightfile", "engine", "model", "text"},
     "cluster": {"embed", "engine", "pretrained", "store", "text"},
 }
 ALLOWED["cli"] = set(ALLOWED)

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from elmo_cli.errors import ModelError
+from elmo_cli.lm.export import export_model
+from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
 from elmo_cli.pretrained.parts import PARTS_FILE, check_parts, remove_parts, write_parts
 from elmo_cli.pretrained.warm_state import warm_state, write_warm_state
-from elmo_cli.train.export import export_model
-from elmo_cli.train.language_model import LanguageModel, load_language_model
 from elmo_cli.weightfile.write import write_bilm, write_softmax, write_state
 
 TYPES = ("<S>", "</S>", "<UNK>", "the", "cat")

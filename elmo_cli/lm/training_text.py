@@ -1,0 +1,223 @@
+"""TrainingText: what a run learns from and is measured on, from files or kept beside the run."""
+
+from __future__ import annotations
+
+import json
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from elmo_cli.errors import ResumeError, UsageError
+from elmo_cli.files import new_file
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.domain import share_of
+from elmo_cli.lm.domain_files import without
+from elmo_cli.lm.read_corpus import read_corpus
+from elmo_cli.text.characters import BEGIN, END, CharacterIds
+from elmo_cli.text.input import InputReport, InputSettings, check_inputs, shorten_list
+
+FILE_NAME = "text.npz"
+_FORM = 1  # of the file; another form has another number
+_LEVEL = 4  # of deflate: 9 takes ten times as long for 2 % less
+_DAMAGED = (  # what zipfile, numpy and json find damage with
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,  # NotImplementedError and RecursionError among them
+    SyntaxError,
+    AttributeError,  # what is no array comes out of the zip as bytes
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Text files, and how they are read.
+
+    Attributes:
+        texts, heldout: names of files; held-out text is only measured, also where it is named among
+            the texts.
+        reading: how both are read.
+        text_tokens, heldout_tokens: read so many tokens of each file, and the sentence to its end.
+        treebank: share of the documents of `texts` whose quotes and brackets are spelled as in a
+            treebank, so that the model has met both.
+    """
+
+    texts: Sequence[str]
+    heldout: Sequence[str] = ()
+    reading: InputSettings | None = None
+    text_tokens: int | None = None
+    heldout_tokens: int | None = None
+    treebank: float = 0.0
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Those of `texts` that are not held out."""
+        return without(self.texts, self.heldout)
+
+    def check(self) -> None:
+        """Look at the names, and read nothing.
+
+        Raises:
+            UsageError: a number of held-out tokens and no held-out text; nothing but held-out text.
+            InputError, UsageError: as `text.read_sentences`.
+        """
+        if self.heldout_tokens is not None and not self.heldout:
+            raise UsageError(
+                f"--heldout-tokens-per-file {self.heldout_tokens}: there is no held-out text",
+                "`--heldout FILE` gives one",
+            )
+        learned = self.learned
+        if self.texts and not learned:
+            raise UsageError(
+                f"{shorten_list(self.texts)}: nothing is left to train on but held-out text",
+                "name texts to train on, or other ones with `--heldout`",
+            )
+        check_inputs([*learned, *self.heldout], self.reading)
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """What a run learns from, and what it is measured on.
+
+    Attributes:
+        corpus: that is learned.
+        heldout: that is measured; None for none.
+        skipped: (source, line, reason) of each line that could not be read and was left out.
+    """
+
+    corpus: Corpus
+    heldout: Corpus | None = None
+    skipped: Sequence[tuple[str, int, str]] = field(default=())
+
+    @classmethod
+    def read(cls, files: TextFiles, *, max_characters: int, notes: InputReport) -> TrainingText:
+        """Read text files.
+
+        Raises:
+            TrainingError: there is no sentence.
+            InputError, UsageError: as `text.read_sentences`.
+        """
+        read = partial(
+            read_corpus, reading=files.reading, max_characters=max_characters, notes=notes
+        )
+        corpus = read(files.learned, most_tokens=files.text_tokens, treebank=files.treebank)
+        heldout = read(files.heldout, most_tokens=files.heldout_tokens) if files.heldout else None
+        if heldout is not None:
+            share_of(heldout, corpus, notes)  # warns
+        return cls(corpus, heldout, tuple(notes.skipped))
+
+    def keep(self, folder: Path) -> None:
+        """Write the text as numbers into the folder of a run.
+
+        The file is a zip of arrays that `numpy.load` reads: 1.4 to 1.7 bytes a token.
+
+        Raises:
+            OutputError: it can't be written.
+        """
+        with new_file(folder / FILE_NAME, durable=True) as file:
+            self._write(file)
+
+    @classmethod
+    def kept(cls, folder: Path, *, max_characters: int) -> TrainingText:
+        """The text that `keep` has written.
+
+        Args:
+            max_characters: that the model reads of a token.
+        Raises:
+            ResumeError: the file is gone, damaged, or of another form.
+        """
+        path = folder / FILE_NAME
+        try:
+            with zipfile.ZipFile(path) as archive:  # numpy itself need not come to the checksums
+                if damaged := archive.testzip():
+                    raise ValueError(f"damaged at {damaged}")
+            with np.load(path, allow_pickle=False) as arrays:
+                facts = json.loads(arrays["facts"].tobytes())
+                if facts["form"] != _FORM:
+                    raise ValueError(f"form {facts['form']}, not {_FORM}")
+                named = ("text", "heldout") if facts["heldout"] else ("text",)
+                read = [_corpus(arrays, name, max_characters) for name in named]
+                skipped = [(str(s), int(line), str(why)) for s, line, why in facts["skipped"]]
+        except _DAMAGED as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise ResumeError(
+                f"{path}: not the text of a run ({reason})",
+                "without this file `--resume` reads the texts anew",
+            ) from None
+        return cls(read[0], read[1] if len(read) > 1 else None, skipped)
+
+    def _write(self, file: BinaryIO) -> None:
+        facts = {"form": _FORM, "heldout": self.heldout is not None, "skipped": self.skipped}
+        arrays = {"facts": _bytes_of(facts), **_arrays("text", self.corpus)}
+        if self.heldout is not None:
+            arrays |= _arrays("heldout", self.heldout)
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _arrays(name: str, corpus: Corpus) -> dict[str, np.ndarray[Any, Any]]:
+    """A corpus as arrays that compress well: the bytes of all numbers of tokens by their place."""
+    places = np.ascontiguousarray(corpus.tokens.astype("<i4").view(np.uint8).reshape(-1, 4).T)
+    arrays = {
+        f"{name}-tokens": places,
+        f"{name}-lengths": np.diff(corpus.starts).astype("<i4"),
+        f"{name}-types": _bytes_of(corpus.types),
+    }
+    if corpus.documents is not None:
+        arrays[f"{name}-documents"] = corpus.documents.astype("<i8")
+    return arrays
+
+
+def _corpus(arrays: Any, name: str, max_characters: int) -> Corpus:
+    """The corpus that `_arrays` took apart.
+
+    Raises:
+        ValueError: its arrays contradict each other.
+    """
+    types = tuple(json.loads(arrays[f"{name}-types"].tobytes()))
+    tokens = np.ascontiguousarray(arrays[f"{name}-tokens"].T).view("<i4").ravel().astype(np.int32)
+    lengths = arrays[f"{name}-lengths"].astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    documents = arrays.get(f"{name}-documents")
+    if (
+        not all(isinstance(token, str) for token in types)
+        or types[:2] != (BEGIN, END)
+        or not 0 <= tokens.min() <= tokens.max() < len(types)
+        or lengths.min() < 3  # a token between its borders
+        or starts[-1] != len(tokens)
+        or not (documents is None or _are_documents(documents, len(lengths)))
+    ):
+        raise ValueError(f"{name}: its parts don't go together")
+    characters = CharacterIds(max_characters).tokens(types).astype(np.int16)
+    return Corpus(tokens, starts, types, characters, documents)
+
+
+def _are_documents(documents: np.ndarray[Any, Any], n_sentences: int) -> bool:
+    """Whether these may be the sentences that documents begin with, and their number."""
+    return bool(
+        documents.dtype == np.int64
+        and documents.ndim == 1
+        and documents[:1] == 0
+        and documents[-1] == n_sentences
+        and (np.diff(documents) > 0).all()
+    )
+
+
+def _bytes_of(value: object) -> np.ndarray[Any, Any]:
+    return np.frombuffer(json.dumps(value).encode("ascii"), np.uint8)

@@ -1,0 +1,131 @@
+"""Where a biLM's softmax and vocabulary are found, and what is said when they are not."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+
+import h5py
+import pytest
+import torch
+
+from elmo_cli.errors import InputError, ModelError, UsageError, WeightFileError
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.language_model import load_language_model
+from elmo_cli.lm.perplexity import perplexity
+
+CORPUS = Corpus.read([["the", "old", "tree", "is", "xyzzy", "."]])
+
+
+@pytest.fixture
+def model(tmp_path: Path, tiny: Path, golden: Path) -> Path:
+    """A folder with all four files."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny, folder)
+    for name in ("softmax.hdf5", "vocab.txt"):
+        shutil.copy(golden / "lm" / name, folder)
+    return folder
+
+
+def average(*args: str | Path | None, **more: str | Path | None) -> float:
+    found = load_language_model(*args, **more)
+    return perplexity(found.bilm, found.head, found.vocabulary, CORPUS).average
+
+
+def test_the_parts_are_found_wherever_they_are(model: Path, tmp_path: Path) -> None:
+    """Beside the weights, inside them, in a zip, elsewhere by their names: the same model."""
+    found = load_language_model(model)
+    assert (found.bilm.name, found.head.weight.shape) == ("model", (55, 8))
+    beside = average(model)
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", model)
+    assert average(archive) == beside
+    softmax = shutil.move(model / "softmax.hdf5", tmp_path / "other.hdf5")
+    assert average(model, softmax=softmax) == beside
+    with h5py.File(softmax) as source, h5py.File(model / "weights.hdf5", "a") as target:
+        source.copy("softmax", target)
+    assert average(model) == beside
+    pair = {"options": model / "options.json", "weights": model / "weights.hdf5"}
+    assert average(None, **pair) == beside
+    text = (model / "vocab.txt").read_bytes()
+    (model / "vocab.txt").unlink()
+    (model / "vocab.txt.gz").write_bytes(gzip.compress(text))
+    assert average(model) == beside
+    other = tmp_path / "types"
+    other.write_bytes(text)
+    assert average(model, vocabulary=other) == beside
+
+
+def test_specials_may_stand_in_either_order(model: Path) -> None:
+    """bilm-tf's files begin with </S>, <S>, its readme's with <S>, </S>: ids must follow."""
+    before = average(model)
+    types = (model / "vocab.txt").read_text().split("\n")
+    assert types[:3] == ["</S>", "<S>", "<UNK>"]
+    types[:2] = types[1::-1]
+    (model / "vocab.txt").write_text("\n".join(types))
+    assert load_language_model(model).vocabulary.types[:3] == ("<S>", "</S>", "<UNK>")
+    assert average(model) != pytest.approx(before, rel=1e-3)
+    with h5py.File(model / "softmax.hdf5", "a") as file:
+        for name in ("W", "b"):
+            rows = file["softmax"][name][...]
+            file["softmax"][name][:2] = rows[1::-1]
+    assert average(model) == pytest.approx(before, rel=1e-6)
+
+
+def test_what_is_missing_is_named(model: Path, tiny: Path) -> None:
+    """Published weights come without a softmax: the first thing that a user meets."""
+    with pytest.raises(ModelError, match=r"this model has no softmax: no softmax\.hdf5") as caught:
+        load_language_model(tiny)
+    assert caught.value.hint == "`--softmax FILE` names one, `elmo finetune` fits one to a text"
+    types = shutil.move(model / "vocab.txt", model.parent)
+    with pytest.raises(ModelError, match=r"model: no vocab\.txt beside weights\.hdf5"):
+        load_language_model(model)
+    with pytest.raises(WeightFileError, match=r"gone\.hdf5: no such file"):
+        load_language_model(tiny, softmax="gone.hdf5", vocabulary=types)
+    with pytest.raises(InputError, match=r"gone\.txt: can't be read"):
+        load_language_model(model, vocabulary="gone.txt")
+    with pytest.raises(UsageError, match="expected one model"):
+        load_language_model(model, options=model / "options.json")
+
+
+def test_parts_of_different_models_are_refused(model: Path, odd: Path) -> None:
+    """Without it a vocabulary that is shifted by a line gives a number like any other."""
+    shutil.copy(odd / "options.json", model)
+    with pytest.raises(WeightFileError, match=r"shape .* the model asks for"):
+        load_language_model(model)
+    shutil.copy(odd / "weights.hdf5", model)
+    with pytest.raises(WeightFileError, match=r"\(55, 8\), the model asks for \(55, 12\)"):
+        load_language_model(model)
+
+
+def test_a_vocabulary_of_another_size_is_refused(model: Path) -> None:
+    """One type more or less moves all ids after it."""
+    text = (model / "vocab.txt").read_text()
+    (model / "vocab.txt").write_text(text + "more\n")
+    with pytest.raises(WeightFileError, match=r"\(55, 8\), the model asks for \(56, 8\)"):
+        load_language_model(model)
+    (model / "vocab.txt").write_text(text.replace("<UNK>", "unk"))
+    with pytest.raises(InputError, match=r"vocab\.txt: <UNK> is not among the"):
+        load_language_model(model)
+    with h5py.File(model / "softmax.hdf5", "a") as file:
+        del file["softmax/b"]
+    (model / "vocab.txt").write_text(text)
+    with pytest.raises(WeightFileError, match=r"softmax/b is missing"):
+        load_language_model(model)
+
+
+def test_a_damaged_packed_vocabulary_is_told(model: Path) -> None:
+    """Without it zlib's own error would reach the user."""
+    packed = gzip.compress((model / "vocab.txt").read_bytes())
+    (model / "vocab.txt").unlink()
+    for content in (packed[:40], b"<S>\n", packed[:12] + b"\xff" * 40):
+        (model / "vocab.txt.gz").write_bytes(content)
+        with pytest.raises(InputError, match=r"vocab\.txt\.gz: can't be read"):
+            load_language_model(model)
+
+
+def test_nothing_of_it_is_trainable(model: Path) -> None:
+    """A stray gradient would cost memory, and a step would change the model that is measured."""
+    found = load_language_model(model)
+    assert not any(p.requires_grad for p in (*found.bilm.parameters(), *found.head.parameters()))
+    assert found.head.weight.dtype == torch.float32

@@ -1,0 +1,112 @@
+"""Gradients of a whole step against finite differences, each tensor of parameters by itself.
+
+In float64, through the trainer's own way: token vectors once a distinct type, the scan of both
+directions, residual links, clips of cell and output that some values reach, the full softmax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from tiny_run import SETTINGS
+
+from elmo_cli.lm.corpus import Corpus, Window, windows
+from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.step import Learner
+from elmo_cli.lm.team import Team
+from elmo_cli.lm.unroll import token_vectors, unroll
+from elmo_cli.model.options import Options
+from elmo_cli.model.state import State
+
+OPTIONS = Options(
+    filters=((1, 2), (3, 4)),
+    projection_dim=4,
+    lstm_dim=5,
+    char_dim=3,
+    n_highway=2,
+    cell_clip=0.7,
+    proj_clip=0.45,
+)
+STEPS = (1e-5, 3e-6, 3e-5, 1e-6, 1e-4)  # differences lose to rounding below, to curvature above
+
+
+class Point:
+    """A biLM, a window and a state: where the gradient is taken."""
+
+    def __init__(self, activation: str) -> None:
+        torch.manual_seed(7)
+        options = replace(OPTIONS, activation=activation)
+        corpus = Corpus.read(
+            [[f"w{(7 * i + k) % 11}" for k in range(2 + i % 5)] for i in range(20)]
+        )
+        vocabulary = corpus.vocabulary(min_count=2)
+        bilm, head = new_model(options, np.ones(len(vocabulary)), seed=1)
+        self.bilm, self.head = bilm.double(), head.double()
+        with torch.no_grad():
+            for parameter in (*bilm.parameters(), *head.parameters()):
+                parameter.add_(torch.randn_like(parameter) * 0.4)
+        settings = replace(SETTINGS, batch_size=2, bptt=4, dropout=0.0)
+        self.learner = Learner(bilm, head, corpus, vocabulary, settings, Team())
+        self.corpus = corpus
+        self.window: Window = next(islice(windows(corpus, n_rows=2, n_steps=4, seed=0), 2, None))
+        zeros = self.learner.new_state()
+        self.state = State(torch.randn_like(zeros.h) * 0.3, torch.randn_like(zeros.c) * 0.3)
+
+    def loss(self) -> torch.Tensor:
+        return self.learner.loss(self.window, self.state, None)[0]
+
+    def difference(self, parameter: torch.Tensor, step: float) -> torch.Tensor:
+        """The gradient by central differences, in the shape of the parameter."""
+        flat, found = parameter.data.view(-1), torch.zeros(parameter.numel(), dtype=torch.float64)
+        places = range(len(flat))
+        if parameter is self.bilm.char_cnn.embedding.weight:  # most characters are in no word
+            there = np.unique(self.corpus.characters)[:, None] * OPTIONS.char_dim
+            places = (there + np.arange(OPTIONS.char_dim)).flatten().tolist()
+        with torch.no_grad():
+            for k in places:
+                value = flat[k].item()
+                flat[k] = value + step
+                above = self.loss().item()
+                flat[k] = value - step
+                below = self.loss().item()
+                flat[k] = value
+                found[k] = (above - below) / (2 * step)
+        return found.view_as(parameter)
+
+
+@pytest.fixture(scope="module", params=["relu", pytest.param("tanh", marks=pytest.mark.slow)])
+def point(request: pytest.FixtureRequest) -> Point:
+    return Point(request.param)
+
+
+def test_the_point_has_clips_at_work_and_all_types_of_length(point: Point) -> None:
+    """Where nothing reaches a clip, its gradient would not be tested."""
+    with torch.no_grad():
+        vectors = token_vectors(point.bilm.char_cnn, point.corpus.characters, point.window.read)
+        _, left = unroll(point.bilm, vectors, point.state)
+    for values, clip in ((left.c, OPTIONS.cell_clip), (left.h, OPTIONS.proj_clip)):
+        reached = (values.abs() >= clip).double().mean().item()
+        assert 0.05 < reached < 0.95
+
+
+def test_each_tensor_has_the_gradient_of_finite_differences(point: Point) -> None:
+    """A wrong gradient still learns something: only differences show it."""
+    parameters = dict(point.learner.model.named_parameters())
+    point.learner.model.zero_grad()
+    point.loss().backward()
+    worst = {}
+    for name, parameter in parameters.items():
+        analytic = parameter.grad
+        assert analytic is not None, name
+        errors = []
+        for step in STEPS:
+            errors.append((analytic - point.difference(parameter, step)).norm() / analytic.norm())
+            if errors[-1] <= 1e-7:
+                break
+        worst[name] = min(errors).item()
+    assert len(worst) == len(parameters)
+    assert {name: error for name, error in worst.items() if error > 1e-6} == {}

@@ -1,0 +1,91 @@
+"""What training can learn and what it can't: a text by heart, and nothing from shuffled words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.loop import Trainer
+from elmo_cli.lm.perplexity import perplexity_of
+from elmo_cli.lm.scores import score
+from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.model.options import Options
+from elmo_cli.text.vocabulary import Vocabulary
+
+OPTIONS = Options(filters=((1, 16), (2, 32), (3, 64)), projection_dim=64, lstm_dim=256, char_dim=16)
+Lines = list[list[str]]
+
+
+@pytest.fixture(scope="module")
+def lines(golden: Path) -> Lines:
+    text = (golden / "novel.txt").read_text(encoding="utf-8")
+    return [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> None:
+    """What can't be learned by heart is not wired up: a direction, the state, the residual link."""
+    corpus = Corpus.read(lines[:200])
+    vocabulary = corpus.vocabulary()
+    bilm, head = new_model(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
+    parameters = [*bilm.parameters(), *head.parameters()]
+    assert sum(parameter.numel() for parameter in parameters) <= 1_000_000
+    settings = TrainSettings(
+        batch_size=8, dropout=0.0, learning_rate=0.01, warmup_steps=20, max_steps=700
+    )
+    Trainer(bilm, head, vocabulary, corpus, None, settings, tmp_path).train()
+    # From carried states, as it was trained: what it makes of a zero state it has never met differs
+    # from seed to seed (1.7 to 2.5 forward).
+    found = perplexity_of(score(bilm, head, vocabulary, corpus, carry=True, n_rows=8))
+    assert found.forward < 1.7
+    assert found.backward < 1.7
+
+
+def unigram(vocabulary: Vocabulary, train: Corpus, heldout: Corpus) -> float:
+    """Held-out perplexity of the shares that types have in both texts: as good as it can get."""
+    counts = heldout.predicted_counts(vocabulary)
+    shares = train.predicted_counts(vocabulary) + counts
+    there = counts > 0
+    mean = (counts[there] * np.log((shares / shares.sum())[there])).sum() / counts.sum()
+    return float(np.exp(-mean))
+
+
+def shuffled(lines: Lines) -> Lines:
+    """All tokens and all ends of sentences in random order."""
+    symbols = [symbol for line in lines for symbol in (*line, None)]
+    cut: Lines = [[]]
+    for k in np.random.default_rng(0).permutation(len(symbols)):
+        if symbols[k] is None:
+            cut.append([])
+        else:
+            cut[-1].append(symbols[k])
+    return cut
+
+
+@pytest.mark.parametrize(("change", "least", "most"), [(shuffled, 1.0, 1.1), (list, 0.1, 0.9)])
+def test_shuffled_words_teach_no_more_than_how_common_they_are(
+    change: type, least: float, most: float, lines: Lines, tmp_path: Path
+) -> None:
+    """To do better there, a direction must have read what it predicts; real text has more in it."""
+    changed = change(lines)
+    train, heldout = Corpus.read(changed[:230]), Corpus.read(changed[230:])
+    vocabulary = train.vocabulary(min_count=2)
+    options = replace(OPTIONS, projection_dim=32, lstm_dim=64)
+    model = new_model(options, train.predicted_counts(vocabulary), seed=0)
+    settings = TrainSettings(
+        batch_size=4,
+        learning_rate=0.01,
+        warmup_steps=10,
+        max_steps=100,
+        eval_steps=20,
+        keep_best=True,
+    )
+    trainer = Trainer(*model, vocabulary, train, heldout, settings, tmp_path)
+    trainer.train()
+    ratio = trainer.progress.best / unigram(vocabulary, train, heldout)
+    assert least < ratio < most

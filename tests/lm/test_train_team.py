@@ -1,0 +1,254 @@
+"""Steps in parts: several windows a step, several processes, and bfloat16."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from disks import disk_of
+from tiny_run import SETTINGS, log, trainer, weights
+
+from elmo_cli.cli.main import cli
+from elmo_cli.errors import DeviceError, TrainingError, UsageError
+from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.team import joined_team
+
+STILL = replace(SETTINGS, dropout=0.0, log_steps=1, max_steps=8)
+SAMPLED = replace(STILL, negative_samples=6)
+
+
+def losses(folder: Path) -> list[float]:
+    return [line["loss"] for line in log(folder) if "loss" in line]
+
+
+@pytest.mark.parametrize("settings", [STILL, SAMPLED], ids=["full", "sampled"])
+def test_windows_of_a_step_are_the_rows_of_a_bigger_one(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    """Who lacks memory for 4 rows at once must get what 4 rows give."""
+    whole = trainer(tmp_path / "whole", replace(settings, batch_size=4))
+    parts = trainer(
+        tmp_path / "parts", replace(settings, batch_size=2, gradient_accumulation_steps=2)
+    )
+    for one in (whole, parts):
+        one.train()
+    assert parts.progress.tokens == whole.progress.tokens
+    assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), abs=1e-6)
+    for one, other in zip(weights(parts), weights(whole), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
+def test_a_run_may_go_on_in_parts(tmp_path: Path) -> None:
+    """The rows are the run's; how many are computed at once is this machine's."""
+    trainer(tmp_path, replace(STILL, batch_size=4, max_steps=3)).train()
+    rest = trainer(tmp_path, replace(STILL, batch_size=1, gradient_accumulation_steps=4))
+    rest.resume()
+    rest.train()
+    assert rest.progress.step == 8
+
+
+LINES = [
+    f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(90)
+]
+SIZES = ["--lstm-dim", "24", "--projection-dim", "12", "--threads", "1", "--dropout", "0"]
+
+
+def command(text: Path, out: Path, *more: str) -> list[str]:
+    heldout = str(text.with_name("dev.txt"))
+    ends = ["--max-steps", "6", "--log-steps", "1", "--heldout", heldout]
+    return ["pretrain", str(text), "-o", str(out), *SIZES, *ends, *more]
+
+
+def compare(two: Path, one: Path) -> None:
+    """Losses and held-out perplexities of two runs."""
+    assert losses(two) == pytest.approx(losses(one), abs=1e-6)
+    looks = [
+        [line["heldout"]["average"] for line in log(run) if "heldout" in line] for run in (two, one)
+    ]
+    assert looks[0] == pytest.approx(looks[1], rel=1e-5)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    for name in (path, path.with_name("dev.txt")):
+        name.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
+    """Gradients averaged, negatives shared, clipped once: or more processes are another model."""
+    sampled = ["--negative-samples", "8"]
+    (first, said), (second, others) = side_by_side(
+        command(text, tmp_path / "two", "--batch-size", "2", *sampled)
+    )
+    assert (first, second) == (0, 0), said + others
+    assert "trained on" in said
+    assert "trained on" not in others
+    done = CliRunner().invoke(cli, command(text, tmp_path / "one", "--batch-size", "4", *sampled))
+    assert done.exit_code == 0, done.output
+    compare(tmp_path / "two", tmp_path / "one")
+
+
+def test_where_the_first_process_can_t_save_all_of_them_fail(text: Path, tmp_path: Path) -> None:
+    """The others would wait for a process that is gone, and blame elmo for it."""
+    with disk_of(20_000):
+        (first, said), (second, others) = side_by_side(
+            command(text, tmp_path / "two", "--batch-size", "2", "-q")
+        )
+    assert (first, second) == (1, 1)
+    assert "checkpoint.pt: no space left (File too large)" in said
+    assert others.splitlines()[0] == "error: the first process failed"
+
+
+def test_where_the_first_process_can_t_log_all_of_them_fail(text: Path, tmp_path: Path) -> None:
+    """The same, at any time of the run."""
+    one = tmp_path / "one"
+    done = CliRunner().invoke(cli, command(text, one, "--batch-size", "4", "--max-steps", "2"))
+    assert done.exit_code == 0, done.output
+    (one / "log.jsonl").unlink()
+    (one / "log.jsonl").mkdir()
+    (first, said), (second, others) = side_by_side(
+        command(text, one, "--batch-size", "2", "-q", "--resume")
+    )
+    assert (first, second) == (1, 1)
+    assert "log.jsonl: can't be written (Is a directory)" in said
+    assert others.splitlines()[0] == "error: the first process failed"
+
+
+def side_by_side(words: list[str]) -> list[tuple[int, str]]:
+    """Two processes of one run: the exit code and stderr of each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "elmo_cli", *words],
+            env={
+                **os.environ,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=240)[1] for process in processes]
+    return [(process.returncode, err) for process, err in zip(processes, said, strict=True)]
+
+
+@pytest.mark.slow
+def test_torchrun_and_a_resumed_run(text: Path, tmp_path: Path) -> None:
+    """As users start it; the second part has as many processes, or one with all the rows."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
+    two, one = tmp_path / "two", tmp_path / "one"
+    for n_steps, resume in (("3", []), ("6", ["--resume"])):
+        arguments = [*command(text, two, "--batch-size", "2"), "--max-steps", n_steps, *resume]
+        done = subprocess.run([*launcher, "elmo_cli", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    for n_steps, resume in (("3", []), ("6", ["--resume"])):
+        arguments = [*command(text, one, "--batch-size", "4"), "--max-steps", n_steps, *resume]
+        assert CliRunner().invoke(cli, arguments).exit_code == 0
+    compare(two, one)
+    arguments = [*command(text, two, "--batch-size", "4"), "--max-steps", "8", "--resume"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    assert log(two)[-1]["step"] == 8
+
+
+def test_one_device_for_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it all processes of a machine would compute on its first GPU."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    with (
+        pytest.raises(UsageError, match="cuda:1: one device for 2 processes"),
+        joined_team("cuda:1"),
+    ):
+        pass
+
+
+def test_a_launcher_s_half_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """WORLD_SIZE left over in a shell must not end in a traceback, nor in a wait without end."""
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with (
+        pytest.raises(UsageError, match=r"\$WORLD_SIZE: 'two' is not a number"),
+        joined_team("cpu"),
+    ):
+        pass
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(TrainingError, match="can't find each other"), joined_team("cpu"):
+        pass
+
+
+@pytest.mark.parametrize("settings", [STILL, SAMPLED], ids=["full", "sampled"])
+def test_bfloat16_is_near_float32(settings: TrainSettings, tmp_path: Path) -> None:
+    """Products lose digits; a cell or a sum in bfloat16 would lose the run."""
+    settings = replace(settings, max_steps=40, learning_rate=0.05, warmup_steps=10)
+    found: dict[str, Any] = {}
+    for precision in ("float32", "bf16"):
+        run = trainer(tmp_path / precision, replace(settings, precision=precision))
+        run.train()
+        assert {weight.dtype for weight in weights(run)} == {torch.float32}
+        found[precision] = losses(tmp_path / precision)
+    assert found["bf16"] != found["float32"]
+    assert found["bf16"][0] == pytest.approx(found["float32"][0], abs=0.02)
+    assert found["bf16"][-1] <= 1.1 * found["float32"][-1]
+    assert found["bf16"][-1] < 0.8 * found["bf16"][0]
+
+
+def test_a_device_that_is_not_there_is_told() -> None:
+    """Without it the user meets torch's own error in the middle of a step."""
+    with pytest.raises(DeviceError, match="device=cuda"), joined_team("cuda"):
+        pass
+
+
+LIMITED = """
+import resource, sys
+from dataclasses import replace
+from pathlib import Path
+from test_train_team import STILL
+from tiny_run import trainer
+from elmo_cli.errors import DeviceError
+
+run = trainer(Path(sys.argv[1]), replace(STILL, batch_size=4, max_steps=1), lstm_dim=1 << 15)
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+try:
+    run.train()
+except DeviceError as error:
+    print(error.message, error.hint, sep="\\n")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
+    """Half the rows, two windows a step: the run goes on as it was meant.
+
+    In a process of its own, because oneDNN keeps failing in a process that ran out of memory once.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    message, _, hint = done.stdout.partition("\n")
+    assert message.startswith("step 1: out of memory on cpu with 4 streams"), done
+    assert "--resume --batch-size 2 --gradient-accumulation-steps 2" in hint
