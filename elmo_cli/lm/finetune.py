@@ -10,7 +10,7 @@ from typing import Any
 
 from elmo_cli.lm.card import card
 from elmo_cli.lm.checkpoint import Progress
-from elmo_cli.lm.corpus import Corpus, refuse_too_short
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.domain import Domain, evenly, read_domain
 from elmo_cli.lm.domain_files import DomainFiles, domain_files
 from elmo_cli.lm.export import export_model
@@ -20,6 +20,7 @@ from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
 from elmo_cli.lm.source_model import SourceModel, load_source
+from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.lm.team import Team
 from elmo_cli.lm.tuning_folder import FITTED_NAME, TuningFolder
 from elmo_cli.lm.tuning_job import Figures, FineTuned, FinetuneJob, suited
@@ -111,7 +112,7 @@ class _Run:
         settings = self._settings
         if not self._job.resume:  # or it may be that the run began with fewer rows, which is told
             a_step = settings.batch_size * settings.gradient_accumulation_steps
-            refuse_too_short(domain.corpus, n_rows=a_step, n_steps=settings.bptt)
+            check_long_enough(domain.corpus, batch_size=a_step, bptt=settings.bptt)
         # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
         run = {
             "model": f"sha256 {self._source.files.sha256}",

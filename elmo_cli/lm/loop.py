@@ -16,7 +16,7 @@ from elmo_cli.lm import checkpoint
 from elmo_cli.lm.best_weights import best_path, drop_other_bests, load_best, save_best
 from elmo_cli.lm.budget import Budget
 from elmo_cli.lm.checkpoint import Parts, Progress
-from elmo_cli.lm.corpus import Corpus, Window, windows
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.export import export_model
 from elmo_cli.lm.failures import diverged, no_memory
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
@@ -27,6 +27,7 @@ from elmo_cli.lm.schedule import set_rate
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.signals import StopSignals
 from elmo_cli.lm.step import Learner
+from elmo_cli.lm.stream import Batch, batches
 from elmo_cli.lm.team import Team
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
@@ -117,14 +118,13 @@ class Trainer:
         """
         new_folder(self.folder)
         settings, progress = self.settings, self.progress
-        stream = windows(
+        stream = batches(
             self.corpus,
-            n_rows=self._n_rows,
-            n_steps=settings.bptt,
+            batch_size=self._n_rows,
+            bptt=settings.bptt,
             seed=settings.seed,
-            by_document=settings.shuffle == "documents",
-            epoch=progress.epoch,
-            place=progress.place,
+            shuffle=settings.shuffle,
+            start=(progress.epoch, progress.place),
         )
         budget = Budget(settings, progress, self.heldout, look_s)
         with StopSignals() as signals:
@@ -157,11 +157,11 @@ class Trainer:
         self._log_rest()
         return progress
 
-    def _step(self, window: Window) -> None:
+    def _step(self, batch: Batch) -> None:
         progress, learner = self.progress, self._learner
         set_rate(learner.optimizer, self.settings, step=progress.step, share_done=self._share_done)
         try:
-            loss, progress.state = learner.learn(window, progress.state)
+            loss, progress.state = learner.learn(batch, progress.state)
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
                 raise no_memory(progress.step + 1, self.settings, self._team.device) from None
@@ -172,9 +172,9 @@ class Trainer:
             )
         progress.losses.append(loss)
         progress.step += 1
-        progress.tokens += window.read[:, 0].size
-        progress.epoch, progress.place = window.epoch, window.place + 1
-        progress.n_places = window.n_places
+        progress.tokens += batch.inputs[:, 0].size
+        progress.epoch, progress.place = batch.epoch, batch.index + 1
+        progress.n_places = batch.n_batches
 
     def _agree(self, budget: Budget, stop: bool) -> bool:
         """Take over the first process's clock and its view of what is done; whether to stop."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmo_cli.lm.corpus import BACKWARD, FORWARD, Corpus
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.scores import Scores, perplexity_from, score
 from elmo_cli.lm.spelling import Speller, byte_counts
+from elmo_cli.lm.stream import BACKWARD, FORWARD
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.text.vocabulary import Vocabulary
 

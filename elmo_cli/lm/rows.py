@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from elmo_cli.lm.corpus import Corpus, Numbers
+from elmo_cli.lm.corpus import Corpus, Int32Array
 
 Places = npt.NDArray[np.int64]
 
@@ -56,7 +56,7 @@ def borders_of(corpus: Corpus) -> Places:
     return borders
 
 
-def symbols_at(corpus: Corpus, borders: Places, places: Places) -> tuple[Numbers, Numbers]:
+def symbols_at(corpus: Corpus, borders: Places, places: Places) -> tuple[Int32Array, Int32Array]:
     """What each direction reads and what it predicts: (step, row) -> twice (step, direction, row).
 
     Where there is nothing, the symbols are those of place 0.

@@ -10,7 +10,6 @@ from typing import Any
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.lm.budget import reached
 from elmo_cli.lm.checkpoint import FILE_NAME, Progress, options_of
-from elmo_cli.lm.corpus import refuse_too_short
 from elmo_cli.lm.domain_files import without
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.initial import new_model
@@ -25,6 +24,7 @@ from elmo_cli.lm.run_folder import (
     refuse_what_is_there,
 )
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.lm.team import Team
 from elmo_cli.lm.training_text import TextFiles, TrainingText
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
@@ -117,7 +117,7 @@ def pretrain(
         noticed(notes)
         if not resume:  # another text is told as such, which may be too short as well
             n_rows = settings.batch_size * settings.gradient_accumulation_steps * team.size
-            refuse_too_short(text.corpus, n_rows=n_rows, n_steps=settings.bptt)
+            check_long_enough(text.corpus, batch_size=n_rows, bptt=settings.bptt)
         bilm, head, types = _first_weights(
             folder, start, options, text, settings, say, resume=resume
         )

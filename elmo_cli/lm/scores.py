@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError, UsageError, WeightFileError
-from elmo_cli.lm.corpus import BACKWARD, FORWARD, Corpus, Numbers
+from elmo_cli.lm.corpus import Corpus, Int32Array
 from elmo_cli.lm.rows import Places, Rows, borders_of, dealt, one_by_one, symbols_at
+from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
 from elmo_cli.lm.unroll import type_vectors, unroll
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
@@ -52,9 +53,9 @@ class Scores:
         counted: npt.NDArray[np.bool_] = ~np.isnan(self.values[FORWARD])
         return counted
 
-    def predicted(self, direction: int) -> Numbers:
+    def predicted(self, direction: int) -> Int32Array:
         """The types that are predicted, (place,)."""
-        return self.corpus.laid_out(np.arange(self.corpus.n_sentences), direction)[1]
+        return flatten(self.corpus, np.arange(self.corpus.n_sentences), direction)[1]
 
     def sums(self) -> npt.NDArray[np.float64]:
         """The log-likelihood of each sentence, what was not counted left out: (direction,

@@ -7,10 +7,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.lm.corpus import Corpus, Window
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.predictions import LogUniformSampler, sampled_loss
 from elmo_cli.lm.schedule import make_optimizer
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.stream import Batch
 from elmo_cli.lm.team import Team
 from elmo_cli.lm.unroll import Dropout, token_vectors, unroll
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
@@ -89,7 +90,7 @@ class Learner:
             self._bilm.options, self.n_rows, device=weight.device, dtype=weight.dtype
         )
 
-    def learn(self, window: Window, state: State) -> tuple[float, State]:
+    def learn(self, batch: Batch, state: State) -> tuple[float, State]:
         """Change the weights by what a window teaches.
 
         Args:
@@ -100,14 +101,14 @@ class Learner:
             state after the window. Where loss or gradient is no number nothing is changed, and the
             loss is NaN or infinite.
         """
-        window = window.rows(self.own_rows)
+        batch = batch.streams(self.own_rows)
         negatives = self.draw()
         self.forget_gradients()
         share = 1 / self._settings.gradient_accumulation_steps
         value, states = 0.0, []
         for k in range(self._settings.gradient_accumulation_steps):
             rows = slice(k * self._settings.batch_size, (k + 1) * self._settings.batch_size)
-            loss, left = self.loss(window.rows(rows), state.select_rows(rows), negatives)
+            loss, left = self.loss(batch.streams(rows), state.select_rows(rows), negatives)
             (loss * (_SCALE_OF_CLIP * share)).backward()  # type: ignore[no-untyped-call]
             value += loss.item() * share
             states.append(left)
@@ -125,30 +126,28 @@ class Learner:
         if self._kept is not None:
             self._head.weight.grad = self._kept.zero_()
 
-    def loss(
-        self, window: Window, state: State, negatives: Negatives | None
-    ) -> tuple[Tensor, State]:
+    def loss(self, batch: Batch, state: State, negatives: Negatives | None) -> tuple[Tensor, State]:
         """The loss on a window, a scalar that gradients flow from, and the state after it.
 
         Args:
             negatives: of `LogUniformSampler.draw`; None for the full softmax.
         """
-        top, left = self.outputs(self.vectors(window), state)
-        return self.loss_of(top, window, negatives), left
+        top, left = self.outputs(self.vectors(batch), state)
+        return self.loss_of(top, batch, negatives), left
 
-    def vectors(self, window: Window) -> Tensor:
+    def vectors(self, batch: Batch) -> Tensor:
         """Token vectors of what is read, (token, direction, row, projection)."""
         with self._autocast():
-            return token_vectors(self._bilm.char_cnn, self._corpus.characters, window.read)
+            return token_vectors(self._bilm.char_cnn, self._corpus.characters, batch.inputs)
 
     def outputs(self, vectors: Tensor, state: State) -> tuple[Tensor, State]:
         """The top layer's outputs, (token, direction, row, projection), and the state left."""
         return unroll(self._bilm, vectors, state, self._dropout, dtype=self._dtype)
 
-    def loss_of(self, top: Tensor, window: Window, negatives: Negatives | None) -> Tensor:
+    def loss_of(self, top: Tensor, batch: Batch, negatives: Negatives | None) -> Tensor:
         """The loss of predicting a window from the top layer's outputs."""
         h = top.flatten(0, 2)
-        predicted = torch.from_numpy(window.predicted.reshape(-1)).long()
+        predicted = torch.from_numpy(batch.targets.reshape(-1)).long()
         targets = self._ids[predicted].to(h.device)
         if negatives is not None:
             return sampled_loss(self._head, h, targets, *negatives, dtype=self._dtype)

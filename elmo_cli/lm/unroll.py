@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo_cli.lm.corpus import Numbers
+from elmo_cli.lm.corpus import Int32Array
 from elmo_cli.lm.scan import scan
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.char_cnn import CharCNN
@@ -62,7 +62,9 @@ def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
     return torch.cat(maxima, 1)
 
 
-def token_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16], numbers: Numbers) -> Tensor:
+def token_vectors(
+    char_cnn: CharCNN, characters: npt.NDArray[np.int16], numbers: Int32Array
+) -> Tensor:
     """Vectors of tokens that are given as numbers of types: any shape -> shape + (projection,)."""
     distinct, place = np.unique(numbers, return_inverse=True)
     vectors = type_vectors(char_cnn, characters[distinct])

@@ -14,9 +14,10 @@ import pytest
 import torch
 from tiny_run import SETTINGS
 
-from elmo_cli.lm.corpus import Corpus, Window, windows
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.initial import new_model
 from elmo_cli.lm.step import Learner
+from elmo_cli.lm.stream import Batch, batches
 from elmo_cli.lm.team import Team
 from elmo_cli.lm.unroll import token_vectors, unroll
 from elmo_cli.model.options import Options
@@ -52,12 +53,12 @@ class Point:
         settings = replace(SETTINGS, batch_size=2, bptt=4, dropout=0.0)
         self.learner = Learner(bilm, head, corpus, vocabulary, settings, Team())
         self.corpus = corpus
-        self.window: Window = next(islice(windows(corpus, n_rows=2, n_steps=4, seed=0), 2, None))
+        self.batch: Batch = next(islice(batches(corpus, batch_size=2, bptt=4, seed=0), 2, None))
         zeros = self.learner.new_state()
         self.state = State(torch.randn_like(zeros.h) * 0.3, torch.randn_like(zeros.c) * 0.3)
 
     def loss(self) -> torch.Tensor:
-        return self.learner.loss(self.window, self.state, None)[0]
+        return self.learner.loss(self.batch, self.state, None)[0]
 
     def difference(self, parameter: torch.Tensor, step: float) -> torch.Tensor:
         """The gradient by central differences, in the shape of the parameter."""
@@ -86,7 +87,7 @@ def point(request: pytest.FixtureRequest) -> Point:
 def test_the_point_has_clips_at_work_and_all_types_of_length(point: Point) -> None:
     """Where nothing reaches a clip, its gradient would not be tested."""
     with torch.no_grad():
-        vectors = token_vectors(point.bilm.char_cnn, point.corpus.characters, point.window.read)
+        vectors = token_vectors(point.bilm.char_cnn, point.corpus.characters, point.batch.inputs)
         _, left = unroll(point.bilm, vectors, point.state)
     for values, clip in ((left.c, OPTIONS.cell_clip), (left.h, OPTIONS.proj_clip)):
         reached = (values.abs() >= clip).double().mean().item()

@@ -14,10 +14,11 @@ import torch
 
 from elmo_cli.errors import TrainingError, UsageError, WeightFileError
 from elmo_cli.lm import scores as scores_room
-from elmo_cli.lm.corpus import BACKWARD, FORWARD, Corpus
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.perplexity import perplexity, perplexity_of
 from elmo_cli.lm.rows import borders_of, dealt
 from elmo_cli.lm.scores import score
+from elmo_cli.lm.stream import BACKWARD, FORWARD
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.characters import CharacterIds

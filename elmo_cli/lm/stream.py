@@ -1,0 +1,138 @@
+"""Token streams: the endless, shuffled, resumable sequence of batches that training reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elmo_cli.errors import TrainingError
+from elmo_cli.lm.corpus import Corpus, Int32Array, Int64Array
+
+FORWARD, BACKWARD = 0, 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A window of tokens of all streams in both directions.
+
+    Attributes:
+        inputs: type numbers of the corpus, (token, direction, stream) int32.
+        targets: the type that follows each input, same shape.
+        epoch: from 0.
+        index: of the batch within the epoch, from 0.
+        n_batches: in this epoch.
+    """
+
+    inputs: Int32Array
+    targets: Int32Array
+    epoch: int
+    index: int
+    n_batches: int
+
+    def streams(self, part: slice) -> Batch:
+        """The same window of some of the streams."""
+        return replace(self, inputs=self.inputs[..., part], targets=self.targets[..., part])
+
+
+def check_long_enough(corpus: Corpus, *, batch_size: int, bptt: int) -> None:
+    """Refuse a text that is shorter than one batch (TrainingError)."""
+    n_inputs = corpus.n_tokens + corpus.n_sentences
+    if n_inputs // batch_size < bptt:
+        largest = n_inputs // bptt
+        raise TrainingError(
+            f"the text: {corpus.n_tokens} tokens are less than one batch of {batch_size} streams "
+            f"of {bptt} tokens",
+            f"give more text, or `batch_size={largest}`" if largest else "give more text",
+        )
+
+
+def batches(
+    corpus: Corpus,
+    *,
+    batch_size: int,
+    bptt: int,
+    seed: int,
+    shuffle: str = "sentences",
+    start: tuple[int, int] = (0, 0),
+) -> Iterator[Batch]:
+    """Yield batches without end; each continues the streams where the one before ended.
+
+    The sentences are shuffled in each epoch, differently in the two directions, and divided into
+    `batch_size` streams of equal length. A window may therefore hold parts of several sentences,
+    and the LSTM state must be carried from batch to batch. A sentence that crosses the end of a
+    stream is continued by the next one. Tokens after the last whole window are not read in that
+    epoch.
+
+    Args:
+        batch_size: number of streams.
+        bptt: tokens of each stream in a batch.
+        shuffle: `sentences`, or `documents` to keep the sentences of a document together.
+        start: epoch and index of the first batch.
+    Raises:
+        TrainingError: the text is shorter than one batch.
+
+    Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which deals whole sentences to streams
+    that never end.
+    """
+    check_long_enough(corpus, batch_size=batch_size, bptt=bptt)
+    epoch, first = start
+    while True:
+        random = [np.random.default_rng([seed, epoch, way]) for way in (FORWARD, BACKWARD)]
+        orders = [shuffled_order(corpus, generator, shuffle) for generator in random]
+        ways = [
+            _streams(flatten(corpus, order, way), batch_size) for way, order in enumerate(orders)
+        ]
+        n_batches = ways[FORWARD][0].shape[1] // bptt
+        for index in range(first, n_batches):
+            window = slice(index * bptt, (index + 1) * bptt)
+            inputs, targets = (
+                np.stack([way[side][:, window].T for way in ways], 1) for side in (0, 1)
+            )
+            yield Batch(inputs, targets, epoch, index, n_batches)
+        epoch, first = epoch + 1, 0
+
+
+def _streams(flat: tuple[Int32Array, Int32Array], batch_size: int) -> list[Int32Array]:
+    """Divide inputs and targets into streams of equal length: two of (stream, position)."""
+    length = len(flat[0]) // batch_size
+    return [side[: batch_size * length].reshape(batch_size, length) for side in flat]
+
+
+def shuffled_order(
+    corpus: Corpus, random: np.random.Generator, shuffle: str = "sentences"
+) -> Int64Array:
+    """All sentence numbers in random order, (sentence,) int64."""
+    if shuffle == "sentences" or corpus.documents is None:
+        return random.permutation(corpus.n_sentences)
+    firsts, lengths = corpus.documents[:-1], np.diff(corpus.documents)
+    shuffled = random.permutation(len(lengths))
+    return _ranges(firsts[shuffled], lengths[shuffled])
+
+
+def flatten(corpus: Corpus, order: Int64Array, direction: int) -> tuple[Int32Array, Int32Array]:
+    """Join sentences in the reading order of a direction.
+
+    Forward, the inputs of a sentence are `<S> w1 … wn` and the targets `w1 … wn </S>`; backward
+    `</S> wn … w1` and `wn … w1 <S>`. The last symbol of a sentence is only ever a target.
+
+    Args:
+        order: sentence numbers, (sentence,) int64.
+        direction: FORWARD or BACKWARD.
+    Returns:
+        Inputs and targets, type numbers, each (position,) int32.
+    """
+    lengths = np.diff(corpus.starts)[order] - 1
+    if direction == FORWARD:
+        positions = _ranges(corpus.starts[order], lengths)
+        return corpus.tokens[positions], corpus.tokens[positions + 1]
+    positions = -_ranges(1 - corpus.starts[order + 1], lengths)
+    return corpus.tokens[positions], corpus.tokens[positions - 1]
+
+
+def _ranges(firsts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """The concatenation of `first, first + 1, …` of each length."""
+    ends = np.cumsum(lengths)
+    joined: Int64Array = np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1])
+    return joined

@@ -1,0 +1,112 @@
+"""Token streams: what each direction reads and predicts, and that batches continue each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from elmo_cli.errors import TrainingError
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.stream import BACKWARD, FORWARD, Batch, batches, flatten, shuffled_order
+
+LONG = [[f"w{(7 * i + k) % 13}" for k in range(1 + i % 9)] for i in range(60)]
+
+
+def words(corpus: Corpus, numbers: np.ndarray) -> str:
+    return " ".join(corpus.types[n] for n in numbers)
+
+
+def first_batches(corpus: Corpus, n: int, start: tuple[int, int] = (0, 0)) -> list[Batch]:
+    return list(islice(batches(corpus, batch_size=3, bptt=4, seed=5, start=start), n))
+
+
+@pytest.mark.parametrize(
+    ("direction", "inputs", "targets"),
+    [
+        (FORWARD, "<S> a dog <S> the cat sat", "a dog </S> the cat sat </S>"),
+        (BACKWARD, "</S> dog a </S> sat cat the", "dog a <S> sat cat the <S>"),
+    ],
+)
+def test_flatten_pairs_each_input_with_the_next_symbol(
+    direction: int, inputs: str, targets: str
+) -> None:
+    corpus = Corpus.read([["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog"]])
+    found = flatten(corpus, np.array([1, 0]), direction)
+    assert [words(corpus, side) for side in found] == [inputs, targets]
+
+
+@pytest.mark.parametrize(("direction", "border"), [(FORWARD, "<S>"), (BACKWARD, "</S>")])
+def test_streams_continue_from_batch_to_batch(direction: int, border: str) -> None:
+    """The LSTM state is carried, so an epoch in one piece must be the shuffled text."""
+    corpus = Corpus.read(LONG)
+    epoch = [batch for batch in first_batches(corpus, 60) if batch.epoch == 0]
+    inputs = np.concatenate([batch.inputs[:, direction] for batch in epoch])
+    targets = np.concatenate([batch.targets[:, direction] for batch in epoch])
+    sentences = {" ".join(tokens[:: 1 - 2 * direction]) for tokens in LONG}
+    for stream in range(3):
+        read = words(corpus, inputs[:, stream])
+        assert {one.strip() for one in read.split(border)[1:-1]} <= sentences
+        same = inputs[1:, stream] == targets[:-1, stream]
+        assert (same | (inputs[1:, stream] == corpus.types.index(border))).all()
+    assert words(corpus, inputs[:1, 0]) == border
+
+
+def test_an_epoch_reads_nearly_all_of_the_text_once() -> None:
+    corpus = Corpus.read(LONG)
+    epoch = [batch for batch in first_batches(corpus, 60) if batch.epoch == 0]
+    for direction in (FORWARD, BACKWARD):
+        targets = np.concatenate([batch.targets[:, direction].ravel() for batch in epoch])
+        seen = np.bincount(targets, minlength=len(corpus.types))
+        assert (seen[2:] <= corpus.counts()[2:]).all()
+        assert seen[2:].sum() > 0.85 * corpus.n_tokens
+
+
+def test_epochs_and_directions_have_different_orders() -> None:
+    corpus = Corpus.read(LONG)
+    found = first_batches(corpus, 60)
+    second = next(batch for batch in found if batch.epoch == 1)
+    assert not np.array_equal(found[0].inputs, second.inputs)
+    ways = [np.sort(found[0].targets[:, way].ravel()) for way in (FORWARD, BACKWARD)]
+    assert not np.array_equal(*ways)
+
+
+def test_documents_keep_their_sentences_together_and_in_order() -> None:
+    corpus = replace(Corpus.read(LONG), documents=np.asarray([0, 1, 4, 11, 12, len(LONG)]))
+    order = shuffled_order(corpus, np.random.default_rng(3), "documents")
+    assert sorted(order) == list(range(len(LONG)))
+    firsts = order[np.flatnonzero(np.diff(order, prepend=-2) != 1)].tolist()
+    assert set(firsts) <= {0, 1, 4, 11, 12}
+    assert firsts != sorted(firsts)
+    other = shuffled_order(corpus, np.random.default_rng(4), "documents")
+    assert not np.array_equal(order, other)
+    assert (np.diff(shuffled_order(corpus, np.random.default_rng(3))) == 1).mean() < 0.2
+
+
+def test_a_stream_can_start_at_any_batch() -> None:
+    """Without it a resumed run would read other text than an uninterrupted one."""
+    corpus = Corpus.read(LONG)
+    whole = first_batches(corpus, 60)
+    for k in (1, 17, 40):
+        resumed = first_batches(corpus, 5, (whole[k].epoch, whole[k].index))
+        for one, other in zip(resumed, whole[k:], strict=False):
+            assert np.array_equal(one.inputs, other.inputs)
+            assert np.array_equal(one.targets, other.targets)
+            assert (one.epoch, one.index) == (other.epoch, other.index)
+
+
+@pytest.mark.parametrize("length", [40, 300, 2000])
+def test_a_long_sentence_displaces_no_other_text(length: int) -> None:
+    corpus = Corpus.read([*([f"w{n}", "x", "y"] for n in range(200)), ["long"] * length])
+    for epoch in range(5):
+        first = next(batches(corpus, batch_size=8, bptt=5, seed=1, start=(epoch, 0)))
+        assert first.n_batches * 8 * 5 > corpus.n_tokens + corpus.n_sentences - 8 * 5 - 8
+
+
+def test_a_text_shorter_than_one_batch_is_refused() -> None:
+    corpus = Corpus.read([["a"] * 11])
+    with pytest.raises(TrainingError, match="11 tokens are less than one batch of 3 streams") as it:
+        next(batches(corpus, batch_size=3, bptt=5, seed=0))
+    assert "`batch_size=2`" in it.value.hint
