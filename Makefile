@@ -21,8 +21,10 @@ demo: install  ## embed the sample corpus with the bundled model and show the fi
 	$(BIN)/elmo embed docs/sample.txt -o demo.hdf5 --overwrite
 	$(BIN)/elmo inspect demo.hdf5
 
+# Temporary files in memory where the system has such a folder: the suite waits for many fsyncs.
+IN_MEMORY := $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 test: install  ## the quick suite, in two processes
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not ray'
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not ray'
 
 test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder of the originals' outputs]
 	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray'
