@@ -88,7 +88,7 @@ def _scores(
     notes: InputReport,
     given: dict[str, Any],
 ) -> Scores:
-    bilm, head = model.bilm.to(device), model.head.to(device)
+    bilm, head = model.bilm.to(device), model.softmax.to(device)
     max_characters = bilm.options.max_characters
     reading = reading_of(given, max_characters=max_characters)
     sentences = lines.noted(read_sentences(given["texts"], reading, notes))

@@ -23,6 +23,7 @@ from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.lm.checkpoint import Progress
+from elmo_cli.lm.distributed import ProcessGroup, process_group
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
 from elmo_cli.lm.log import read_log
@@ -30,7 +31,6 @@ from elmo_cli.lm.recipe import FILE_NAME, LISTS, Recipe
 from elmo_cli.lm.run import CHAR_FILTERS, Start, pretrain
 from elmo_cli.lm.run_folder import keeps_text, refuse_no_run
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.team import Team, joined_team
 from elmo_cli.lm.training_text import TextFiles
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.warm_state import write_warm_state
@@ -58,12 +58,16 @@ def pretrain_command(ctx: click.Context) -> None:
     settings = TrainSettings.of(given)
     set_num_threads(given["threads"])
     keep_freed_memory()
-    with joined_team(given["device"]) as team:
+    with process_group(given["device"]) as team:
         _train(ctx, files, start, settings, team)
 
 
 def _train(
-    ctx: click.Context, files: TextFiles | None, start: Start, settings: TrainSettings, team: Team
+    ctx: click.Context,
+    files: TextFiles | None,
+    start: Start,
+    settings: TrainSettings,
+    team: ProcessGroup,
 ) -> None:
     given, notes = ctx.params, InputReport()
     quiet = given["quiet"] or not team.is_first
@@ -95,7 +99,7 @@ def _train(
             lock=lock,
         )
         if not given["prepare"]:
-            team.first_does(lambda: write_warm_state(folder))
+            team.run_on_first(lambda: write_warm_state(folder))
     if team.is_first:
         if given["as_json"]:
             click.echo(json_line(_facts(given["output"], lines, progress, settings)))

@@ -11,6 +11,7 @@ from typing import Any
 from elmo_cli.lm.card import card
 from elmo_cli.lm.checkpoint import Progress
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.domain import Domain, evenly, read_domain
 from elmo_cli.lm.domain_files import DomainFiles, domain_files
 from elmo_cli.lm.export import export_model
@@ -21,7 +22,6 @@ from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
 from elmo_cli.lm.source_model import SourceModel, load_source
 from elmo_cli.lm.stream import check_long_enough
-from elmo_cli.lm.team import Team
 from elmo_cli.lm.tuning_folder import FITTED_NAME, TuningFolder
 from elmo_cli.lm.tuning_job import Figures, FineTuned, FinetuneJob, suited
 from elmo_cli.model.bilm import NextTokenSoftmax
@@ -162,7 +162,7 @@ class _Run:
             settings,
             folder.path,
             self._report,
-            Team(device=self._job.device),
+            ProcessGroup(device=self._job.device),
         )
         if folder.has_checkpoint:
             trainer.resume()
@@ -247,7 +247,7 @@ class _Run:
         """The model as it was written, in whatever dtype."""
         model = load_language_model(self._folder.path)
         device = self._job.device
-        bilm, head = model.bilm.to(device), model.head.to(device)
+        bilm, head = model.bilm.to(device), model.softmax.to(device)
         return Figures.of(perplexity(bilm, head, model.vocabulary, self._domain.heldout))
 
     def _warn_of_measuring(self, limit: float, training_s: float) -> None:

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.domain import part_of
-from elmo_cli.lm.initial import new_head
+from elmo_cli.lm.forward import Dropout, forward, type_vectors
+from elmo_cli.lm.initialize import new_softmax
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.predictions import LogUniformSampler, sampled_loss
 from elmo_cli.lm.rows import borders_of, one_by_one, symbols_at
+from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.unroll import Dropout, type_vectors, unroll
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
@@ -97,7 +97,7 @@ def fit_head(
         deadline=None if max_seconds is None else begun + max_seconds / 3,
     )
     counts = corpus.predicted_counts(vocabulary)
-    head = new_head(counts, bilm.options.projection_dim, seed=settings.seed).to(outputs.device)
+    head = new_softmax(counts, bilm.options.projection_dim, seed=settings.seed).to(outputs.device)
     trainer = _HeadTrainer(head, settings)
     best, kept, n_passes, n_tokens = math.inf, {}, 0, len(outputs) // 2
     rate, in_vain = trainer.rate, 0
@@ -145,7 +145,7 @@ def _outputs(
                 torch.from_numpy(symbols.astype(np.int64))
                 for symbols in symbols_at(corpus, borders, places)
             )
-            top, state = unroll(bilm, table[read.to(table.device)], state)
+            top, state = forward(bilm, table[read.to(table.device)], state)
             there = torch.from_numpy(places >= 0).unsqueeze(1).expand_as(read)
             outputs.append(top[there.to(table.device)].half())
             targets.append(ids[predicted[there]])
@@ -193,4 +193,4 @@ class _HeadTrainer:
             loss: Tensor = -self._head(h, targets).mean()
             return loss
         negatives, expected = (x.to(self._device) for x in self._sampler.draw(self._random))
-        return sampled_loss(self._head, h, targets, negatives, expected)
+        return sampled_softmax_loss(self._head, h, targets, negatives, expected)

@@ -22,13 +22,13 @@ class LanguageModel:
 
     Attributes:
         bilm: as `load` gives it, with its name, its files, its sha256 and its warm state.
-        head: the softmax, shared by both directions.
-        vocabulary: of `head`; the id of a type is its row there.
+        softmax: shared by both directions.
+        vocabulary: of `softmax`; the id of a type is its row there.
         warning: softmax or vocabulary may be of another model, see `check_parts`; "" if not.
     """
 
     bilm: BiLM
-    head: NextTokenSoftmax
+    softmax: NextTokenSoftmax
     vocabulary: Vocabulary
     warning: str = ""
 

@@ -17,6 +17,7 @@ from elmo_cli.lm.best_weights import best_path, drop_other_bests, load_best, sav
 from elmo_cli.lm.budget import Budget
 from elmo_cli.lm.checkpoint import Parts, Progress
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.export import export_model
 from elmo_cli.lm.failures import diverged, no_memory
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
@@ -28,7 +29,6 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.signals import StopSignals
 from elmo_cli.lm.step import Learner
 from elmo_cli.lm.stream import Batch, batches
-from elmo_cli.lm.team import Team
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
@@ -58,12 +58,12 @@ class Trainer:
         settings: TrainSettings,
         folder: Path,
         report: Callable[[dict[str, Any]], None] = lambda line: None,
-        team: Team | None = None,
+        team: ProcessGroup | None = None,
     ) -> None:
         settings.check_heldout(is_there=heldout is not None)
         self.bilm, self.head, self.vocabulary = bilm, head, vocabulary
         self.corpus, self.heldout, self.settings = corpus, heldout, settings
-        self.folder, self._report, self._team = folder, report, team or Team()
+        self.folder, self._report, self._team = folder, report, team or ProcessGroup()
         self._lines = Log(folder / LOG_NAME)
         self._learner = Learner(bilm, head, corpus, vocabulary, settings, self._team)
         self._parts = Parts(self._learner.model, self._learner.optimizer, self._learner.negatives)
@@ -93,7 +93,7 @@ class Trainer:
             checkpoint.take_up(self._checkpoint, self._learner.dropped, dropped[team.rank])
         else:  # other processes share the rows now
             self._learner.seed_dropout(self.progress.step)
-        team.first_does(lambda: self._lines.cut(self.progress.log_size))
+        team.run_on_first(lambda: self._lines.cut(self.progress.log_size))
 
     def begin(self) -> None:
         """Save the run before its first step.
@@ -152,7 +152,7 @@ class Trainer:
             if stop:
                 self._stop()
             self._look(budget)
-        self._team.first_does(self._export_last)
+        self._team.run_on_first(self._export_last)
         self._agree(budget, False)
         self._log_rest()
         return progress
@@ -180,7 +180,7 @@ class Trainer:
         """Take over the first process's clock and its view of what is done; whether to stop."""
         seconds = budget.seconds
         said = seconds, budget.share_done(seconds)
-        (self.progress.seconds, self._share_done), stop = self._team.agree(said, stop)
+        (self.progress.seconds, self._share_done), stop = self._team.from_first(said, stop)
         return stop
 
     def _is_look_due(self, is_late: bool) -> bool:
@@ -205,7 +205,7 @@ class Trainer:
             if is_best or not self.settings.keep_best:
                 self._export()
 
-        self._team.first_does(alone)
+        self._team.run_on_first(alone)
         budget.look_s = budget.seconds - begun
 
     def _measure(self) -> bool:
@@ -231,7 +231,7 @@ class Trainer:
     def _stop(self) -> None:
         self._save_together()
         if not self.settings.keep_best:
-            self._team.first_does(self._export)
+            self._team.run_on_first(self._export)
         self._log_rest()
         where = "the same command with `--resume` goes on from there"
         if self.settings.keep_best:
@@ -243,13 +243,13 @@ class Trainer:
 
     def _everything(self) -> tuple[State, list[Tensor]]:
         """What the processes hold each for itself: states of rows, random numbers of dropout."""
-        dropped = self._team.all_bytes(self._learner.dropped.get_state())
-        return self._team.all_rows(self.progress.state), dropped
+        dropped = self._team.gather_bytes(self._learner.dropped.get_state())
+        return self._team.gather_state(self.progress.state), dropped
 
     def _save_together(self) -> None:
         """Save; where the first process can't, all of them fail."""
         everything = self._everything()
-        self._team.first_does(lambda: self._save(everything))
+        self._team.run_on_first(lambda: self._save(everything))
 
     def _save(self, everything: tuple[State, list[Tensor]]) -> None:
         state, dropped = everything
@@ -289,7 +289,7 @@ class Trainer:
         loss = sum(losses) / len(losses)
         rate = self._learner.optimizer.param_groups[0]["lr"]
         facts = {"loss": loss, "learning_rate": rate, "sampled_softmax": self._learner.is_sampled}
-        self._team.first_does(lambda: self._log(facts))
+        self._team.run_on_first(lambda: self._log(facts))
         return loss
 
     def _log(self, facts: dict[str, Any]) -> None:

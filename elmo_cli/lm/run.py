@@ -10,9 +10,10 @@ from typing import Any
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.lm.budget import reached
 from elmo_cli.lm.checkpoint import FILE_NAME, Progress, options_of
+from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.domain_files import without
 from elmo_cli.lm.folder_lock import FolderLock
-from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.language_model import load_language_model, softmax_of
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.model_folder import new_folder, refuse_both
@@ -25,7 +26,6 @@ from elmo_cli.lm.run_folder import (
 )
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.stream import check_long_enough
-from elmo_cli.lm.team import Team
 from elmo_cli.lm.training_text import TextFiles, TrainingText
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
@@ -73,7 +73,7 @@ def pretrain(
     say: Callable[[str], None] = lambda line: None,
     noticed: Callable[[InputReport], None] = lambda notes: None,
     recipe: Recipe | None = None,
-    team: Team | None = None,
+    team: ProcessGroup | None = None,
     lock: FolderLock | None = None,
 ) -> Progress:
     """Train a biLM, and write it as a model folder.
@@ -96,10 +96,10 @@ def pretrain(
             be written to.
         InputError, TrainingError, ResumeError, ModelError, UsageError: as their places say.
     """
-    team = team or Team()
+    team = team or ProcessGroup()
     refuse_both(overwrite=overwrite, resume=resume)
     with lock or FolderLock(folder) as held:
-        team.first_does(held.take)
+        team.run_on_first(held.take)
         if resume:
             refuse_no_run(folder)
         elif files is None:
@@ -139,7 +139,7 @@ def pretrain(
             anew = text if files is not None else None
             prepare_folder(folder, options, types, recipe, text=anew, resume=resume)
 
-        team.first_does(begin)
+        team.run_on_first(begin)
         if prepare:
             trainer.begin()
             return trainer.progress
@@ -196,7 +196,7 @@ def _first_weights(
         model = load_language_model(start.model)
         if model.warning:
             say(f"warning: {model.warning}")
-        return model.bilm, model.head, model.vocabulary
+        return model.bilm, model.softmax, model.vocabulary
     vocabulary = folder / VOCABULARY_FILE if resume else start.vocabulary
     types = (
         Vocabulary.read(vocabulary)
@@ -208,7 +208,7 @@ def _first_weights(
         )
     )
     counts = text.corpus.predicted_counts(types)
-    return *new_model(options, counts, seed=settings.seed), types
+    return *new_bilm(options, counts, seed=settings.seed), types
 
 
 def _options(folder: Path, start: Start, *, resume: bool) -> Options:

@@ -15,9 +15,9 @@ from torch.nn import functional
 from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError, UsageError, WeightFileError
 from elmo_cli.lm.corpus import Corpus, Int32Array
+from elmo_cli.lm.forward import forward, type_vectors
 from elmo_cli.lm.rows import Places, Rows, borders_of, dealt, one_by_one, symbols_at
 from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
-from elmo_cli.lm.unroll import type_vectors, unroll
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
@@ -187,7 +187,7 @@ def _read(
             torch.from_numpy(symbols.astype(np.int64)).to(table.device)
             for symbols in symbols_at(corpus, borders, places)
         )
-        top, state = unroll(bilm, table[read], state)
+        top, state = forward(bilm, table[read], state)
         yield places, predicted, top
 
 

@@ -77,7 +77,7 @@ def load_source(names: SourceNames, *, fit_head: bool = False) -> SourceModel:
     warning = ""
     if softmax is not None and not is_other:
         found = language_model_of(files, softmax=names.softmax, vocabulary=names.vocabulary)
-        bilm, head, types, warning = found.bilm, found.head, found.vocabulary, found.warning
+        bilm, head, types, warning = found.bilm, found.softmax, found.vocabulary, found.warning
     else:
         if vocabulary is not None:
             types = Vocabulary.read(Path(vocabulary))

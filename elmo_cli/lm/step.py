@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.predictions import LogUniformSampler, sampled_loss
+from elmo_cli.lm.distributed import ProcessGroup
+from elmo_cli.lm.forward import Dropout, forward, token_vectors
+from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.schedule import make_optimizer
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.stream import Batch
-from elmo_cli.lm.team import Team
-from elmo_cli.lm.unroll import Dropout, token_vectors, unroll
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.text.vocabulary import Vocabulary
@@ -47,7 +47,7 @@ class Learner:
         corpus: Corpus,
         vocabulary: Vocabulary,
         settings: TrainSettings,
-        team: Team,
+        team: ProcessGroup,
     ) -> None:
         self._bilm, self._head, self._corpus = bilm, head, corpus
         self._settings, self._team = settings, team
@@ -121,7 +121,7 @@ class Learner:
 
     def forget_gradients(self) -> None:
         """Begin a step. The softmax's gradient keeps its memory where only some of its rows get one
-        (`sampled_loss`); all others come new, so that none has to be added to zeros."""
+        (`sampled_softmax_loss`); all others come new, so that none has to be added to zeros."""
         self.optimizer.zero_grad(set_to_none=True)
         if self._kept is not None:
             self._head.weight.grad = self._kept.zero_()
@@ -142,7 +142,7 @@ class Learner:
 
     def outputs(self, vectors: Tensor, state: State) -> tuple[Tensor, State]:
         """The top layer's outputs, (token, direction, row, projection), and the state left."""
-        return unroll(self._bilm, vectors, state, self._dropout, dtype=self._dtype)
+        return forward(self._bilm, vectors, state, self._dropout, dtype=self._dtype)
 
     def loss_of(self, top: Tensor, batch: Batch, negatives: Negatives | None) -> Tensor:
         """The loss of predicting a window from the top layer's outputs."""
@@ -150,7 +150,7 @@ class Learner:
         predicted = torch.from_numpy(batch.targets.reshape(-1)).long()
         targets = self._ids[predicted].to(h.device)
         if negatives is not None:
-            return sampled_loss(self._head, h, targets, *negatives, dtype=self._dtype)
+            return sampled_softmax_loss(self._head, h, targets, *negatives, dtype=self._dtype)
         with self._autocast():
             loss: Tensor = -self._head(h, targets).mean()
         return loss
@@ -166,7 +166,7 @@ class Learner:
     def change(self) -> float:
         """Change the weights by the mean gradient of all processes; returns the gradient's norm,
         and changes nothing where that is no number."""
-        self._team.average([p.grad for p in self._learned if p.grad is not None])
+        self._team.average_gradients([p.grad for p in self._learned if p.grad is not None])
         norm = nn.utils.clip_grad_norm_(self._learned, self._settings.max_grad_norm).item()
         if math.isfinite(norm):
             self.optimizer.step()

@@ -11,11 +11,11 @@ from tiny_run import SENTENCES
 
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.fit_head import Fit, fit_head
-from elmo_cli.lm.initial import new_head
+from elmo_cli.lm.forward import forward, type_vectors
+from elmo_cli.lm.initialize import new_softmax
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.rows import borders_of, one_by_one, symbols_at
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.unroll import type_vectors, unroll
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 
@@ -36,7 +36,7 @@ def average(bilm: BiLM, fit: Fit) -> float:
 @pytest.fixture(scope="module")
 def unigram(tiny_bilm: BiLM) -> float:
     """What the shares of the types alone give."""
-    head = new_head(CORPUS.predicted_counts(VOCABULARY), 8, seed=0).requires_grad_(False)
+    head = new_softmax(CORPUS.predicted_counts(VOCABULARY), 8, seed=0).requires_grad_(False)
     head.weight.zero_()
     return perplexity(tiny_bilm, head, VOCABULARY, CORPUS).average
 
@@ -56,14 +56,14 @@ def test_a_fit_is_nearly_the_best_there_is(tiny_bilm: BiLM, unigram: float) -> N
 
 def long_fitted(bilm: BiLM) -> NextTokenSoftmax:
     """A softmax that has learned from each sentence by itself, as it is measured, for long."""
-    head = new_head(CORPUS.predicted_counts(VOCABULARY), 8, seed=0)
+    head = new_softmax(CORPUS.predicted_counts(VOCABULARY), 8, seed=0)
     table = type_vectors(bilm.char_cnn, CORPUS.characters)
     [rows] = one_by_one(CORPUS, CORPUS.n_sentences)
     borders = borders_of(CORPUS)
     [places] = rows.windows(borders, rows.n_steps)
     read, predicted = (torch.from_numpy(x).long() for x in symbols_at(CORPUS, borders, places))
     with torch.no_grad():
-        top, _ = unroll(bilm, table[read], State.zeros(bilm.options, CORPUS.n_sentences))
+        top, _ = forward(bilm, table[read], State.zeros(bilm.options, CORPUS.n_sentences))
     h, targets = top.flatten(0, 2), torch.from_numpy(CORPUS.ids(VOCABULARY))[predicted.flatten()]
     adam = torch.optim.Adam(head.parameters(), lr=0.1)
     for _ in range(120):

@@ -30,13 +30,13 @@ def model(tmp_path: Path, tiny: Path, golden: Path) -> Path:
 
 def average(*args: str | Path | None, **more: str | Path | None) -> float:
     found = load_language_model(*args, **more)
-    return perplexity(found.bilm, found.head, found.vocabulary, CORPUS).average
+    return perplexity(found.bilm, found.softmax, found.vocabulary, CORPUS).average
 
 
 def test_the_parts_are_found_wherever_they_are(model: Path, tmp_path: Path) -> None:
     """Beside the weights, inside them, in a zip, elsewhere by their names: the same model."""
     found = load_language_model(model)
-    assert (found.bilm.name, found.head.weight.shape) == ("model", (55, 8))
+    assert (found.bilm.name, found.softmax.weight.shape) == ("model", (55, 8))
     beside = average(model)
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", model)
     assert average(archive) == beside
@@ -127,5 +127,5 @@ def test_a_damaged_packed_vocabulary_is_told(model: Path) -> None:
 def test_nothing_of_it_is_trainable(model: Path) -> None:
     """A stray gradient would cost memory, and a step would change the model that is measured."""
     found = load_language_model(model)
-    assert not any(p.requires_grad for p in (*found.bilm.parameters(), *found.head.parameters()))
-    assert found.head.weight.dtype == torch.float32
+    assert not any(p.requires_grad for p in (*found.bilm.parameters(), *found.softmax.parameters()))
+    assert found.softmax.weight.dtype == torch.float32

@@ -16,7 +16,7 @@ from tiny_run import OPTIONS, SENTENCES, SETTINGS, log, trainer, weights
 from elmo_cli.errors import StoppedError, TrainingError, UsageError
 from elmo_cli.lm.checkpoint import FILE_NAME
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.scores import perplexity_from
@@ -208,7 +208,7 @@ def test_patience_and_best_need_a_heldout_text(tmp_path: Path) -> None:
     """Without it `--patience` would be taken and do nothing."""
     corpus = Corpus.read(SENTENCES)
     vocabulary = corpus.vocabulary()
-    model = new_model(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
+    model = new_bilm(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
     for wanted, name in (({"patience": 2}, "--patience"), ({"keep_best": True}, "--keep-best")):
         with pytest.raises(UsageError, match=f"{name}: there is no held-out text"):
             Trainer(*model, vocabulary, corpus, None, replace(SETTINGS, **wanted), tmp_path)

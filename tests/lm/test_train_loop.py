@@ -15,7 +15,7 @@ from tiny_run import OPTIONS, SETTINGS, log, trainer, weights
 
 from elmo_cli.errors import OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.lm.checkpoint import FILE_NAME
-from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.scores import score
 from elmo_cli.lm.settings import TrainSettings
@@ -278,7 +278,7 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], said: st
 
 def test_first_values_are_the_originals() -> None:
     """Carry biases of 0 or small embeddings would train to something else."""
-    bilm, head = new_model(OPTIONS, np.arange(500.0), seed=0)
+    bilm, head = new_bilm(OPTIONS, np.arange(500.0), seed=0)
     cnn = bilm.char_cnn
     assert cnn.highways[0].get_parameter("carry.bias").eq(-2).all()
     assert cnn.embedding.weight.abs().max() <= 1

@@ -80,8 +80,8 @@ def test_a_small_vocabulary_wins_nothing() -> None:
     for n_types in (len(model.vocabulary), 2000, 100):
         head = NextTokenSoftmax(n_types, model.bilm.options.projection_dim)
         with torch.no_grad():
-            head.weight.copy_(model.head.weight[:n_types])
-            head.bias.copy_(model.head.bias[:n_types])
+            head.weight.copy_(model.softmax.weight[:n_types])
+            head.bias.copy_(model.softmax.bias[:n_types])
         vocabulary = Vocabulary(model.vocabulary.types[:n_types])
         found.append(perplexity(model.bilm, head, vocabulary, corpus))
     whole, middle, small = found
@@ -95,7 +95,7 @@ def test_the_bits_are_those_of_likelihood_and_spelling() -> None:
     """The figure from its parts: -log2 of the mean likelihood, and the spellings."""
     model = load_language_model()
     corpus = Corpus.read([["The", "cat", "qwxyzzy", "sat", "."], ["qwxyzzy", "!"]])
-    found = perplexity(model.bilm, model.head, model.vocabulary, corpus)
+    found = perplexity(model.bilm, model.softmax, model.vocabulary, corpus)
     (spelled,) = Speller(model.vocabulary).bits(["qwxyzzy"])
     n_bytes = len("The cat qwxyzzy sat .\nqwxyzzy !\n")
     assert found.unknown_fraction == pytest.approx(2 / 7)

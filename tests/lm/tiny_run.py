@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.log import FILE_NAME
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.settings import TrainSettings
@@ -37,7 +37,7 @@ def trainer(
     corpus = Corpus.read(SENTENCES)
     vocabulary = corpus.vocabulary()
     counts = corpus.predicted_counts(vocabulary)
-    bilm, head = new_model(replace(OPTIONS, **options), counts, seed=3)
+    bilm, head = new_bilm(replace(OPTIONS, **options), counts, seed=3)
     return Trainer(bilm, head, vocabulary, corpus, heldout or corpus, settings, folder)
 
 

@@ -115,16 +115,16 @@ def test_what_writes_a_folder_writes_its_parts(
     after = json.loads((model / PARTS_FILE).read_text())
     assert [part for part in before if after[part] != before[part]] == ["state"]
     assert load(model).warm_state_error is None
-    export_model(model, found.bilm, found.head, found.vocabulary, dtype="float16")
+    export_model(model, found.bilm, found.softmax, found.vocabulary, dtype="float16")
     assert load_language_model(model).warning == ""
 
     def stop(*_: object, **__: object) -> None:
         assert not (model / PARTS_FILE).exists()
         raise KeyboardInterrupt
 
-    export = partial(export_model, model, found.bilm, found.head, found.vocabulary)
+    export = partial(export_model, model, found.bilm, found.softmax, found.vocabulary)
     for name, write in (
-        ("train.export.write_softmax", export),
+        ("lm.export.write_softmax", export),
         ("pretrained.warm_state.write_state", partial(write_warm_state, model)),
     ):
         write_parts(model)

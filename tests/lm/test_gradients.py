@@ -1,6 +1,6 @@
 """Gradients of a whole step against finite differences, each tensor of parameters by itself.
 
-In float64, through the trainer's own way: token vectors once a distinct type, the scan of both
+In float64, through the code of training: token vectors once a distinct type, the fused LSTM in both
 directions, residual links, clips of cell and output that some values reach, the full softmax.
 """
 
@@ -15,11 +15,11 @@ import torch
 from tiny_run import SETTINGS
 
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.distributed import ProcessGroup
+from elmo_cli.lm.forward import forward, token_vectors
+from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.step import Learner
 from elmo_cli.lm.stream import Batch, batches
-from elmo_cli.lm.team import Team
-from elmo_cli.lm.unroll import token_vectors, unroll
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 
@@ -45,13 +45,13 @@ class Point:
             [[f"w{(7 * i + k) % 11}" for k in range(2 + i % 5)] for i in range(20)]
         )
         vocabulary = corpus.vocabulary(min_count=2)
-        bilm, head = new_model(options, np.ones(len(vocabulary)), seed=1)
+        bilm, head = new_bilm(options, np.ones(len(vocabulary)), seed=1)
         self.bilm, self.head = bilm.double(), head.double()
         with torch.no_grad():
             for parameter in (*bilm.parameters(), *head.parameters()):
                 parameter.add_(torch.randn_like(parameter) * 0.4)
         settings = replace(SETTINGS, batch_size=2, bptt=4, dropout=0.0)
-        self.learner = Learner(bilm, head, corpus, vocabulary, settings, Team())
+        self.learner = Learner(bilm, head, corpus, vocabulary, settings, ProcessGroup())
         self.corpus = corpus
         self.batch: Batch = next(islice(batches(corpus, batch_size=2, bptt=4, seed=0), 2, None))
         zeros = self.learner.new_state()
@@ -88,7 +88,7 @@ def test_the_point_has_clips_at_work_and_all_types_of_length(point: Point) -> No
     """Where nothing reaches a clip, its gradient would not be tested."""
     with torch.no_grad():
         vectors = token_vectors(point.bilm.char_cnn, point.corpus.characters, point.batch.inputs)
-        _, left = unroll(point.bilm, vectors, point.state)
+        _, left = forward(point.bilm, vectors, point.state)
     for values, clip in ((left.c, OPTIONS.cell_clip), (left.h, OPTIONS.proj_clip)):
         reached = (values.abs() >= clip).double().mean().item()
         assert 0.05 < reached < 0.95

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.lm.predictions import LogUniformSampler, sampled_loss
+from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.bilm import NextTokenSoftmax
 
@@ -74,7 +74,7 @@ def test_loss_and_gradients_are_those_of_plain_operations(
     negatives, expected = LogUniformSampler(N_TYPES, 20).draw(torch.Generator().manual_seed(0))
     expected = expected.double()
     wanted = [h, head.weight, head.bias]
-    loss = sampled_loss(head, h, targets, negatives, expected)
+    loss = sampled_softmax_loss(head, h, targets, negatives, expected)
     found = torch.autograd.grad(3 * loss, wanted)
 
     correction = expected.log()
@@ -99,7 +99,7 @@ def test_a_gradient_that_lies_there_has_the_new_one_added_to_it(
     head.weight.register_hook(lambda new: came_as_rows.append(new.is_sparse))
     for before in (None, torch.full_like(head.weight, 0.25)):
         head.weight.grad = before
-        sampled_loss(head, h, targets, negatives, expected.double()).backward()
+        sampled_softmax_loss(head, h, targets, negatives, expected.double()).backward()
         assert before is None or head.weight.grad is before
         found.append(head.weight.grad.clone())
     assert came_as_rows == [False, True]
@@ -112,7 +112,7 @@ def test_all_types_as_negatives_give_the_full_softmax(
     """Without it the sampled loss would aim at another model than the one that is measured."""
     h, targets = predictions
     sure = torch.ones(N_TYPES, dtype=torch.float64)
-    sampled = sampled_loss(head, h, targets, torch.randperm(N_TYPES), sure)
+    sampled = sampled_softmax_loss(head, h, targets, torch.randperm(N_TYPES), sure)
     assert abs(sampled.item() + head(h, targets).mean().item()) < 1e-12
 
 
@@ -132,7 +132,7 @@ class Draws:
             for _ in range(n_draws):
                 drawn = (torch.rand(N_TYPES) < self.chances).nonzero().squeeze(1)
                 targets = torch.tensor([target])
-                found.append(sampled_loss(self.head, self.h, targets, drawn, self.chances))
+                found.append(sampled_softmax_loss(self.head, self.h, targets, drawn, self.chances))
         return torch.stack(found)
 
     def full(self, target: int) -> float:
@@ -191,7 +191,7 @@ def test_the_mean_gradient_is_zero_where_the_full_one_is(head: NextTokenSoftmax)
     for _ in range(1000):
         drawn = (torch.rand(N_TYPES) < draws.chances).nonzero().squeeze(1)
         targets = torch.multinomial(shares, 400, replacement=True)
-        loss = sampled_loss(head, h, targets, drawn, draws.chances)
+        loss = sampled_softmax_loss(head, h, targets, drawn, draws.chances)
         gradients.append(torch.autograd.grad(loss, head.bias)[0])
     found = torch.stack(gradients)
     off = found.mean(0) / (found.std(0) / len(found) ** 0.5)

@@ -15,7 +15,7 @@ from elmo_cli.model.options import Options
 _SOFTMAX_STD = 0.02
 
 
-def new_model(
+def new_bilm(
     options: Options, counts: npt.NDArray[np.float64], *, seed: int
 ) -> tuple[BiLM, NextTokenSoftmax]:
     """A biLM with the originals' first values, and a softmax layer that knows how common types are.
@@ -45,8 +45,8 @@ def new_model(
     return bilm, head
 
 
-def new_head(counts: npt.NDArray[np.float64], projection: int, *, seed: int) -> NextTokenSoftmax:
-    """A softmax layer for a biLM that is there: small weights, and biases as `new_model` has them.
+def new_softmax(counts: npt.NDArray[np.float64], projection: int, *, seed: int) -> NextTokenSoftmax:
+    """A softmax layer for a biLM that is there: small weights, and biases as `new_bilm` has them.
 
     Args:
         counts: how often each type of the vocabulary is predicted, (type,).

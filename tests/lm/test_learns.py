@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.initial import new_model
+from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.scores import score
@@ -32,7 +32,7 @@ def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> N
     """What can't be learned by heart is not wired up: a direction, the state, the residual link."""
     corpus = Corpus.read(lines[:200])
     vocabulary = corpus.vocabulary()
-    bilm, head = new_model(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
+    bilm, head = new_bilm(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
     parameters = [*bilm.parameters(), *head.parameters()]
     assert sum(parameter.numel() for parameter in parameters) <= 1_000_000
     settings = TrainSettings(
@@ -76,7 +76,7 @@ def test_shuffled_words_teach_no_more_than_how_common_they_are(
     train, heldout = Corpus.read(changed[:230]), Corpus.read(changed[230:])
     vocabulary = train.vocabulary(min_count=2)
     options = replace(OPTIONS, projection_dim=32, lstm_dim=64)
-    model = new_model(options, train.predicted_counts(vocabulary), seed=0)
+    model = new_bilm(options, train.predicted_counts(vocabulary), seed=0)
     settings = TrainSettings(
         batch_size=4,
         learning_rate=0.01,

@@ -1,4 +1,4 @@
-"""Team: the processes that train one model together, each on rows of its own.
+"""ProcessGroup: the processes that train one model together, each on rows of its own.
 
 They are started by torch's launcher, `torchrun … -m elmo_cli pretrain …`, on one machine or many.
 Every process reads the whole text and takes its own rows of the one stream; gradients are averaged
@@ -23,7 +23,7 @@ _BUCKET = 1 << 23  # numbers that are sent at once
 _TIMEOUT = timedelta(hours=2)  # the others wait while the first process looks at held-out text
 
 
-class Team:
+class ProcessGroup:
     """The processes that train together; a process by itself is a team of one.
 
     Args:
@@ -41,7 +41,7 @@ class Team:
         """Whether this process speaks for all."""
         return self.rank == 0
 
-    def average(self, tensors: Sequence[Tensor]) -> None:
+    def average_gradients(self, tensors: Sequence[Tensor]) -> None:
         """Put the mean over the processes in the place of each tensor."""
         if self.size == 1:
             return
@@ -57,7 +57,7 @@ class Team:
         """The mean of a number over the processes."""
         return self._sum([value])[0] / self.size if self.size > 1 else value
 
-    def agree(self, said: Sequence[float], wanted: bool) -> tuple[list[float], bool]:
+    def from_first(self, said: Sequence[float], wanted: bool) -> tuple[list[float], bool]:
         """What the first process says, and whether any process wants something: the same for all,
         so that all decide alike."""
         if self.size == 1:
@@ -65,13 +65,13 @@ class Team:
         *heard, wishes = self._sum([*(x if self.is_first else 0.0 for x in said), float(wanted)])
         return heard, wishes > 0
 
-    def all_rows(self, state: State) -> State:
+    def gather_state(self, state: State) -> State:
         """The rows of all processes, one process after the other."""
         if self.size == 1:
             return state
         return State(*(torch.cat(self._gathered(part), 2) for part in (state.h, state.c)))
 
-    def all_bytes(self, content: Tensor) -> list[Tensor]:
+    def gather_bytes(self, content: Tensor) -> list[Tensor]:
         """What each process holds, as many bytes in each: (byte,) uint8 on the CPU."""
         if self.size == 1:
             return [content]
@@ -81,7 +81,7 @@ class Team:
         """Go on when all processes have come here."""
         self._sum([0.0])
 
-    def first_does(self, work: Callable[[], None]) -> None:
+    def run_on_first(self, work: Callable[[], None]) -> None:
         """Let the first process do something that the others wait for.
 
         Raises:
@@ -124,7 +124,7 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 @contextmanager
-def joined_team(device: str) -> Iterator[Team]:
+def process_group(device: str) -> Iterator[ProcessGroup]:
     """The team that torch's launcher has started this process in; a team of one without it.
 
     Args:
@@ -136,7 +136,7 @@ def joined_team(device: str) -> Iterator[Team]:
     """
     size = _number("WORLD_SIZE", 1)
     if size == 1:
-        yield Team(device=select_device(device))
+        yield ProcessGroup(device=select_device(device))
         return
     chosen = select_device(device)
     if ":" in device:
@@ -155,7 +155,7 @@ def joined_team(device: str) -> Iterator[Team]:
             "start them with `torchrun --nproc-per-node N -m elmo_cli pretrain …`",
         ) from None
     try:
-        yield Team(distributed.get_rank(), size, chosen)
+        yield ProcessGroup(distributed.get_rank(), size, chosen)
     finally:
         distributed.destroy_process_group()
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.lm.corpus import Int32Array
-from elmo_cli.lm.scan import scan
+from elmo_cli.lm.lstm import fused_lstm
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.char_cnn import CharCNN
 from elmo_cli.model.lstm import ProjectedLSTM
@@ -91,7 +91,7 @@ class Dropout:
         return x * keep.div_(1 - self.rate)
 
 
-def unroll(
+def forward(
     bilm: BiLM,
     vectors: Tensor,
     state: State,
@@ -118,7 +118,7 @@ def unroll(
         layers = [cast(ProjectedLSTM, lm.layers[k]) for lm in (bilm.forward_lm, bilm.backward_lm)]
         read = dropout(x) if dropout else x
         clips = options.cell_clip, options.proj_clip
-        y, h, c = scan(read, state.h[k], state.c[k], layers, clips)
+        y, h, c = fused_lstm(read, state.h[k], state.c[k], layers, clips)
         # The residual adds what the layer has read, dropout in it.
         x = y + read if options.residual and k > 0 else y
         h_after.append(h.to(state.h.dtype))

@@ -18,8 +18,8 @@ from tiny_run import SETTINGS, log, trainer, weights
 
 from elmo_cli.cli.main import cli
 from elmo_cli.errors import DeviceError, TrainingError, UsageError
+from elmo_cli.lm.distributed import process_group
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.team import joined_team
 
 STILL = replace(SETTINGS, dropout=0.0, log_steps=1, max_steps=8)
 SAMPLED = replace(STILL, negative_samples=6)
@@ -175,7 +175,7 @@ def test_one_device_for_several_processes_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     with (
         pytest.raises(UsageError, match="cuda:1: one device for 2 processes"),
-        joined_team("cuda:1"),
+        process_group("cuda:1"),
     ):
         pass
 
@@ -185,13 +185,13 @@ def test_a_launcher_s_half_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "two")
     with (
         pytest.raises(UsageError, match=r"\$WORLD_SIZE: 'two' is not a number"),
-        joined_team("cpu"),
+        process_group("cpu"),
     ):
         pass
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(TrainingError, match="can't find each other"), joined_team("cpu"):
+    with pytest.raises(TrainingError, match="can't find each other"), process_group("cpu"):
         pass
 
 
@@ -213,7 +213,7 @@ def test_bfloat16_is_near_float32(settings: TrainSettings, tmp_path: Path) -> No
 
 def test_a_device_that_is_not_there_is_told() -> None:
     """Without it the user meets torch's own error in the middle of a step."""
-    with pytest.raises(DeviceError, match="device=cuda"), joined_team("cuda"):
+    with pytest.raises(DeviceError, match="device=cuda"), process_group("cuda"):
         pass
 
 
@@ -221,7 +221,7 @@ LIMITED = """
 import resource, sys
 from dataclasses import replace
 from pathlib import Path
-from test_train_team import STILL
+from test_distributed import STILL
 from tiny_run import trainer
 from elmo_cli.errors import DeviceError
 

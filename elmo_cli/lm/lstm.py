@@ -20,7 +20,7 @@ from elmo_cli.engine.gemm import PackedWeight, can_pack
 from elmo_cli.model.lstm import FORGET_BIAS, ProjectedLSTM
 
 
-def scan(
+def fused_lstm(
     x: Tensor,
     h: Tensor,
     c: Tensor,
@@ -42,7 +42,7 @@ def scan(
         Outputs (token, direction, row, projection); h and c after the last token, detached.
     """
     parameters = [parameter for layer in layers for parameter in _parameters(layer)]
-    scanned: tuple[Tensor, Tensor] = _Scan.apply(  # type: ignore[no-untyped-call]
+    scanned: tuple[Tensor, Tensor] = _FusedLSTM.apply(  # type: ignore[no-untyped-call]
         x, h, c, *clips, *parameters
     )
     outputs, cells = scanned
@@ -57,7 +57,7 @@ def _parameters(layer: ProjectedLSTM) -> list[Tensor]:
     return found
 
 
-class _Scan(torch.autograd.Function):
+class _FusedLSTM(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -80,7 +80,7 @@ class _Scan(torch.autograd.Function):
         squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
         hs = x.new_empty(n_tokens + 1, *x.shape[1:])  # before each token, and after the last
         cells[0], hs[0] = c, h
-        recurrent, projected = _EachStep(of_h), _EachStep(down) if down else None
+        recurrent, projected = _StepProduct(of_h), _StepProduct(down) if down else None
         for t in range(n_tokens):
             z = recurrent.added(hs[t], acts[t])
             i, j, f, o = z.chunk(4, 2)
@@ -113,8 +113,8 @@ class _Scan(torch.autograd.Function):
         clipped_outputs = _at_bounds(hs, proj_clip) if down and proj_clip is not None else None
         d_projected, d_z = torch.empty_like(d_outputs), torch.empty_like(acts)
         d_h, d_cell = torch.zeros_like(d_outputs[0]), torch.zeros_like(cells[0])
-        recurrent = _EachStep([weight.t() for weight in of_h])
-        unprojected = _EachStep([weight.t() for weight in down]) if down else None
+        recurrent = _StepProduct([weight.t() for weight in of_h])
+        unprojected = _StepProduct([weight.t() for weight in down]) if down else None
         for t in range(n_tokens - 1, -1, -1):
             i, j, f, o = acts[t].chunk(4, 2)
             d_i, d_j, d_f, d_o = d_z[t].chunk(4, 2)
@@ -148,7 +148,7 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
-class _EachStep:
+class _StepProduct:
     """Products with the same weights at each step of a window.
 
     Where oneDNN has them the weights are packed once, which torch's own product does each time.

@@ -52,7 +52,7 @@ def _first_places(ids: Tensor, n_types: int) -> Tensor:
     return places[places < len(ids)].sort().values
 
 
-def sampled_loss(
+def sampled_softmax_loss(
     head: NextTokenSoftmax,
     h: Tensor,
     targets: Tensor,

@@ -12,7 +12,7 @@ from make_weights import SHAPES
 from torch import Tensor
 
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.unroll import Dropout, token_vectors, type_vectors, unroll
+from elmo_cli.lm.forward import Dropout, forward, token_vectors, type_vectors
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 
@@ -30,7 +30,7 @@ def some_state(bilm: BiLM, n_rows: int) -> State:
 
 
 def by_the_model(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, State]:
-    """`unroll` without dropout, through the classes of `model/`."""
+    """`forward` without dropout, through the classes of `model/`."""
     lengths = torch.full((vectors.shape[2],), vectors.shape[0])
     tops, hs, cs = [], [], []
     for d, lm in enumerate((bilm.forward_lm, bilm.backward_lm)):
@@ -48,7 +48,7 @@ def test_a_window_is_that_of_the_model(shape: str, paired: Paired) -> None:
     bilm = model(paired, shape)
     vectors = torch.randn(6, 2, 3, bilm.options.projection_dim, dtype=torch.float64) * 2
     state = some_state(bilm, 3)
-    top, left = unroll(bilm, vectors, state)
+    top, left = forward(bilm, vectors, state)
     expected, expected_left = by_the_model(bilm, vectors, state)
     torch.testing.assert_close(top, expected, atol=1e-12, rtol=0)
     torch.testing.assert_close(left.h, expected_left.h, atol=1e-12, rtol=0)
@@ -66,7 +66,7 @@ def test_gradients_are_those_of_the_model(shape: str, paired: Paired) -> None:
     weights = torch.randn(6, 2, 3, bilm.options.projection_dim, dtype=torch.float64)
     layers = [*bilm.forward_lm.parameters(), *bilm.backward_lm.parameters()]
     found = torch.autograd.grad(
-        (unroll(bilm, vectors, state)[0] * weights).sum(), [vectors, *layers]
+        (forward(bilm, vectors, state)[0] * weights).sum(), [vectors, *layers]
     )
     expected = torch.autograd.grad(
         (by_the_model(bilm, vectors, state)[0] * weights).sum(), [vectors, *layers]
@@ -78,7 +78,7 @@ def test_gradients_are_those_of_the_model(shape: str, paired: Paired) -> None:
 def test_no_gradient_flows_out_of_a_window(tiny_bilm: BiLM) -> None:
     """Without it memory would grow with each window."""
     vectors = torch.randn(3, 2, 2, tiny_bilm.options.projection_dim)
-    _, left = unroll(tiny_bilm, vectors, State.zeros(tiny_bilm.options, 2))
+    _, left = forward(tiny_bilm, vectors, State.zeros(tiny_bilm.options, 2))
     assert not left.h.requires_grad
     assert not left.c.requires_grad
 
@@ -126,7 +126,7 @@ def test_dropout_stands_on_each_layers_input_and_the_top_output(tiny_bilm: BiLM)
     vectors = torch.randn(4, 2, 3, bilm.options.projection_dim, dtype=torch.float64)
     state = State.zeros(bilm.options, 3, dtype=torch.float64)
     doubling = _Doubling()
-    top, _ = unroll(bilm, vectors, state, doubling)
+    top, _ = forward(bilm, vectors, state, doubling)
     assert len(doubling.shapes) == bilm.options.n_layers + 1
     lengths = torch.full((3,), 4)
     for d, lm in enumerate((bilm.forward_lm, bilm.backward_lm)):
