@@ -17,9 +17,9 @@ from elmo_cli.engine.runtime import select_device, set_num_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path, tsv_line
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import Scores, score
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.perplexity import Perplexity, perplexity_of
-from elmo_cli.lm.scores import Scores, score
 from elmo_cli.lm.source_lines import SourceLines
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.input import InputReport, check_inputs, read_sentences, shorten_list
@@ -88,7 +88,8 @@ def _scores(
     notes: InputReport,
     given: dict[str, Any],
 ) -> Scores:
-    bilm, head = model.bilm.to(device), model.softmax.to(device)
+    bilm = model.bilm.to(device)
+    model.softmax.to(device)
     max_characters = bilm.options.max_characters
     reading = reading_of(given, max_characters=max_characters)
     sentences = lines.noted(read_sentences(given["texts"], reading, notes))
@@ -97,14 +98,12 @@ def _scores(
     total = corpus.n_tokens + corpus.n_sentences
     with console.bar(total, "predictions", quiet=given["quiet"]) as bar:
         return score(
-            bilm,
-            head,
-            model.vocabulary,
+            model,
             corpus,
-            start=warm_state(bilm) if given["state"] == "warm" else None,
+            initial_state=warm_state(bilm) if given["state"] == "warm" else None,
             carry=given["state"] == "carry",
-            n_rows=given["batch_size"] or 1,
-            advance=bar.advance,
+            batch_size=given["batch_size"] or 1,
+            on_progress=bar.advance,
         )
 
 

@@ -17,7 +17,7 @@ from elmo_cli.lm.domain_files import DomainFiles, domain_files
 from elmo_cli.lm.export import export_model
 from elmo_cli.lm.fit_head import fit_head
 from elmo_cli.lm.folder_lock import FolderLock
-from elmo_cli.lm.language_model import load_language_model
+from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
 from elmo_cli.lm.source_model import SourceModel, load_source
@@ -236,7 +236,9 @@ class _Run:
         return read_softmax(path, n_types=n_types, projection=projection).to(self._job.device)
 
     def _measure(self, what: str, head: NextTokenSoftmax) -> Perplexity:
-        measured = perplexity(self._bilm, head, self._vocabulary, self._domain.heldout)
+        measured = perplexity(
+            LanguageModel(self._bilm, head, self._vocabulary), self._domain.heldout
+        )
         self._say(
             f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
             f"backward {measured.backward:.2f}), {measured.unknown_fraction:.2%} unknown"
@@ -247,8 +249,9 @@ class _Run:
         """The model as it was written, in whatever dtype."""
         model = load_language_model(self._folder.path)
         device = self._job.device
-        bilm, head = model.bilm.to(device), model.softmax.to(device)
-        return Figures.of(perplexity(bilm, head, model.vocabulary, self._domain.heldout))
+        model.bilm.to(device)
+        model.softmax.to(device)
+        return Figures.of(perplexity(model, self._domain.heldout))
 
     def _warn_of_measuring(self, limit: float, training_s: float) -> None:
         """Say that the time limit is not for training.

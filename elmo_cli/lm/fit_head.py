@@ -20,10 +20,11 @@ from torch import Tensor
 
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.domain import part_of
-from elmo_cli.lm.forward import Dropout, forward, type_vectors
+from elmo_cli.lm.evaluation import length_sorted, top_layer_outputs
+from elmo_cli.lm.forward import Dropout, type_vectors
 from elmo_cli.lm.initialize import new_softmax
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.rows import borders_of, one_by_one, symbols_at
 from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
@@ -39,8 +40,6 @@ _SMALL_GAIN = 0.02  # of the held-out perplexity in a pass; with less, the rate 
 _LEAST_GAIN = 0.005  # with less in each of two passes, fitting ends
 _MOST_PASSES = 20
 _BYTES = 1 << 29  # of the outputs that are kept
-_ROWS_AT_ONCE = 64
-_STEPS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def fit_head(
     best, kept, n_passes, n_tokens = math.inf, {}, 0, len(outputs) // 2
     rate, in_vain = trainer.rate, 0
     while True:
-        measured = perplexity(bilm, head, vocabulary, heldout)
+        measured = perplexity(LanguageModel(bilm, head, vocabulary), heldout)
         seconds = time.monotonic() - begun
         report(
             {
@@ -133,25 +132,21 @@ def _outputs(
 ) -> tuple[Tensor, Tensor]:
     """Top layer's outputs, (prediction, projection) float16, and what came, (prediction,)."""
     table = type_vectors(bilm.char_cnn, corpus.characters)
-    ids = torch.from_numpy(corpus.ids(vocabulary))
-    borders, batches = borders_of(corpus), list(one_by_one(corpus, _ROWS_AT_ONCE))
+    ids = torch.from_numpy(corpus.ids(vocabulary)).to(table.device)
+    schedules, zeros = list(length_sorted(corpus)), State.zeros(bilm.options, 1)
     outputs, targets = [], []
     # Batches have sentences of one length: in random order, because there may be no time for all.
-    for k in np.random.default_rng(seed).permutation(len(batches)):
-        rows = batches[k]
-        state = State.zeros(bilm.options, len(rows.sentences), device=table.device)
-        for places in rows.windows(borders, _STEPS_AT_ONCE):
-            read, predicted = (
-                torch.from_numpy(symbols.astype(np.int64))
-                for symbols in symbols_at(corpus, borders, places)
-            )
-            top, state = forward(bilm, table[read.to(table.device)], state)
-            there = torch.from_numpy(places >= 0).unsqueeze(1).expand_as(read)
-            outputs.append(top[there.to(table.device)].half())
-            targets.append(ids[predicted[there]])
+    for k in np.random.default_rng(seed).permutation(len(schedules)):
+        for positions, predicted, top in top_layer_outputs(
+            bilm, table, corpus, schedules[k], zeros
+        ):
+            exists = torch.from_numpy(positions >= 0).to(table.device)
+            exists = exists.unsqueeze(1).expand_as(predicted)
+            outputs.append(top[exists].half())
+            targets.append(ids[predicted[exists]])
         if deadline is not None and time.monotonic() >= deadline:
             break
-    return torch.cat(outputs), torch.cat(targets).to(table.device)
+    return torch.cat(outputs), torch.cat(targets)
 
 
 def _some(corpus: Corpus, max_tokens: int, seed: int) -> Corpus:

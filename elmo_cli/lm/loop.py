@@ -20,6 +20,7 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.export import export_model
 from elmo_cli.lm.failures import diverged, no_memory
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
 from elmo_cli.lm.log import Log
 from elmo_cli.lm.model_folder import new_folder
@@ -213,7 +214,7 @@ class Trainer:
         progress = self.progress
         if self.heldout is None:
             return False
-        measured = perplexity(self.bilm, self.head, self.vocabulary, self.heldout)
+        measured = perplexity(LanguageModel(self.bilm, self.head, self.vocabulary), self.heldout)
         self._log({"heldout": asdict(measured)})
         what = f"held-out perplexity {measured.average:.4g}"
         if math.isinf(measured.average):

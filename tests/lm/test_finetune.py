@@ -155,7 +155,7 @@ def test_figures_are_those_of_the_files(tuned: Tuned, domain: Path, source: Path
     sentences = [line.split() for line in text.read_text().splitlines() if line]
     for folder, key in ((source, "before"), (Path(found["output"]), "after")):
         model = load_language_model(folder)
-        measured = perplexity(model.bilm, model.softmax, model.vocabulary, Corpus.read(sentences))
+        measured = perplexity(model, Corpus.read(sentences))
         for way in ("forward", "backward", "average"):
             assert getattr(measured, way) == pytest.approx(found[key]["perplexity"][way], rel=1e-9)
         assert measured.unknown_fraction == found["unknown_fraction"]

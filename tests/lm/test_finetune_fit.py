@@ -10,11 +10,12 @@ import torch
 from tiny_run import SENTENCES
 
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import length_sorted, top_layer_outputs
 from elmo_cli.lm.fit_head import Fit, fit_head
-from elmo_cli.lm.forward import forward, type_vectors
+from elmo_cli.lm.forward import type_vectors
 from elmo_cli.lm.initialize import new_softmax
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.rows import borders_of, one_by_one, symbols_at
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
@@ -30,7 +31,7 @@ def fitted(bilm: BiLM, settings: TrainSettings = SETTINGS, **limits: Any) -> Fit
 
 
 def average(bilm: BiLM, fit: Fit) -> float:
-    return perplexity(bilm, fit.head, VOCABULARY, CORPUS).average
+    return perplexity(LanguageModel(bilm, fit.head, VOCABULARY), CORPUS).average
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def unigram(tiny_bilm: BiLM) -> float:
     """What the shares of the types alone give."""
     head = new_softmax(CORPUS.predicted_counts(VOCABULARY), 8, seed=0).requires_grad_(False)
     head.weight.zero_()
-    return perplexity(tiny_bilm, head, VOCABULARY, CORPUS).average
+    return perplexity(LanguageModel(tiny_bilm, head, VOCABULARY), CORPUS).average
 
 
 def test_a_fit_is_nearly_the_best_there_is(tiny_bilm: BiLM, unigram: float) -> None:
@@ -48,7 +49,7 @@ def test_a_fit_is_nearly_the_best_there_is(tiny_bilm: BiLM, unigram: float) -> N
     assert fit.tokens == CORPUS.n_tokens + CORPUS.n_sentences
     for one, other in zip(before, tiny_bilm.parameters(), strict=True):
         assert torch.equal(one, other)
-    best = perplexity(tiny_bilm, long_fitted(tiny_bilm), VOCABULARY, CORPUS).average
+    best = perplexity(LanguageModel(tiny_bilm, long_fitted(tiny_bilm), VOCABULARY), CORPUS).average
     assert best < 0.4 * unigram
     # The outputs of made-up weights are small, and those of a softmax must become very large.
     assert average(tiny_bilm, fit) < 1.5 * best
@@ -58,12 +59,10 @@ def long_fitted(bilm: BiLM) -> NextTokenSoftmax:
     """A softmax that has learned from each sentence by itself, as it is measured, for long."""
     head = new_softmax(CORPUS.predicted_counts(VOCABULARY), 8, seed=0)
     table = type_vectors(bilm.char_cnn, CORPUS.characters)
-    [rows] = one_by_one(CORPUS, CORPUS.n_sentences)
-    borders = borders_of(CORPUS)
-    [places] = rows.windows(borders, rows.n_steps)
-    read, predicted = (torch.from_numpy(x).long() for x in symbols_at(CORPUS, borders, places))
+    [schedule] = length_sorted(CORPUS, CORPUS.n_sentences)
+    zeros = State.zeros(bilm.options, 1)
     with torch.no_grad():
-        top, _ = forward(bilm, table[read], State.zeros(bilm.options, CORPUS.n_sentences))
+        [(_, predicted, top)] = top_layer_outputs(bilm, table, CORPUS, schedule, zeros)
     h, targets = top.flatten(0, 2), torch.from_numpy(CORPUS.ids(VOCABULARY))[predicted.flatten()]
     adam = torch.optim.Adam(head.parameters(), lr=0.1)
     for _ in range(120):

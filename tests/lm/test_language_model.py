@@ -30,7 +30,7 @@ def model(tmp_path: Path, tiny: Path, golden: Path) -> Path:
 
 def average(*args: str | Path | None, **more: str | Path | None) -> float:
     found = load_language_model(*args, **more)
-    return perplexity(found.bilm, found.softmax, found.vocabulary, CORPUS).average
+    return perplexity(found, CORPUS).average
 
 
 def test_the_parts_are_found_wherever_they_are(model: Path, tmp_path: Path) -> None:

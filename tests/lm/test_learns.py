@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.initialize import new_bilm
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity_of
-from elmo_cli.lm.scores import score
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.options import Options
 from elmo_cli.text.vocabulary import Vocabulary
@@ -41,7 +42,9 @@ def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> N
     Trainer(bilm, head, vocabulary, corpus, None, settings, tmp_path).train()
     # From carried states, as it was trained: what it makes of a zero state it has never met differs
     # from seed to seed (1.7 to 2.5 forward).
-    found = perplexity_of(score(bilm, head, vocabulary, corpus, carry=True, n_rows=8))
+    found = perplexity_of(
+        score(LanguageModel(bilm, head, vocabulary), corpus, carry=True, batch_size=8)
+    )
     assert found.forward < 1.7
     assert found.backward < 1.7
 

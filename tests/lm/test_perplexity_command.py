@@ -226,7 +226,7 @@ def test_bad_input_is_told_in_two_lines(
     carry = ("-m", model, "--state", "carry")
     refused(
         run(text, *carry, "--batch-size", 99),
-        "--batch-size 99: the text has 30",
+        "`--batch-size 99`: the text has 30",
         "--batch-size 1",
         code=2,
     )

@@ -16,10 +16,11 @@ from tiny_run import OPTIONS, SENTENCES, SETTINGS, log, trainer, weights
 from elmo_cli.errors import StoppedError, TrainingError, UsageError
 from elmo_cli.lm.checkpoint import FILE_NAME
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import exp_or_inf
 from elmo_cli.lm.initialize import new_bilm
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.scores import perplexity_from
 from elmo_cli.lm.signals import StopSignals
 from elmo_cli.weightfile.read import read_bilm, read_softmax
 
@@ -73,7 +74,7 @@ def test_the_best_look_is_what_is_exported(tmp_path: Path) -> None:
     assert best_step not in (0, 24)  # or the test shows nothing
     for one, other in zip(exported(tmp_path, trained), weights(trained), strict=True):
         assert torch.equal(one, other)
-    model = trained.bilm, trained.head, trained.vocabulary, trained.corpus
+    model = LanguageModel(trained.bilm, trained.head, trained.vocabulary), trained.corpus
     assert perplexity(*model).average == pytest.approx(best, rel=1e-6)
     assert [path.name for path in tmp_path.glob("best-*")] == [f"best-{best_step}.pt"]
 
@@ -142,7 +143,7 @@ def test_the_best_may_be_kept_from_a_resume_on(tmp_path: Path) -> None:
     assert list(measured) == [24, 27]
     assert before < min(measured.values())  # or the test shows nothing
     assert measured[rest.progress.best_step] == min(measured.values())
-    model = rest.bilm, rest.head, rest.vocabulary, rest.corpus
+    model = LanguageModel(rest.bilm, rest.head, rest.vocabulary), rest.corpus
     assert perplexity(*model).average == pytest.approx(min(measured.values()), rel=1e-6)
 
 
@@ -161,7 +162,7 @@ def test_another_heldout_text_is_not_compared_with(tmp_path: Path) -> None:
 
 def test_a_perplexity_beyond_all_numbers_is_told(tmp_path: Path) -> None:
     """Without it a model that has diverged would be a fault of the program."""
-    assert perplexity_from(1000.0) == math.inf
+    assert exp_or_inf(1000.0) == math.inf
     trained = trainer(tmp_path)
     with torch.no_grad():
         trained.head.bias += torch.linspace(0, 1e5, len(trained.head.bias))

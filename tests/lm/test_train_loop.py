@@ -15,9 +15,10 @@ from tiny_run import OPTIONS, SETTINGS, log, trainer, weights
 
 from elmo_cli.errors import OutputError, ResumeError, TrainingError, UsageError
 from elmo_cli.lm.checkpoint import FILE_NAME
+from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.initialize import new_bilm
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.perplexity import perplexity_of
-from elmo_cli.lm.scores import score
 from elmo_cli.lm.settings import TrainSettings
 
 
@@ -33,10 +34,10 @@ from elmo_cli.lm.settings import TrainSettings
 def test_it_learns_in_both_directions(settings: TrainSettings, tmp_path: Path) -> None:
     """Without it a loss that falls for the wrong reason, or in one direction, goes unseen."""
     trained = trainer(tmp_path, replace(settings, dropout=0.0))
-    model = trained.bilm, trained.head, trained.vocabulary, trained.corpus
-    before = perplexity_of(score(*model, carry=True, n_rows=4))
+    model = LanguageModel(trained.bilm, trained.head, trained.vocabulary)
+    before = perplexity_of(score(model, trained.corpus, carry=True, batch_size=4))
     trained.train()
-    after = perplexity_of(score(*model, carry=True, n_rows=4))
+    after = perplexity_of(score(model, trained.corpus, carry=True, batch_size=4))
     # The words are told by the one before but for two choices of four: exp(2 log 4 / 7) = 1.49.
     assert before.average > 6.5
     assert 1.45 < after.forward < 3

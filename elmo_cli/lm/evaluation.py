@@ -1,0 +1,262 @@
+"""Evaluation: the log-likelihood of every prediction of a text, with the full softmax.
+
+Predictions are numbered through the text; such a number is a *position*. A sentence of n tokens has
+n + 1 of them, forward w1 … wn </S> and backward wn … w1 <S>. A *schedule* says which predictions
+are computed together: positions, (step, stream) int64, -1 where a stream has none.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_cli.engine.runtime import is_out_of_memory
+from elmo_cli.errors import DeviceError, UsageError, WeightFileError
+from elmo_cli.lm.corpus import Corpus, Int32Array, Int64Array
+from elmo_cli.lm.forward import forward, type_vectors
+from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.stream import BACKWARD, FORWARD, flatten
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.model.state import State
+from elmo_cli.text.vocabulary import Vocabulary
+
+_SENTENCES_AT_ONCE = 64
+_STEPS_AT_ONCE = 64
+_PREDICTIONS_AT_ONCE = 1024
+_TYPES_AT_ONCE = {"cpu": 1024}  # their logits then stay in the cache
+_TYPES_AT_ONCE_ON_GPU = 16384
+
+
+@dataclass(frozen=True)
+class SentenceScore:
+    """How well a sentence was predicted.
+
+    Attributes:
+        number: of the sentence in the corpus, from 0.
+        tokens: in the sentence.
+        unknown: tokens that are not in the vocabulary.
+        predictions: that were scored, in each direction.
+        forward, backward: log-likelihood of these, natural logarithm.
+    """
+
+    number: int
+    tokens: int
+    unknown: int
+    predictions: int
+    forward: float
+    backward: float
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log-likelihood of both directions."""
+        return exp_or_inf(-(self.forward + self.backward) / (2 * self.predictions))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The log-likelihood of each prediction.
+
+    Attributes:
+        values: natural logarithm, (direction, position) float32; NaN where not scored.
+        starts: position of the first prediction of each sentence, and the number of predictions,
+            (sentence + 1,) int64.
+        corpus: the text.
+        vocabulary: of the softmax.
+    """
+
+    values: npt.NDArray[np.float32]
+    starts: Int64Array
+    corpus: Corpus
+    vocabulary: Vocabulary
+
+    @property
+    def is_scored(self) -> npt.NDArray[np.bool_]:
+        """Which predictions were scored, (position,)."""
+        scored: npt.NDArray[np.bool_] = ~np.isnan(self.values[FORWARD])
+        return scored
+
+    def targets(self, direction: int) -> Int32Array:
+        """The type numbers that are predicted, (position,)."""
+        return flatten(self.corpus, np.arange(self.corpus.n_sentences), direction)[1]
+
+    def sums(self) -> npt.NDArray[np.float64]:
+        """The log-likelihood of each sentence's scored predictions, (direction, sentence)."""
+        values = np.nan_to_num(self.values, nan=0.0)
+        return np.add.reduceat(values, self.starts[:-1], 1, dtype=np.float64)
+
+    def sentences(self) -> Iterator[SentenceScore]:
+        """The sentences with a scored prediction, in the order of the text."""
+        is_unknown = self.corpus.ids(self.vocabulary) == self.vocabulary.unknown
+        n_scored = np.add.reduceat(self.is_scored, self.starts[:-1], dtype=np.int64)
+        sums = self.sums()
+        for k in np.flatnonzero(n_scored).tolist():
+            tokens = self.corpus.tokens[self.corpus.starts[k] + 1 : self.corpus.starts[k + 1] - 1]
+            yield SentenceScore(
+                number=k,
+                tokens=len(tokens),
+                unknown=int(is_unknown[tokens].sum()),
+                predictions=int(n_scored[k]),
+                forward=float(sums[FORWARD, k]),
+                backward=float(sums[BACKWARD, k]),
+            )
+
+
+def exp_or_inf(nll: float) -> float:
+    """exp of a mean negative log-likelihood; infinite where a diverged model exceeds a float."""
+    try:
+        return math.exp(nll)
+    except OverflowError:
+        return math.inf
+
+
+@torch.no_grad()
+def score(
+    model: LanguageModel,
+    corpus: Corpus,
+    *,
+    initial_state: State | None = None,
+    carry: bool = False,
+    batch_size: int = 1,
+    on_progress: Callable[[int], None] = lambda n: None,
+) -> Scores:
+    """Predict a text with the full softmax.
+
+    Memory grows by about 80 bytes per token, and by the vectors of all distinct types.
+
+    Args:
+        model: on the device that computes.
+        initial_state: one row, before each sentence (with `carry` before the text); default zeros.
+        carry: carry the state through the text, read in `batch_size` streams (see `carried`).
+        on_progress: called with the number of new predictions.
+    Raises:
+        UsageError: nothing is left to score.
+        WeightFileError: the weights are so large that a prediction has no likelihood.
+        DeviceError: the device has no memory left.
+    """
+    bilm, softmax, device = model.bilm, model.softmax, model.softmax.weight.device
+    schedules = [carried(corpus, batch_size)] if carry else length_sorted(corpus)
+    starts = prediction_starts(corpus)
+    values = np.full((2, int(starts[-1])), np.nan, np.float32)
+    state = State.zeros(bilm.options, 1) if initial_state is None else initial_state
+    try:
+        ids = torch.from_numpy(corpus.ids(model.vocabulary)).to(device)
+        table = type_vectors(bilm.char_cnn, corpus.characters)
+        for schedule in schedules:
+            for positions, targets, top in top_layer_outputs(bilm, table, corpus, schedule, state):
+                exists = positions >= 0
+                mask = torch.from_numpy(exists).to(device)
+                for way in (FORWARD, BACKWARD):
+                    found = _log_likelihoods(softmax, top[:, way][mask], ids[targets[:, way][mask]])
+                    values[way, positions[exists]] = found.cpu().numpy()
+                on_progress(int(exists.sum()))
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DeviceError(
+            f"{device}: out of memory, with {len(corpus.types):,} distinct types in the text and "
+            f"{len(model.vocabulary):,} in the vocabulary",
+            "choose `device=cpu`, or score less text at a time",
+        ) from None
+    if np.isnan(values).all():
+        raise UsageError(
+            f"`batch_size={batch_size}`: the text has {corpus.n_sentences} sentences, and nothing "
+            "is left to score when the first stream has ended",
+            "choose a smaller number; `batch_size=1` scores the whole text",
+        )
+    return Scores(values, starts, corpus, model.vocabulary)
+
+
+def prediction_starts(corpus: Corpus) -> Int64Array:
+    """Position of the first prediction of each sentence, and their number, (sentence + 1,)."""
+    starts: Int64Array = corpus.starts - np.arange(len(corpus.starts))
+    return starts
+
+
+def length_sorted(corpus: Corpus, batch_size: int = _SENTENCES_AT_ONCE) -> Iterator[Int64Array]:
+    """Schedules of one sentence per stream, with sentences of similar length together."""
+    starts = prediction_starts(corpus)
+    lengths = np.diff(starts)
+    order = np.argsort(lengths, kind="stable")
+    for first in range(0, len(order), batch_size):
+        batch = order[first : first + batch_size]
+        steps = np.arange(lengths[batch].max())[:, None]
+        yield np.where(steps < lengths[batch], starts[batch] + steps, -1)
+
+
+def carried(corpus: Corpus, batch_size: int) -> Int64Array:
+    """One schedule of the whole text, in which a stream that ends takes the next sentence.
+
+    At each step stream 0 comes before stream 1. The schedule ends before the first step at which a
+    stream finds no sentence; what the others still hold is not scored. Fewer sentences than streams
+    give a schedule of no steps.
+
+    Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as its `test` has them.
+    """
+    starts = prediction_starts(corpus)
+    streams: list[list[Int64Array]] = [[np.empty(0, np.int64)] for _ in range(batch_size)]
+    ends = [(0, k) for k in range(batch_size)]  # (step at which a stream ends, stream): a heap
+    for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        step, k = ends[0]
+        streams[k].append(np.arange(first, last))
+        heapq.heapreplace(ends, (step + last - first, k))
+    n_steps = ends[0][0]
+    return np.stack([np.concatenate(stream)[:n_steps] for stream in streams], 1)
+
+
+def top_layer_outputs(
+    bilm: BiLM, table: Tensor, corpus: Corpus, schedule: Int64Array, initial_state: State
+) -> Iterator[tuple[Int64Array, Tensor, Tensor]]:
+    """Compute the predictions of a schedule, some steps at a time.
+
+    Args:
+        table: the vector of each type of the corpus, of `type_vectors`.
+        initial_state: one row, before the first step of each stream.
+    Yields:
+        Positions, (step, stream); target type numbers, (step, direction, stream); outputs of the
+        top layer, (step, direction, stream, projection). Where there is no prediction, targets and
+        outputs mean nothing.
+    """
+    starts, tokens = prediction_starts(corpus), corpus.tokens
+    state = initial_state.to(table.device).expand(schedule.shape[1])
+    for first in range(0, len(schedule), _STEPS_AT_ONCE):
+        positions = schedule[first : first + _STEPS_AT_ONCE]
+        existing = np.maximum(positions, 0)
+        sentence = np.searchsorted(starts, existing, "right") - 1
+        ahead = existing + sentence  # index of the input in `corpus.tokens`
+        back = corpus.starts[sentence + 1] - 1 - (existing - starts[sentence])
+        inputs, targets = (
+            torch.from_numpy(tokens[np.stack(pair, 1)].astype(np.int64)).to(table.device)
+            for pair in ((ahead, back), (ahead + 1, back - 1))
+        )
+        top, state = forward(bilm, table[inputs], state)
+        yield positions, targets, top
+
+
+def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> Tensor:
+    """What `softmax` computes, (prediction,), for some predictions and types at a time."""
+    n_types = _TYPES_AT_ONCE.get(h.device.type, _TYPES_AT_ONCE_ON_GPU)
+    layers = list(
+        zip(torch.split(softmax.weight, n_types), torch.split(softmax.bias, n_types), strict=True)
+    )
+    at_once = _PREDICTIONS_AT_ONCE
+    found = []
+    for some, ids in zip(torch.split(h, at_once), torch.split(targets, at_once), strict=True):
+        sums = [functional.linear(some, *layer).logsumexp(1) for layer in layers]
+        own = (some * softmax.weight[ids]).sum(1) + softmax.bias[ids]
+        # Rounding alone could make a likelihood of more than 1.
+        found.append((own - torch.stack(sums).logsumexp(0)).clamp_max_(0))
+    values = torch.cat(found)
+    if not values.isfinite().all():
+        raise WeightFileError(
+            "the softmax: its logits are too large for float32",
+            "weights and softmax must come from one model; training may have diverged",
+        )
+    return values

@@ -1,0 +1,292 @@
+"""Perplexity against bilm-tf's own figures, prediction by prediction, and bits per byte."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from elmo_cli.errors import UsageError, WeightFileError
+from elmo_cli.lm import evaluation
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import Scores, carried, prediction_starts, score
+from elmo_cli.lm.language_model import LanguageModel, load_language_model
+from elmo_cli.lm.perplexity import ByteModel, byte_counts, perplexity, perplexity_of
+from elmo_cli.lm.stream import BACKWARD, FORWARD
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.model.state import State
+from elmo_cli.text.characters import CharacterIds
+from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
+from elmo_cli.weightfile.read import read_softmax
+
+KEYS = ("forward_ll", "backward_ll_reading_order")
+SAMPLE = Path(__file__).parents[2] / "docs" / "sample.txt"
+
+
+@pytest.fixture(scope="module")
+def folder(golden: Path) -> Path:
+    return golden / "lm"
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path, tiny_bilm: BiLM) -> LanguageModel:
+    vocabulary = Vocabulary.read(folder / "vocab.txt")
+    projection = tiny_bilm.options.projection_dim
+    softmax = read_softmax(folder / "softmax.hdf5", n_types=len(vocabulary), projection=projection)
+    return LanguageModel(tiny_bilm, softmax, vocabulary)
+
+
+@pytest.fixture(scope="module")
+def bundled() -> LanguageModel:
+    return load_language_model()
+
+
+@pytest.fixture(scope="module")
+def corpus(folder: Path) -> Corpus:
+    lines = (folder / "sentences.txt").read_text(encoding="utf-8").splitlines()
+    return Corpus.read([line.split() for line in lines])
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "expected.json").read_text())
+    return content
+
+
+@pytest.mark.parametrize(
+    ("carry", "key", "types_at_once"),
+    [(False, "zero_state", 1024), (True, "carried", 1024), (False, "zero_state", 6)],
+)
+def test_predictions_and_perplexities_equal_those_of_bilm_tf(
+    carry: bool,
+    key: str,
+    types_at_once: int,
+    model: LanguageModel,
+    corpus: Corpus,
+    expected: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the softmax in one piece, and in pieces of which the last is shorter."""
+    assert len(model.vocabulary) % 6
+    monkeypatch.setattr(evaluation, "_TYPES_AT_ONCE", {"cpu": types_at_once})
+    monkeypatch.setattr(evaluation, "_PREDICTIONS_AT_ONCE", types_at_once + 1)
+    scores = score(model, corpus, carry=carry)
+    flat = [np.concatenate(expected[key][name]) for name in KEYS]
+    np.testing.assert_allclose(scores.values, flat, rtol=0, atol=1e-5)
+    found = perplexity_of(scores)
+    assert found.forward == pytest.approx(expected[key]["perplexity_forward"], rel=1e-6)
+    assert found.backward == pytest.approx(expected[key]["perplexity_backward"], rel=1e-6)
+    assert found.average == pytest.approx(expected[key]["perplexity"], rel=1e-6)
+    assert found.predictions == corpus.n_tokens + corpus.n_sentences == 294
+    assert found.not_scored == 0
+
+
+def test_four_streams_equal_a_batch_of_bilm_tf(
+    model: LanguageModel, corpus: Corpus, expected: dict[str, Any]
+) -> None:
+    """Streams take sentences as they end, and what follows the first empty one is not scored."""
+    batch = expected["bilm_tf_float64"]["stream_batch4"]
+    scores = score(model, corpus, carry=True, batch_size=4)
+    pairs = np.asarray(batch["rows"])[:, :, 0]  # sentence and prediction: (step, stream, 2)
+    positions = prediction_starts(corpus)[pairs[..., 0]] + pairs[..., 1]
+    for direction, name in ((FORWARD, "forward"), (BACKWARD, "backward")):
+        losses = -scores.values[direction][positions].mean(1)
+        np.testing.assert_allclose(losses, batch[f"{name}_loss"], rtol=0, atol=1e-5)
+        assert np.array_equal(target_ids(scores, direction)[positions], batch[f"{name}_targets"])
+    found = perplexity_of(scores)
+    average = expected["bilm_tf_float64"]["test_perplexity_batch4"]
+    assert found.average == pytest.approx(average, rel=1e-6)
+    assert (found.predictions, found.not_scored) == (272, 22)
+    not_scored = np.setdiff1d(np.arange(294), positions)
+    assert np.array_equal(np.flatnonzero(~scores.is_scored), not_scored)
+
+
+def target_ids(scores: Scores, direction: int) -> npt.NDArray[np.int64]:
+    ids: npt.NDArray[np.int64] = scores.corpus.ids(scores.vocabulary)
+    return ids[scores.targets(direction)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 30])
+def test_sentences_are_dealt_to_streams_as_in_bilm_tf(batch_size: int, corpus: Corpus) -> None:
+    """Its rule, step by step, against the schedule by sentences."""
+    starts = prediction_starts(corpus)
+    unread = iter(range(corpus.n_sentences))
+    held: list[list[int]] = [[] for _ in range(batch_size)]
+    steps = []
+    try:
+        while True:
+            step = np.empty(batch_size, np.int64)
+            for k in range(batch_size):
+                if not held[k]:
+                    sentence = next(unread)
+                    held[k] = list(range(starts[sentence], starts[sentence + 1]))
+                step[k] = held[k].pop(0)
+            steps.append(step)
+    except StopIteration:
+        pass
+    assert np.array_equal(carried(corpus, batch_size), steps)
+
+
+def test_any_initial_state_is_that_of_the_model(
+    model: LanguageModel, corpus: Corpus, seed: int
+) -> None:
+    """A state that reaches the wrong direction or layer would only look like a worse model."""
+    bilm = model.bilm
+    zeros = State.zeros(bilm.options, 1)
+    initial = State(torch.randn_like(zeros.h), torch.randn_like(zeros.c))
+    scores = score(model, corpus, initial_state=initial)
+    size = bilm.options.projection_dim
+    for k in (0, 7, 29):
+        numbers = corpus.tokens[corpus.starts[k] : corpus.starts[k + 1]]
+        tokens = [corpus.types[n] for n in numbers]
+        ids = torch.from_numpy(CharacterIds().tokens(tokens)).unsqueeze(0)
+        wanted = torch.tensor([model.vocabulary.id(token) for token in tokens])
+        length = torch.tensor([len(tokens) - 1])  # the last symbol is only predicted
+        ahead = bilm(ids[:, :-1], length, initial)[0][-1, 0, :, :size]
+        back = bilm(ids[:, 1:], length, initial)[0][-1, 0, :, size:]
+        found = scores.values[:, scores.starts[k] : scores.starts[k + 1]]
+        with torch.no_grad():
+            forward = model.softmax(ahead, wanted[1:])
+            backward = model.softmax(back, wanted[:-1]).flip(0)
+        np.testing.assert_allclose(found, torch.stack([forward, backward]), atol=1e-5)
+
+
+def test_sentence_scores_sum_to_the_text(
+    model: LanguageModel, corpus: Corpus, expected: dict[str, Any]
+) -> None:
+    found = list(score(model, corpus, carry=True, batch_size=4).sentences())
+    assert sum(one.predictions for one in found) == 272
+    assert any(one.predictions != one.tokens + 1 for one in found)  # cut by the end of a stream
+    whole = list(score(model, corpus).sentences())
+    assert [one.number for one in whole] == list(range(corpus.n_sentences))
+    for one, ll in zip(whole, expected["zero_state"]["forward_ll"], strict=True):
+        assert one.predictions == one.tokens + 1 == len(ll)
+        assert one.forward == pytest.approx(sum(ll), abs=1e-4)
+    is_unknown = np.asarray([token not in model.vocabulary.types for token in corpus.types])
+    sentences = np.split(corpus.tokens, corpus.starts[1:-1])
+    unknown = [is_unknown[numbers].sum() for numbers in sentences]
+    assert [one.unknown for one in whole] == unknown
+    assert max(unknown) > 1
+    fraction = sum(unknown) / corpus.n_tokens
+    assert perplexity(model, corpus).unknown_fraction == pytest.approx(fraction)
+
+
+def test_a_long_sentence_keeps_its_state(model: LanguageModel, corpus: Corpus) -> None:
+    """It is read in several windows; a state lost between them would show nowhere else."""
+    tokens = [corpus.types[n] for n in corpus.tokens if n > 1]
+    text = Corpus.read([tokens, tokens[:1]])
+    assert text.n_tokens > 200
+    alone, together = (score(model, text, carry=carry).values[:, :-2] for carry in (False, True))
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5)
+
+
+def test_a_text_of_unknown_tokens_has_finite_figures(model: LanguageModel) -> None:
+    found = perplexity(model, Corpus.read([["qqq", "zzzz"], ["xyzzy"]]))
+    assert found.unknown_fraction == 1
+    assert found.bits_per_byte.spelling > 1
+    assert np.isfinite(found.average)
+
+
+def test_more_streams_than_sentences_are_refused(model: LanguageModel, corpus: Corpus) -> None:
+    """bilm-tf's test gives nan."""
+    with pytest.raises(UsageError, match=r"`batch_size=31`: the text has 30 sentences"):
+        score(model, corpus, carry=True, batch_size=31)
+
+
+def test_a_prediction_without_likelihood_is_refused(model: LanguageModel, corpus: Corpus) -> None:
+    """NaN marks what was not scored: a corrupt softmax must not hide there."""
+    corrupt = copy.deepcopy(model.softmax)
+    with torch.no_grad():
+        corrupt.weight.mul_(3e38)
+    with pytest.raises(WeightFileError, match="too large for float32"):
+        score(LanguageModel(model.bilm, corrupt, model.vocabulary), corpus)
+
+
+END = -1
+
+
+class SlowByteModel:
+    """Witten-Bell interpolation as in the docstring of `ByteModel`, symbol by symbol."""
+
+    def __init__(self, types: list[str]) -> None:
+        self.after: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+        for symbols in map(self.symbols, types):
+            for i in range(3, len(symbols)):
+                for order in range(4):
+                    self.after[tuple(symbols[i - order : i])][symbols[i]] += 1
+
+    @staticmethod
+    def symbols(token: str) -> list[int]:
+        return [END, END, END, *token.encode(), END]
+
+    def p(self, context: tuple[int, ...], symbol: int) -> float:
+        shorter = self.p(context[1:], symbol) if context else 1 / 257
+        seen = self.after.get(context)
+        if not seen:
+            return shorter
+        return (seen[symbol] + len(seen) * shorter) / (seen.total() + len(seen))
+
+    def bits(self, token: str) -> float:
+        symbols = self.symbols(token)
+        contexts = [(tuple(symbols[i - 3 : i]), symbols[i]) for i in range(3, len(symbols))]
+        return -sum(math.log2(self.p(*one)) for one in contexts)
+
+
+def test_spelling_equals_the_slow_byte_model() -> None:
+    types = ["the", "that", "this", "a", "the's", "naïve", "日本", "x" * 70, "th"]
+    slow = SlowByteModel(types)
+    for context in ((), (116,), (END, END, END), (END, 116, 104), (1, 2, 3)):
+        assert sum(slow.p(context, symbol) for symbol in (END, *range(256))) == pytest.approx(1)
+    tokens = ["the", "thats", "日", "q", "Это", "x" * 71, "\0"]
+    found = ByteModel(Vocabulary([*SPECIALS, *types])).bits_per_token(tokens)
+    np.testing.assert_allclose(found, [slow.bits(token) for token in tokens], rtol=1e-12)
+    uniform = ByteModel(Vocabulary(SPECIALS)).bits_per_token(["ab", "c"])
+    np.testing.assert_allclose(uniform, [3 * math.log2(257), 2 * math.log2(257)])
+    assert ByteModel(Vocabulary([*SPECIALS, "a"])).bits_per_token([]).shape == (0,)
+
+
+def test_bytes_are_those_of_the_file(golden: Path) -> None:
+    path = golden / "lm" / "sentences.txt"
+    tokens = path.read_text(encoding="utf-8").split()
+    assert byte_counts(tokens).sum() == path.stat().st_size
+
+
+def test_a_smaller_vocabulary_lowers_perplexity_and_raises_bits_per_byte(
+    bundled: LanguageModel,
+) -> None:
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines()[:12]
+    corpus = Corpus.read([line.split() for line in lines])
+    found = []
+    for n_types in (len(bundled.vocabulary), 2000, 100):
+        softmax = NextTokenSoftmax(n_types, bundled.bilm.options.projection_dim)
+        with torch.no_grad():
+            softmax.weight.copy_(bundled.softmax.weight[:n_types])
+            softmax.bias.copy_(bundled.softmax.bias[:n_types])
+        vocabulary = Vocabulary(bundled.vocabulary.types[:n_types])
+        found.append(perplexity(LanguageModel(bundled.bilm, softmax, vocabulary), corpus))
+    for larger, smaller in pairwise(found):
+        assert larger.unknown_fraction < smaller.unknown_fraction
+        assert larger.average > smaller.average
+        assert larger.bits_per_byte.average < smaller.bits_per_byte.average
+
+
+def test_bits_are_those_of_likelihood_and_spelling(bundled: LanguageModel) -> None:
+    corpus = Corpus.read([["The", "cat", "qwxyzzy", "sat", "."], ["qwxyzzy", "!"]])
+    found = perplexity(bundled, corpus)
+    [spelled] = ByteModel(bundled.vocabulary).bits_per_token(["qwxyzzy"])
+    n_bytes = len("The cat qwxyzzy sat .\nqwxyzzy !\n")
+    assert found.unknown_fraction == pytest.approx(2 / 7)
+    bits = found.bits_per_byte
+    assert bits.spelling == pytest.approx(2 * spelled / n_bytes)
+    for name in ("forward", "backward", "average"):
+        predicted = 9 * math.log2(getattr(found, name)) / n_bytes
+        assert getattr(bits, name) == pytest.approx(predicted + bits.spelling)
