@@ -11,11 +11,13 @@ Names are imported on first use, so that `import elmo_cli` does not import torch
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from elmo_cli.version import __version__
 
+TYPE_CHECKING = False  # importing `typing` takes a third of the time before Ctrl-C is handled
 if TYPE_CHECKING:
+    from typing import Any
+
     from elmo_cli.dataset import EmbeddingsDataset
     from elmo_cli.embed.embed_file import embed_file
     from elmo_cli.embed.embedder import Embedder

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack, redirect_stdout
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.console import counted
+from elmo_cli.cli.console import exit_if_skipped, plural, print_input_warnings
 from elmo_cli.cli.embed_job import CLUSTER_OPTIONS, is_folder, locate_model, make_job
-from elmo_cli.cli.texts import refuse_skipped, say_noticed
 from elmo_cli.cluster.shard_folder import (
     SKIPPED_LIST,
     is_url,
@@ -58,36 +54,24 @@ def ray_command(settings: dict[str, Any]) -> None:
         raise ModelError("--ray: ray is not installed", "`pip install 'elmo-cli[ray]'`") from None
     address, workers, gpus = (settings[name] for name in CLUSTER_OPTIONS)
     started = time.monotonic()
-    with ExitStack() as stack:
-        stack.enter_context(redirect_stdout(sys.stderr))  # Ray prints there that a worker died
-        result = embed_on_cluster(
-            job,
-            ClusterSettings(address, workers or 1, threads or 1, gpus or 0.0),
-            _Progress(stack, quiet=quiet),
-        )
+    with console.Progress(None, "tokens", quiet=quiet) as progress:
+
+        def on_progress(done: int, total: int) -> None:
+            if not progress.is_shown:
+                console.note(f"{plural(total, 'token')}, {done:,} done", quiet=quiet)
+            progress.update(done, total)
+
+        with redirect_stdout(sys.stderr):  # Ray prints there that a worker died
+            settings_of_cluster = ClusterSettings(address, workers or 1, threads or 1, gpus or 0.0)
+            result = embed_on_cluster(job, settings_of_cluster, on_progress)
     summary = _summary(without_secrets(job.output), result, time.monotonic() - started)
-    say_noticed(result.report, quiet=quiet)
+    print_input_warnings(result.report, quiet=quiet)
     if not quiet:
         _print_summary(job, result, summary)
     if as_json:
-        click.echo(json.dumps(summary))
+        console.print_json(summary)
     _refuse_missing(summary["output"], result)
-    refuse_skipped(result.report, lists=[os.path.join(summary["output"], SKIPPED_LIST)])
-
-
-class _Progress:
-    """A progress bar, from the first call on."""
-
-    def __init__(self, stack: ExitStack, *, quiet: bool) -> None:
-        self._stack, self._quiet = stack, quiet
-        self._bar: console.Bar | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            console.note(f"{counted(total, 'token')}, {done:,} done", quiet=self._quiet)
-            moving = console.bar(total, "tokens", done=done, quiet=self._quiet)
-            self._bar = self._stack.enter_context(moving)
-        self._bar.update(done, total)
+    exit_if_skipped(result.report, lists=[os.path.join(summary["output"], SKIPPED_LIST)])
 
 
 def _check(job: EmbedJob) -> None:
@@ -134,13 +118,13 @@ def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, An
 
 
 def _print_summary(job: EmbedJob, result: ClusterResult, summary: Mapping[str, Any]) -> None:
-    n_shards = counted(len(result.pieces), "shard")
+    n_shards = plural(len(result.pieces), "shard")
     for missing in summary["missing"]:
         console.note(f"shard {missing['shard']} of {n_shards} is missing: {missing['error']}")
     for name, worker in summary["workers"].items():
-        shards, tokens = counted(worker["shards"], "shard"), counted(worker["tokens"], "token")
+        shards, tokens = plural(worker["shards"], "shard"), plural(worker["tokens"], "token")
         console.note(f"worker {name}: {shards}, {tokens} in {worker['seconds']:.1f} s")
-    computed = counted(summary["computed_tokens"], "token")
+    computed = plural(summary["computed_tokens"], "token")
     done = f"{len(summary['shards']):,} of {n_shards}"
     console.note(f"{summary['output']}: {done}; {computed} in {summary['seconds']:.1f} s")
     if summary["missing"]:
@@ -164,7 +148,7 @@ def _download_command(url: str, folder: str) -> str:
 def _refuse_missing(output: str, result: ClusterResult) -> None:
     missing = [piece for piece in result.pieces if piece.error]
     if missing:
-        n_missing = f"{len(missing):,} of {counted(len(result.pieces), 'shard')}"
+        n_missing = f"{len(missing):,} of {plural(len(result.pieces), 'shard')}"
         first = f"the first is {missing[0].number}: {missing[0].error}"
         hint = f"{missing[0].hint}; then the same command computes the missing shards"
         raise InputError(f"{output}: {n_missing} missing, {first}", hint)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import click
-
-from elmo_cli.cli.console import is_terminal, out
-
-_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # controls, halves of pairs, ends of lines
+from elmo_cli.cli.console import is_terminal, out, print_row, printable
 
 
 class Line(NamedTuple):
@@ -36,7 +31,7 @@ def print_concordance(groups: Sequence[Sequence[Line]], *, with_cosine: bool) ->
     names = Line._fields[first:]
     if not is_terminal(sys.stdout):
         for line in (names, *(line[first:] for group in groups for line in group)):
-            click.echo("\t".join(map(_printable, line)))
+            print_row(line)
         return
     from rich.table import Table
     from rich.text import Text
@@ -47,14 +42,7 @@ def print_concordance(groups: Sequence[Sequence[Line]], *, with_cosine: bool) ->
             ruled.add_column(name, justify="right" if name == "before" else "left", overflow="fold")
         for line in group:
             # Text, or a token like [b] would be taken for rich's own.
-            cells = [Text(_printable(cell)) for cell in line]
+            cells = [Text(printable(cell)) for cell in line]
             cells[Line._fields.index("token")].stylize("bold")
             ruled.add_row(*cells[first:])
         out().print(ruled)
-
-
-def _printable(text: str) -> str:
-    """Without what would move the cursor, break the line, or can't be encoded."""
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNPRINTABLE else c for c in text
-    )

@@ -1,137 +1,208 @@
-"""What a person sees: progress on stderr if it is a terminal, plain lines when it is not."""
+"""What a person reads: messages, answers, tables and progress, harmless for a terminal."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
-from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
-from elmo_cli.errors import ElmoError, OutputError
+from elmo_cli.errors import OutputError, SkippedError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    import torch
+    from rich.console import Console, RenderableType
+
+    from elmo_cli.text.input import InputReport
 
 _LINE_EVERY_S, _LOADING_S = 15.0, 0.5
-_PRINTED = "`> FILE` takes what is printed"
-_ELSEWHERE = "`> FILE` on a disk with space left takes what is printed"
+_BAR_WIDTH = 40
+_LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+# C0 and C1 controls, which also start escape sequences; bytes that are no UTF-8; bidi overrides.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
-def err() -> Console:
-    """The console on stderr: progress, messages, warnings."""
-    from rich.console import Console
+def printable(text: object) -> str:
+    r"""Text on one line, without characters that control a terminal.
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    File names, tokens, keys and attributes may contain any character. Line ends become a space,
+    other control characters their escapes in Python, such as `\x1b`.
+    """
+    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], _LINE_END.sub(" ", str(text)))
+
+
+def note(message: str, *, quiet: bool = False) -> None:
+    """Print one line on stderr."""
+    if not quiet:
+        click.echo(printable(message), err=True)
+
+
+def say(*lines: str) -> None:
+    """Print lines of text for people on stdout."""
+    for line in lines:
+        click.echo(printable(line))
+
+
+def print_json(facts: Any, default: Callable[[Any], Any] | None = None) -> None:
+    """Print an object as one line of JSON on stdout; numbers that are not finite become null."""
+    click.echo(json.dumps(_finite(facts), allow_nan=False, default=default))
+
+
+def _finite(fact: Any) -> Any:
+    if isinstance(fact, Mapping):
+        return {name: _finite(value) for name, value in fact.items()}
+    if isinstance(fact, (list, tuple)):
+        return [_finite(value) for value in fact]
+    return None if isinstance(fact, float) and not math.isfinite(fact) else fact
+
+
+def print_error(message: str, hint: str) -> None:
+    """Print an error and what to do next, one line each, on stderr."""
+    note(f"error: {message}".rstrip())
+    if hint:
+        note(f"hint: {hint}".rstrip())
+
+
+def print_row(cells: Iterable[object]) -> None:
+    """Print tab-separated cells as a line on stdout."""
+    click.echo("\t".join(map(printable, cells)))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on stdout: aligned on a terminal, tab-separated in a pipe."""
+    if not is_terminal(sys.stdout):
+        for row in (columns, *rows):
+            print_row(row)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    aligned = Table(box=None, pad_edge=False)
+    for column in columns:
+        aligned.add_column(column, overflow="fold")
+    for row in rows:
+        aligned.add_row(*(Text(printable(cell)) for cell in row))
+    out().print(aligned)
 
 
 def out() -> Console:
-    """The console on stdout: tables and other answers."""
+    """The rich console on stdout."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=not is_terminal(sys.stdout))
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person is at the other end; a stream that was closed before is None."""
+    """Whether a stream is a terminal; a stream that was closed before the start is None."""
     return stream is not None and stream.isatty()
 
 
-@contextmanager
-def binary_stdout(option: str = "-o FILE") -> Iterator[BinaryIO]:
-    """Standard output for bytes, flushed at the end.
-
-    Args:
-        option: what writes a file instead.
-    Raises:
-        OutputError: it is closed, or its disk is full.
-        BrokenPipeError: its reader has gone.
-    """
-    hint = f"`{option}` writes a file"
-    check_stdout(hint)
-    with _writing_stdout(hint):
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-
-
-def check_stdout(hint: str = _PRINTED) -> None:
-    """Refuse, before any work, to print a result where nobody can read it.
-
-    Raises:
-        OutputError: standard output is closed; what is printed would be lost without a word.
-    """
+def check_stdout(hint: str = "`> FILE` saves the result in a file") -> None:
+    """Raise an OutputError, before any work, if standard output is closed."""
     if sys.stdout is None:
         raise OutputError("standard output: is closed", hint)
 
 
-class _Stdout:
-    """Standard output, whose errors say so: those of the system do not name what has failed."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        with _writing_stdout(_ELSEWHERE):
-            return self._stream.write(text)
-
-    def flush(self) -> None:
-        with _writing_stdout(_ELSEWHERE):
-            self._stream.flush()
-
-
 @contextmanager
-def named_stdout() -> Iterator[None]:
-    """Within it an error of standard output names it, whoever prints: click and rich do too.
+def binary_stdout() -> Iterator[BinaryIO]:
+    """Open standard output for bytes, and flush it at the end."""
+    check_stdout("`-o FILE` writes a file")
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
-    Names of files go out byte for byte; they need not be UTF-8.
+
+def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
+    """Refuse, before any work, an output path of text that cannot be written to.
+
+    Args:
+        output: a file, or "-" for standard output.
+        texts: input files; a UsageError if the output is one of them.
     """
-    if sys.stdout is None:
-        yield
+    from elmo_cli.files import check_distinct, check_output_path
+
+    check_distinct(output, texts)
+    if output != "-":
+        check_output_path(output, overwrite=overwrite)
+
+
+def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> None:
+    """Write lines, which include their ends, in UTF-8 to a file or, for "-", standard output.
+
+    File names in them are written byte for byte.
+    """
+    from elmo_cli.files import write_text
+
+    if output == "-":
+        with binary_stdout() as stdout:
+            stdout.writelines(line.encode(errors="surrogateescape") for line in lines)
+    else:
+        write_text(output, lines, overwrite=overwrite, errors="surrogateescape")
+
+
+def print_input_warnings(report: InputReport, *, quiet: bool, is_cut: bool = True) -> None:
+    """Print what the readers reported; long tokens only if a model reads and cuts them."""
+    for warning in report.warnings:
+        note(f"warning: {warning}", quiet=quiet)
+    if is_cut:
+        print_truncated(report, quiet=quiet)
+
+
+def print_truncated(report: InputReport, *, quiet: bool) -> None:
+    """Print how many tokens are longer than the model reads."""
+    if report.first_truncated is None:
         return
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="surrogateescape")
-    with redirect_stdout(cast(TextIO, _Stdout(sys.stdout))):
-        yield
+    token, source, line = report.first_truncated
+    where = f"`{token}` ({source}, line {line})"
+    if (n_cut := report.truncated_tokens) == 1:
+        what = f"1 token is longer than the model reads and cut: {where}"
+    else:
+        what = f"{n_cut:,} tokens are longer than the model reads and cut; the first is {where}"
+    note(f"warning: {what}", quiet=quiet)
 
 
-@contextmanager
-def _writing_stdout(hint: str) -> Iterator[None]:
-    """Say of what the system says about a stream that it is standard output."""
-    try:
-        yield
-    except (ElmoError, BrokenPipeError):
-        raise
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise OutputError(
-            f"standard output: can't be written ({error.strerror or error})", hint
-        ) from None
+def exit_if_skipped(
+    *reports: InputReport,
+    lists: Sequence[str] = (),
+    more: str = "`--on-error stop` ends at the first",
+) -> None:
+    """Raise a SkippedError (exit code 3) if lines of the input were skipped.
+
+    Args:
+        reports: one for each output.
+        lists: files that list the skipped lines.
+        more: the hint if there is none.
+    """
+    skipped = [line for report in reports for line in report.skipped]
+    if not skipped:
+        return
+    if lists:
+        more = f"the {'list is' if len(lists) == 1 else 'lists are'} {', '.join(lists)}"
+    source, line, why = skipped[0]
+    what = "1 line was" if len(skipped) == 1 else f"{len(skipped):,} lines were"
+    raise SkippedError(
+        f"{what} left out, the first {source}, line {line}: {why}", f"all others are done; {more}"
+    )
 
 
-def in_plain_words(message: str) -> str:
-    """What click says of a value, without its words for types and its last full stop."""
-    for types, word in (("integer range", "whole number"), ("float range", "number")):
-        message = message.replace(f"a valid {types}", f"a {word}")
-    return message.rstrip(".")
+def warn_of_slow_bf16(device: torch.device, *, quiet: bool) -> None:
+    """Warn if the processor emulates bfloat16."""
+    from elmo_cli.engine.runtime import has_fast_bf16
+
+    if not has_fast_bf16(device):
+        what = "this processor computes in bfloat16 far slower than in float32"
+        note(f"warning: {what}", quiet=quiet)
 
 
-def note(message: str, *, quiet: bool = False) -> None:
-    """One line on stderr."""
-    if not quiet:
-        click.echo(message, err=True)
-
-
-def counted(n: int, what: str) -> str:
-    """So many of something: "1 sentence", "1,200 sentences"."""
-    return f"{n:,} {what}" + "s" * (n != 1)
+def plural(n: int, noun: str) -> str:
+    """A number with its noun: "1 sentence", "1,200 sentences"."""
+    return f"{n:,} {noun}" + "s" * (n != 1)
 
 
 def duration(seconds: float) -> str:
@@ -144,40 +215,58 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600:,} h {whole % 3600 // 60} min"
 
 
-class Bar:
-    """How far some work is, its rate and the time left.
+class Progress:
+    """Show how far some work is: a bar on a terminal, elsewhere a line every 15 s.
 
     Args:
-        total: units in all; None if unknown.
+        total: units in all; if None, nothing is shown before the first `update`.
         unit: "tokens", "bytes", ….
-        done: units that were done before.
-        rate: units per second that are expected until the first ones are done.
-        is_estimate: whether the total is one.
+        quiet: show nothing.
+        rate: expected units per second, used until units are done.
+        is_estimate: whether totals are estimates.
     """
 
     def __init__(
-        self, total: float | None, unit: str, done: float, rate: float, is_estimate: bool
+        self,
+        total: float | None,
+        unit: str,
+        *,
+        quiet: bool = False,
+        rate: float = 0.0,
+        is_estimate: bool = False,
     ) -> None:
-        self.total, self.done, self._unit = total, done, unit
-        self._before, self._expected, self._is_estimate = done, rate, is_estimate
-        self._start_s = self._updated_s = time.monotonic()
+        self.total, self.done, self.is_shown = total, 0.0, False
+        self._unit, self._expected, self._is_estimate = unit, rate, is_estimate
+        self._quiet, self._stack = quiet, ExitStack()
+
+    def __enter__(self) -> Progress:
+        if self.total is not None:
+            self.update(0, self.total)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
 
     def advance(self, n: float) -> None:
         """Count units that are done."""
         self.update(self.done + n, self.total)
 
     def update(self, done: float, total: float | None) -> None:
-        """Set how many units are done, of how many."""
+        """Set how many units are done, and how many there are; None if unknown."""
         self.done, self.total, self._updated_s = done, total, time.monotonic()
-
-    def rate(self) -> float:
-        """Units per second; 0 if unknown."""
-        n_done = self.done - self._before
-        return n_done / max(1e-9, self._updated_s - self._start_s) if n_done else self._expected
+        if not self.is_shown:
+            self.is_shown, self._before, self._start_s = True, done, self._updated_s
+            if not self._quiet and is_terminal(sys.stderr):
+                self._show_bar()
+            elif not self._quiet:
+                self._stack.enter_context(_every(_LINE_EVERY_S, lambda: note(self.text())))
 
     def text(self) -> str:
         """The state in words: counts, rate, time left."""
-        rate, of, left = self.rate(), "", ""
+        n_done, of, left = self.done - self._before, "", ""
+        rate = self._expected
+        if n_done:
+            rate = n_done / max(1e-9, self._updated_s - self._start_s)
         if self.total:
             about = "about " * self._is_estimate
             of = f" of {about}{self.total:,.0f} ({min(1.0, self.done / self.total):.0%})"
@@ -187,29 +276,20 @@ class Bar:
         speed = f", {rate:,.0f} {self._unit}/s" if rate else ""
         return f"{self.done:,.0f} {self._unit}{of}{speed}{left}"
 
+    def _show_bar(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
 
-@contextmanager
-def bar(
-    total: float | None,
-    unit: str,
-    *,
-    done: float = 0,
-    rate: float = 0.0,
-    is_estimate: bool = False,
-    quiet: bool = False,
-) -> Iterator[Bar]:
-    """A moving bar on a terminal, a line every 15 s elsewhere, nothing if `quiet`; see `Bar`."""
-    state = Bar(total, unit, done, rate, is_estimate)
-    if quiet:
-        yield state
-    elif is_terminal(sys.stderr):
-        from elmo_cli.cli.live import live_bar
+        def row() -> RenderableType:
+            cells = Table.grid(padding=(0, 1))
+            moving = ProgressBar(self.total, self.done, width=_BAR_WIDTH, pulse=not self.total)
+            cells.add_row(moving, self.text(), duration(time.monotonic() - self._start_s))
+            return cells
 
-        with live_bar(state.text, lambda: (state.done, state.total), console=err()):
-            yield state
-    else:
-        with _every(_LINE_EVERY_S, lambda: note(state.text())):
-            yield state
+        live = Live(get_renderable=row, console=Console(stderr=True), transient=True)
+        self._stack.enter_context(live)
 
 
 @contextmanager
@@ -221,7 +301,7 @@ def loading(*, quiet: bool) -> Iterator[None]:
 
 @contextmanager
 def _every(seconds: float, call: Callable[[], None], *, times: int = 1 << 62) -> Iterator[None]:
-    """Call something at intervals, in a thread."""
+    """Call a function at intervals, in a thread."""
     is_over = threading.Event()
 
     def repeat() -> None:
@@ -237,19 +317,3 @@ def _every(seconds: float, call: Callable[[], None], *, times: int = 1 << 62) ->
     finally:
         is_over.set()
         thread.join()
-
-
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout: ruled on a terminal, tab-separated in a pipe."""
-    if not is_terminal(sys.stdout):
-        for row in (columns, *rows):
-            click.echo("\t".join(row))
-        return
-    from rich.table import Table
-
-    ruled = Table(title=title or None, box=None, pad_edge=False)
-    for column in columns:
-        ruled.add_column(column, overflow="fold")
-    for row in rows:
-        ruled.add_row(*row)
-    out().print(ruled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -62,7 +61,7 @@ def convert(
       elmo convert corpus.hdf5 -o mixed.hdf5 --layers mix:0.2,0.3,0.5,1.1
     """
     from elmo_cli.cli import console
-    from elmo_cli.cli.console import counted
+    from elmo_cli.cli.console import plural
     from elmo_cli.store.convert import convert as convert_file
     from elmo_cli.store.writer import run_isolated_writer
 
@@ -75,8 +74,8 @@ def convert(
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
-        click.echo(json.dumps(done))
+        console.print_json(done)
     console.note(
-        f"{done['output']}: {counted(done['sentences'], 'sentence')}, layout {done['layout']}",
+        f"{done['output']}: {plural(done['sentences'], 'sentence')}, layout {done['layout']}",
         quiet=quiet,
     )

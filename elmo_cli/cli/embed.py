@@ -176,11 +176,11 @@ def embed(**settings: Any) -> None:
       elmo embed corpus/*.txt.xz -o shards/ --ray --workers 8 --threads 2
       head -3 corpus.txt | elmo embed - -o - --output-format text --layers top
     """
-    from elmo_cli.cli.texts import reading_of
+    from elmo_cli.cli.options import input_settings
     from elmo_cli.text.input import check_inputs
 
     if settings["files"]:  # before h5py and numpy are imported, which takes half of a refusal
-        check_inputs(settings["files"], reading_of(settings))
+        check_inputs(settings["files"], input_settings(settings))
     if settings.pop("ray"):
         from elmo_cli.cli.cluster import ray_command
 

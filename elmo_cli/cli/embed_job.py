@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.texts import reading_of
+from elmo_cli.cli.options import input_settings
 from elmo_cli.cluster.shard_folder import is_url, without_secrets
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.settings import EmbedderSettings
@@ -89,7 +89,7 @@ def make_job(settings: dict[str, Any], stream: str | None) -> EmbedJob:
     Args:
         stream: the format of standard output, which an output may then be missing for.
     """
-    text, output = reading_of(settings), settings["output"]
+    text, output = input_settings(settings), settings["output"]
     if not settings["files"]:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
     if output is None and stream is None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
-import click
 import torch
 
 from elmo_cli.cli import console
-from elmo_cli.cli.bf16 import warn_of_slow_bf16
-from elmo_cli.cli.console import counted, duration
-from elmo_cli.cli.texts import refuse_skipped, say_truncated
+from elmo_cli.cli.console import (
+    duration,
+    exit_if_skipped,
+    plural,
+    print_truncated,
+    warn_of_slow_bf16,
+)
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, check_free_space, plan_job
 from elmo_cli.embed.run import RunSummary, make_embedder, run_job
@@ -59,7 +60,7 @@ class EmbedRun:
             for job, report in zip(self._jobs, reports, strict=True)
             if report.skipped
         ]
-        refuse_skipped(*reports, lists=lists)
+        exit_if_skipped(*reports, lists=lists)
 
     def dry_run(self, *, loading_s: float) -> None:
         """Print what the jobs would do."""
@@ -80,7 +81,7 @@ class EmbedRun:
                 }
             )
             if not self._as_json:
-                click.echo(_in_words(job, plan, seconds))
+                console.say(_in_words(job, plan, seconds))
             for warning in plan.warnings:
                 self._warn(warning)
             if not plan.finished:  # not refused: the run may get another disk
@@ -100,17 +101,23 @@ class EmbedRun:
             sentences = self._with_warnings(read_sentences(job.inputs, text, report), report)
             for sentence, array in self._embedder.stream(sentences):
                 write(sentence, array)
-        say_truncated(report, quiet=self._quiet)
-        refuse_skipped(report, more="`-o FILE` also writes a list next to the file")
+        print_truncated(report, quiet=self._quiet)
+        exit_if_skipped(report, more="`-o FILE` also writes a list next to the file")
 
     def _embed(self, job: EmbedJob) -> RunSummary:
         start_s, rate = time.monotonic(), 0.0
         is_watched = not self._quiet and console.is_terminal(sys.stderr)
         if is_watched and not any(map(is_stream, job.inputs)):
             rate = expected_rate(job, self._embedder)
-        with ExitStack() as stack:
-            progress = _Progress(stack, rate, quiet=self._quiet)
-            summary = run_job(job, embedder=self._embedder, progress=progress, warn=self._warn)
+        progress = console.Progress(None, "tokens", rate=rate, is_estimate=True, quiet=self._quiet)
+
+        def on_progress(done: int, total: int | None) -> None:
+            if done and not progress.is_shown:
+                self._note(f"resuming: {plural(done, 'token')} done")
+            progress.update(done, total)
+
+        with progress:
+            summary = run_job(job, embedder=self._embedder, progress=on_progress, warn=self._warn)
         self._note_summary(job, summary, time.monotonic() - start_s)
         return summary
 
@@ -118,7 +125,7 @@ class EmbedRun:
         embedder = self._embedder
         where = str(embedder.device)
         if embedder.device.type == "cpu":
-            where += f", {counted(torch.get_num_threads(), 'thread')}"
+            where += f", {plural(torch.get_num_threads(), 'thread')}"
         if embedder.precision != "float32":
             where += f", products in {embedder.precision}"
         dim = embedder.bilm.options.dim
@@ -127,15 +134,15 @@ class EmbedRun:
             warn_of_slow_bf16(embedder.device, quiet=self._quiet)
 
     def _note_summary(self, job: EmbedJob, summary: RunSummary, seconds: float) -> None:
-        say_truncated(summary.report, quiet=self._quiet)
+        print_truncated(summary.report, quiet=self._quiet)
         if n := summary.duplicates:
             equal = "sentence equals another" if n == 1 else "sentences equal others"
             self._note(f"{n:,} {equal}; --layout {job.file.layout} holds one")
         rate = f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else ""
         self._note(
-            f"{summary.output}: {counted(summary.sentences, 'sentence')}, "
-            f"{counted(summary.tokens, 'token')}, {format_bytes(summary.bytes)}; "
-            f"{counted(summary.computed, 'token')} in {seconds:.1f} s{rate}"
+            f"{summary.output}: {plural(summary.sentences, 'sentence')}, "
+            f"{plural(summary.tokens, 'token')}, {format_bytes(summary.bytes)}; "
+            f"{plural(summary.computed, 'token')} in {seconds:.1f} s{rate}"
         )
 
     def _with_warnings(
@@ -160,27 +167,7 @@ class EmbedRun:
 
     def _print_json(self, objects: list[dict[str, Any]]) -> None:
         if self._as_json:
-            click.echo(json.dumps(objects[0] if len(objects) == 1 else objects))
-
-
-class _Progress:
-    """Shows the progress of a run, from its first call to the end of `stack`."""
-
-    def __init__(self, stack: ExitStack, rate: float, *, quiet: bool) -> None:
-        self._stack, self._rate, self._quiet = stack, rate, quiet
-        self._bar: console.Bar | None = None
-
-    def __call__(self, done: int, total: int | None) -> None:
-        if self._bar is not None:
-            self._bar.update(done, total)
-            return
-        if done:
-            console.note(f"resuming: {counted(done, 'token')} done", quiet=self._quiet)
-        self._bar = self._stack.enter_context(
-            console.bar(
-                total, "tokens", done=done, rate=self._rate, is_estimate=True, quiet=self._quiet
-            )
-        )
+            console.print_json(objects[0] if len(objects) == 1 else objects)
 
 
 def _as_object(summary: RunSummary) -> dict[str, Any]:
@@ -206,11 +193,11 @@ def _in_words(job: EmbedJob, plan: Plan, seconds: list[float]) -> str:
     about += f", about {duration(seconds[0])} ({duration(seconds[1])} to {duration(seconds[2])})"
     left = ""
     if plan.committed:
-        left = f"; {counted(plan.committed, 'sentence')} done, "
-        left += f"{counted(plan.computed, 'token')} remaining"
+        left = f"; {plural(plan.committed, 'sentence')} done, "
+        left += f"{plural(plan.computed, 'token')} remaining"
     if plan.finished:
         about, left = format_bytes(plan.size.total), "; finished, nothing remains to be done"
     return (
-        f"{job.output}: {counted(plan.sentences, 'sentence')}, {counted(plan.tokens, 'token')}, "
+        f"{job.output}: {plural(plan.sentences, 'sentence')}, {plural(plan.tokens, 'token')}, "
         f"{about}{left}; nothing was written"
     )

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.bf16 import warn_of_slow_bf16
-from elmo_cli.cli.console import counted
+from elmo_cli.cli.console import exit_if_skipped, plural, print_input_warnings, warn_of_slow_bf16
+from elmo_cli.cli.options import input_settings
 from elmo_cli.cli.recipes import is_given
-from elmo_cli.cli.reporting import json_line, reporter, say_much_unknown, say_only_to_resume
-from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed
+from elmo_cli.cli.reporting import reporter, say_much_unknown, say_only_to_resume
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.lm.card import table
 from elmo_cli.lm.finetune import finetune
@@ -42,7 +41,7 @@ def finetune_command(given: dict[str, Any]) -> None:
 
     def notice(notes: InputReport) -> None:
         noticed.append(notes)
-        say_noticed(notes, quiet=quiet)
+        print_input_warnings(notes, quiet=quiet)
 
     set_num_threads(given["threads"])
     if job.settings.precision == "bf16":
@@ -54,7 +53,7 @@ def finetune_command(given: dict[str, Any]) -> None:
         write_warm_state(job.output)
     say_much_unknown(done.unknown_fraction, "the held-out tokens", quiet=quiet)
     if given["as_json"]:
-        click.echo(json_line(done.as_object()))
+        console.print_json(done.as_object())
     else:
         _print(done)
     if not done.improved:
@@ -67,7 +66,7 @@ def finetune_command(given: dict[str, Any]) -> None:
             f"{hint}"
         )
     say_only_to_resume(job.output, quiet=quiet)
-    refuse_skipped(noticed[0])
+    exit_if_skipped(noticed[0])
 
 
 def _job(given: dict[str, Any]) -> FinetuneJob:
@@ -84,7 +83,7 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
         head_tokens=given["softmax_tokens"],
         max_types=given["vocabulary_size"],
         min_count=given["min_count"],
-        reading=reading_of(given),
+        reading=input_settings(given),
         device=select_device(given["device"]),
         resume=given["resume"],
         overwrite=given["overwrite"],
@@ -97,15 +96,15 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
 def _print(done: FineTuned) -> None:
     names = ("", "forward", "backward", "average", "bits per byte")
     for name, *cells in (names, *table(done)):
-        click.echo(f"{name:<30}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
+        console.say(f"{name:<30}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
     heldout = done.heldout
-    click.echo(
+    console.say(
         f"held-out perplexity {done.ratio:.3f} times what it was; "
-        f"{counted(heldout['tokens'], 'token')} in {counted(heldout['sentences'], 'sentence')}, "
+        f"{plural(heldout['tokens'], 'token')} in {plural(heldout['sentences'], 'sentence')}, "
         f"{done.unknown_fraction:.2%} not among the {done.vocabulary['types']:,} types of the "
         f"vocabulary ({done.vocabulary['source']})"
     )
-    click.echo(
+    console.say(
         f"{done.output}: trained on {done.tokens:,} tokens, {done.epochs:.2f} epochs, in "
         f"{done.seconds:,.0f} s"
     )

@@ -11,8 +11,8 @@ import click
 from click.core import ParameterSource
 
 from elmo_cli.cli import console
-from elmo_cli.cli.console import check_stdout, counted
-from elmo_cli.cli.texts import READING, reading_of
+from elmo_cli.cli.console import check_stdout, plural
+from elmo_cli.cli.options import INPUT_FIELDS, input_settings
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.files import format_bytes
 from elmo_cli.isolate import run_isolated
@@ -42,7 +42,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
         check_stdout()
     _check_options(ctx, settings)
     path = settings["file"]
-    text = reading_of(settings)
+    text = input_settings(settings)
     # The file may come from anywhere, and HDF5 may crash on it.
     if settings["text"]:
         check_inputs(settings["text"], text)
@@ -52,7 +52,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
     if settings["recompute"]:
         if n_passed := facts["recomputed"].passed_over:
             console.note(
-                f"warning: {path}: passed over {counted(n_passed, 'sentence')} of which the file "
+                f"warning: {path}: passed over {plural(n_passed, 'sentence')} of which the file "
                 "does not record the tokens; --text gives them",
                 quiet=settings["quiet"],
             )
@@ -71,7 +71,7 @@ def inspect_command(ctx: click.Context, settings: dict[str, Any]) -> None:
         ]
     lines = facts.pop("lines")
     if settings["as_json"]:
-        click.echo(json.dumps(facts, default=str))
+        console.print_json(facts, default=str)
     elif not settings["quiet"]:
         _print(path, facts, lines, checked=not settings["no_verify"])
     if problems:
@@ -92,7 +92,7 @@ def _check_options(ctx: click.Context, settings: dict[str, Any]) -> None:
                 f"{option}: has no meaning without --recompute",
                 "`--recompute N` recomputes sentences with the model",
             )
-        if name in READING and not settings["text"]:
+        if name in INPUT_FIELDS and not settings["text"]:
             raise UsageError(
                 f"{option}: has no meaning without --text",
                 "`--text FILE` names the text to compare with",
@@ -164,7 +164,7 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
     }
     rows = rows_of[facts["kind"]](facts)
     if "recomputed" in facts:
-        rows["recomputed"] = counted(len(facts["recomputed"]), "sentence")
+        rows["recomputed"] = plural(len(facts["recomputed"]), "sentence")
         found = [one["difference"] for one in facts["recomputed"]]
         if None not in found:
             rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
@@ -176,13 +176,13 @@ def _print(path: str, facts: dict[str, Any], lines: str, *, checked: bool) -> No
         if facts["kind"] == "embeddings":
             rows["checksums"] = _checksums(facts)
     width = max(map(len, rows))
-    click.echo(path)
+    console.say(path)
     for name, value in rows.items():
-        click.echo(f"  {name:<{width}}  {value}")
+        console.say(f"  {name:<{width}}  {value}")
     if lines:
-        click.echo("\nread it:\n")
+        console.say("\nread it:\n")
         for line in lines.splitlines():
-            click.echo(f"    {line}".rstrip())
+            console.say(f"    {line}".rstrip())
 
 
 def _checksums(facts: dict[str, Any]) -> str:
@@ -192,7 +192,7 @@ def _checksums(facts: dict[str, Any]) -> str:
 
 
 def _embeddings_rows(facts: dict[str, Any], *, checked: bool) -> dict[str, str]:
-    untold = "not told" if checked else "not counted"
+    untold = "not told" if checked else "not plural"
     attributes = facts["attributes"]
     rows = {
         "layout": facts["layout"],
@@ -226,8 +226,8 @@ def _sources(sources: Any) -> str:
 
 def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
     return {
-        "unfinished": f"{counted(facts['sentences'], 'sentence')}, "
-        f"{counted(facts['tokens'], 'token')} are committed",
+        "unfinished": f"{plural(facts['sentences'], 'sentence')}, "
+        f"{plural(facts['tokens'], 'token')} are committed",
         "size": format_bytes(facts["bytes"]),
     }
 

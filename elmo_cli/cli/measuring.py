@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-import click
 import torch
 
 from elmo_cli.cli import console
-from elmo_cli.cli.console import counted
-from elmo_cli.cli.reporting import json_line, say_much_unknown
-from elmo_cli.cli.texts import reading_of, refuse_skipped, say_noticed, write_lines
+from elmo_cli.cli.console import exit_if_skipped, plural, print_input_warnings, write_lines
+from elmo_cli.cli.options import input_settings
+from elmo_cli.cli.reporting import say_much_unknown
 from elmo_cli.engine.runtime import select_device, set_num_threads
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path, tsv_line
@@ -42,7 +41,7 @@ def perplexity_command(given: dict[str, Any]) -> None:
     _check(given)
     set_num_threads(given["threads"])
     device = select_device(given["device"])
-    check_inputs(given["texts"], reading_of(given))
+    check_inputs(given["texts"], input_settings(given))
     model = load_language_model(
         given["model"],
         options=given["options"],
@@ -60,25 +59,23 @@ def perplexity_command(given: dict[str, Any]) -> None:
             table,
             _table(scores, lines),
             overwrite=given["overwrite"],
-            option="-o FILE",
-            errors="surrogateescape",  # names of files need not be UTF-8
         )
     if model.warning:
         console.note(f"warning: {model.warning}", quiet=quiet)
     if given["state"] == "warm" and model.bilm.warm_state_warning:
         console.note(f"warning: {model.bilm.warm_state_warning}", quiet=quiet)
-    say_noticed(notes, quiet=quiet)
+    print_input_warnings(notes, quiet=quiet)
     say_much_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
     if given["as_json"]:
         facts = _as_object(measured, model.bilm.name, given["state"], notes)
-        click.echo(json_line(facts))
+        console.print_json(facts)
     else:
         for line in _summary(measured, model.bilm.name, given["state"]):
             if table == "-":
                 console.note(line, quiet=quiet)
             else:
-                click.echo(line)
-    refuse_skipped(notes)
+                console.say(line)
+    exit_if_skipped(notes)
 
 
 def _scores(
@@ -91,12 +88,12 @@ def _scores(
     bilm = model.bilm.to(device)
     model.softmax.to(device)
     max_characters = bilm.options.max_characters
-    reading = reading_of(given, max_characters=max_characters)
+    reading = input_settings(given, max_characters=max_characters)
     sentences = lines.noted(read_sentences(given["texts"], reading, notes))
     name = shorten_list(given["texts"])
     corpus = Corpus.read(sentences, max_characters=max_characters, name=name, notes=notes)
     total = corpus.n_tokens + corpus.n_sentences
-    with console.bar(total, "predictions", quiet=given["quiet"]) as bar:
+    with console.Progress(total, "predictions", quiet=given["quiet"]) as bar:
         return score(
             model,
             corpus,
@@ -150,8 +147,8 @@ def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
             f"{value:>10.{digits}f}" for value in (row.forward, row.backward, row.average)
         )
     yield (
-        f"{counted(measured.predictions, 'prediction')} in each direction; "
-        f"{counted(measured.tokens, 'token')} in {counted(measured.sentences, 'sentence')}; "
+        f"{plural(measured.predictions, 'prediction')} in each direction; "
+        f"{plural(measured.tokens, 'token')} in {plural(measured.sentences, 'sentence')}; "
         f"{measured.unknown_fraction:.2%} unknown, whose spelling takes {bits.spelling:.4f} bits "
         "per byte"
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from elmo_cli.cli.options import (
@@ -40,7 +38,7 @@ def merge(
       elmo merge part-*.hdf5 -o corpus.hdf5
     """
     from elmo_cli.cli import console
-    from elmo_cli.cli.console import counted
+    from elmo_cli.cli.console import plural
     from elmo_cli.store.merge import merge_shards
     from elmo_cli.store.writer import run_isolated_writer
 
@@ -50,9 +48,9 @@ def merge(
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
-        click.echo(json.dumps(done))
+        console.print_json(done)
     console.note(
-        f"{done['output']}: {counted(done['sentences'], 'sentence')}, "
-        f"{counted(done['tokens'], 'token')} from {counted(len(shards), 'shard')}",
+        f"{done['output']}: {plural(done['sentences'], 'sentence')}, "
+        f"{plural(done['tokens'], 'token')} from {plural(len(shards), 'shard')}",
         quiet=quiet,
     )

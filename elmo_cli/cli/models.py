@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import ExitStack
 from typing import Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import argument, quiet_option
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -39,14 +38,13 @@ def list_models(as_json: bool) -> None:
       elmo models list
       elmo models list --json
     """
-    from elmo_cli.cli.console import check_stdout
     from elmo_cli.pretrained.catalogue import CATALOGUE
     from elmo_cli.pretrained.describe import summary
 
-    check_stdout()
+    console.check_stdout()
     rows = [summary(model) for model in CATALOGUE]
     if as_json:
-        click.echo(json.dumps(rows))
+        console.print_json(rows)
     else:
         _print_table(rows)
 
@@ -65,13 +63,12 @@ def show_model(name: str, as_json: bool) -> None:
       elmo models show small --json
       elmo models show ./mine
     """
-    from elmo_cli.cli.console import check_stdout
     from elmo_cli.pretrained.describe import describe_model
 
-    check_stdout()
+    console.check_stdout()
     facts = describe_model(name)
     if as_json:
-        click.echo(json.dumps(facts))
+        console.print_json(facts)
     else:
         _print_facts(facts)
 
@@ -93,30 +90,18 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
       elmo models pull small
       elmo models pull original --overwrite
     """
-    from elmo_cli.cli import console
     from elmo_cli.pretrained.catalogue import find_model, no_such_model
     from elmo_cli.pretrained.pull import pull
 
     model = find_model(name)
     if model is None:
         raise no_such_model(name, "`elmo models list` shows all names")
-    with ExitStack() as stack:
-        bars: list[console.Bar] = []
-        received = 0
-
-        def on_bytes(done: int, total: int) -> None:
-            nonlocal received
-            if not bars:  # nothing is shown unless something is downloaded
-                bar = console.bar(total or None, "bytes", done=done, quiet=quiet)
-                bars.append(stack.enter_context(bar))
-                received = done
-            bars[0].advance(done - received)
-            received = done
-
+    # Nothing is shown unless something is downloaded.
+    with console.Progress(None, "bytes", quiet=quiet) as progress:
         files = pull(
             model,
             overwrite=overwrite,
-            on_bytes=on_bytes,
+            on_bytes=lambda done, total: progress.update(done, total or None),
             on_wait=lambda: console.note(
                 f"waiting for another process that downloads {model.name}", quiet=quiet
             ),
@@ -125,12 +110,8 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from elmo_cli.cli import console
-
-    columns = ("name", "size", "dim", "language", "where")
     console.table(
-        "",
-        columns,
+        ("name", "size", "dim", "language", "where"),
         [
             (row["name"], _size(row), str(row["dim"] or "?"), row["language"], row["where"])
             for row in rows
@@ -139,8 +120,6 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_facts(facts: dict[str, Any]) -> None:
-    from elmo_cli.cli import console
-
     parameters = facts["parameters"]
     rows: dict[str, object] = {
         "name": ", ".join([facts["name"], *facts.get("aliases", ())]),
@@ -164,7 +143,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
         lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
     if also := facts.get("also_published"):
         lines += ["", "not downloaded by `elmo models pull`", *(f"  {what}" for what in also)]
-    console.out().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    console.say(*lines)
 
 
 def _rows_of_files(facts: dict[str, Any]) -> dict[str, str]:

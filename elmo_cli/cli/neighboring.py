@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
-
-import click
 
 from elmo_cli.analysis.neighbors import nearest, read_query
 from elmo_cli.analysis.places import Place, places_of
@@ -65,7 +62,7 @@ def _print(
     for warning in facts.get("warnings", ()):
         console.note(f"warning: {warning}", quiet=given["quiet"])
     if given["as_json"]:
-        click.echo(json.dumps(facts))
+        console.print_json(facts)
     else:
         print_concordance(lines, with_cosine=with_cosine)
     for note in notes:
@@ -96,7 +93,7 @@ def _neighbors(given: dict[str, Any]) -> _Found:
                 queries = [read_query(theirs, query) for query in given["queries"]]
         found = nearest(layer, queries, n, same_word=same_word)
     if found.untold:
-        passed = console.counted(found.untold, "sentence")
+        passed = console.plural(found.untold, "sentence")
         warnings.append(f"{file}: passed over, as their tokens are not told: {passed}")
     both = list(zip(queries, found.neighbors, strict=True))
     facts = {

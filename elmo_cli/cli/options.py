@@ -19,6 +19,8 @@ from elmo_cli.errors import UsageError
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
+    from elmo_cli.text.input import InputSettings
+
 _MOST_THREADS = 1024
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -298,7 +300,7 @@ _VOCABULARY = "Types that the softmax predicts, one per line.  [default: vocab.t
 
 def language_model_options(*, or_counted: bool = False) -> Option:
     """Softmax and vocabulary of a model, which may be `or_counted` in the text."""
-    default = "weights, else counted in the text]" if or_counted else "weights]"
+    default = "weights, else plural in the text]" if or_counted else "weights]"
     return together(
         value(
             "Model",
@@ -348,3 +350,14 @@ json_option: Option = flag(
     "as_json",
     callback=printed,
 )
+
+
+INPUT_FIELDS = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
+
+
+def input_settings(given: dict[str, Any], *, max_characters: int = 50) -> InputSettings:
+    """How the text is to be read, from the values of `input_options`."""
+    from elmo_cli.text.input import InputSettings
+
+    fields = {name: given[name] for name in INPUT_FIELDS if name in given}
+    return InputSettings(**fields, max_characters=max_characters)

@@ -10,16 +10,16 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.bf16 import warn_of_slow_bf16
+from elmo_cli.cli.console import exit_if_skipped, print_input_warnings, warn_of_slow_bf16
+from elmo_cli.cli.options import INPUT_FIELDS, input_settings
 from elmo_cli.cli.recipes import (
     effective_settings,
     is_given,
     long_name,
     take_recipe,
 )
-from elmo_cli.cli.reporting import json_line, reporter, say_only_to_resume
+from elmo_cli.cli.reporting import reporter, say_only_to_resume
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun, where_given
-from elmo_cli.cli.texts import READING, reading_of, refuse_skipped, say_noticed
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.lm.checkpoint import Progress
@@ -36,7 +36,13 @@ from elmo_cli.model.options import Options
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport
 
-_TEXT = (*LISTS, *READING, "train_tokens_per_file", "heldout_tokens_per_file", "treebank_fraction")
+_TEXT = (
+    *LISTS,
+    *INPUT_FIELDS,
+    "train_tokens_per_file",
+    "heldout_tokens_per_file",
+    "treebank_fraction",
+)
 
 
 def pretrain_command(ctx: click.Context) -> None:
@@ -93,7 +99,7 @@ def _train(
             notes=notes,
             report=keep,
             say=lambda line: console.note(line, quiet=quiet),
-            noticed=lambda notes: say_noticed(notes, quiet=quiet),
+            noticed=lambda notes: print_input_warnings(notes, quiet=quiet),
             recipe=_recipe(ctx),
             team=team,
             lock=lock,
@@ -102,12 +108,12 @@ def _train(
             team.run_on_first(lambda: write_warm_state(folder))
     if team.is_first:
         if given["as_json"]:
-            click.echo(json_line(_facts(given["output"], lines, progress, settings)))
+            console.print_json(_facts(given["output"], lines, progress, settings))
         done = _ready(folder) if given["prepare"] else _end(given, lines, progress)
         console.note(done, quiet=quiet)
         if not given["prepare"]:
             say_only_to_resume(folder, quiet=quiet)
-    refuse_skipped(notes)
+    exit_if_skipped(notes)
 
 
 def _facts(
@@ -143,7 +149,7 @@ def _files(ctx: click.Context) -> TextFiles:
     return TextFiles(
         given["texts"],
         given["heldout"],
-        reading_of(given),
+        input_settings(given),
         given["train_tokens_per_file"],
         given["heldout_tokens_per_file"],
         given["treebank_fraction"],

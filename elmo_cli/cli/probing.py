@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from elmo_cli.analysis.baseline import Accuracy, most_frequent, most_frequent_of_form
 from elmo_cli.analysis.examples import PARTS, Examples, read_examples
@@ -45,11 +42,11 @@ def probe_command(given: dict[str, Any]) -> None:
     warnings = [*examples.warnings, *_unknown(examples)]
     found = _probed(examples, given, warnings)
     if given["as_json"]:
-        click.echo(json.dumps(_as_object(examples, found, given["seed"], warnings)))
+        console.print_json(_as_object(examples, found, given["seed"], warnings))
         return
     for line in _summary(examples):
         console.note(line, quiet=given["quiet"])
-    console.table("", _header(examples), list(_rows(examples, found)))
+    console.table(_header(examples), list(_rows(examples, found)))
 
 
 def _probed(examples: Examples, given: dict[str, Any], warnings: list[str]) -> dict[str, Probed]:
@@ -66,7 +63,7 @@ def _probed(examples: Examples, given: dict[str, Any], warnings: list[str]) -> d
     for warning in warnings:
         console.note(f"warning: {warning}", quiet=given["quiet"])
     set_num_threads(given["threads"])
-    with console.bar(n_epochs(examples), "epochs", quiet=given["quiet"]) as bar:
+    with console.Progress(n_epochs(examples), "epochs", quiet=given["quiet"]) as bar:
         return dict(probe_layers(examples, seed=given["seed"], advance=bar.advance))
 
 
@@ -79,7 +76,7 @@ def _unknown(examples: Examples) -> Iterator[str]:
         if lacking:
             which = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
             what = "1 label is" if n == 1 else f"{n:,} labels are"
-            yield f"{part.labels_file}: {what} not in train ({which}) and counted as wrong"
+            yield f"{part.labels_file}: {what} not in train ({which}) and plural as wrong"
 
 
 def _summary(examples: Examples) -> Iterator[str]:

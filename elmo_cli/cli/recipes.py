@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.cli.console import in_plain_words
+from elmo_cli.cli.main import reword_click
 from elmo_cli.cli.options import named, named_texts
 from elmo_cli.errors import UsageError
 from elmo_cli.lm.recipe import LISTS, read_recipe
@@ -110,5 +110,5 @@ def _converted(ctx: click.Context, parameter: click.Parameter, value: Any, where
         # As a text, so that 1.5 is refused where a whole number is wanted.
         return parameter.type_cast_value(ctx, str(value))
     except click.BadParameter as error:
-        said = in_plain_words(error.message)
+        said = reword_click(error.message)
         raise UsageError(f"{where}: {said}", "`elmo pretrain --help` shows what it takes") from None

@@ -51,14 +51,14 @@ def tokenize(**given: Any) -> None:
       elmo pretrain tokens.txt.xz -o model/ --max-seconds 3600
     """
     from elmo_cli.cli import console
-    from elmo_cli.cli.console import counted
-    from elmo_cli.cli.texts import (
+    from elmo_cli.cli.console import (
         check_output,
-        reading_of,
-        refuse_skipped,
-        say_noticed,
+        exit_if_skipped,
+        plural,
+        print_input_warnings,
         write_lines,
     )
+    from elmo_cli.cli.options import input_settings
     from elmo_cli.errors import UsageError
     from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
 
@@ -80,14 +80,14 @@ def tokenize(**given: Any) -> None:
                 f"{name}: {kind} by its name, which is no raw text",
                 "`elmo embed` reads it as it is; `elmo tokenize - < FILE` takes any as raw text",
             )
-    reading = reading_of({**given, **_RAW})
+    reading = input_settings({**given, **_RAW})
     sentences = read_sentences(given["texts"], reading, notes)
     check_output(output, given["texts"], overwrite=given["overwrite"])
     write_lines(output, lines(), overwrite=given["overwrite"])
-    say_noticed(notes, quiet=quiet, is_cut=False)
+    print_input_warnings(notes, quiet=quiet, is_cut=False)
     console.note(
         f"{'standard output' if output == '-' else output}: "
-        f"{counted(n_sentences, 'sentence')}, {counted(n_tokens, 'token')}",
+        f"{plural(n_sentences, 'sentence')}, {plural(n_tokens, 'token')}",
         quiet=quiet,
     )
-    refuse_skipped(notes)
+    exit_if_skipped(notes)

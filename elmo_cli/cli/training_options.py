@@ -119,7 +119,7 @@ def patience_option(default: int | None = None) -> Option:
 
 
 def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Option:
-    """Bounds of a vocabulary that is counted in the text, under the heading `group`."""
+    """Bounds of a vocabulary that is plural in the text, under the heading `group`."""
     unlimited = "" if size else "  [default: unlimited]"
     return together(
         value(

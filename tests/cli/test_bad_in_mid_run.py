@@ -17,7 +17,7 @@ from command_line import Done, elmo, made
 from disks import read_only, small_disk
 from situations import Scene
 
-from elmo_cli.cli import embedding
+from elmo_cli.cli import console
 from elmo_cli.embed import blocks
 
 COMMAND = ("embed", "-q", "first.txt", "second.txt", "-o")
@@ -34,7 +34,7 @@ def texts(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def embed(out: str, befalls: Callable[[], object]) -> Done:
     """The command, with something that befalls it once its first block is committed."""
-    call = embedding._Progress.__call__
+    call = console.Progress.update
 
     def called(self: Any, done: int, total: int | None) -> None:
         call(self, done, total)
@@ -43,7 +43,7 @@ def embed(out: str, befalls: Callable[[], object]) -> Done:
 
     happened: list[object] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding._Progress, "__call__", called)
+        patch.setattr(console.Progress, "update", called)
         done = elmo(*COMMAND, out)
     assert happened, done.err
     return done

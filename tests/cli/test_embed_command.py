@@ -528,7 +528,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
 
     monkeypatch.setattr(blocks, "SENTENCES", 3)
     with monkeypatch.context() as patch:
-        patch.setattr("elmo_cli.cli.embedding._Progress.__call__", stop)
+        patch.setattr("elmo_cli.cli.console.Progress.update", stop)
         done = elmo(*words)
     refused(done, 130, "interrupted", "`--resume`")
 

@@ -6,13 +6,10 @@ import re
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from command_line import elmo, only_tiny
-
-from elmo_cli.cli import console
 
 REFUSED = {
     "missing input": "embed nosuch.txt -o new.hdf5",
@@ -79,43 +76,3 @@ def test_names_of_other_formats_are_refused_with_two_ways(name: str, other: str)
     assert f"hint: `-o {stem}.hdf5`" in done.err
     assert other in done.err
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.txt", "old.hdf5"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "quiet", "says"), [(0.1, False, 1), (0.1, True, 0), (0.0, False, 0)]
-)
-def test_loading_is_announced_if_it_takes_long(
-    seconds: float, quiet: bool, says: int, monkeypatch: pytest.MonkeyPatch, capsys: object
-) -> None:
-    monkeypatch.setattr(console, "_LOADING_S", 0.05)
-    with console.loading(quiet=quiet):
-        time.sleep(seconds)
-    assert capsys.readouterr().err == "loading\n" * says  # type: ignore[attr-defined]
-
-
-def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    bar = console.Bar(1000, "tokens", done=100, rate=50.0, is_estimate=True)
-    texts = []
-    for seconds, done in ((0, 100), (3, 100), (10, 400), (11, 400), (99, 400)):
-        clock[0] = seconds
-        if done != bar.done:
-            bar.update(done, 1300)
-        texts.append(bar.text())
-    assert texts == [
-        "100 tokens of about 1,000 (10%), 50 tokens/s, 18 s left",
-        "100 tokens of about 1,000 (10%), 50 tokens/s, 15 s left",
-        "400 tokens of about 1,300 (31%), 30 tokens/s, 30 s left",
-        "400 tokens of about 1,300 (31%), 30 tokens/s, 29 s left",
-        "400 tokens of about 1,300 (31%), 30 tokens/s, 0 s left",
-    ]
-    assert console.Bar(None, "tokens", 0, 0.0, False).text() == "0 tokens"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert console.duration(seconds) == words

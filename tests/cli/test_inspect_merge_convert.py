@@ -352,7 +352,7 @@ def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(blocks, "SENTENCES", 3)
-    monkeypatch.setattr("elmo_cli.cli.embedding._Progress.__call__", stop)
+    monkeypatch.setattr("elmo_cli.cli.console.Progress.update", stop)
     assert elmo("embed", "d.jsonl", "-o", "a.hdf5").code == 130
     done = elmo("inspect", "a.hdf5.part")
     refused(done, 1, "a.hdf5.part: unfinished: 3 sentences are committed", "`--resume`")

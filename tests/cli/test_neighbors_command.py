@@ -211,7 +211,7 @@ def test_what_a_terminal_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("c.jsonl").write_text('{"tokens": ["a\\u001b[31m", "b\\tc", "d\\u00a0e", "f"]}\n')
     made("embed", "c.jsonl", "-o", "c.hdf5", "-q", "--layout", "flat")
     shown = made("kwic", "c.hdf5", "f").out.decode()
-    assert "a�[31m b�c d\N{NO-BREAK SPACE}e" in shown
+    assert "a\\x1b[31m b\\tc d\N{NO-BREAK SPACE}e" in shown
 
 
 def test_damage_does_not_crash_the_command() -> None:

@@ -96,9 +96,7 @@ def test_a_file_that_appears_meanwhile_stays(
 ) -> None:
     """Two runs into one file: without `-f` the later one would replace what the other has made."""
     out = tmp_path / "tokens.txt"
-    monkeypatch.setattr(
-        "elmo_cli.cli.texts.check_output_path", lambda *a, **k: out.write_text("other")
-    )
+    monkeypatch.setattr("elmo_cli.files.check_output_path", lambda *a, **k: out.write_text("other"))
     done = elmo("tokenize", raw, "-o", out)
     assert done.code == 1
     assert done.err.startswith(f"error: {out}: was created by another process meanwhile\nhint: ")

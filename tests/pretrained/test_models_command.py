@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,20 +87,12 @@ def test_pull(model: Model, home: Path, server: LocalServer) -> None:
 def test_the_bar_counts_to_the_size_of_the_model(
     model: Model, server: LocalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bars: list[list[float | None]] = []
-
-    class Bar:
-        def advance(self, n: float) -> None:
-            bars[-1][1] += n
-
-    @contextmanager
-    def bar(total: float | None, unit: str, *, done: float = 0, quiet: bool = False):
-        bars.append([total, done])
-        yield Bar()
-
-    monkeypatch.setattr(console, "bar", bar)
+    shown: list[tuple[float, float | None]] = []
+    update = lambda self, done, total: shown.append((done, total))  # noqa: E731
+    monkeypatch.setattr(console.Progress, "update", update)
     made("models", "pull", "tiny")
-    assert bars == [[model.files[1].bytes, sum(map(len, server.files.values()))]]
+    assert shown[-1][0] == sum(map(len, server.files.values()))
+    assert {total for _, total in shown} == {model.files[1].bytes}
 
 
 BAD_SERVERS = {

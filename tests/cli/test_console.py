@@ -1,0 +1,179 @@
+"""What a terminal gets to see: no control characters; progress; a clean end at Ctrl-C."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import Done, elmo, made
+from situations import Maker, Scene, file, hdf5, objects, stocked, zipped
+
+from elmo_cli.cli import console, main
+
+ESCAPE = "\x1b[31m\x9b2J"
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+OK = stocked("ok.hdf5")
+LONG = f"{ESCAPE}{'x' * 99}"
+
+
+def attribute(name: str, value: str) -> Maker:
+    return hdf5("ok.hdf5", lambda opened: opened.attrs.modify(name, value))
+
+
+def embedded(scene: Scene) -> None:
+    """An embeddings file of a sentence with a control character in a token."""
+    objects("t.jsonl", {"tokens": ["The", f"{ESCAPE}cat"]})(scene)
+    made("embed", "-q", "t.jsonl", "-o", "t.hdf5")
+
+
+# The way in -> command, files, exit code.
+UNTRUSTED = {
+    "attribute": (["inspect", "ok.hdf5"], [OK, attribute("model", f"m{ESCAPE}\nchecked")], 0),
+    "zip member": (["embed", "a.txt", "-o", "b.hdf5", "-m", "m.zip"],
+        [zipped("m.zip", f"../{ESCAPE}weights.hdf5=x", "options.json={}")], 1),
+    "HDF5 name": (["inspect", "ok.hdf5"],
+        [OK, hdf5("ok.hdf5", lambda opened: opened.move("1", f"1{ESCAPE}"))], 1),
+    "token in an error": (["neighbors", "t.hdf5", "0:nope"], [embedded], 2),
+    "token in a table": (["kwic", "t.hdf5", f"{ESCAPE}cat"], [embedded], 0),
+    "long token": (["embed", "-", "-o", "b.hdf5"], [], 0),
+    "file name": (["tokenize", f"no{ESCAPE}.txt"], [], 1),
+    "file name, with a traceback": (["--debug", "tokenize", f"no{ESCAPE}.txt"], [], 1),
+    "file name in a result": (["embed", f"n{ESCAPE}.txt", "-o", "v/", "-n"],
+        [file(f"n{ESCAPE}.txt")], 0),
+    "option": (["embed", f"--{ESCAPE}"], [], 2),
+    "command": ([f"{ESCAPE}"], [], 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", UNTRUSTED)
+def test_untrusted_text_cannot_control_the_terminal(way: str, scene: Scene) -> None:
+    words, makes, code = UNTRUSTED[way]
+    for make in makes:
+        make(scene)
+    done = elmo(*words, stdin=LONG.encode())
+    shown = done.out.decode() + done.err
+    assert done.code == code, shown
+    assert not UNSAFE.search(shown)
+    assert r"\x1b[31m\x9b2J" in shown, shown
+
+
+def test_line_ends_in_names_start_no_line_of_their_own() -> None:
+    assert console.printable("no\n error: x\u2028y\r\n z") == "no error: x y z"
+    assert console.printable("two  blanks\tand café \udce9 \u202etxt") == (
+        r"two  blanks\tand café \udce9 \u202etxt"
+    )
+
+
+def test_data_on_standard_output_stays_as_it_is(scene: Scene) -> None:
+    file("e.txt", f"a{ESCAPE}\n")(scene)
+    assert made("tokenize", "e.txt").out.decode().startswith("a\x1b [ 31")
+
+
+def test_only_console_prints() -> None:
+    """`printable` is applied in one place, because everything for people passes through it."""
+    for path in Path(console.__file__).parent.glob("*.py"):
+        if path.name == "console.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            assert called not in ("print", "click.echo", "click.secho"), path.name
+            assert not called.endswith((".stdout.write", ".stderr.write")), path.name
+
+
+@pytest.mark.parametrize("module", ["elmo_cli.cli.main", "click", "elmo_cli.cli.embed", "numpy"])
+def test_interrupted_in_an_import(module: str, scene: Scene) -> None:
+    """Libraries swallow an exception while they are imported, or are left half initialized."""
+    program = (
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from elmo_cli.__main__ import command; command()"
+    )
+    words = [sys.executable, "-c", program, "embed", "-q", "a.txt", "-o", "b.hdf5"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[0] == "error: interrupted"
+    assert len(done.stderr.splitlines()) == 2
+    assert not Path("b.hdf5").exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "quiet", "expected"), [(0.1, False, 1), (0.1, True, 0), (0.0, False, 0)]
+)
+def test_loading_is_announced_if_it_takes_long(
+    seconds: float, quiet: bool, expected: int, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(console, "_LOADING_S", 0.05)
+    with console.loading(quiet=quiet):
+        time.sleep(seconds)
+    assert capsys.readouterr().err == "loading\n" * expected
+
+
+def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    texts = []
+    with console.Progress(None, "tokens", quiet=True, rate=50.0, is_estimate=True) as progress:
+        progress.update(100, 1000)
+        for seconds, done in ((0, 100), (3, 100), (10, 400), (11, 400), (99, 400)):
+            clock[0] = seconds
+            if done != progress.done:
+                progress.update(done, 1300)
+            texts.append(progress.text())
+    assert texts == [
+        "100 tokens of about 1,000 (10%), 50 tokens/s, 18 s left",
+        "100 tokens of about 1,000 (10%), 50 tokens/s, 15 s left",
+        "400 tokens of about 1,300 (31%), 30 tokens/s, 30 s left",
+        "400 tokens of about 1,300 (31%), 30 tokens/s, 29 s left",
+        "400 tokens of about 1,300 (31%), 30 tokens/s, 0 s left",
+    ]
+
+
+def test_a_bar_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(console, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich looks at the stream itself
+    with console.Progress(4, "tokens") as progress:
+        progress.advance(2)
+        time.sleep(0.3)
+    assert "2 tokens of 4 (50%)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert console.duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message", "hint"),
+    [
+        (OSError(28, "No space left on device"), 1, "standard output: cannot be written", "free"),
+        (OSError(13, "Permission denied", "x"), 1, "x: Permission denied", "permissions"),
+        (OSError(5, "Input/output error"), 1, "Input/output error", "--debug"),
+        (MemoryError(), 1, "out of memory", "--batch-size"),
+        (ZeroDivisionError("x"), 1, "ZeroDivisionError: x", "report"),
+        (KeyboardInterrupt(), 130, "interrupted", "--resume"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_other_errors(
+    error: BaseException, code: int, message: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main.cli, "main", fail)
+    done: Done = elmo("embed")
+    assert done.code == code
+    first, second = done.err.splitlines()
+    assert first.startswith(f"error: {message}")
+    assert hint in second
