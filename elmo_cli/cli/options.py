@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from elmo_cli.cli.completion import completions
 from elmo_cli.cli.console import check_stdout, is_terminal
 from elmo_cli.cluster.shard_folder import is_url, without_secrets
+from elmo_cli.engine.names import check_device_name
 from elmo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -319,6 +320,14 @@ threads_option: Option = value(
     "Number of CPU threads.  [default: chosen by PyTorch]",
     type=click.IntRange(1, _MOST_THREADS),
 )
+
+
+def _checked_device(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    """Refuse a malformed device before torch is imported."""
+    check_device_name(name)
+    return name
+
+
 processor_options: Option = together(
     value(
         "Compute",
@@ -326,6 +335,7 @@ processor_options: Option = together(
         "Device: auto, cpu, cuda, cuda:N or mps.",
         envvar="ELMO_DEVICE",
         default="auto",
+        callback=_checked_device,
     ),
     threads_option,
 )

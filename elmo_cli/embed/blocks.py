@@ -7,7 +7,7 @@ uninterrupted run, a resumed one and shards multiply the same matrices and get t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from elmo_cli.embed.job import EmbedJob
@@ -210,6 +210,17 @@ class _Splitter:
         self._n_tokens, self._n_blocks = 0, self._n_blocks + 1
         self._n_skipped += len(skipped)
         return block
+
+
+def positions_by_document(sentences: Sequence[Sentence]) -> list[list[int]]:
+    """Positions of the sentences of each document, in order, without empty ones."""
+    documents: list[list[int]] = []
+    for position, sentence in enumerate(sentences):
+        if sentence.starts_document or not documents:
+            documents.append([])
+        if sentence.tokens:
+            documents[-1].append(position)
+    return documents
 
 
 def with_checked_names(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,43 +13,41 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, split_into_blocks
+from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, positions_by_document, split_into_blocks
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
-from elmo_cli.engine.contract import make_engine
-from elmo_cli.engine.runtime import is_out_of_memory, select_device
+from elmo_cli.engine.contract import WeightsGuard, make_engine
+from elmo_cli.engine.runtime import is_out_of_memory, select_device, without_autocast
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.warm_state import warm_state
 from elmo_cli.text.batching import Batch, Ids, TypeNumbers, batches_by_length
 from elmo_cli.text.input import InputSettings, Name, read_sentences
-from elmo_cli.text.sentence import Sentence
+from elmo_cli.text.sentence import Sentence, sentence_of, sentences_of
 
 # Rows of a batch with independent sentences: fewer if a gate would have more values than
 # `_MAX_GATE_VALUES`, for which a CPU's cache has no room.
 _MAX_ROWS, _MAX_GATE_VALUES = 512, 1 << 20
 _BATCH_TOKENS = 24_576  # including sentence boundaries, and padding if the engine pads
-_EMPTY_ROW = 2  # tokens of the row of a sentence without tokens: its boundaries
 
 
 class Embedder:
     """Computes the layers of sentences with one biLM, on one device.
+
+    It ignores `torch.autocast`. After a change of the model's weights it raises a UsageError.
 
     Args:
         bilm: from `load`.
         settings: the defaults when None.
         changes: single settings by name, see `EmbedderSettings`.
     Attributes:
-        settings, bilm, engine: what it was made of.
-        state, precision: of the settings.
-        batch_size: sentences per batch.
-        device: where it computes. A CUDA device turns off TF32 for the convolutions of the whole
-            process, since vectors are float32.
+        settings, state, precision, bilm, engine, batch_size, device: what it computes with.
+        weights: notices a changed model.
         output: how layers become arrays.
         start: the initial state of every sentence with state "warm" (one row), else None.
     Raises:
-        UsageError, DeviceError: a setting is impossible, here or for this model.
+        UsageError, DeviceError: a setting is impossible here, or for this model and its dtype.
         TypeError: `bilm` is no `BiLM`, such as a name, which `load` takes.
 
     Example:
@@ -69,10 +68,13 @@ class Embedder:
         self.batch_size = settings.batch_size or self._default_batch_size()
         n_layers, dim = 1 + bilm.options.n_layers, bilm.options.dim
         self.output = OutputReduction.of(settings, n_layers)
-        self._empty = self.output.to_array(self.output.select(torch.empty(n_layers, 0, dim)))
+        nothing = torch.empty(n_layers, 0, dim, dtype=torch.float32)
+        self._empty = self.output.to_array(self.output.select(nothing))
         self._is_independent = self.state in ("zero", "warm")
-        self.engine = make_engine(settings.engine, bilm, self.device, settings.precision)
-        self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
+        with without_autocast(self.device):
+            self.engine = make_engine(settings.engine, bilm, self.device, settings.precision)
+            self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
+        self.weights = WeightsGuard(bilm)
         self._max_tokens = math.inf  # of a batch that may fit on a GPU
 
     def embed(self, tokens: Sequence[str]) -> Array:
@@ -85,6 +87,7 @@ class Embedder:
             (layer, token, dim) with `layers="all"`; see `OutputReduction.to_array` for others.
         Raises:
             TypeError: it is a text that has not been split, or several sentences.
+            InputError: a token is empty, or not a string that UTF-8 can represent.
         """
         return self.embed_batch([tokens])[0][0]
 
@@ -100,11 +103,11 @@ class Embedder:
         Returns:
             One array per sentence in the order given, and the state for the next batch ("carry").
         Raises:
-            TypeError: a sentence is no list of tokens, or a state that would be ignored.
+            TypeError, InputError: as of `embed`; or for a state that would be ignored.
         """
         if state is not None and self.state != "carry":
             raise TypeError('a state is used with state="carry" only, here it would be ignored')
-        made = [_to_sentence(tokens, key) for key, tokens in enumerate(sentences)]
+        made = list(sentences_of(sentences))
         size = max(1, len(made)) if self.state == "carry" else self.batch_size
         arrays, final = self._embed(made, state, size)
         return [array.copy() for array in arrays], final if self.state == "carry" else None
@@ -122,13 +125,13 @@ class Embedder:
             TypeError: they are no list of texts.
             OutputError: a value does not fit the dtype.
         """
-        types = _to_sentence(types, 0).tokens
-        vectors = self.engine.embed_types(types)
+        types = sentence_of(types, 0).tokens
+        with self._computing():
+            vectors = self.engine.embed_types(types)
         if not self.output.fits(vectors):
             row = next(r for r in range(len(types)) if not self.output.fits(vectors[r]))
             raise self.output.error(vectors[row], f"the type `{types[row]}`", self.bilm.name)
-        array: Array = self.output.cast(vectors.cpu()).numpy()
-        return array
+        return np.asarray(self.output.cast(vectors.cpu()))
 
     def stream(
         self,
@@ -144,16 +147,14 @@ class Embedder:
             UsageError: `settings` for sentences, which have been read already.
         """
         if isinstance(source, (str, os.PathLike)):
-            source = read_sentences(source, settings or InputSettings())
-        elif settings is not None:
+            sentences = read_sentences(source, settings or InputSettings())
+        elif settings is None:
+            sentences = sentences_of(source)
+        else:
             raise UsageError(
                 "stream: settings say how a file is read, and sentences were given",
                 "name the file, or give the settings to `read_sentences`",
             )
-        sentences = (
-            given if isinstance(given, Sentence) else _to_sentence(given, key)
-            for key, given in enumerate(source)
-        )
         state: State | None = None
         for block in split_into_blocks(sentences, state=self.state, batch_size=self.batch_size):
             arrays, state = self.embed_block(block.sentences, state)
@@ -174,22 +175,29 @@ class Embedder:
             return [], state
         types = TypeNumbers()
         rows = [types.numbers_of(sentence.tokens) for sentence in sentences]
-        vectors = self.engine.embed_types(types.types)
-        block = _Block(sentences, rows, vectors, [self._empty] * len(rows), batch_size)
-        if self._is_independent:
-            self._independent(block)
-            return block.arrays, None
-        if state is None:
-            state = State.zeros(self.bilm.options, 1)
-        carry = self._carried if self.state == "carry" else self._documents
-        return block.arrays, carry(block, state.to(self.device))
+        with self._computing():
+            vectors = self.engine.embed_types(types.types)
+            block = _Block(sentences, rows, vectors, [self._empty] * len(rows), batch_size)
+            if self._is_independent:
+                self._independent(block)
+                return block.arrays, None
+            if state is None:
+                state = State.zeros(self.bilm.options, 1)
+            carry = self._carried if self.state == "carry" else self._documents
+            return block.arrays, carry(block, state.to(self.device))
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        self.weights.check()
+        with without_autocast(self.device):
+            yield
 
     def _independent(self, block: _Block) -> None:
         """Each sentence from the same state, in batches of similar length.
 
         Source: an ELMo embedder of AllenNLP that embeds one sentence only starts from zeros.
         """
-        filled = [p for p, row in enumerate(block.rows) if len(row) > _EMPTY_ROW]
+        filled = [p for p, sentence in enumerate(block.sentences) if sentence.tokens]
         for batch in self._batches(block, filled):
             self._compute(block, batch, self.start)
 
@@ -204,7 +212,7 @@ class Embedder:
         """
         for first in range(0, len(block.rows), block.batch_size):
             rows = tuple(block.rows[first : first + block.batch_size])
-            if len(rows) == 1 and len(rows[0]) == _EMPTY_ROW:
+            if len(rows) == 1 and not block.sentences[first].tokens:
                 continue
             some = slice(0, len(rows))
             state = state.with_rows_added(len(rows))
@@ -220,7 +228,7 @@ class Embedder:
         Returns:
             One row, where the last document of the block stopped.
         """
-        documents = _positions_by_document(block)
+        documents = positions_by_document(block.sentences)
         if block.sentences[0].starts_document:
             state = State.zeros(self.bilm.options, 1, device=self.device)
         state = state.with_rows_added(len(documents))
@@ -311,29 +319,6 @@ class _Block:
     type_vectors: Tensor  # (type, projection_dim)
     arrays: list[Array]  # of each sentence; at first without tokens
     batch_size: int
-
-
-def _positions_by_document(block: _Block) -> list[list[int]]:
-    """Positions of the sentences of each document, in order, without empty ones."""
-    documents: list[list[int]] = []
-    for position, sentence in enumerate(block.sentences):
-        if sentence.starts_document or not documents:
-            documents.append([])
-        if len(block.rows[position]) > _EMPTY_ROW:
-            documents[-1].append(position)
-    return documents
-
-
-def _to_sentence(tokens: Sequence[str], key: int) -> Sentence:
-    """Tokens as a sentence; a TypeError for a text, which is a sequence of its characters."""
-    if isinstance(tokens, str):
-        raise TypeError(f"a sentence is a list of tokens, not a text: {tokens[:40]!r}; .split() it")
-    made: tuple[Any, ...] = tuple(tokens)
-    for token in made:
-        if not isinstance(token, str):
-            what = type(token).__name__
-            raise TypeError(f"a token is a text, not {what}; `embed_batch` takes several sentences")
-    return Sentence(made, key)
 
 
 def _does_not_fit(sentence: Sentence, device: torch.device) -> DeviceError:

@@ -115,7 +115,7 @@ def make_embedder(job: EmbedJob, bilm: BiLM | None = None) -> Embedder:
     bilm = bilm or load_files(locate(job.model))
     embedder = Embedder(bilm, job.embedder)
     if job.embedder.engine == "fast":
-        bilm.to("meta")  # the engine has its own copy of the weights
+        embedder.weights.release()  # the engine has its own copy
     return embedder
 
 

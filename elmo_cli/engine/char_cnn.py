@@ -41,7 +41,7 @@ class FastCharCNN:
     def __init__(self, char_cnn: CharCNN, precision: str = "float32") -> None:
         options = char_cnn.options
         self.max_characters, self.projection_dim = options.max_characters, options.projection_dim
-        self._embedding = char_cnn.embedding.weight
+        self._embedding = char_cnn.embedding.weight.detach().clone()
         self._activation = torch.relu if options.activation == "relu" else torch.tanh
         self._max_width = max(width for width, _ in options.filters)
         fitting = (n for n in _BUCKETS if n + self._max_width < self.max_characters)
@@ -49,8 +49,8 @@ class FastCharCNN:
         self._filters = [
             (
                 conv.kernel_size[0],
-                conv.weight.permute(2, 1, 0).flatten(0, 1).contiguous(),
-                conv.get_parameter("bias"),
+                conv.weight.detach().permute(2, 1, 0).flatten(0, 1).contiguous(),
+                conv.get_parameter("bias").detach().clone(),
             )
             for conv in cast("list[nn.Conv1d]", list(char_cnn.filters))
         ]  # width, (width * char_dim, count), (count,)
@@ -132,7 +132,9 @@ class TypeCache:
     def __init__(self, char_cnn: TypeVectors, device: torch.device) -> None:
         self._char_cnn, self._device = char_cnn, device
         self._characters = CharacterIds(char_cnn.max_characters)
-        self._vectors = torch.empty(0, char_cnn.projection_dim, device=device)  # (row, dim)
+        self._vectors = torch.empty(
+            0, char_cnn.projection_dim, device=device, dtype=torch.float32
+        )  # (row, dim)
         self._rows: dict[str, int] = {}
         self._recently_used: set[str] = set()  # since types were last evicted
         self._keeps: bool | None = None  # None before the test

@@ -58,15 +58,51 @@ class Engine(Protocol):
         """
 
 
+class WeightsGuard:
+    """Refuses a model whose weights changed after its engine was made.
+
+    An engine keeps copies of the weights and vectors computed from them, so it would compute with
+    some of the old weights and some of the new ones. The check takes a fraction of a millisecond.
+    A change through `.data` or NumPy cannot be seen: the fast engine then keeps all old weights.
+    """
+
+    def __init__(self, bilm: BiLM) -> None:
+        self._bilm, self._versions = bilm, _versions(bilm)
+        self._weights = [weight.detach() for weight in bilm.parameters()]  # keeps their addresses
+
+    def check(self) -> None:
+        """Raise a UsageError if a weight was edited, replaced, converted or moved."""
+        if _versions(self._bilm) != self._versions:
+            raise UsageError(
+                "the weights of the model have changed since this Embedder was made",
+                "make a new `Embedder` of the model",
+            )
+
+    def release(self) -> None:
+        """Free the memory of the weights, of which the fast engine has its own copy."""
+        self._weights = []
+        self._versions = _versions(self._bilm.to("meta"))
+
+
+def _versions(bilm: BiLM) -> list[tuple[int, int]]:
+    """Address and number of changes of each weight; inference tensors count no changes."""
+    weights = bilm.parameters()
+    return [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
+
+
 def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "float32") -> Engine:
     """The engine of a name, with the biLM's weights on the device.
 
     Raises:
-        UsageError: no such engine or precision.
+        UsageError: no such engine or precision, or the weights are not float32.
         DeviceError: the device has no products of this precision.
     """
     check_choice("engine", name, ENGINES)
     check_choice("precision", precision, PRECISIONS)
+    dtypes = {str(weight.dtype).removeprefix("torch.") for weight in bilm.parameters()}
+    if dtypes != {"float32"}:
+        what = f"the weights of the model are {', '.join(sorted(dtypes))}, not float32"
+        raise UsageError(what, "load it again, or `.float()`; `precision=bf16` computes faster")
     if name == "plain":
         if precision != "float32":
             raise UsageError(
@@ -85,7 +121,8 @@ def _check_int8(device: torch.device) -> None:
             "`precision=bf16`, or `device=cpu`",
         )
     try:
-        make_gemm([torch.ones(16, 16)], None, "int8").linear(torch.ones(1, 16))
+        ones = torch.ones(16, 16, dtype=torch.float32)
+        make_gemm([ones], None, "int8").linear(ones)
     except (AttributeError, RuntimeError) as error:
         raise DeviceError(
             "`precision=int8`: this build of torch has no 8-bit products", "leave it out"

@@ -29,7 +29,8 @@ class PlainEngine:
     @torch.inference_mode()
     def embed_types(self, types: Sequence[str]) -> Tensor:
         """See `Engine.embed_types`."""
-        vectors = [torch.empty(0, self.options.projection_dim, device=self._device)]
+        none = (0, self.options.projection_dim)
+        vectors = [torch.empty(none, device=self._device, dtype=torch.float32)]
         for first in range(0, len(types), _TYPES_PER_CALL):
             ids = torch.from_numpy(self._characters.tokens(types[first : first + _TYPES_PER_CALL]))
             vectors.append(self._bilm.char_cnn(ids.to(self._device)))  # (type, projection_dim)

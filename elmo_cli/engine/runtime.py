@@ -49,6 +49,11 @@ def select_device(name: str) -> torch.device:
     return torch.device(kind, int(number)) if number else torch.device(kind)
 
 
+def without_autocast(device: torch.device) -> torch.autocast:
+    """A context that computes in float32, also within the caller's `torch.autocast`."""
+    return torch.autocast("cuda" if device.type == "cuda" else "cpu", enabled=False)
+
+
 def has_fast_bf16(device: torch.device) -> bool:
     """Whether products in bfloat16 are as fast as in float32; some CPUs emulate them."""
     if device.type != "cpu":

@@ -108,6 +108,10 @@ def installed_files(model: Model) -> ModelFiles:
 
 def _find(source: ModelSource) -> ModelFiles:
     name, options, weights = source.name_or_path, source.options, source.weights
+    for one in (name, options, weights):
+        if not isinstance(one, (str, os.PathLike, type(None))):
+            what = type(one).__name__  # type: ignore[unreachable]
+            raise TypeError(f"a model is given by its name or path, not by a value of type {what}")
     if options is None and weights is None:
         if isinstance(name, os.PathLike):
             return _at_path(os.fspath(name))

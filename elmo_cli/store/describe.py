@@ -89,7 +89,7 @@ def python_example(path: str | os.PathLike[str]) -> str:
         name = "char_embed" if kind == "biLM" else "softmax/W"
         return _with_h5py(path, [f'array = file["{name}"][()]'])
     with Embeddings(path) as embeddings:
-        handle = next(embeddings.reader.handles(), None)
+        handle = next(iter(embeddings.reader.handles()), None)
         if handle is None:
             return _with_h5py(path, ["names = list(file)  # it has no sentences"])
         key = embeddings.reader.key(handle)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import h5py
 import numpy as np
@@ -44,7 +44,11 @@ class Embeddings(Mapping[Key, Array]):
       is that of the text unless sentences were left out or `order_is_known` is false;
     - its name in the file, or "DOCUMENT:3" or ("DOCUMENT", 3) where the file records documents;
     - its line, where there is a `sentence_to_index` or lines are keys;
-    - its tokens, as a tuple or joined by spaces, in the layout of ELMoForManyLangs.
+    - its tokens, as a tuple or joined by spaces, in the layout of ELMoForManyLangs;
+    - a negative number: its position, counted from the last sentence of the file, which is -1.
+
+    `embeddings[2:5]` is a list of arrays by position: of the third to the fifth sentence of the
+    file, whatever their keys.
 
     Attributes:
         attributes: what the file records of its run.
@@ -123,10 +127,19 @@ class Embeddings(Mapping[Key, Array]):
             checked = int(key)
         elif isinstance(key, bool) or not isinstance(key, (str, int)):
             raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
+        if isinstance(checked, int) and -len(self) <= checked < 0:
+            return self.reader.handles()[checked]
         return self.reader.find(checked)
 
-    def __getitem__(self, key: Key) -> Array:
-        return self._array(*self.reader.stored(self._find(key)))
+    @overload
+    def __getitem__(self, key: slice) -> list[Array]: ...
+    @overload
+    def __getitem__(self, key: Key) -> Array: ...
+    def __getitem__(self, key: Key | slice) -> Array | list[Array]:
+        reader = self.reader
+        if isinstance(key, slice):
+            return [self._array(*reader.stored(handle)) for handle in reader.handles()[key]]
+        return self._array(*reader.stored(self._find(key)))
 
     def __contains__(self, key: object) -> bool:
         with suppress(KeyError, TypeError):

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Generator
 from typing import Any
 
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.text.lines import LineReader
-from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
+from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened, token_problem
 from elmo_cli.text.tokenizer import Sentences, Split, sentence_splitter
 
 _EXPECTED = (
     'each line is an object with "tokens" (a list of strings), "text" (a string), or "doc_key" and '
     "\"sentences\" (lists of tokens); `jq -c '.[]' FILE.json` makes such lines of one big list"
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Document = tuple[str | None, int | None]  # its key and its `sent_offset`
 
@@ -106,15 +104,9 @@ def _sentence(given: Any, name: str) -> tuple[list[str], str]:
 
 def _checked(given: Any, name: str) -> str:
     """A string that UTF-8 and HDF5 can represent: escapes may write lone surrogates and NULs."""
-    problem = ""
-    if not isinstance(given, str):
-        problem = "is missing or not a string"
-    elif not given and name != "text":
-        problem = "is empty"
-    elif "\0" in given:
-        problem = "holds a NUL"
-    elif not given.isascii() and _SURROGATE.search(given):
-        problem = "holds half a character, a lone surrogate"
+    if given == "" and name == "text":
+        return ""
+    problem = token_problem(given) if isinstance(given, str) else "is missing or not a string"
     if problem:
         raise LineError(f'"{name}" {problem}', _EXPECTED)
     return str(given)

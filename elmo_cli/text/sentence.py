@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from elmo_cli.errors import InputError
+
+Item = TypeVar("Item")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,49 @@ class Sentence:
         """Its file and line for messages, or its number if the line is unknown."""
         at = f", line {self.line}" if self.line else f": sentence {self.key}"
         return f"{self.source}{at}"
+
+
+def sentence_of(tokens: Iterable[str], key: int) -> Sentence:
+    """A sentence from tokens that a program gives.
+
+    Raises:
+        TypeError: they are no list of strings, or have no order.
+        InputError: a token is one that no text file may hold.
+    """
+    if isinstance(tokens, (str, bytes)):
+        what = f"a sentence is a list of tokens, not a text: {shortened(repr(tokens))}"
+        raise TypeError(f"{what}; .split() it")
+    made: tuple[Any, ...] = tuple(_ordered(tokens, "a sentence is a list of tokens"))
+    for position, token in enumerate(made):
+        if not isinstance(token, str):
+            what = f"a token is a string, not of type {type(token).__name__}"
+            raise TypeError(f"{what}; `embed_batch` takes several sentences")
+        if problem := token_problem(token):
+            hint = "a token is a string of at least one character; a list of none is a blank line"
+            raise InputError(f"sentence {key}: token {position} {problem}", hint)
+    return Sentence(made, key)
+
+
+def sentences_of(given: Iterable[Sentence | Iterable[str]]) -> Iterator[Sentence]:
+    """Sentences from those of a reader or lists of tokens; errors as of `sentence_of`."""
+    for key, one in enumerate(_ordered(given, "sentences are a list of lists of tokens")):
+        yield one if isinstance(one, Sentence) else sentence_of(one, key)
+
+
+def _ordered(given: Iterable[Item], expected: str) -> Iterable[Item]:
+    if isinstance(given, (Set, Mapping)) or not isinstance(given, Iterable):
+        raise TypeError(f"{expected}, not of type {type(given).__name__}")
+    return given
+
+
+def token_problem(token: str) -> str:
+    """Why UTF-8 and HDF5 cannot represent a token, or why it is none; empty for a good one."""
+    if not token:
+        return "is empty"
+    if "\0" in token:
+        return "holds a NUL"
+    is_half = not token.isascii() and _SURROGATE.search(token)
+    return "holds half a character, a lone surrogate" if is_half else ""
 
 
 class DocumentCounter:

@@ -152,7 +152,15 @@ def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
     assert (scene.folder / "long.hdf5").read_bytes() == (scene.folder / "whole.hdf5").read_bytes()
 
 
-@pytest.mark.parametrize("line", ["merge part-1.hdf5 part-2.hdf5", "convert part-1.hdf5"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "merge part-1.hdf5 part-2.hdf5",
+        "convert part-1.hdf5",
+        "convert part-1.hdf5 --layout flat",
+        "convert part-1.hdf5 --layout flat --dtype int8",
+    ],
+)
 def test_no_space_for_what_can_not_be_gone_on_with(line: str, scene: Scene) -> None:
     """`--resume` was advised, which these commands don't have, and nothing of theirs is kept."""
     stocked("part-1.hdf5", "part-2.hdf5")(scene)

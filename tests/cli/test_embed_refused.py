@@ -14,6 +14,10 @@ from command_line import elmo, only_tiny
 REFUSED = {
     "missing input": "embed nosuch.txt -o new.hdf5",
     "existing output": "embed a.txt -o old.hdf5",
+    "malformed device": "embed a.txt -o new.hdf5 --device cuda:one",
+    "malformed device of perplexity": "perplexity a.txt --device gpu",
+    "malformed device of finetune": "finetune --domain a.txt -o model --device gpu",
+    "malformed device of pretrain": "pretrain a.txt -o model --max-steps 1 --device gpu",
     "unknown model": "embed a.txt -o new.hdf5 -m nosuch",
     "layer that the model lacks": "embed a.txt -o new.hdf5 --layers 7",
     "layout of another dtype": "embed a.txt -o new.hdf5 --dtype int8",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.contract import Engine
-from elmo_cli.errors import DeviceError, UsageError
+from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
+from elmo_cli.pretrained.load import load
 from elmo_cli.text.batching import Batch
 from elmo_cli.text.input import InputSettings
 from elmo_cli.text.sentence import Sentence
@@ -127,21 +129,123 @@ def test_fewer_rows_for_large_lstms(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("method", "argument", "message"),
+    ("error", "method", "argument"),
     [
-        ("embed", "The cat", r"not a text: 'The cat'; \.split\(\) it"),
-        ("embed_batch", ["The cat"], "not a text: 'The cat'"),
-        ("embed", [["The", "cat"], ["sat"]], "not list; `embed_batch` takes several"),
-        ("stream", ["a b"], "not a text: 'a b'"),
-        ("embed_types", "cat", "not a text: 'cat'"),
-        ("embed_types", [1], "a token is a text, not int"),
+        (TypeError, "embed", "The cat"),
+        (TypeError, "embed", b"The cat"),
+        (TypeError, "embed", {"The", "cat"}),
+        (TypeError, "embed", {"The": "cat"}),
+        (TypeError, "embed", 5),
+        (TypeError, "embed", [b"The"]),
+        (TypeError, "embed", [["The", "cat"], ["sat"]]),
+        (InputError, "embed", ["The", ""]),
+        (InputError, "embed", ["The", "\ud83d"]),
+        (InputError, "embed", ["The", "a\0b"]),
+        (TypeError, "embed_batch", "The cat"),
+        (TypeError, "embed_batch", ["The cat"]),
+        (TypeError, "embed_batch", {("The", "cat")}),
+        (TypeError, "embed_batch", {"a": ["The", "cat"]}),
+        (InputError, "embed_batch", [["The"], [""]]),
+        (TypeError, "stream", ["a b"]),
+        (TypeError, "stream", {("a", "b")}),
+        (InputError, "stream", [["a"], [""]]),
+        (TypeError, "embed_types", "cat"),
+        (TypeError, "embed_types", [1]),
+        (TypeError, "embed_types", {"cat"}),
+        (InputError, "embed_types", [""]),
     ],
 )
 def test_arguments_that_are_no_tokens(
-    method: str, argument: object, message: str, tiny_bilm: BiLM
+    error: type[Exception], method: str, argument: object, tiny_bilm: BiLM
 ) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(error):
         list(getattr(embedder_of(tiny_bilm), method)(argument))
+
+
+def edit_in_place(bilm: BiLM) -> None:
+    with torch.no_grad():
+        bilm.backward_lm.layers[1].recurrent.weight[0, 0] += 1
+
+
+CHANGES: dict[str, Callable[[BiLM], object]] = {
+    "an edit in place": edit_in_place,
+    "load_state_dict": lambda bilm: bilm.load_state_dict(copy.deepcopy(bilm.state_dict())),
+    "assigned parameters": lambda bilm: bilm.load_state_dict(
+        copy.deepcopy(bilm.state_dict()), assign=True
+    ),
+    "half": lambda bilm: bilm.half(),
+    "half and float": lambda bilm: bilm.half().float(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_model_that_changed_is_refused(change: str, engine: str, tiny_bilm: BiLM) -> None:
+    """Otherwise cached and packed weights would be mixed with new ones."""
+    bilm = copy.deepcopy(tiny_bilm)
+    embedder = embedder_of(bilm, engine=engine)
+    embedder.embed(["the"])
+    CHANGES[change](bilm)
+    calls: list[Callable[[], object]] = [
+        lambda: embedder.embed(["the"]),
+        lambda: embedder.embed_types(["the"]),
+        lambda: next(embedder.stream([["the"]])),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match="weights of the model have changed"):
+            call()
+
+
+def test_a_change_that_torch_does_not_count_changes_no_part(tiny_bilm: BiLM) -> None:
+    """The fast engine has its own copy of every weight."""
+    bilm = copy.deepcopy(tiny_bilm)
+    embedder = embedder_of(bilm)
+    for weight in bilm.parameters():
+        weight.data.mul_(1.5)
+    expected = embedder_of(tiny_bilm).embed(["the", "cat"])
+    np.testing.assert_array_equal(embedder.embed(["the", "cat"]), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("settings", [{}, {"engine": "plain"}, {"state": "warm"}])
+def test_models_of_another_dtype_are_refused(
+    dtype: torch.dtype, settings: dict[str, str], tiny_bilm: BiLM
+) -> None:
+    with pytest.raises(UsageError, match="not float32"):
+        embedder_of(copy.deepcopy(tiny_bilm).to(dtype), **settings)
+
+
+SETTINGS_WITH_ARITHMETIC: list[dict[str, Any]] = [
+    *({"state": state, "batch_size": 1} for state in ("zero", "warm", "carry", "document")),
+    {"engine": "plain"},
+    {"precision": "bf16"},
+    {"layers": "average"},
+    {"layers": "mix:1,2,3"},
+    {"pool": "mean"},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS_WITH_ARITHMETIC, ids=str)
+def test_autocast_and_the_default_dtype_change_nothing(
+    settings: dict[str, Any], tiny: Path
+) -> None:
+    given = [["the", "cat"], [], ["a"]]
+
+    def arrays() -> list[Array]:
+        bilm = load(tiny)
+        return [array for _, array in Embedder(bilm, device="cpu", **settings).stream(given)]
+
+    expected = arrays()
+    with torch.autocast("cpu"):
+        found = [arrays()]
+    torch.set_default_dtype(torch.float64)
+    try:
+        found.append(arrays())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one in found:
+        for array, other in zip(one, expected, strict=True):
+            assert array.dtype == np.float32
+            np.testing.assert_array_equal(array, other)
 
 
 def test_arguments_that_would_be_ignored(tiny_bilm: BiLM) -> None:

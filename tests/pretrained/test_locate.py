@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import pytest
@@ -212,6 +213,13 @@ def test_half_a_pair_and_two_models_are_refused(source: ModelSource) -> None:
     with pytest.raises(UsageError, match="expected one model") as caught:
         load(source.name_or_path, options=source.options, weights=source.weights)
     assert "`options` and `weights`" in caught.value.hint
+
+
+@pytest.mark.parametrize("source", [123, b"small", ["small"], True])
+def test_what_is_no_name_or_path_is_a_type_error(source: Any) -> None:
+    for call in (load, locate):
+        with pytest.raises(TypeError, match="a model is given by its name or path"):
+            call(source)
 
 
 def test_a_pair_of_files(tiny: Path, tmp_path: Path) -> None:

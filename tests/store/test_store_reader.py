@@ -98,6 +98,9 @@ def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None
                 assert (info.document, info.place) == (one.document, one.place)
                 np.testing.assert_array_equal(embeddings[one.document, one.place], expected)
                 np.testing.assert_array_equal(embeddings[f"{one.document}:{one.place}"], expected)
+            for key in (position - len(keys), np.int64(position - len(keys))):
+                np.testing.assert_array_equal(embeddings[key], expected)
+                assert embeddings.info(key) == info
             if embeddings.layout == "allennlp":
                 assert info.text == one.text
                 same = one.text if embeddings.is_keyed_by_name else last[one.text]
@@ -159,10 +162,24 @@ def test_tokens_that_the_lines_do_not_give_are_not_guessed(tmp_path: Path) -> No
             assert embeddings.info(0).text == "cann't"
 
 
+@pytest.mark.parametrize("case", OWN)
+@pytest.mark.parametrize(
+    "some", [slice(2, 5), slice(-2, None), slice(None), slice(None, None, -2), slice(5, 5)]
+)
+def test_slices_are_lists_by_position(tmp_path: Path, case: str, some: slice) -> None:
+    """Whatever the keys are: of skipped lines, of a shard, or names."""
+    sentences, options = OWN[case]
+    options = {"layout": case, "layers": 3, **options}
+    with open_embeddings(write(tmp_path / "a.hdf5", sentences, **options)) as embeddings:
+        expected = [array(one, options["layers"]) for one in sentences[some]]
+        for one, other in zip(embeddings[some], expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 # -- keys that do not exist -----------------------------------------------------------------------
 
 ABSENT = (
-    *(-1, 99, 10**30, np.int64(-1), "-1", "99", "00", "9" * 5_000, "²", "٣", "1.0", "no line"),
+    *(-99, 99, 10**30, np.int64(-99), "-1", "99", "00", "9" * 5_000, "²", "٣", "1.0", "no line"),
     *("", ".", "..", "/", "0/", "/0", "./0", "a//b", "a\0b", "\0", "\ud800", "x" * 70_000),
     *(("d", 99), ("d", -1), ("d", "e"), "d:99", "d:-1", "d:" + "9" * 5_000, ("no", "such"), ":0"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import h5py
@@ -81,9 +81,9 @@ class SentenceReader(ABC):
     def python_example(self, handle: Handle) -> list[str]:
         """Lines of Python that read `array` below `with h5py.File(…) as file:`."""
 
-    def handles(self) -> Iterator[Handle]:
+    def handles(self) -> Sequence[Handle]:
         """All sentences, in the order of the text as far as that is known."""
-        return iter(range(len(self)))
+        return range(len(self))
 
     def some_handle(self) -> Handle | None:
         """Any sentence; None without sentences."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, ClassVar
@@ -50,8 +50,8 @@ class DatasetReader(SentenceReader):
         with self._reading():  # nothing else is in it, and listing a million names takes a second
             return len(self._file) - (SENTENCE_MAP in self._file)
 
-    def handles(self) -> Iterator[Handle]:
-        return iter(self._names)
+    def handles(self) -> Sequence[Handle]:
+        return self._names
 
     def key(self, handle: Handle) -> int | str:
         return self.layout.key_of_name(str(handle))
