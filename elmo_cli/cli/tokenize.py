@@ -1,4 +1,4 @@
-"""elmo tokenize."""
+"""`elmo tokenize`: split raw English into sentences and tokens."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
+    input_settings,
     named_texts,
     on_disk,
     overwrite_option,
@@ -50,19 +52,10 @@ def tokenize(**given: Any) -> None:
       elmo tokenize raw/*.txt.xz | xz > tokens.txt.xz
       elmo pretrain tokens.txt.xz -o model/ --max-seconds 3600
     """
-    from elmo_cli.cli import console
-    from elmo_cli.cli.console import (
-        check_output,
-        exit_if_skipped,
-        plural,
-        print_input_warnings,
-        write_lines,
-    )
-    from elmo_cli.cli.options import input_settings
     from elmo_cli.errors import UsageError
     from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
 
-    output, quiet, notes = given["output"], given["quiet"], InputReport()
+    output, texts, quiet, report = given["output"], given["texts"], given["quiet"], InputReport()
     n_sentences = n_tokens = 0
 
     def lines() -> Iterator[str]:
@@ -74,20 +67,19 @@ def tokenize(**given: Any) -> None:
             n_tokens += len(sentence.tokens)
             yield f"{sentence.text}\n"
 
-    for name in given["texts"]:
+    for name in texts:
         if (kind := format_of(name, InputSettings())) != "plain":
             raise UsageError(
-                f"{name}: {kind} by its name, which is no raw text",
+                f"{name}: {kind} by its name, which is not raw text",
                 "`elmo embed` reads it as it is; `elmo tokenize - < FILE` takes any as raw text",
             )
-    reading = input_settings({**given, **_RAW})
-    sentences = read_sentences(given["texts"], reading, notes)
-    check_output(output, given["texts"], overwrite=given["overwrite"])
-    write_lines(output, lines(), overwrite=given["overwrite"])
-    print_input_warnings(notes, quiet=quiet, is_cut=False)
+    sentences = read_sentences(texts, input_settings({**given, **_RAW}), report)
+    console.check_output(output, texts, overwrite=given["overwrite"])
+    console.write_lines(output, lines(), overwrite=given["overwrite"])
+    console.print_input_warnings(report, quiet=quiet, is_cut=False)
     console.note(
         f"{'standard output' if output == '-' else output}: "
-        f"{plural(n_sentences, 'sentence')}, {plural(n_tokens, 'token')}",
+        f"{console.plural(n_sentences, 'sentence')}, {console.plural(n_tokens, 'token')}",
         quiet=quiet,
     )
-    exit_if_skipped(notes)
+    console.exit_if_skipped(report)

@@ -1,4 +1,4 @@
-"""elmo vocab."""
+"""`elmo vocab`: count the types of a text and write a vocabulary file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
     input_options,
+    input_settings,
     json_option,
     named_texts,
     on_disk,
@@ -51,6 +53,41 @@ def vocab(**given: Any) -> None:
       elmo vocab raw/*.txt.xz --tokenize -o vocab.txt --vocabulary-size 50000
       elmo pretrain news.txt --vocabulary vocab.txt -o model/ --max-seconds 3600
     """
-    from elmo_cli.cli.counting import vocab_command
+    from elmo_cli.errors import UsageError
+    from elmo_cli.text.input import InputReport, read_sentences, shorten_list
+    from elmo_cli.text.vocabulary import TypeCounts
 
-    vocab_command(given)
+    output, texts, quiet, report = given["output"], given["texts"], given["quiet"], InputReport()
+    if output == "-" and given["as_json"]:
+        raise UsageError("--json: standard output takes the vocabulary", "`-o FILE` writes a file")
+    sentences = read_sentences(texts, input_settings(given), report)
+    console.check_output(output, texts, overwrite=given["overwrite"])
+    counts = TypeCounts.of((s.tokens for s in sentences), name=shorten_list(texts))
+    vocabulary = counts.vocabulary(min_count=given["min_count"], max_types=given["vocabulary_size"])
+    lines = (f"{token}\n" for token in vocabulary.types)
+    console.write_lines(output, lines, overwrite=given["overwrite"])
+    console.print_input_warnings(report, quiet=quiet, is_cut=False)
+    if counts.warning:
+        console.note(f"warning: {counts.warning}", quiet=quiet)
+    coverage = counts.coverage(vocabulary)
+    n_types, n_tokens = len(counts.counts), counts.n_tokens
+    console.note(
+        f"{'standard output' if output == '-' else output}: {len(vocabulary):,} entries for the "
+        f"{console.plural(n_types, 'type')} of the text; they cover {coverage:.2%} of its "
+        f"{console.plural(n_tokens, 'token')}",
+        quiet=quiet,
+    )
+    if given["as_json"]:
+        console.print_json(
+            {
+                "vocabulary": output,
+                "size": len(vocabulary),
+                "types": n_types,
+                "tokens": n_tokens,
+                "sentences": counts.n_sentences,
+                "coverage": coverage,
+                "skipped": report.skipped,
+                "warnings": report.warnings,
+            }
+        )
+    console.exit_if_skipped(report)

@@ -787,6 +787,10 @@ TRAINING = [
     bad("train anew and go on", f"{PRETRAIN} --resume --overwrite", TEXT, RUN),
     bad("empty text to count", "vocab -q b.txt -o v.txt", file("b.txt", "\n")),
     bad("vocabulary over its text", "vocab a.txt -o a.txt --overwrite"),
+    bad("vocabulary and --json on stdout", "vocab a.txt -o - --json"),
+    bad("a vocabulary of nothing", "vocab a.txt -o v.txt --min-count 4"),
+    bad("only sentence boundaries to count", "vocab b.txt -o v.txt", file("b.txt", "<S> </S>\n")),
+    bad("columns as raw text", "tokenize a.conllu.gz", file("a.conllu.gz")),
     bad("perplexity without a softmax", "perplexity -q a.txt -m tiny", stocked("tiny")),
 ]
 
