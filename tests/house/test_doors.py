@@ -1,9 +1,8 @@
-"""The public names, the help of every command, and the README, as a user meets them."""
+"""The public names and the help of every command."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ import elmo_cli
 from elmo_cli.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def commands():
@@ -94,29 +92,3 @@ def test_debug_anywhere_shows_the_traceback(at):
     assert debug.code == plain.code == 1
     assert debug.err.startswith("Traceback")
     assert debug.err.endswith(plain.err)
-
-
-def test_python_in_the_readme_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("corpus.txt").write_text("The cat sat .\nIt slept .\n", encoding="utf-8")
-    made("embed", "corpus.txt", "-o", "corpus.hdf5", "--quiet")
-    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
-
-
-def test_commands_in_the_readme_exist():
-    """Each `elmo …` line of the README names a command and options that exist."""
-    lines = [
-        line.split("#")[0].split("|")[-1].split()[1:]
-        for block in re.findall(r"```sh\n(.*?)```", README, re.S)
-        for line in block.splitlines()
-        if re.search(r"(^|\| )elmo ", line)
-    ]
-    assert lines
-    for words in lines:
-        command = commands()[tuple(words[:2]) if words[0] == "models" else (words[0],)]
-        options = {name for parameter in command.params for name in parameter.opts}
-        used = {word for word in words if word.startswith("-") and word != "-"}
-        assert used <= options, words

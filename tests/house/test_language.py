@@ -1,0 +1,61 @@
+"""Words that are wrong in every use, in the documentation, the help and the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from elmo_cli.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PROSE = re.compile(
+    r"(?:\b(?:looks? (?:at|of|in which)|told|tells|untold|goes on|go on with|begun|begin anew|anew"
+    r"|stands? (?:beside|in)|lies (?:beside|in)|Of all random|so many|parted by|places? of"
+    r"|stranger\w*|mended|sooner|what vectors know|behind the)\b|--look-\w+|\bShare\.)"
+)
+CODE = re.compile(
+    r"(?:\b(?:told\w*|untold|anew|mend(?:ed|s)?|rehears\w+|suspicio\w+|begun|stranger\w*|sooner"
+    r"|goes on|go on with|stands? (?:beside|for itself)|lies beside|what is there|is not there"
+    r"|side_by_side|heightened|looked_at|known_by|taken up|take_up)\b|_looks?\b)"
+)
+MOST_IN_CODE = 139  # may only become smaller, to 10 at the end
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "elmo_cli" / "store" / "SCHEMA.md",
+    ROOT / "weights" / "elmo-en" / "README.md",
+]
+
+
+def prose_of(page: Path) -> str:
+    """The page without the examples of text in the tables of the model card."""
+    return "\n".join(line for line in page.read_text("utf-8").splitlines() if "**" not in line)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages(page: Path) -> None:
+    assert PROSE.findall(prose_of(page)) == []
+
+
+def test_help_of_every_command() -> None:
+    context = click.Context(cli, info_name="elmo")
+    commands = [cli, *(cli.get_command(context, name) for name in COMMANDS)]
+    for command in commands:
+        assert command is not None
+        nested = command.commands.values() if isinstance(command, click.Group) else []
+        for one in (command, *(nested if command is not cli else [])):
+            text = " ".join(one.get_help(click.Context(one, info_name="elmo")).split())
+            assert PROSE.findall(text) == [], one.name
+
+
+def test_code() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "elmo_cli").rglob("*.py"))
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        for _ in CODE.findall(line)
+    ]
+    assert len(found) <= MOST_IN_CODE, "\n".join(found)
