@@ -13,7 +13,7 @@ import pytest
 
 
 class SmallDisk:
-    """A disk of so many bytes in memory, mounted on a folder."""
+    """A disk of `n_bytes` in memory, mounted on a folder."""
 
     def __init__(self, folder: Path, n_bytes: int) -> None:
         self.folder = folder

@@ -72,7 +72,7 @@ def side_by_side(given: argparse.Namespace, folder: Path) -> str:
 
 
 def growth(numbers: Sequence[int], model: str, folder: Path) -> str:
-    """The table of a cluster's runs over so many short lines each."""
+    """The table of a cluster's runs over texts of short lines, one run per number of lines."""
     text, rows = folder / "short.txt", []
     for n_lines in numbers:
         with text.open("w", encoding="utf-8") as file:

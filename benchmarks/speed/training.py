@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def pretrain(given: argparse.Namespace, size: str, n_steps: int) -> Cost:
-    """Train a new model for so many steps."""
+    """Train a new model for `n_steps` steps."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         folder = Path(name)
         options = Path(model_path(size, folder), "options.json")

@@ -137,7 +137,7 @@ def empty_shard(job: EmbedJob, scan: TextScan, blocks: range) -> list[str]:
 
 
 def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens: int) -> FileSize:
-    """The size of the file for so many sentences and tokens, about."""
+    """Estimate the size of the file from its numbers of sentences and tokens."""
     layout, options = job.layout, embedder.bilm.options
     n_kept, dim = embedder.output.n_kept, options.dim
     if layout.unit == "types":

@@ -108,7 +108,7 @@ def torch_file(name: str) -> Maker:
 
 
 def cut(name: str, n_bytes: int) -> Maker:
-    """Cut a file that is there to its first bytes, or by so many if negative."""
+    """Cut an existing file to its first `n_bytes`, or by as many bytes if negative."""
 
     def make(scene: Scene) -> None:
         path = scene.folder / name

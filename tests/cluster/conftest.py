@@ -13,7 +13,7 @@ import pytest
 from command_line import made
 from fake_ray import FakeRay
 
-from elmo_cli.cluster import pieces, worker
+from elmo_cli.cluster import pieces
 from elmo_cli.cluster.pieces import Piece
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
@@ -30,7 +30,10 @@ class Scene:
     Attributes:
         job: writes to shards/.
         ray: its fake Ray.
+        worker: the class of its workers.
     """
+
+    worker: Any
 
     def __init__(self, model: Path) -> None:
         Path("one.txt").write_text("\n".join(LINES[:10]) + "\n")
@@ -72,11 +75,13 @@ def scene(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(blocks, "SENTENCES", 3)
     monkeypatch.setattr(pieces, "BLOCKS_PER_PIECE", 2)
-    monkeypatch.setattr(worker, "make_embedder", cached_embedder)
     scene = Scene(tiny)
     for name, module in scene.ray.modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     sys.modules.pop("elmo_cli.cluster.run", None)
+    run = importlib.import_module("elmo_cli.cluster.run")
+    monkeypatch.setattr(run, "make_embedder", cached_embedder)
+    scene.worker = run.EmbedWorker
     yield scene
     sys.modules.pop("elmo_cli.cluster.run", None)
 

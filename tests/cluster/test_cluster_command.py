@@ -122,6 +122,7 @@ def test_what_is_refused_before_ray_is_imported(
     monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, says: str
 ) -> None:
     """And before a folder is created."""
+    monkeypatch.delitem(sys.modules, "elmo_cli.cluster.run")
     monkeypatch.setitem(sys.modules, "ray", None)
     done = embed(*words)
     assert (done.code, done.err[: 7 + len(says)]) == (code, f"error: {says}")

@@ -15,7 +15,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from elmo_cli.cluster.pieces import Piece
 from elmo_cli.cluster.shard_folder import LocalFolder
-from elmo_cli.cluster.worker import EmbedWorker
 from elmo_cli.embed import blocks
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, ModelError, UsageError
@@ -82,7 +81,7 @@ def test_shards_behind_a_url_are_those_of_a_local_folder(
 
 
 class Deaths:
-    """Workers die so many times: at a piece, or when they load the model (None)."""
+    """Workers die `n_times`: at a piece, or when they load the model (None)."""
 
     def __init__(self, number: int | None, n_times: int) -> None:
         self.number, self.n_left = number, n_times
@@ -124,7 +123,7 @@ def test_missing_shards_do_not_stop_the_others(
     scene.ray.dies = Deaths(4, 3 if how == "dies" else 0)
     with monkeypatch.context() as patch, disk_of(1000 if how == "full disk" else 1 << 30):
         if how == "raises":
-            patch.setattr(EmbedWorker, "embed", fail_at_4(EmbedWorker.embed))
+            patch.setattr(scene.worker, "embed", fail_at_4(scene.worker.embed))
         if how == "elsewhere":
             patch.setattr(LocalFolder, "names", lambda folder: set())
         pieces = scene.run()
@@ -163,8 +162,8 @@ def test_machines_with_different_models_are_refused(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their shards could not be merged."""
-    load, hashes = EmbedWorker.load, ["a", "b"]
-    monkeypatch.setattr(EmbedWorker, "load", lambda w: {**load(w), "model_sha256": hashes.pop()})
+    load, hashes = scene.worker.load, ["a", "b"]
+    monkeypatch.setattr(scene.worker, "load", lambda w: {**load(w), "model_sha256": hashes.pop()})
     with pytest.raises(ModelError, match=r"model_sha256 is '.' on one machine, '.' on another"):
         scene.run()
 

@@ -28,7 +28,7 @@ def embedder_of(bilm: BiLM, state: str, **settings: object) -> Embedder:
 
 
 def documents(*lengths: int, vocabulary: Sequence[str]) -> list[Sentence]:
-    """Documents of so many sentences; some of the sentences have no tokens."""
+    """Documents of the given lengths; some of the sentences have no tokens."""
     numbers, made = random.Random(7), []
     for length in lengths:
         for place in range(length):
