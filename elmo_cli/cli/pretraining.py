@@ -22,7 +22,7 @@ from elmo_cli.cli.reporting import reporter, say_only_to_resume
 from elmo_cli.cli.resuming import SIZES, TYPES, as_begun, where_given
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.errors import DeviceError, InputError, UsageError
-from elmo_cli.lm.checkpoint import Progress
+from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup, process_group
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
@@ -117,7 +117,7 @@ def _train(
 
 
 def _facts(
-    output: str, lines: list[dict[str, Any]], progress: Progress, settings: TrainSettings
+    output: str, lines: list[dict[str, Any]], progress: TrainingProgress, settings: TrainSettings
 ) -> dict[str, Any]:
     return {
         "model": output,
@@ -135,7 +135,7 @@ def _ready(folder: Path) -> str:
     return f"{folder}: {size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains"
 
 
-def _end(given: dict[str, Any], lines: list[dict[str, Any]], progress: Progress) -> str:
+def _end(given: dict[str, Any], lines: list[dict[str, Any]], progress: TrainingProgress) -> str:
     """What is said of a run that is done."""
     end = f"{given['output']}: trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
     loss = _last(_logged(lines, Path(given["output"])), "loss")
@@ -263,7 +263,7 @@ def _options(given: dict[str, Any]) -> Options:
 
 
 def _heldout(
-    lines: list[dict[str, Any]], folder: Path, progress: Progress, settings: TrainSettings
+    lines: list[dict[str, Any]], folder: Path, progress: TrainingProgress, settings: TrainSettings
 ) -> Any:
     """What the exported weights were measured to be worth, maybe in an earlier part of the run."""
     looks = [line for line in _logged(lines, folder) if "heldout" in line]

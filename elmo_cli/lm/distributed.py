@@ -1,8 +1,7 @@
-"""ProcessGroup: the processes that train one model together, each on rows of its own.
+"""Training in several processes, each on streams of its own, started by torch's launcher.
 
-They are started by torch's launcher, `torchrun … -m elmo_cli pretrain …`, on one machine or many.
-Every process reads the whole text and takes its own rows of the one stream; gradients are averaged
-before they are clipped, so that R processes of B rows learn what one of R·B rows would.
+`torchrun … -m elmo_cli pretrain …` starts them on one machine or many. Every process reads the
+whole text and takes its streams of each batch; gradients are averaged before they are clipped.
 """
 
 from __future__ import annotations
@@ -19,33 +18,26 @@ from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import ElmoError, TrainingError, UsageError
 from elmo_cli.model.state import State
 
-_BUCKET = 1 << 23  # numbers that are sent at once
-_TIMEOUT = timedelta(hours=2)  # the others wait while the first process looks at held-out text
+_BUCKET = 1 << 23  # numbers that are sent together
+_TIMEOUT = timedelta(hours=2)  # the others wait while the first process evaluates
 
 
 class ProcessGroup:
-    """The processes that train together; a process by itself is a team of one.
+    """The processes that train one model; by default this process alone, on the CPU.
 
     Args:
         rank: number of this process, from 0; the first one logs, saves and exports.
-        size: of the team.
+        size: number of processes.
         device: of this process.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
-        self.rank, self.size = rank, size
-        self.device = device or torch.device("cpu")
+        self.rank, self.size, self.device = rank, size, device or torch.device("cpu")
+        self.is_first = rank == 0
 
-    @property
-    def is_first(self) -> bool:
-        """Whether this process speaks for all."""
-        return self.rank == 0
-
-    def average_gradients(self, tensors: Sequence[Tensor]) -> None:
-        """Put the mean over the processes in the place of each tensor."""
-        if self.size == 1:
-            return
-        for bucket in _buckets(tensors):
+    def average_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Replace each tensor by its mean over the processes."""
+        for bucket in _buckets(gradients) if self.size > 1 else ():
             flat = torch.cat([tensor.flatten() for tensor in bucket])
             distributed.all_reduce(flat)
             flat.div_(self.size)
@@ -55,40 +47,29 @@ class ProcessGroup:
 
     def mean(self, value: float) -> float:
         """The mean of a number over the processes."""
-        return self._sum([value])[0] / self.size if self.size > 1 else value
+        return self._sum([value])[0] / self.size
 
-    def from_first(self, said: Sequence[float], wanted: bool) -> tuple[list[float], bool]:
-        """What the first process says, and whether any process wants something: the same for all,
-        so that all decide alike."""
-        if self.size == 1:
-            return list(said), wanted
-        *heard, wishes = self._sum([*(x if self.is_first else 0.0 for x in said), float(wanted)])
-        return heard, wishes > 0
+    def from_first(self, values: Sequence[float], stop: bool) -> tuple[list[float], bool]:
+        """The numbers of the first process, and whether any process wants to stop."""
+        own = [value if self.is_first else 0.0 for value in values]
+        *values, n_stops = self._sum([*own, float(stop)])
+        return values, n_stops > 0
 
     def gather_state(self, state: State) -> State:
-        """The rows of all processes, one process after the other."""
-        if self.size == 1:
-            return state
-        return State(*(torch.cat(self._gathered(part), 2) for part in (state.h, state.c)))
+        """The LSTM state of the streams of all processes."""
+        h, c = self._gather(state.h), self._gather(state.c)
+        return State(torch.cat(h, 2), torch.cat(c, 2))
 
     def gather_bytes(self, content: Tensor) -> list[Tensor]:
-        """What each process holds, as many bytes in each: (byte,) uint8 on the CPU."""
-        if self.size == 1:
-            return [content]
-        return [part.cpu() for part in self._gathered(content.to(self.device))]
+        """The bytes of each process, equally many, (byte,) uint8 on the CPU."""
+        return [part.cpu() for part in self._gather(content.to(self.device))]
 
-    def wait(self) -> None:
-        """Go on when all processes have come here."""
-        self._sum([0.0])
-
-    def run_on_first(self, work: Callable[[], None]) -> None:
+    def run_on_first(self, work: Callable[[], object] = lambda: None) -> None:
         """Let the first process do something that the others wait for.
 
         Raises:
-            TrainingError: in the others, where it failed in the first, which raises what it met.
+            TrainingError: in the others, if it failed in the first, which raises its own error.
         """
-        if self.size == 1:
-            return work()
         failure: BaseException | None = None
         if self.is_first:
             try:
@@ -96,7 +77,7 @@ class ProcessGroup:
             except (ElmoError, KeyboardInterrupt) as error:
                 failure = error
         if self._sum([float(failure is not None)])[0]:
-            raise failure or TrainingError("the first process failed", "see what it says")
+            raise failure or TrainingError("the first process failed", "see its message")
 
     def _sum(self, values: list[float]) -> list[float]:
         if self.size == 1:
@@ -106,7 +87,9 @@ class ProcessGroup:
         summed: list[float] = found.tolist()
         return summed
 
-    def _gathered(self, tensor: Tensor) -> list[Tensor]:
+    def _gather(self, tensor: Tensor) -> list[Tensor]:
+        if self.size == 1:
+            return [tensor]
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
         distributed.all_gather(parts, tensor.contiguous())
         return parts
@@ -125,24 +108,22 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 @contextmanager
 def process_group(device: str) -> Iterator[ProcessGroup]:
-    """The team that torch's launcher has started this process in; a team of one without it.
+    """Join the processes that torch's launcher has started; without it, this process alone.
 
     Args:
-        device: as for `engine.runtime.select_device`; cuda is that of the process's own number.
+        device: as in `engine.runtime.select_device`; cuda is the GPU of the process's own number.
     Raises:
-        UsageError: a numbered device for several processes, or variables that are no numbers.
-        DeviceError: the device is not there.
+        UsageError: a numbered device for several processes, or corrupt environment variables.
+        DeviceError: the device is missing.
         TrainingError: the processes can't find each other.
     """
-    size = _number("WORLD_SIZE", 1)
+    size, chosen = _number("WORLD_SIZE", 1), select_device(device)
     if size == 1:
-        yield ProcessGroup(device=select_device(device))
+        yield ProcessGroup(device=chosen)
         return
-    chosen = select_device(device)
     if ":" in device:
-        raise UsageError(
-            f"--device {device}: one device for {size} processes", "`--device cuda` gives each one"
-        )
+        what = f"`device={device}`: one device for {size} processes"
+        raise UsageError(what, "`device=cuda` gives each process its own")
     if chosen.type == "cuda":
         chosen = select_device(f"cuda:{_number('LOCAL_RANK', 0)}")
         torch.cuda.set_device(chosen)

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from elmo_cli.lm.card import card
-from elmo_cli.lm.checkpoint import Progress
+from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.domain import Domain, evenly, read_domain
@@ -21,6 +21,7 @@ from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
 from elmo_cli.lm.source_model import SourceModel, load_source
+from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.lm.tuning_folder import FITTED_NAME, TuningFolder
 from elmo_cli.lm.tuning_job import Figures, FineTuned, FinetuneJob, suited
@@ -143,7 +144,7 @@ class _Run:
             )
         return head
 
-    def train(self, head: NextTokenSoftmax) -> Progress:
+    def train(self, head: NextTokenSoftmax) -> TrainingProgress:
         """Train biLM and softmax; the folder then holds the best model of all looks."""
         folder, settings = self._folder, self._settings
         limit, measuring_s = settings.max_seconds, folder.record["measuring_s"]
@@ -153,17 +154,11 @@ class _Run:
         if limit is not None:  # what the folder holds is measured at the end
             left = limit - self._spent_s - measuring_s
             settings = replace(settings, max_seconds=max(left, _NO_TIME_S))
-        trainer = Trainer(
-            self._bilm,
-            head,
-            self._vocabulary,
-            self._domain.corpus,
-            self._look,
-            settings,
-            folder.path,
-            self._report,
-            ProcessGroup(device=self._job.device),
-        )
+        model = LanguageModel(self._bilm, head, self._vocabulary)
+        group = ProcessGroup(device=self._job.device)
+        step = TrainStep(model, self._domain.corpus, settings, group)
+        trainer = Trainer(step, self._look, folder.path, self._report)
+        trainer.progress.evaluation_seconds = look_s
         if folder.has_checkpoint:
             trainer.resume()
             folder.forget_end()
@@ -172,11 +167,11 @@ class _Run:
             self._warn_of_measuring(limit, training_s)
             if training_s <= 0:
                 if not folder.has_checkpoint:
-                    trainer.begin()
+                    trainer.save()
                 return trainer.progress
-        return trainer.train(look_s)
+        return trainer.train().progress
 
-    def result(self, progress: Progress) -> FineTuned:
+    def result(self, progress: TrainingProgress) -> FineTuned:
         """Measure what the folder holds, and put the source there if that is better."""
         folder, record, heldout = self._folder, self._folder.record, self._domain.heldout
         before, begun = Figures(**record["before"]), time.monotonic()

@@ -1,316 +1,330 @@
-"""The training loop: step after step, until a limit is reached or nothing gets better."""
+"""The training loop: limits, evaluations, checkpoints, the log and stop signals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, replace
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from torch import Tensor
-
 from elmo_cli.engine.runtime import is_out_of_memory
-from elmo_cli.errors import StoppedError
-from elmo_cli.lm import checkpoint
-from elmo_cli.lm.best_weights import best_path, drop_other_bests, load_best, save_best
-from elmo_cli.lm.budget import Budget
-from elmo_cli.lm.checkpoint import Parts, Progress
+from elmo_cli.errors import DeviceError, StoppedError, TrainingError
+from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress, load_checkpoint, save_checkpoint
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.export import export_model
-from elmo_cli.lm.failures import diverged, no_memory
-from elmo_cli.lm.language_model import LanguageModel
-from elmo_cli.lm.log import FILE_NAME as LOG_NAME
+from elmo_cli.lm.log import FILE_NAME as LOG_FILE
 from elmo_cli.lm.log import Log
-from elmo_cli.lm.model_folder import new_folder
 from elmo_cli.lm.perplexity import perplexity
-from elmo_cli.lm.schedule import set_rate
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.signals import StopSignals
-from elmo_cli.lm.step import Learner
+from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import Batch, batches
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
-from elmo_cli.model.state import State
-from elmo_cli.text.vocabulary import Vocabulary
 
-_FAR_WORSE = 10  # times the best perplexity: what gets there does not come back
+_DIVERGED = 10  # times the best perplexity: a model that gets there does not recover
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A run at its end.
+
+    Attributes:
+        progress: of all parts of the run.
+        n_steps: of this part.
+        limit: that ended the run, such as "max_steps=100".
+    """
+
+    progress: TrainingProgress
+    n_steps: int
+    limit: str
 
 
 class Trainer:
-    """One training run: its model, its place in the text, its log.
+    """One training run: its model, its position in the text, its log.
 
     Args:
-        bilm, head: on the device of `team`.
-        folder: of the model that is made; checkpoints and the log stand there too.
-        report: called with each line of the log.
-        team: the processes that train together; None for this one alone, on the CPU.
+        step: with the model, the text, the settings and the processes of the run.
+        heldout: the text to evaluate on.
+        folder: for model, checkpoint and log; it exists.
+        on_log: called with each line of the log.
     Raises:
         UsageError: settings that need a held-out text, without one.
     """
 
     def __init__(
         self,
-        bilm: BiLM,
-        head: NextTokenSoftmax,
-        vocabulary: Vocabulary,
-        corpus: Corpus,
+        step: TrainStep,
         heldout: Corpus | None,
-        settings: TrainSettings,
         folder: Path,
-        report: Callable[[dict[str, Any]], None] = lambda line: None,
-        team: ProcessGroup | None = None,
+        on_log: Callable[[dict[str, Any]], None] = lambda line: None,
     ) -> None:
-        settings.check_heldout(is_there=heldout is not None)
-        self.bilm, self.head, self.vocabulary = bilm, head, vocabulary
-        self.corpus, self.heldout, self.settings = corpus, heldout, settings
-        self.folder, self._report, self._team = folder, report, team or ProcessGroup()
-        self._lines = Log(folder / LOG_NAME)
-        self._learner = Learner(bilm, head, corpus, vocabulary, settings, self._team)
-        self._parts = Parts(self._learner.model, self._learner.optimizer, self._learner.negatives)
-        self._heldout_is = "" if heldout is None else heldout.known_by
-        self.progress = Progress(self._learner.new_state(), heldout=self._heldout_is)
-        self._share_done = 0.0  # as all processes have agreed
-        self._exported = -1  # the step whose weights this process has exported
+        self.step, self.heldout, self.folder, self._on_log = step, heldout, folder, on_log
+        self.settings, self._group = step.settings, step.group
+        self.settings.check_heldout(is_there=heldout is not None)
+        self._batch_size = step.group.size * step.n_streams
+        self._log = Log(folder / LOG_FILE)
+        self._heldout_fingerprint = "" if heldout is None else heldout.known_by
+        state = step.new_state(step.n_streams)
+        self.progress = TrainingProgress(state, heldout=self._heldout_fingerprint)
+        self._fraction_done = 0.0  # the same in all processes
+        self._exported_step = -1  # by this process
 
     def resume(self) -> None:
-        """Go on where the last checkpoint in the folder was made; later lines of the log are
-        dropped, since they come again. Looks at another held-out text are not compared with, nor
-        is a best look whose weights were not kept, where they are to be kept from now on.
+        """Continue from the checkpoint in the folder; log lines after it are removed.
+
+        Evaluations on another held-out text do not count, nor does a best one whose weights were
+        not exported, if the best ones are to be kept from now on.
 
         Raises:
-            ResumeError: there is none, or it is of another run.
+            ResumeError: no checkpoint, or of another run.
         """
-        self.progress, dropped = checkpoint.load(self._checkpoint, self._parts, self._run())
-        best = best_path(self.folder, self.progress.best_step)
-        if self.progress.heldout != self._heldout_is or (
-            self.settings.keep_best and not best.exists()
-        ):
-            self.progress.forget_looks()
-            self.progress.heldout = self._heldout_is
-        rows, team = self._learner.own_rows, self._team
-        self.progress.state = self.progress.state.select_rows(rows).to(team.device)
-        if len(dropped) == team.size:
-            checkpoint.take_up(self._checkpoint, self._learner.dropped, dropped[team.rank])
-        else:  # other processes share the rows now
-            self._learner.seed_dropout(self.progress.step)
-        team.run_on_first(lambda: self._lines.cut(self.progress.log_size))
+        progress = load_checkpoint(self.folder / FILE_NAME, self.step)
+        is_exported = progress.exported.get("step") == progress.best_step
+        is_comparable = progress.heldout == self._heldout_fingerprint
+        if not is_comparable or (self.settings.keep_best and not is_exported):
+            progress.reset_best()
+        progress.heldout = self._heldout_fingerprint
+        state = progress.state.select_rows(self.step.own_streams)
+        self.progress = replace(progress, state=state.to(self._group.device))
+        self._group.run_on_first(lambda: self._log.cut(progress.log_size))
 
-    def begin(self) -> None:
-        """Save the run before its first step.
+    def save(self) -> None:
+        """Save a checkpoint; where the first process can't, all raise an error."""
+        self._group.run_on_first(self._checkpoint_writer())
+
+    def train(self) -> TrainResult:
+        """Train until a limit is reached; the folder then holds the model.
 
         Raises:
-            OutputError: the folder can't be written to.
-        """
-        self._save_together()
-
-    def train(self, look_s: float = 0.0) -> Progress:
-        """Train until a limit is reached, then export the model.
-
-        With `keep_best`, biLM and head end as the weights that were exported.
-
-        Args:
-            look_s: seconds that a look takes; 0 where that is not known before the first.
-        Raises:
-            TrainingError: the model has got far worse, or the loss is no number any more; the last
+            TrainingError: the text is shorter than one batch, or the model has diverged; the last
                 checkpoint is kept.
-            StoppedError: SIGINT or SIGTERM came; checkpoint and model are written.
+            StoppedError: SIGINT or SIGTERM was received; everything is saved.
             OutputError: the folder can't be written to.
+            DeviceError: the device has no memory left.
         """
-        new_folder(self.folder)
         settings, progress = self.settings, self.progress
+        self._started_at, first_step = time.monotonic() - progress.seconds, progress.step
         stream = batches(
-            self.corpus,
-            batch_size=self._n_rows,
+            self.step.corpus,
+            batch_size=self._batch_size,
             bptt=settings.bptt,
             seed=settings.seed,
             shuffle=settings.shuffle,
-            start=(progress.epoch, progress.place),
+            start=(progress.epoch, progress.index),
         )
-        budget = Budget(settings, progress, self.heldout, look_s)
-        with StopSignals() as signals:
+        with stop_on_signal() as signals:
             if progress.step == 0:
-                self._save_together()  # a full disk is met now rather than after hours
-                budget.save_s = budget.seconds - progress.seconds
+                self.save()  # to meet a full disk now rather than after hours
             if (settings.keep_best or settings.patience) and progress.best_step < 0:
-                self._look(budget)  # fine-tuned weights may be no better than those it began with
-            stop = self._agree(budget, signals.received)
-            saved_s = progress.seconds
-            while not stop and self._share_done < 1:
-                self._step(next(stream))
-                stop = self._agree(budget, signals.received)
+                self._evaluate()  # the initial weights may be the best ones
+            stop = self._synchronize(signals.is_set())
+            saved_at = progress.seconds
+            while not stop and self._fraction_done < 1:
+                self._train_one_batch(next(stream))
+                stop = self._synchronize(signals.is_set())
                 if progress.step % settings.log_steps == 0:
-                    self._log_steps()
-                is_late = progress.seconds - saved_s >= settings.eval_seconds
-                if self._is_look_due(is_late):
-                    self._look(budget)
+                    self._end_log_interval()
+                is_late = progress.seconds - saved_at >= settings.eval_seconds
+                every = settings.eval_steps
+                is_evaluation = is_late if every is None else progress.step % every == 0
+                if is_evaluation:
+                    self._evaluate()
                 elif is_late:
-                    self._save_together()
-                else:
-                    continue
-                stop = self._agree(budget, signals.received)
-                saved_s = progress.seconds
+                    self.save()
+                if is_evaluation or is_late:
+                    stop = self._synchronize(signals.is_set())
+                    saved_at = progress.seconds
             if stop:
                 self._stop()
-            self._look(budget)
-        self._team.run_on_first(self._export_last)
-        self._agree(budget, False)
-        self._log_rest()
-        return progress
+            self._evaluate()
+        if not settings.keep_best:
+            self._group.run_on_first(self._export)  # of an earlier part, maybe in another dtype
+        self._synchronize(False)
+        self._log_loss()  # a resumed run removes the line and logs these losses again
+        used = limits_used(settings, progress, progress.seconds)
+        name = next((name for name, fraction in used.items() if fraction >= 1), "max_seconds")
+        limit = f"{name}={getattr(settings, name):.12g}"
+        return TrainResult(progress, progress.step - first_step, limit)
 
-    def _step(self, batch: Batch) -> None:
-        progress, learner = self.progress, self._learner
-        set_rate(learner.optimizer, self.settings, step=progress.step, share_done=self._share_done)
+    def _train_one_batch(self, batch: Batch) -> None:
+        progress = self.progress
+        rate = learning_rate_at(self.settings, progress.step, self._fraction_done)
         try:
-            loss, progress.state = learner.learn(batch, progress.state)
+            loss, progress.state = self.step(batch, progress.state, rate)
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
-                raise no_memory(progress.step + 1, self.settings, self._team.device) from None
+                raise self._out_of_memory() from None
             raise
-        if not math.isfinite(loss):
-            raise diverged(
-                progress.step + 1, "the loss or its gradient is no number", self.settings
-            )
-        progress.losses.append(loss)
         progress.step += 1
+        self._check_convergence("loss", loss, progress.best_loss, math.inf)
+        progress.losses.append(loss)
         progress.tokens += batch.inputs[:, 0].size
-        progress.epoch, progress.place = batch.epoch, batch.index + 1
-        progress.n_places = batch.n_batches
+        progress.epoch, progress.index = batch.epoch, batch.index + 1
+        progress.n_batches = batch.n_batches
 
-    def _agree(self, budget: Budget, stop: bool) -> bool:
-        """Take over the first process's clock and its view of what is done; whether to stop."""
-        seconds = budget.seconds
-        said = seconds, budget.share_done(seconds)
-        (self.progress.seconds, self._share_done), stop = self._team.from_first(said, stop)
+    def _synchronize(self, stop: bool) -> bool:
+        """Take over the clock of the first process, and whether any process wants to stop."""
+        seconds = time.monotonic() - self._started_at
+        used = limits_used(self.settings, self.progress, seconds)
+        values = seconds, max(used.values())
+        (self.progress.seconds, self._fraction_done), stop = self._group.from_first(values, stop)
         return stop
 
-    def _is_look_due(self, is_late: bool) -> bool:
-        every = self.settings.eval_steps
-        return is_late if every is None else self.progress.step % every == 0
-
-    def _look(self, budget: Budget) -> None:
-        """Measure, save, export; nothing where this step was looked at before."""
-        progress, begun = self.progress, budget.seconds
+    def _evaluate(self) -> None:
+        """Measure, export and save, unless this step was evaluated already."""
+        progress, started_at = self.progress, time.monotonic()
         if progress.evaluated_at == progress.step:
             return
         progress.evaluated_at = progress.step
-        everything = self._everything()
+        write_checkpoint = self._checkpoint_writer()
 
-        def alone() -> None:
-            is_best = self._measure()
-            if is_best and self.settings.keep_best:
-                save_best(self.folder, self._learner.model, progress.step)
-            self._save(everything)
-            if self.settings.keep_best:
-                drop_other_bests(self.folder, progress.best_step)
-            if is_best or not self.settings.keep_best:
+        def on_first() -> None:
+            measured = self._measure()
+            # Before the checkpoint: a run that is killed in between evaluates and exports again.
+            if not self.settings.keep_best or progress.best_step == progress.step:
+                progress.exported = measured
                 self._export()
+            write_checkpoint()
 
-        self._team.run_on_first(alone)
-        budget.look_s = budget.seconds - begun
+        self._group.run_on_first(on_first)
+        progress.evaluation_seconds = time.monotonic() - started_at
 
-    def _measure(self) -> bool:
-        """Look at the held-out text; True if it was never predicted better."""
+    def _measure(self) -> dict[str, Any]:
+        """Evaluate the held-out text; the line that was logged, empty without such a text."""
         progress = self.progress
         if self.heldout is None:
-            return False
-        measured = perplexity(LanguageModel(self.bilm, self.head, self.vocabulary), self.heldout)
-        self._log({"heldout": asdict(measured)})
-        what = f"held-out perplexity {measured.average:.4g}"
-        if math.isinf(measured.average):
-            raise diverged(progress.step, what, self.settings)
-        if not measured.average <= _FAR_WORSE * progress.best:
-            what += f", which was {progress.best:.4g} before"
-            raise diverged(progress.step, what, self.settings)
-        if measured.average >= progress.best:
-            progress.looks_since_best += 1
-            return False
-        progress.best, progress.best_step = measured.average, progress.step
-        progress.looks_since_best = 0
-        return True
+            return {}
+        measured = perplexity(self.step.model, self.heldout)
+        line = self._write_log({"heldout": asdict(measured)})
+        average, best = measured.average, progress.best
+        self._check_convergence("held-out perplexity", average, best, _DIVERGED * best)
+        progress.evaluations_since_best += 1
+        if average < best:
+            progress.best, progress.best_step = average, progress.step
+            progress.evaluations_since_best = 0
+        return line
+
+    def _check_convergence(self, name: str, value: float, best: float, most: float) -> None:
+        if math.isfinite(value) and value <= most:
+            return
+        before = f", which was {best:.4g} before" if math.isfinite(best) else ""
+        rate = self.settings.peak_rate
+        what = f"{name} {value:.4g}{before}, at a learning rate of {rate:g}"
+        hint = f"`resume=True` with `learning_rate={rate / 4:g}` continues from the last checkpoint"
+        raise TrainingError(f"step {self.progress.step}: {what}", hint)
 
     def _stop(self) -> None:
-        self._save_together()
-        if not self.settings.keep_best:
-            self._team.run_on_first(self._export)
-        self._log_rest()
-        where = "the same command with `--resume` goes on from there"
-        if self.settings.keep_best:
-            best = max(self.progress.best_step, 0)
-            where += f"; the weights in the folder are of the best look, at step {best:,}"
-        raise StoppedError(
-            f"{self.folder}: stopped at step {self.progress.step:,}, all is saved", where
-        )
+        progress, keeps_best = self.progress, self.settings.keep_best
+        if not keeps_best and progress.evaluated_at != progress.step:
+            progress.exported = {}
+        self.save()
+        if not keeps_best:
+            self._group.run_on_first(self._export)
+        self._log_loss()
+        what = f"{self.folder}: stopped at step {progress.step:,}; everything is saved"
+        raise StoppedError(what, "the same command with `resume=True` continues the run")
 
-    def _everything(self) -> tuple[State, list[Tensor]]:
-        """What the processes hold each for itself: states of rows, random numbers of dropout."""
-        dropped = self._team.gather_bytes(self._learner.dropped.get_state())
-        return self._team.gather_state(self.progress.state), dropped
+    def _checkpoint_writer(self) -> Callable[[], None]:
+        """Gather what all processes hold; the function writes it."""
+        content, state = self.step.state_dict(), self._group.gather_state(self.progress.state)
 
-    def _save_together(self) -> None:
-        """Save; where the first process can't, all of them fail."""
-        everything = self._everything()
-        self._team.run_on_first(lambda: self._save(everything))
+        def write() -> None:
+            self.progress.log_size = self._log.safe_size()
+            saved = replace(self.progress, state=state)
+            save_checkpoint(self.folder / FILE_NAME, self.step, content, saved)
 
-    def _save(self, everything: tuple[State, list[Tensor]]) -> None:
-        state, dropped = everything
-        self.progress.log_size = self._lines.safe_size()
-        saved = replace(self.progress, state=state)
-        checkpoint.save(self._checkpoint, self._parts, saved, dropped, self._run())
+        return write
 
     def _export(self) -> None:
-        dtype = self.settings.dtype
-        export_model(self.folder, self.bilm, self.head, self.vocabulary, dtype=dtype)
-        self._exported = self.progress.step
+        """Write the model, unless this process has already written it after this step."""
+        model, dtype = self.step.model, self.settings.dtype
+        if self._exported_step != self.progress.step:
+            export_model(self.folder, model.bilm, model.softmax, model.vocabulary, dtype=dtype)
+            self._exported_step = self.progress.step
 
-    def _export_last(self) -> None:
-        step = self.progress.best_step if self.settings.keep_best else self.progress.step
-        if self.settings.keep_best:
-            load_best(self.folder, self._learner.model, step)
-        if step != self._exported:  # by an earlier part of the run, which may have ended before it
-            self._export()
+    def _log_loss(self) -> None:
+        """Log the mean loss of the steps since the last such line, if there were any."""
+        progress = self.progress
+        if not progress.losses:
+            return
+        progress.loss = sum(progress.losses) / len(progress.losses)
+        rate, is_sampled = self.step.learning_rate, self.step.is_sampled
+        facts = {"loss": progress.loss, "learning_rate": rate, "sampled_softmax": is_sampled}
+        self._group.run_on_first(lambda: self._write_log(facts))
 
-    def _log_rest(self) -> None:
-        # After the last checkpoint, which has these losses: who goes on cuts the line off, and has
-        # them in the next one.
-        if self.progress.losses:
-            self._log_losses()
-
-    def _log_steps(self) -> None:
-        progress, loss = self.progress, self._log_losses()
+    def _end_log_interval(self) -> None:
+        self._log_loss()
+        progress = self.progress
         progress.losses.clear()
-        if loss > progress.best_loss + math.log(_FAR_WORSE):
-            what = f"the loss is {loss:.4g}, which was {progress.best_loss:.4g} before"
-            raise diverged(progress.step, what, self.settings)
-        progress.best_loss = min(loss, progress.best_loss)
+        most = progress.best_loss + math.log(_DIVERGED)
+        self._check_convergence("loss", progress.loss, progress.best_loss, most)
+        progress.best_loss = min(progress.loss, progress.best_loss)
 
-    def _log_losses(self) -> float:
-        """Log the mean loss of the steps since the last such line; it is returned."""
-        losses = self.progress.losses
-        loss = sum(losses) / len(losses)
-        rate = self._learner.optimizer.param_groups[0]["lr"]
-        facts = {"loss": loss, "learning_rate": rate, "sampled_softmax": self._learner.is_sampled}
-        self._team.run_on_first(lambda: self._log(facts))
-        return loss
+    def _write_log(self, facts: dict[str, Any]) -> dict[str, Any]:
+        progress = self.progress
+        line = {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "tokens": progress.tokens,
+            "seconds": round(progress.seconds, 1),
+            **facts,
+        }
+        self._log.add(line)
+        self._on_log(line)
+        return line
 
-    def _log(self, facts: dict[str, Any]) -> None:
-        line = {**self.progress.as_logged(), **facts}
-        self._lines.add(line)
-        self._report(line)
+    def _out_of_memory(self) -> DeviceError:
+        size, bptt = self.settings.batch_size, self.settings.bptt
+        where = f"step {self.progress.step + 1}: out of memory on {self._group.device}"
+        hint = "`resume=True` with half the `batch_size` and twice the "
+        hint += "`gradient_accumulation_steps` makes the same steps"
+        return DeviceError(f"{where} with {size} streams of {bptt} tokens", hint)
 
-    @property
-    def _n_rows(self) -> int:
-        return self._team.size * self._learner.n_rows
 
-    @property
-    def _checkpoint(self) -> Path:
-        return self.folder / checkpoint.FILE_NAME
+def limits_used(
+    settings: TrainSettings, progress: TrainingProgress, seconds: float
+) -> dict[str, float]:
+    """The fraction of each limit of a run that is used up; a run ends when one reaches 1.
 
-    def _run(self) -> dict[str, Any]:
-        return checkpoint.facts_of_run(
-            self.settings,
-            n_rows=self._n_rows,
-            options=self.bilm.options,
-            vocabulary=self.vocabulary,
-            text=self.corpus,
-        )
+    Training stops before `max_seconds` by the time of an evaluation, at most by half of the limit.
+    """
+    patience, max_seconds = settings.patience, settings.max_seconds
+    if max_seconds is not None:
+        max_seconds = max(max_seconds - progress.evaluation_seconds, max_seconds / 2)
+    parts = {
+        "max_steps": (progress.step, settings.max_steps),
+        "max_epochs": (progress.epochs, settings.max_epochs),
+        "max_seconds": (seconds, max_seconds),
+    }
+    is_patient = patience is None or progress.evaluations_since_best < patience
+    used = {name: done / limit for name, (done, limit) in parts.items() if limit is not None}
+    return {"patience": float(not is_patient), **used}
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[threading.Event]:
+    """Set an event on SIGINT or SIGTERM; the second signal of a kind has its usual effect.
+
+    Signals that are ignored, as in background jobs, stay ignored. Only the main thread receives
+    signals.
+    """
+    event, handlers = threading.Event(), dict[int, Any]()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        event.set()
+        signal.signal(number, handlers[number])
+
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGINT, signal.SIGTERM):
+            if (handler := signal.getsignal(one)) is not signal.SIG_IGN:
+                handlers[one] = handler
+                signal.signal(one, on_signal)
+    try:
+        yield event
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

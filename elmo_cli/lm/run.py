@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import ModelError, UsageError
-from elmo_cli.lm.budget import reached
-from elmo_cli.lm.checkpoint import FILE_NAME, Progress, options_of
+from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress, read_options
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.domain_files import without
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.language_model import load_language_model, softmax_of
+from elmo_cli.lm.language_model import LanguageModel, load_language_model, softmax_of
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.model_folder import new_folder, refuse_both
 from elmo_cli.lm.recipe import Recipe
@@ -25,11 +24,11 @@ from elmo_cli.lm.run_folder import (
     refuse_what_is_there,
 )
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
 from elmo_cli.lm.training_text import TextFiles, TrainingText
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
-from elmo_cli.pretrained.catalogue import OPTIONS_FILE
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import VOCABULARY_FILE
 from elmo_cli.text.input import InputReport, shorten_list
@@ -75,7 +74,7 @@ def pretrain(
     recipe: Recipe | None = None,
     team: ProcessGroup | None = None,
     lock: FolderLock | None = None,
-) -> Progress:
+) -> TrainingProgress:
     """Train a biLM, and write it as a model folder.
 
     Args:
@@ -115,20 +114,19 @@ def pretrain(
         notes = notes if notes is not None else InputReport()
         text = _read(files, options, notes, say, folder)
         noticed(notes)
-        if not resume:  # another text is told as such, which may be too short as well
-            n_rows = settings.batch_size * settings.gradient_accumulation_steps * team.size
-            check_long_enough(text.corpus, batch_size=n_rows, bptt=settings.bptt)
+        if not resume:  # where another text, which may be too short as well, is reported
+            n_streams = settings.batch_size * settings.gradient_accumulation_steps * team.size
+            check_long_enough(text.corpus, batch_size=n_streams, bptt=settings.bptt)
         bilm, head, types = _first_weights(
             folder, start, options, text, settings, say, resume=resume
         )
-        bilm, head = bilm.to(team.device), head.to(team.device)
-        trainer = Trainer(
-            bilm, head, types, text.corpus, text.heldout, settings, folder, report, team
-        )
-        team.wait()  # until every process has looked at the folder
+        model = LanguageModel(bilm.to(team.device), head.to(team.device), types)
+        step = TrainStep(model, text.corpus, settings, team)
+        trainer = Trainer(step, text.heldout, folder, report)
+        team.run_on_first()  # until every process has looked at the folder
         if resume:
             trainer.resume()
-            team.wait()
+            team.run_on_first()
 
         def begin() -> None:
             new_folder(folder)
@@ -141,16 +139,15 @@ def pretrain(
 
         team.run_on_first(begin)
         if prepare:
-            trainer.begin()
+            trainer.save()
             return trainer.progress
-        begun_at = trainer.progress.step
-        progress = trainer.train()
-        if resume and progress.step == begun_at:
+        result = trainer.train()
+        if resume and result.n_steps == 0:
             say(
-                f"warning: no step was made, as {reached(settings, progress)} is reached: limits "
+                f"warning: no step was made, as {result.limit} is reached: limits "
                 "count all parts of a run, and a larger one goes on"
             )
-        return progress
+        return result.progress
 
 
 def _refuse(files: TextFiles, folder: Path, start: Start, *, overwrite: bool) -> None:
@@ -215,7 +212,7 @@ def _options(folder: Path, start: Start, *, resume: bool) -> Options:
     if start.options is not None:
         return start.options
     if resume:
-        return options_of(folder / FILE_NAME, Options.from_file(folder / OPTIONS_FILE))
+        return read_options(folder / FILE_NAME)
     return locate(start.model).read_options()
 
 

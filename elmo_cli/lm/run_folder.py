@@ -8,7 +8,6 @@ from pathlib import Path
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.lm import checkpoint
-from elmo_cli.lm.best_weights import bests
 from elmo_cli.lm.export import write_options
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
 from elmo_cli.lm.model_folder import is_same, refuse_no_folder, remove
@@ -56,7 +55,7 @@ def keeps_text(folder: Path) -> bool:
 
 def only_to_resume(folder: Path) -> list[Path]:
     """The files of a finished run that its model does not need."""
-    files = (folder / checkpoint.FILE_NAME, *bests(folder), folder / TEXT_NAME)
+    files = (folder / checkpoint.FILE_NAME, folder / TEXT_NAME)
     return [path for path in files if path.exists()]
 
 
@@ -82,7 +81,6 @@ def prepare_folder(
     gone = [folder / STATE_FILE]
     if not resume:  # a checkpoint of another run would be gone on with by the new recipe
         gone += [folder / name for name in (*OF_A_RUN, SOFTMAX_FILE, PARTS_FILE)]
-        gone += bests(folder)
     remove(folder, gone)
     if not resume:
         types.write(folder / VOCABULARY_FILE)
@@ -95,8 +93,7 @@ def refuse_what_is_there(folder: Path, texts: Sequence[str], *, overwrite: bool)
     """Refuse a folder where the run would write over something."""
     refuse_no_folder(folder)
     elsewhere = "`-o DIR` names another folder"
-    kept = [path.name for path in bests(folder)]
-    there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED, *kept)}
+    there = {name: folder / name for name in (*OF_A_RUN, *_REPLACED)}
     for name, path in there.items():
         if path.exists() and any(os.path.exists(t) and os.path.samefile(t, path) for t in texts):
             raise UsageError(f"{path}: read as text, and written to as {name}", elsewhere)

@@ -1,8 +1,9 @@
-"""One step of training: from a window to changed weights."""
+"""TrainStep: one weight update, with the optimizer and the learning-rate schedule."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,171 +11,195 @@ from torch import Tensor, nn
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.forward import Dropout, forward, token_vectors
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
-from elmo_cli.lm.schedule import make_optimizer
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.stream import Batch
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
-from elmo_cli.text.vocabulary import Vocabulary
 
-_SCALE_OF_CLIP = 20  # the originals clip the gradient of the loss times 20 steps
+LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
+_LAST_FACTOR = 0.05  # of the peak learning rate
+_SEED_FACTORS = (1, 1_000_000_007, 998_244_353)
 Negatives = tuple[Tensor, Tensor]
 
 
-class Learner:
-    """A model with what changes its weights.
-
-    A step of R processes that accumulate N windows of B rows is the step of one process with
-    R·N·B rows: the same windows, the same negatives, the mean gradient, clipped once.
+def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -> float:
+    """Constant for Adagrad; for AdamW linear warmup, then half a cosine.
 
     Args:
-        bilm, head: on the device of `team`; all of their parameters are learned.
-        corpus: the text whose windows are learned from.
-        vocabulary: of `head`.
+        step: from 0.
+        fraction_done: of the whole run, 0 to 1.
+    """
+    if settings.optimizer == "adagrad":
+        return settings.peak_rate
+    warmup = min(1.0, (step + 1) / max(1, settings.warmup_steps))
+    decay = 0.5 * (1 + math.cos(math.pi * min(fraction_done, 1.0)))
+    return settings.peak_rate * warmup * (_LAST_FACTOR + (1 - _LAST_FACTOR) * decay)
+
+
+def make_optimizer(
+    settings: TrainSettings, parameters: list[nn.Parameter]
+) -> torch.optim.Optimizer:
+    """AdamW, or Adagrad as in bilm-tf `bilm/training.py`, with accumulators that start at 1."""
+    rate = settings.peak_rate
+    if settings.optimizer == "adagrad":
+        return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0, eps=0.0)
+    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+
+
+class TrainStep:
+    """Updates the weights of a model from one batch.
+
+    A step of R processes that accumulate N batches of B streams equals the step of one process with
+    R·N·B streams: the same tokens and negative samples, the mean gradient, clipped once.
+
+    Args:
+        model: on the device of `group`; all of its parameters are trained.
+        corpus: the text of the batches.
     Attributes:
-        model: biLM and softmax in one module.
-        optimizer: with its accumulators.
-        negatives: random numbers of the sampled softmax, the same in all processes.
-        dropped: random numbers of dropout, each process's own.
-        is_sampled: whether the softmax is.
+        n_streams: of this process, in all batches of a step.
+        is_sampled: whether the softmax is sampled.
     """
 
     def __init__(
-        self,
-        bilm: BiLM,
-        head: NextTokenSoftmax,
-        corpus: Corpus,
-        vocabulary: Vocabulary,
-        settings: TrainSettings,
-        team: ProcessGroup,
+        self, model: LanguageModel, corpus: Corpus, settings: TrainSettings, group: ProcessGroup
     ) -> None:
-        self._bilm, self._head, self._corpus = bilm, head, corpus
-        self._settings, self._team = settings, team
-        self._ids = torch.from_numpy(corpus.ids(vocabulary))
-        self.model = nn.ModuleDict({"bilm": bilm, "head": head})
-        self._learned = list(self.model.requires_grad_().parameters())
-        self.optimizer = make_optimizer(settings, self._learned)
-        self.negatives = torch.Generator().manual_seed(settings.seed)
-        self.dropped = torch.Generator(team.device)
-        self.seed_dropout(0)
-        self._dropout = Dropout(settings.dropout, self.dropped)
+        self.model, self.corpus, self.settings, self.group = model, corpus, settings, group
+        self.n_streams = settings.batch_size * settings.gradient_accumulation_steps
+        self._ids = torch.from_numpy(corpus.ids(model.vocabulary))
+        self._modules = nn.ModuleDict({"bilm": model.bilm, "softmax": model.softmax})
+        self._parameters = list(self._modules.requires_grad_().parameters())
+        self._optimizer = make_optimizer(settings, self._parameters)
+        self._sampler_rng = torch.Generator().manual_seed(settings.seed)  # alike in all processes
+        self._dropout = Dropout(settings.dropout, torch.Generator(group.device))
+        self._seed_dropout(0)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
-        n_negatives = settings.n_negatives(len(vocabulary))
-        self.is_sampled = n_negatives > 0
-        # On other devices rows come with a gradient of the softmax's size all the same.
-        adds_rows = self.is_sampled and head.weight.device.type == "cpu"
-        self._kept = torch.zeros_like(head.weight) if adds_rows else None
-        self._sampler = LogUniformSampler(len(vocabulary), n_negatives)
+        n_types = len(model.vocabulary)
+        self._sampler = LogUniformSampler(n_types, settings.n_negatives(n_types))
+        self.is_sampled = self._sampler.n_negatives > 0
+        # See `sampled_softmax._rows`; on a GPU the gradient is dense in any case.
+        is_sparse = self.is_sampled and model.softmax.weight.device.type == "cpu"
+        self._softmax_gradient = torch.zeros_like(model.softmax.weight) if is_sparse else None
 
     @property
-    def n_rows(self) -> int:
-        """Rows of this process, over all windows of a step."""
-        return self._settings.batch_size * self._settings.gradient_accumulation_steps
+    def own_streams(self) -> slice:
+        """Which streams of a batch this process computes."""
+        first = self.group.rank * self.n_streams
+        return slice(first, first + self.n_streams)
 
     @property
-    def own_rows(self) -> slice:
-        """Which of the stream's rows are this process's."""
-        return slice(self._team.rank * self.n_rows, (self._team.rank + 1) * self.n_rows)
+    def learning_rate(self) -> float:
+        """Of the last step."""
+        rate: float = self._optimizer.param_groups[0]["lr"]
+        return rate
 
-    def seed_dropout(self, step: int) -> None:
-        """Random numbers of dropout from a beginning that no other process or step has."""
-        numbers = (self._settings.seed, self._team.rank + 1, step)
-        mixed = sum(number * prime for number, prime in zip(numbers, _PRIMES, strict=True))
-        self.dropped.manual_seed(mixed % (1 << 63))
-
-    def new_state(self) -> State:
-        """The state of this process's rows before anything was read."""
-        weight = self._head.weight
+    def new_state(self, n_streams: int) -> State:
+        """The LSTM state before any text was read."""
+        weight = self.model.softmax.weight
         return State.zeros(
-            self._bilm.options, self.n_rows, device=weight.device, dtype=weight.dtype
+            self.model.bilm.options, n_streams, device=weight.device, dtype=weight.dtype
         )
 
-    def learn(self, batch: Batch, state: State) -> tuple[float, State]:
-        """Change the weights by what a window teaches.
+    def __call__(self, batch: Batch, state: State, learning_rate: float) -> tuple[float, State]:
+        """Update the weights.
 
         Args:
-            window: all rows of all processes.
-            state: of this process's rows, as the window before left it.
+            batch: all streams of all processes.
+            state: of the streams of this process, after the batch before.
         Returns:
-            The loss before the change, the mean over directions and rows of all processes; the
-            state after the window. Where loss or gradient is no number nothing is changed, and the
-            loss is NaN or infinite.
+            The loss before the update, the mean over directions and streams of all processes, and
+            the state after the batch. If loss or gradient is not finite the weights stay as they
+            are and the loss is NaN.
         """
-        batch = batch.streams(self.own_rows)
-        negatives = self.draw()
-        self.forget_gradients()
-        share = 1 / self._settings.gradient_accumulation_steps
+        settings, size = self.settings, self.settings.batch_size
+        batch, negatives = batch.streams(self.own_streams), self._draw_negatives()
+        self._optimizer.zero_grad(set_to_none=True)
+        if self._softmax_gradient is not None:
+            self.model.softmax.weight.grad = self._softmax_gradient.zero_()
+        fraction = 1 / settings.gradient_accumulation_steps
         value, states = 0.0, []
-        for k in range(self._settings.gradient_accumulation_steps):
-            rows = slice(k * self._settings.batch_size, (k + 1) * self._settings.batch_size)
-            loss, left = self.loss(batch.streams(rows), state.select_rows(rows), negatives)
-            (loss * (_SCALE_OF_CLIP * share)).backward()  # type: ignore[no-untyped-call]
-            value += loss.item() * share
-            states.append(left)
-        value = self._team.mean(value)
-        if not math.isfinite(value) or not math.isfinite(self.change()):
+        for first in range(0, self.n_streams, size):
+            streams = slice(first, first + size)
+            loss, new_state = self.loss(
+                batch.streams(streams), state.select_rows(streams), negatives
+            )
+            (loss * (LOSS_SCALE * fraction)).backward()  # type: ignore[no-untyped-call]
+            value += loss.item() * fraction
+            states.append(new_state)
+        value = self.group.mean(value)
+        if not math.isfinite(value) or not self._update(learning_rate):
             return math.nan, state
         return value, State(
-            torch.cat([left.h for left in states], 2), torch.cat([left.c for left in states], 2)
+            torch.cat([new.h for new in states], 2), torch.cat([new.c for new in states], 2)
         )
 
-    def forget_gradients(self) -> None:
-        """Begin a step. The softmax's gradient keeps its memory where only some of its rows get one
-        (`sampled_softmax_loss`); all others come new, so that none has to be added to zeros."""
-        self.optimizer.zero_grad(set_to_none=True)
-        if self._kept is not None:
-            self._head.weight.grad = self._kept.zero_()
-
-    def loss(self, batch: Batch, state: State, negatives: Negatives | None) -> tuple[Tensor, State]:
-        """The loss on a window, a scalar that gradients flow from, and the state after it.
+    def loss(
+        self, batch: Batch, state: State, negatives: Negatives | None = None
+    ) -> tuple[Tensor, State]:
+        """The mean loss of a batch, a scalar with gradient, and the state after the batch.
 
         Args:
             negatives: of `LogUniformSampler.draw`; None for the full softmax.
         """
-        top, left = self.outputs(self.vectors(batch), state)
-        return self.loss_of(top, batch, negatives), left
-
-    def vectors(self, batch: Batch) -> Tensor:
-        """Token vectors of what is read, (token, direction, row, projection)."""
+        bilm, softmax = self.model.bilm, self.model.softmax
         with self._autocast():
-            return token_vectors(self._bilm.char_cnn, self._corpus.characters, batch.inputs)
-
-    def outputs(self, vectors: Tensor, state: State) -> tuple[Tensor, State]:
-        """The top layer's outputs, (token, direction, row, projection), and the state left."""
-        return forward(self._bilm, vectors, state, self._dropout, dtype=self._dtype)
-
-    def loss_of(self, top: Tensor, batch: Batch, negatives: Negatives | None) -> Tensor:
-        """The loss of predicting a window from the top layer's outputs."""
+            vectors = token_vectors(bilm.char_cnn, self.corpus.characters, batch.inputs)
+        top, new_state = forward(bilm, vectors, state, self._dropout, dtype=self._dtype)
         h = top.flatten(0, 2)
-        predicted = torch.from_numpy(batch.targets.reshape(-1)).long()
-        targets = self._ids[predicted].to(h.device)
+        types = torch.from_numpy(batch.targets.reshape(-1)).long()
+        targets = self._ids[types].to(h.device)
         if negatives is not None:
-            return sampled_softmax_loss(self._head, h, targets, *negatives, dtype=self._dtype)
+            return sampled_softmax_loss(
+                softmax, h, targets, *negatives, dtype=self._dtype
+            ), new_state
         with self._autocast():
-            loss: Tensor = -self._head(h, targets).mean()
-        return loss
+            return -softmax(h, targets).mean(), new_state
 
-    def draw(self) -> Negatives | None:
-        """Negatives of a step; None for the full softmax."""
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, optimizer and random states of all processes, which must all call this."""
+        return {
+            "model": self._modules.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "sampler_rng": self._sampler_rng.get_state(),
+            "dropout_rng": self.group.gather_bytes(self._dropout.generator.get_state()),
+            "device": self.group.device.type,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any], step: int) -> None:
+        """Restore a `state_dict` of `step`, also of another number of processes or device."""
+        self._optimizer.load_state_dict(saved["optimizer"])
+        self._sampler_rng.set_state(saved["sampler_rng"])
+        self._modules.load_state_dict(saved["model"])
+        states = saved["dropout_rng"]
+        if saved["device"] == self.group.device.type and len(states) == self.group.size:
+            self._dropout.generator.set_state(states[self.group.rank])
+        else:
+            self._seed_dropout(step)
+
+    def _seed_dropout(self, step: int) -> None:
+        """Random numbers that no other process or step starts with."""
+        numbers = (self.settings.seed, self.group.rank + 1, step)
+        seed = sum(n * factor for n, factor in zip(numbers, _SEED_FACTORS, strict=True))
+        self._dropout.generator.manual_seed(seed % (1 << 63))
+
+    def _draw_negatives(self) -> Negatives | None:
         if not self.is_sampled:
             return None
-        negatives, expected = self._sampler.draw(self.negatives)
-        weight = self._head.weight
-        return negatives.to(weight.device), expected.to(weight)
+        negatives, expected_counts = self._sampler.draw(self._sampler_rng)
+        weight = self.model.softmax.weight
+        return negatives.to(weight.device), expected_counts.to(weight)
 
-    def change(self) -> float:
-        """Change the weights by the mean gradient of all processes; returns the gradient's norm,
-        and changes nothing where that is no number."""
-        self._team.average_gradients([p.grad for p in self._learned if p.grad is not None])
-        norm = nn.utils.clip_grad_norm_(self._learned, self._settings.max_grad_norm).item()
-        if math.isfinite(norm):
-            self.optimizer.step()
-        return norm
+    def _update(self, learning_rate: float) -> bool:
+        """Apply the mean gradient of all processes; False if it is not finite."""
+        self.group.average_gradients([p.grad for p in self._parameters if p.grad is not None])
+        norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm)
+        if not math.isfinite(norm.item()):
+            return False
+        for parameters in self._optimizer.param_groups:
+            parameters["lr"] = learning_rate
+        self._optimizer.step()
+        return True
 
     def _autocast(self) -> torch.autocast:
-        device = self._team.device.type
+        device = self.group.device.type
         return torch.autocast(device, self._dtype, enabled=self._dtype is not None)
-
-
-_PRIMES = (1, 1_000_000_007, 998_244_353)

@@ -11,7 +11,6 @@ from typing import Any
 from elmo_cli.errors import OutputError, ResumeError, UsageError
 from elmo_cli.files import write_text
 from elmo_cli.lm import checkpoint
-from elmo_cli.lm.best_weights import bests
 from elmo_cli.lm.folder_lock import FILE_NAME as LOCK_NAME
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
@@ -105,7 +104,7 @@ class TuningFolder:
         self._lock.take()
         self._refuse_what_is_there(resume=False, overwrite=overwrite)
         names = (PARTS_FILE, *_MODEL_NAMES, LOG_NAME, checkpoint.FILE_NAME, FITTED_NAME)
-        remove(self.path, [*(self.path / name for name in names), *bests(self.path)])
+        remove(self.path, [self.path / name for name in names])
         self.record = {"run": run, **facts}
         self.forget_end()
         self.save()

@@ -19,8 +19,8 @@ from elmo_cli.analysis.places import places_of
 from elmo_cli.analysis.stored_layer import StoredLayer
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
+from elmo_cli.lm.checkpoint import read_checkpoint
 from elmo_cli.lm.recipe import read_recipe
-from elmo_cli.lm.torch_file import read as read_checkpoint
 from elmo_cli.lm.training_text import FILE_NAME, TrainingText
 from elmo_cli.model.options import Options
 from elmo_cli.store.convert import convert
@@ -210,7 +210,7 @@ def _checkpoint_seeds() -> list[bytes]:
 
     buffer = io.BytesIO()
     model = torch.nn.Linear(2, 3)
-    torch.save({"version": 4, "run": {"batch_size": 4}, "model": model.state_dict()}, buffer)
+    torch.save({"version": 5, "run": {"batch_size": 4}, "model": model.state_dict()}, buffer)
     return [buffer.getvalue()]
 
 

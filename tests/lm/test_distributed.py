@@ -1,4 +1,4 @@
-"""Steps in parts: several windows a step, several processes, and bfloat16."""
+"""Weight updates in parts: gradient accumulation, several processes, bfloat16, no memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from disks import disk_of
-from tiny_run import SETTINGS, log, trainer, weights
+from tiny_run import SETTINGS, evaluations, log, trainer, weights
 
 from elmo_cli.cli.main import cli
 from elmo_cli.errors import DeviceError, TrainingError, UsageError
@@ -30,10 +30,9 @@ def losses(folder: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("settings", [STILL, SAMPLED], ids=["full", "sampled"])
-def test_windows_of_a_step_are_the_rows_of_a_bigger_one(
+def test_gradient_accumulation_equals_a_larger_batch(
     settings: TrainSettings, tmp_path: Path
 ) -> None:
-    """Who lacks memory for 4 rows at once must get what 4 rows give."""
     whole = trainer(tmp_path / "whole", replace(settings, batch_size=4))
     parts = trainer(
         tmp_path / "parts", replace(settings, batch_size=2, gradient_accumulation_steps=2)
@@ -44,15 +43,6 @@ def test_windows_of_a_step_are_the_rows_of_a_bigger_one(
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), abs=1e-6)
     for one, other in zip(weights(parts), weights(whole), strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
-
-
-def test_a_run_may_go_on_in_parts(tmp_path: Path) -> None:
-    """The rows are the run's; how many are computed at once is this machine's."""
-    trainer(tmp_path, replace(STILL, batch_size=4, max_steps=3)).train()
-    rest = trainer(tmp_path, replace(STILL, batch_size=1, gradient_accumulation_steps=4))
-    rest.resume()
-    rest.train()
-    assert rest.progress.step == 8
 
 
 LINES = [
@@ -68,12 +58,10 @@ def command(text: Path, out: Path, *more: str) -> list[str]:
 
 
 def compare(two: Path, one: Path) -> None:
-    """Losses and held-out perplexities of two runs."""
+    """Compare losses and held-out perplexities of two runs."""
     assert losses(two) == pytest.approx(losses(one), abs=1e-6)
-    looks = [
-        [line["heldout"]["average"] for line in log(run) if "heldout" in line] for run in (two, one)
-    ]
-    assert looks[0] == pytest.approx(looks[1], rel=1e-5)
+    averages = [[average for _, average in evaluations(run)] for run in (two, one)]
+    assert averages[0] == pytest.approx(averages[1], rel=1e-5)
 
 
 @pytest.fixture
@@ -84,10 +72,10 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
-    """Gradients averaged, negatives shared, clipped once: or more processes are another model."""
+def test_two_processes_equal_one(text: Path, tmp_path: Path) -> None:
+    """Gradients averaged, negative samples shared, clipped once."""
     sampled = ["--negative-samples", "8"]
-    (first, said), (second, others) = side_by_side(
+    (first, said), (second, others) = run_two_processes(
         command(text, tmp_path / "two", "--batch-size", "2", *sampled)
     )
     assert (first, second) == (0, 0), said + others
@@ -98,10 +86,10 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     compare(tmp_path / "two", tmp_path / "one")
 
 
-def test_where_the_first_process_can_t_save_all_of_them_fail(text: Path, tmp_path: Path) -> None:
-    """The others would wait for a process that is gone, and blame elmo for it."""
+def test_all_processes_fail_if_the_first_can_not_save(text: Path, tmp_path: Path) -> None:
+    """The others would wait for a process that is gone."""
     with disk_of(20_000):
-        (first, said), (second, others) = side_by_side(
+        (first, said), (second, others) = run_two_processes(
             command(text, tmp_path / "two", "--batch-size", "2", "-q")
         )
     assert (first, second) == (1, 1)
@@ -109,22 +97,7 @@ def test_where_the_first_process_can_t_save_all_of_them_fail(text: Path, tmp_pat
     assert others.splitlines()[0] == "error: the first process failed"
 
 
-def test_where_the_first_process_can_t_log_all_of_them_fail(text: Path, tmp_path: Path) -> None:
-    """The same, at any time of the run."""
-    one = tmp_path / "one"
-    done = CliRunner().invoke(cli, command(text, one, "--batch-size", "4", "--max-steps", "2"))
-    assert done.exit_code == 0, done.output
-    (one / "log.jsonl").unlink()
-    (one / "log.jsonl").mkdir()
-    (first, said), (second, others) = side_by_side(
-        command(text, one, "--batch-size", "2", "-q", "--resume")
-    )
-    assert (first, second) == (1, 1)
-    assert "log.jsonl: can't be written (Is a directory)" in said
-    assert others.splitlines()[0] == "error: the first process failed"
-
-
-def side_by_side(words: list[str]) -> list[tuple[int, str]]:
+def run_two_processes(words: list[str]) -> list[tuple[int, str]]:
     """Two processes of one run: the exit code and stderr of each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -151,7 +124,7 @@ def side_by_side(words: list[str]) -> list[tuple[int, str]]:
 
 @pytest.mark.slow
 def test_torchrun_and_a_resumed_run(text: Path, tmp_path: Path) -> None:
-    """As users start it; the second part has as many processes, or one with all the rows."""
+    """The second part of a run has as many processes, or one with all streams."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"]
     two, one = tmp_path / "two", tmp_path / "one"
     for n_steps, resume in (("3", []), ("6", ["--resume"])):
@@ -168,36 +141,36 @@ def test_torchrun_and_a_resumed_run(text: Path, tmp_path: Path) -> None:
     assert log(two)[-1]["step"] == 8
 
 
-def test_one_device_for_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it all processes of a machine would compute on its first GPU."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    with (
-        pytest.raises(UsageError, match="cuda:1: one device for 2 processes"),
-        process_group("cuda:1"),
-    ):
-        pass
-
-
-def test_a_launcher_s_half_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """WORLD_SIZE left over in a shell must not end in a traceback, nor in a wait without end."""
-    monkeypatch.setenv("WORLD_SIZE", "two")
-    with (
-        pytest.raises(UsageError, match=r"\$WORLD_SIZE: 'two' is not a number"),
-        process_group("cpu"),
-    ):
-        pass
-    monkeypatch.setenv("WORLD_SIZE", "2")
+@pytest.mark.parametrize(
+    ("world_size", "device", "error", "message"),
+    [
+        ("1", "cuda", DeviceError, "device=cuda"),
+        ("2", "cuda:1", UsageError, "`device=cuda:1`: one device for 2 processes"),
+        ("two", "cpu", UsageError, r"\$WORLD_SIZE: 'two' is not a number"),
+        ("2", "cpu", TrainingError, "the 2 processes can't find each other"),
+    ],
+)
+def test_an_incomplete_torchrun_environment_is_refused(
+    world_size: str,
+    device: str,
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """WORLD_SIZE left over in a shell ends neither in a traceback nor in an endless wait."""
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(TrainingError, match="can't find each other"), process_group("cpu"):
+    monkeypatch.setenv("WORLD_SIZE", world_size)
+    if ":" in device:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    with pytest.raises(error, match=message), process_group(device):
         pass
 
 
 @pytest.mark.parametrize("settings", [STILL, SAMPLED], ids=["full", "sampled"])
-def test_bfloat16_is_near_float32(settings: TrainSettings, tmp_path: Path) -> None:
-    """Products lose digits; a cell or a sum in bfloat16 would lose the run."""
+def test_bfloat16_is_close_to_float32(settings: TrainSettings, tmp_path: Path) -> None:
+    """Products may lose digits, cells and sums may not."""
     settings = replace(settings, max_steps=40, learning_rate=0.05, warmup_steps=10)
     found: dict[str, Any] = {}
     for precision in ("float32", "bf16"):
@@ -209,12 +182,6 @@ def test_bfloat16_is_near_float32(settings: TrainSettings, tmp_path: Path) -> No
     assert found["bf16"][0] == pytest.approx(found["float32"][0], abs=0.02)
     assert found["bf16"][-1] <= 1.1 * found["float32"][-1]
     assert found["bf16"][-1] < 0.8 * found["bf16"][0]
-
-
-def test_a_device_that_is_not_there_is_told() -> None:
-    """Without it the user meets torch's own error in the middle of a step."""
-    with pytest.raises(DeviceError, match="device=cuda"), process_group("cuda"):
-        pass
 
 
 LIMITED = """
@@ -237,11 +204,8 @@ except DeviceError as error:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
-    """Half the rows, two windows a step: the run goes on as it was meant.
-
-    In a process of its own, because oneDNN keeps failing in a process that ran out of memory once.
-    """
+def test_out_of_memory_names_the_settings_that_save_some(tmp_path: Path) -> None:
+    """In its own process, because oneDNN keeps failing in one that ran out of memory once."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -251,4 +215,4 @@ def test_no_memory_is_told_with_a_way_on(tmp_path: Path) -> None:
     )
     message, _, hint = done.stdout.partition("\n")
     assert message.startswith("step 1: out of memory on cpu with 4 streams"), done
-    assert "--resume --batch-size 2 --gradient-accumulation-steps 2" in hint
+    assert "half the `batch_size` and twice the `gradient_accumulation_steps`" in hint

@@ -69,7 +69,7 @@ def test_domains_that_are_none(
     for lines, says, hint in (
         (["One sentence only ."], "the domain: 1 sentence, too few", "`--heldout FILE`"),
         (["", ""], "text.txt: no sentence in it", "a text with tokens"),
-        ([f"{k} ." for k in range(20)], "38 tokens are less than one window", "`--batch-size`"),
+        ([f"{k} ." for k in range(20)], "38 tokens are less than one batch", "`--batch-size 2`"),
     ):
         text.write_text("\n".join(lines) + "\n")
         rows = ["--batch-size", "8"]

@@ -18,7 +18,8 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.forward import forward, token_vectors
 from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.step import Learner
+from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import Batch, batches
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
@@ -45,20 +46,26 @@ class Point:
             [[f"w{(7 * i + k) % 11}" for k in range(2 + i % 5)] for i in range(20)]
         )
         vocabulary = corpus.vocabulary(min_count=2)
-        bilm, head = new_bilm(options, np.ones(len(vocabulary)), seed=1)
-        self.bilm, self.head = bilm.double(), head.double()
+        bilm, softmax = new_bilm(options, np.ones(len(vocabulary)), seed=1)
+        model = LanguageModel(bilm.double(), softmax.double(), vocabulary)
+        self.bilm = bilm
+        self.parameters = {
+            f"{name}.{key}": parameter
+            for name, module in (("bilm", bilm), ("softmax", softmax))
+            for key, parameter in module.named_parameters()
+        }
         with torch.no_grad():
-            for parameter in (*bilm.parameters(), *head.parameters()):
+            for parameter in self.parameters.values():
                 parameter.add_(torch.randn_like(parameter) * 0.4)
         settings = replace(SETTINGS, batch_size=2, bptt=4, dropout=0.0)
-        self.learner = Learner(bilm, head, corpus, vocabulary, settings, ProcessGroup())
+        self.step = TrainStep(model, corpus, settings, ProcessGroup())
         self.corpus = corpus
         self.batch: Batch = next(islice(batches(corpus, batch_size=2, bptt=4, seed=0), 2, None))
-        zeros = self.learner.new_state()
+        zeros = self.step.new_state(2)
         self.state = State(torch.randn_like(zeros.h) * 0.3, torch.randn_like(zeros.c) * 0.3)
 
     def loss(self) -> torch.Tensor:
-        return self.learner.loss(self.batch, self.state, None)[0]
+        return self.step.loss(self.batch, self.state)[0]
 
     def difference(self, parameter: torch.Tensor, step: float) -> torch.Tensor:
         """The gradient by central differences, in the shape of the parameter."""
@@ -96,8 +103,8 @@ def test_the_point_has_clips_at_work_and_all_types_of_length(point: Point) -> No
 
 def test_each_tensor_has_the_gradient_of_finite_differences(point: Point) -> None:
     """A wrong gradient still learns something: only differences show it."""
-    parameters = dict(point.learner.model.named_parameters())
-    point.learner.model.zero_grad()
+    parameters = point.parameters
+    assert all(parameter.grad is None for parameter in parameters.values())
     point.loss().backward()
     worst = {}
     for name, parameter in parameters.items():

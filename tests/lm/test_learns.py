@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
 from elmo_cli.text.vocabulary import Vocabulary
 
@@ -33,18 +35,18 @@ def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> N
     """What can't be learned by heart is not wired up: a direction, the state, the residual link."""
     corpus = Corpus.read(lines[:200])
     vocabulary = corpus.vocabulary()
-    bilm, head = new_bilm(OPTIONS, corpus.predicted_counts(vocabulary), seed=0)
-    parameters = [*bilm.parameters(), *head.parameters()]
+    model = LanguageModel(
+        *new_bilm(OPTIONS, corpus.predicted_counts(vocabulary), seed=0), vocabulary
+    )
+    parameters = [*model.bilm.parameters(), *model.softmax.parameters()]
     assert sum(parameter.numel() for parameter in parameters) <= 1_000_000
     settings = TrainSettings(
         batch_size=8, dropout=0.0, learning_rate=0.01, warmup_steps=20, max_steps=700
     )
-    Trainer(bilm, head, vocabulary, corpus, None, settings, tmp_path).train()
+    Trainer(TrainStep(model, corpus, settings, ProcessGroup()), None, tmp_path).train()
     # From carried states, as it was trained: what it makes of a zero state it has never met differs
     # from seed to seed (1.7 to 2.5 forward).
-    found = perplexity_of(
-        score(LanguageModel(bilm, head, vocabulary), corpus, carry=True, batch_size=8)
-    )
+    found = perplexity_of(score(model, corpus, carry=True, batch_size=8))
     assert found.forward < 1.7
     assert found.backward < 1.7
 
@@ -79,7 +81,8 @@ def test_shuffled_words_teach_no_more_than_how_common_they_are(
     train, heldout = Corpus.read(changed[:230]), Corpus.read(changed[230:])
     vocabulary = train.vocabulary(min_count=2)
     options = replace(OPTIONS, projection_dim=32, lstm_dim=64)
-    model = new_bilm(options, train.predicted_counts(vocabulary), seed=0)
+    bilm, softmax = new_bilm(options, train.predicted_counts(vocabulary), seed=0)
+    model = LanguageModel(bilm, softmax, vocabulary)
     settings = TrainSettings(
         batch_size=4,
         learning_rate=0.01,
@@ -88,7 +91,7 @@ def test_shuffled_words_teach_no_more_than_how_common_they_are(
         eval_steps=20,
         keep_best=True,
     )
-    trainer = Trainer(*model, vocabulary, train, heldout, settings, tmp_path)
+    trainer = Trainer(TrainStep(model, train, settings, ProcessGroup()), heldout, tmp_path)
     trainer.train()
     ratio = trainer.progress.best / unigram(vocabulary, train, heldout)
     assert least < ratio < most

@@ -4,63 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from make_weights import MODELS, write_model
-from tiny_run import SETTINGS, trainer
 from training_commands import Command, refused
 
-from elmo_cli.errors import InputError, ResumeError
-from elmo_cli.lm.checkpoint import FILE_NAME
+from elmo_cli.errors import InputError
 from elmo_cli.lm.log import read_log
 from elmo_cli.lm.tuning_folder import FITTED_NAME, RECORD_NAME
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (("run",), []),
-        (("model", "head.bias"), None),
-        (("optimizer",), {}),
-        (("sampler_rng",), torch.zeros(3, dtype=torch.uint8)),
-        (("dropout_rng",), [torch.zeros(3, dtype=torch.uint8)]),
-        (("dropout_rng",), None),
-        (("progress", "more"), 1),
-        (("progress", "step"), "1"),
-        (("progress", "epoch"), -1),
-        (("progress", "place"), 10**9),
-        (("progress", "state"), [torch.zeros(2), torch.zeros(2)]),
-        (("progress", "state"), [torch.zeros(2, 2, 4, n, dtype=torch.int64) for n in (16, 32)]),
-        (("progress", "losses"), ["a"]),
-        (("progress", "losses"), [math.inf]),
-        (("progress", "seconds"), math.nan),
-        (("progress", "seconds"), math.inf),
-        (("progress", "best"), math.nan),
-        (("progress",), None),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
-)
-def test_what_is_strange_in_a_checkpoint_is_told(
-    place: tuple[str, ...], value: object, tmp_path: Path
-) -> None:
-    """It may come from anywhere; without it the user is told of a fault of ours, or of nothing."""
-    trainer(tmp_path, replace(SETTINGS, max_steps=1)).train()
-    content = torch.load(tmp_path / FILE_NAME, weights_only=True)
-    part = content
-    for name in place[:-1]:
-        part = part[name]
-    if value is None:
-        del part[place[-1]]
-    else:
-        part[place[-1]] = value
-    torch.save(content, tmp_path / FILE_NAME)
-    with pytest.raises(ResumeError, match=f"{FILE_NAME}: not a checkpoint of this run") as caught:
-        trainer(tmp_path).resume()
-    assert "--overwrite" in caught.value.hint
 
 
 @pytest.mark.parametrize("number", ["1" * 400, "1" * 5000, "true", '"1"'])

@@ -254,8 +254,8 @@ def test_preparing_looks_at_everything_that_training_needs(
     many = ("--max-steps", 1, "--batch-size", 4000)
     refused(
         elmo_pretrain(*begin, *many),
-        "less than one window of 4000 rows",
-        "a smaller `--batch-size`",
+        "less than one batch of 4000 streams",
+        "or `--batch-size 67`",
     )
     refused(elmo_pretrain(*begin, "--max-steps", 1, "--keep-best"), "no held-out", "--heldout", 2)
     assert not out.exists()

@@ -10,11 +10,15 @@ from typing import Any
 import torch
 
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.initialize import new_bilm
+from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.log import FILE_NAME
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
+from elmo_cli.weightfile.read import read_bilm, read_softmax
 
 OPTIONS = Options(filters=((1, 8), (2, 8), (3, 16)), projection_dim=16, lstm_dim=32, char_dim=8)
 NOUNS, VERBS = ["cat", "dog", "bird", "fish"], ["sees", "hears", "likes", "fears"]
@@ -26,6 +30,13 @@ SENTENCES = [
 SETTINGS = TrainSettings(batch_size=4, bptt=10, max_steps=12, learning_rate=0.01, log_steps=4)
 
 
+def new_model(corpus: Corpus, options: Options = OPTIONS, seed: int = 3) -> LanguageModel:
+    """An untrained model whose vocabulary has all types of a text."""
+    vocabulary = corpus.vocabulary()
+    bilm, softmax = new_bilm(options, corpus.predicted_counts(vocabulary), seed=seed)
+    return LanguageModel(bilm, softmax, vocabulary)
+
+
 def trainer(
     folder: Path,
     settings: TrainSettings = SETTINGS,
@@ -33,19 +44,37 @@ def trainer(
     heldout: Corpus | None = None,
     **options: Any,
 ) -> Trainer:
-    """A run at its start; its text is the held-out text too where none is given."""
+    """A run at its start; without `heldout` it is evaluated on the text that it is trained on."""
+    folder.mkdir(parents=True, exist_ok=True)
     corpus = Corpus.read(SENTENCES)
-    vocabulary = corpus.vocabulary()
-    counts = corpus.predicted_counts(vocabulary)
-    bilm, head = new_bilm(replace(OPTIONS, **options), counts, seed=3)
-    return Trainer(bilm, head, vocabulary, corpus, heldout or corpus, settings, folder)
+    model = new_model(corpus, replace(OPTIONS, **options))
+    return Trainer(TrainStep(model, corpus, settings, ProcessGroup()), heldout or corpus, folder)
 
 
-def weights(trained: Trainer) -> list[torch.Tensor]:
-    """Of biLM and softmax."""
-    return [*trained.bilm.parameters(), *trained.head.parameters()]
+def weights(run: Trainer) -> list[torch.Tensor]:
+    """Copies of the weights of biLM and softmax."""
+    model = run.step.model
+    return [w.detach().clone() for w in (*model.bilm.parameters(), *model.softmax.parameters())]
+
+
+def exported(run: Trainer) -> list[torch.Tensor]:
+    """The weights in the folder of a run."""
+    bilm = read_bilm(run.folder / "options.json", run.folder / "weights.hdf5")
+    n_types, size = len(run.step.model.vocabulary), bilm.options.projection_dim
+    softmax = read_softmax(run.folder / "softmax.hdf5", n_types=n_types, projection=size)
+    return [w.detach() for w in (*bilm.parameters(), *softmax.parameters())]
+
+
+def equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    """Whether weights agree bit by bit."""
+    return all(torch.equal(one, other) for one, other in zip(some, others, strict=True))
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
     """The lines of the log."""
     return [json.loads(line) for line in (folder / FILE_NAME).read_text().splitlines()]
+
+
+def evaluations(folder: Path) -> list[tuple[int, float]]:
+    """Step and average held-out perplexity of each evaluation."""
+    return [(line["step"], line["heldout"]["average"]) for line in log(folder) if "heldout" in line]

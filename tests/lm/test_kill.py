@@ -1,4 +1,4 @@
-"""Interrupted runs: after kill -9 a resumed run is as one that was never disturbed."""
+"""Killed runs: after `kill -9` a resumed run equals an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,8 @@ from elmo_cli.cli.main import cli
 LINES = [
     f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(400)
 ]
-COMMAND = [
-    "pretrain",
-    "--lstm-dim",
-    "48",
-    "--projection-dim",
-    "24",
-    "--batch-size",
-    "8",
-    "--threads",
-    "1",
-]
-LOOKS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
+SIZES = ["--lstm-dim", "48", "--projection-dim", "24", "--batch-size", "8", "--threads", "1"]
+EVALUATIONS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
 
 
 @pytest.fixture
@@ -44,17 +34,17 @@ def text(tmp_path: Path) -> Path:
 
 def arguments(text: Path, out: Path, n_steps: int, *more: str) -> list[str]:
     names = [str(text), "-o", str(out), "--heldout", str(text.with_name("dev.txt"))]
-    return [*COMMAND, *names, *LOOKS, "--max-steps", str(n_steps), *more]
+    return ["pretrain", *SIZES, *names, *EVALUATIONS, "--max-steps", str(n_steps), *more]
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "elmo_cli", *arguments], stderr=subprocess.PIPE, text=True
     )
 
 
 def last_step(folder: Path) -> int:
-    """The last step that the log tells of, -1 before the first checkpoint."""
+    """The last step in the log, -1 before the first checkpoint."""
     if not (folder / "checkpoint.pt").exists():
         return -1
     path = folder / "log.jsonl"
@@ -69,7 +59,7 @@ def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
 
 
 def curve(folder: Path) -> list[dict[str, Any]]:
-    """The log without what a clock says."""
+    """The log without times."""
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return [{name: line[name] for name in line if name != "seconds"} for line in lines]
 
@@ -96,10 +86,10 @@ def arrays(folder: Path) -> dict[str, bytes]:
         pytest.param(10, 120, "0", marks=pytest.mark.slow),
     ],
 )
-def test_kills_leave_no_trace(
+def test_resume_after_kill_gives_an_identical_run(
     n_kills: int, n_steps: int, negative_samples: str, text: Path, tmp_path: Path
 ) -> None:
-    """Lost state, doubled lines, a half-written file: each would show in the curve."""
+    """Lost state, duplicate lines or a partial file would show in log or weights."""
     softmax = ("--negative-samples", negative_samples)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     done = CliRunner().invoke(cli, arguments(text, whole, n_steps, *softmax))
@@ -107,7 +97,7 @@ def test_kills_leave_no_trace(
     chance = random.Random(n_kills)
     resume: tuple[str, ...] = ()
     for k in range(n_kills):
-        process = started(*arguments(text, parts, n_steps, *softmax, *resume))
+        process = start(*arguments(text, parts, n_steps, *softmax, *resume))
         wait_for(parts, (n_steps - 10) * k // n_kills, process)
         time.sleep(chance.random() * 0.3)
         process.kill()
@@ -123,10 +113,10 @@ def test_kills_leave_no_trace(
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
-def test_a_signal_saves_all(number: int, text: Path, tmp_path: Path) -> None:
-    """Ctrl-C is how a person ends a run: the step is finished and nothing of it is lost."""
+def test_a_signal_ends_a_run_that_resumes(number: int, text: Path, tmp_path: Path) -> None:
+    """The step is finished and nothing is lost."""
     out = tmp_path / "model"
-    process = started(*arguments(text, out, 100_000, "--eval-steps", "100000"))
+    process = start(*arguments(text, out, 100_000, "--eval-steps", "100000"))
     wait_for(out, 3, process)
     process.send_signal(number)
     _, said = process.communicate()
@@ -138,6 +128,6 @@ def test_a_signal_saves_all(number: int, text: Path, tmp_path: Path) -> None:
         cli, ["pretrain", "-o", str(out), "--resume", "--max-steps", str(step + 4)]
     )
     assert done.exit_code == 0, done.output
-    # The lines go on by threes, none twice and none left out, and tell the last steps too.
+    # A line every three steps, none twice and none missing, and one for the last steps.
     steps = [line["step"] for line in curve(out) if "loss" in line]
     assert steps == [*range(3, step + 4, 3), step + 4]

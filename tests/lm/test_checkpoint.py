@@ -1,0 +1,166 @@
+"""Checkpoints: a corrupt, foreign or missing one is refused and changes nothing."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_run import SETTINGS, equal, trainer, weights
+
+from elmo_cli.errors import ResumeError
+from elmo_cli.lm.checkpoint import FILE_NAME, read_options
+
+FIRST = replace(SETTINGS, dropout=0.1, max_steps=1)
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A checkpoint after one step."""
+    folder = tmp_path_factory.mktemp("run")
+    trainer(folder, FIRST).train()
+    return (folder / FILE_NAME).read_bytes()
+
+
+def flipped(content: bytes) -> bytes:
+    """One bit of the largest weight, which torch alone would read."""
+    start = content.index(max(weights_in(content), key=len))
+    return content[:start] + bytes([content[start] ^ 4]) + content[start + 1 :]
+
+
+def weights_in(content: bytes) -> list[bytes]:
+    model = loaded(content)["model"]
+    return [weight.numpy().tobytes() for weight in model.values()]
+
+
+def loaded(content: bytes) -> dict[str, Any]:
+    path = Path("checkpoint")
+    path.write_bytes(content)
+    found: dict[str, Any] = torch.load(path, weights_only=True)
+    return found
+
+
+def stored_as_deflated(content: bytes) -> bytes:
+    method = content.rindex(b"PK\x01\x02") + 10
+    return content[:method] + bytes([8]) + content[method + 1 :]
+
+
+def changed(*keys: str, value: object) -> Callable[[bytes], bytes]:
+    """The checkpoint with another value at nested keys."""
+
+    def change(content: bytes) -> bytes:
+        part = whole = loaded(content)
+        for key in keys[:-1]:
+            part = part[key]
+        part[keys[-1]] = value
+        torch.save(whole, "checkpoint")
+        return Path("checkpoint").read_bytes()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: b"",
+        lambda content: b"not a checkpoint",
+        lambda content: pickle.dumps({"version": 5}),
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-10],
+        flipped,
+        stored_as_deflated,
+        changed("version", value=4),
+        changed("version", value=Path("code")),
+        changed("optimizer", value={}),
+        changed("sampler_rng", value=torch.zeros(3, dtype=torch.uint8)),
+        changed("progress", "state", value=[torch.zeros(2, 2, 1, n) for n in (16, 32)]),
+        changed("progress", "more", value=1),
+    ],
+    ids=[*"abcdefghijklm"],
+)
+def test_a_corrupt_checkpoint_is_refused(
+    change: Callable[[bytes], bytes],
+    content: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In one sentence, without the advice of torch to load it unsafely."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / FILE_NAME).write_bytes(change(content))
+    run = trainer(tmp_path)
+    before = weights(run)
+    with pytest.raises(ResumeError) as caught:
+        run.resume()
+    what = f"{tmp_path / FILE_NAME}: corrupt, or written by another version of elmo"
+    assert caught.value.message == what
+    assert "`overwrite=True`" in caught.value.hint
+    assert equal(weights(run), before)
+
+
+def test_a_missing_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResumeError, match="no such checkpoint"):
+        trainer(tmp_path).resume()
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "name"),
+    [
+        ({"seed": 9}, {}, "seed 0, now 9"),
+        ({"batch_size": 2}, {}, "batch_size 4, now 2"),
+        ({"shuffle": "documents"}, {}, "shuffle sentences, now documents"),
+        ({}, {"lstm_dim": 24}, "options "),
+        ({}, {"has_lstm_projection": False, "lstm_dim": 16}, "options "),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(
+    settings: dict[str, Any], options: dict[str, Any], name: str, content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content)
+    with pytest.raises(ResumeError, match=f"made with {name}"):
+        trainer(tmp_path, replace(FIRST, **settings), **options).resume()
+
+
+def test_other_documents_are_another_run_if_documents_are_shuffled(tmp_path: Path) -> None:
+    """The same sentences in documents of other lengths come in another order."""
+    settings = replace(FIRST, shuffle="documents")
+    trainer(tmp_path, settings).train()
+    again = trainer(tmp_path, settings)
+    corpus = again.step.corpus
+    again.step.corpus = replace(corpus, documents=np.asarray([0, 1, corpus.n_sentences]))
+    with pytest.raises(ResumeError, match="made with documents"):
+        again.resume()
+
+
+def test_settings_that_may_change(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content)
+    free = {"learning_rate": 1.0, "precision": "bf16", "dtype": "float16", "log_steps": 1}
+    other = {"batch_size": 2, "gradient_accumulation_steps": 2, "max_steps": 3, "eval_steps": 2}
+    run = trainer(tmp_path, replace(FIRST, **free, **other))
+    run.resume()
+    assert run.train().progress.step == 3
+
+
+def test_a_run_continues_on_another_kind_of_device(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their random numbers have states of other lengths."""
+    monkeypatch.chdir(tmp_path)
+    change = changed("dropout_rng", value=[torch.zeros(16, dtype=torch.uint8)])
+    content = changed("device", value="cuda")(change(content))
+    (tmp_path / FILE_NAME).write_bytes(content)
+    run = trainer(tmp_path, replace(FIRST, max_steps=2))
+    run.resume()
+    assert run.train().progress.step == 2
+
+
+def test_sizes_are_read_from_the_checkpoint(tmp_path: Path) -> None:
+    """options.json can't express a projection of equal size."""
+    trainer(tmp_path, FIRST, lstm_dim=16).save()
+    options = read_options(tmp_path / FILE_NAME)
+    assert options.has_lstm_projection
+    assert (options.lstm_dim, options.filters) == (16, ((1, 8), (2, 8), (3, 16)))

@@ -1,0 +1,183 @@
+"""Evaluations during training: when they come, what they keep, when they end a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_run import SETTINGS, equal, evaluations, exported, trainer, weights
+
+from elmo_cli.errors import StoppedError, TrainingError
+from elmo_cli.lm.checkpoint import FILE_NAME
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.loop import Trainer
+from elmo_cli.lm.perplexity import perplexity
+from elmo_cli.lm.step import TrainStep
+
+# A learning rate so high that the perplexity rises after some steps.
+WILD = replace(
+    SETTINGS, max_steps=24, eval_steps=3, learning_rate=0.2, warmup_steps=12, dropout=0.0
+)
+KEEP_BEST = replace(WILD, keep_best=True)
+
+
+class KilledError(Exception):
+    """Stands for the end of the process: nothing is saved after it."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    """An uninterrupted run that keeps the best weights."""
+    run = trainer(tmp_path_factory.mktemp("whole"), KEEP_BEST)
+    run.train()
+    return run
+
+
+def test_the_best_weights_are_exported(whole: Trainer) -> None:
+    best_step, best = min(evaluations(whole.folder), key=lambda found: found[1])
+    assert best_step not in (0, 24)  # or the test shows nothing
+    assert not equal(exported(whole), weights(whole))
+    assert whole.progress.exported["step"] == best_step
+    again = trainer(whole.folder, KEEP_BEST)
+    with torch.no_grad():
+        model = again.step.model
+        ours = (*model.bilm.parameters(), *model.softmax.parameters())
+        for parameter, value in zip(ours, exported(whole), strict=True):
+            parameter.copy_(value)
+    assert perplexity(model, again.step.corpus).average == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("point", ["log", "export", "checkpoint"])
+def test_a_killed_run_keeps_the_best_of_all_its_parts(
+    point: str, whole: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it was killed between the export of the best weights and the checkpoint."""
+    killed, best_step = trainer(tmp_path, KEEP_BEST), whole.progress.best_step
+
+    def kill(step: int) -> None:
+        if killed.progress.step == step:
+            raise KilledError
+
+    def kill_after(name: str, step: int) -> None:
+        original = getattr(killed, name)
+
+        def wrapped(*given: Any) -> Any:
+            found = original(*given)
+            kill(step)
+            return found
+
+        monkeypatch.setattr(killed, name, wrapped)
+
+    if point == "log":
+        killed._on_log = lambda line: kill(20)
+    elif point == "export":
+        kill_after("_export", best_step)
+    else:
+        kill_after("_evaluate", best_step)
+    with pytest.raises(KilledError):
+        killed.train()
+    rest = trainer(tmp_path, KEEP_BEST)
+    rest.resume()
+    assert 0 < rest.progress.step < 20
+    rest.train()
+    assert rest.progress.best_step == best_step
+    assert evaluations(tmp_path) == evaluations(whole.folder)
+    assert equal(exported(rest), exported(whole))
+
+
+def test_a_stopped_run_evaluates_where_an_uninterrupted_one_does(
+    whole: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step at which it was stopped by chance must not become the best."""
+    stopped, compute = trainer(tmp_path, KEEP_BEST), TrainStep.__call__
+
+    def interrupted(*given: Any) -> Any:
+        if stopped.progress.step == 15:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return compute(*given)
+
+    monkeypatch.setattr(TrainStep, "__call__", interrupted)
+    with pytest.raises(StoppedError, match="stopped at step 16"):
+        stopped.train()
+    rest = trainer(tmp_path, KEEP_BEST)
+    rest.resume()
+    rest.train()
+    assert evaluations(tmp_path) == evaluations(whole.folder)
+    assert equal(exported(rest), exported(whole))
+
+
+def test_the_best_may_be_kept_from_a_resume_on(tmp_path: Path) -> None:
+    """The best evaluation before does not count then: its weights were not kept."""
+    first = trainer(tmp_path, WILD)
+    first.train()
+    rest = trainer(tmp_path, replace(WILD, max_steps=27, keep_best=True))
+    rest.resume()
+    rest.train()
+    measured = dict(evaluations(tmp_path)[-2:])
+    assert list(measured) == [24, 27]
+    assert first.progress.best < min(measured.values())  # or the test shows nothing
+    assert measured[rest.progress.best_step] == min(measured.values())
+    assert rest.progress.exported["step"] == rest.progress.best_step
+
+
+def test_another_heldout_text_is_not_compared_with(tmp_path: Path) -> None:
+    trainer(tmp_path, replace(SETTINGS, max_steps=4)).train()
+    rest = trainer(tmp_path, replace(SETTINGS, max_steps=5))
+    rest.progress.best = 1e-9  # so every evaluation would be far worse
+    rest.save()
+    harder = Corpus.read([[".", "a", "the"]] * 3)
+    rest = trainer(tmp_path, replace(SETTINGS, max_steps=5), heldout=harder)
+    rest.resume()
+    rest.train()
+    assert rest.progress.best == evaluations(tmp_path)[-1][1]
+
+
+def test_an_infinite_perplexity_stops_the_run(tmp_path: Path) -> None:
+    run = trainer(tmp_path, replace(SETTINGS, keep_best=True))
+    with torch.no_grad():
+        bias = run.step.model.softmax.bias
+        bias += torch.linspace(0, 1e5, len(bias))
+    with pytest.raises(TrainingError, match="held-out perplexity inf, at a learning rate"):
+        run.train()
+
+
+def test_patience_ends_a_run(tmp_path: Path) -> None:
+    run = trainer(tmp_path, replace(WILD, max_steps=60, patience=2, learning_rate=0.05))
+    assert run.train().limit == "patience=2"
+    measured = [average for _, average in evaluations(tmp_path)]
+    assert run.progress.step < 60
+    assert min(measured) == measured[-3]
+    assert min(measured[-2:]) >= measured[-3]
+
+
+def test_the_initial_weights_may_be_the_best(tmp_path: Path) -> None:
+    """Fine-tuning may make a model worse."""
+    settings = replace(KEEP_BEST, learning_rate=0.1, warmup_steps=0, max_steps=1)
+    run = trainer(tmp_path, settings)
+    before = weights(run)
+    run.train()
+    (first, start), (_, end) = evaluations(tmp_path)
+    assert first == 0
+    assert end > start
+    assert equal(exported(run), before)
+
+
+def test_evaluations_by_steps_do_not_depend_on_time(tmp_path: Path) -> None:
+    """Checkpoints do: a slow machine would otherwise run out of patience earlier."""
+    saved: list[int] = []
+    settings = replace(SETTINGS, eval_steps=5, eval_seconds=1e-6, log_steps=1)
+    run = trainer(tmp_path, settings)
+
+    def note(line: dict[str, Any]) -> None:
+        content = torch.load(tmp_path / FILE_NAME, weights_only=True)
+        saved.append(content["progress"]["step"])
+
+    run._on_log = note
+    run.train()
+    assert [step for step, _ in evaluations(tmp_path)] == [5, 10, 12]
+    assert {1, 2, 3, 4, 6, 7} <= set(saved)
