@@ -48,8 +48,8 @@ _text_options = together(
         callback=named_texts,
     ),
     heldout_option(
-        "Held-out text, never trained on; may be repeated.  [default: files named dev, valid, test "
-        "or heldout in a folder, else 5 % of the text]"
+        "Held-out text, never trained on; may be repeated.  [default: files named dev, valid or "
+        "heldout in a folder, else 5 % of the text; files named test are not read]"
     ),
     patience_option(3),
 )

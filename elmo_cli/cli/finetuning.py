@@ -14,7 +14,7 @@ from elmo_cli.cli.recipes import is_given
 from elmo_cli.cli.reporting import reporter, say_much_unknown, say_only_to_resume
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.lm.card import table
-from elmo_cli.lm.finetune import finetune
+from elmo_cli.lm.finetune.run import finetune
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.source_model import SourceNames

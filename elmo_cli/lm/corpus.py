@@ -5,8 +5,9 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
+_LARGE_OVERLAP = 0.1
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,27 @@ class Corpus:
             None if begins is None else np.asarray([*begins, len(starts) - 1], np.int64),
         )
 
+    def select(self, wanted: npt.NDArray[np.bool_]) -> Corpus:
+        """Some sentences as a corpus of its own, without documents.
+
+        Args:
+            wanted: which sentences, (sentence,).
+        """
+        lengths = np.diff(self.starts)
+        tokens = self.tokens[np.repeat(wanted, lengths)]
+        types, numbers = np.unique(tokens, return_inverse=True)  # <S> and </S> stay the first two
+        return Corpus(
+            numbers.astype(np.int32),
+            np.concatenate([[0], np.cumsum(lengths[wanted])]).astype(np.int64),
+            tuple(self.types[k] for k in types),
+            self.characters[types],
+        )
+
+    def sample_evenly(self, n_tokens: int) -> Corpus:
+        """Sentences from the whole text, of about `n_tokens` tokens; all if there are fewer."""
+        every = max(1, round(self.n_tokens / n_tokens))
+        return self.select(np.arange(self.n_sentences) % every == 0)
+
     def counts(self) -> Int64Array:
         """How often each type is a token of the text, sentence borders not counted, (type,)."""
         counts = np.bincount(self.tokens, minlength=len(self.types))
@@ -149,3 +172,24 @@ class Corpus:
     def ids(self, vocabulary: Vocabulary) -> Int64Array:
         """The id of each distinct type in a vocabulary, (type,) int64."""
         return np.asarray([vocabulary.id(token) for token in self.types], np.int64)
+
+
+def overlap(heldout: Corpus, train: Corpus, report: InputReport) -> float:
+    """The fraction of held-out sentences that are in the training text; warns if it is large."""
+    hashes = list(_sentence_hashes(heldout))
+    of_heldout = set(hashes)  # the smaller text
+    in_both = of_heldout.intersection(_sentence_hashes(train))
+    fraction = sum(content in in_both for content in hashes) / heldout.n_sentences
+    if fraction > _LARGE_OVERLAP:
+        report.warn(
+            "shared",
+            f"{fraction:.0%} of the held-out sentences are in the training text too; "
+            "figures on them say little about new text",
+        )
+    return fraction
+
+
+def _sentence_hashes(corpus: Corpus) -> Iterator[int]:
+    type_hashes = np.asarray([hash(token) for token in corpus.types], np.int64)
+    content = type_hashes[corpus.tokens]
+    return (hash(content[a:b].tobytes()) for a, b in pairwise(corpus.starts.tolist()))

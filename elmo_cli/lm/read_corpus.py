@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -83,3 +84,17 @@ def _read(
             n_tokens += len(sentence.tokens)
             if n_tokens >= most_tokens:
                 break
+
+
+def without(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:
+    """The files that are not among others, under whatever names."""
+    identities = set(map(_identity, excluded))
+    return tuple(path for path in paths if _identity(path) not in identities)
+
+
+def _identity(path: str) -> tuple[int, int] | str:
+    try:
+        found = os.stat(0 if path == "-" else path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino

@@ -10,12 +10,12 @@ from typing import Any
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress, read_options
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.domain_files import without
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, softmax_of
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.model_folder import new_folder, refuse_both
+from elmo_cli.lm.read_corpus import without
 from elmo_cli.lm.recipe import Recipe
 from elmo_cli.lm.run_folder import (
     prepare_folder,

@@ -16,10 +16,8 @@ import numpy as np
 
 from elmo_cli.errors import ResumeError, UsageError
 from elmo_cli.files import new_file
-from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.domain import share_of
-from elmo_cli.lm.domain_files import without
-from elmo_cli.lm.read_corpus import read_corpus
+from elmo_cli.lm.corpus import Corpus, overlap
+from elmo_cli.lm.read_corpus import read_corpus, without
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
 from elmo_cli.text.input import InputReport, InputSettings, check_inputs, shorten_list
 
@@ -117,7 +115,7 @@ class TrainingText:
         corpus = read(files.learned, most_tokens=files.text_tokens, treebank=files.treebank)
         heldout = read(files.heldout, most_tokens=files.heldout_tokens) if files.heldout else None
         if heldout is not None:
-            share_of(heldout, corpus, notes)  # warns
+            overlap(heldout, corpus, notes)  # warns
         return cls(corpus, heldout, tuple(notes.skipped))
 
     def keep(self, folder: Path) -> None:

@@ -13,8 +13,8 @@ from make_weights import MODELS, write_model
 from training_commands import Command, refused
 
 from elmo_cli.errors import OutputError
-from elmo_cli.lm.finetune import load_source
 from elmo_cli.lm.folder_lock import FolderLock
+from elmo_cli.lm.source_model import load_source
 from elmo_cli.lm.training_text import TrainingText
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
@@ -91,7 +91,7 @@ def test_a_run_that_came_meanwhile_is_left_alone(
     run: Command = request.getfixturevalue(kind)
     name = {
         "pretrain": "elmo_cli.lm.run.TrainingText.read",
-        "finetune": "elmo_cli.lm.finetune.load_source",
+        "finetune": "elmo_cli.lm.finetune.run.load_source",
     }[kind]
 
     def meanwhile(happens: Callable[[], object]) -> None:

@@ -12,10 +12,9 @@ from elmo_cli.lm.card import card
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.domain import Domain, evenly, read_domain
-from elmo_cli.lm.domain_files import DomainFiles, domain_files
 from elmo_cli.lm.export import export_model
-from elmo_cli.lm.fit_head import fit_head
+from elmo_cli.lm.finetune.domain import Domain, DomainTexts, find_texts, read_domain
+from elmo_cli.lm.finetune.fit_softmax import fit_softmax
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.loop import Trainer
@@ -51,31 +50,31 @@ def finetune(
     """Fine-tune a biLM on a domain, and write it as a model folder; the source stays as it is.
 
     Args:
-        report: called with each line of the log, and with each pass of a fit (see `fit_head`).
+        report: called with each line of the log, and with each pass of a fit (see `fit_softmax`).
         say: called with what was found or is begun, in words.
         noticed: called with what the readers of text noticed, before the work begins.
         lock: of the folder, where it is to be held longer than this takes.
     Raises:
         UsageError, OutputError, ResumeError: of `TuningFolder.check` and `FinetuneJob.check`.
         ModelError, OptionsError, WeightFileError, InputError: of `load_source`.
-        TrainingError, InputError: of `domain_files`, `read_domain` and `Trainer`.
+        TrainingError, InputError: of `find_texts`, `read_domain` and `Trainer`.
         StoppedError: of `Trainer`.
     """
     with lock or FolderLock(job.output) as held:
         folder = TuningFolder(job.output, held)
         folder.check(job.source, resume=job.resume, overwrite=job.overwrite)
-        files = domain_files(job.domain, job.heldout)
+        files = find_texts(job.domain, job.heldout)
         check_inputs([*files.train, *files.heldout], job.reading)
         source = load_source(job.source, fit_head=job.fit_head)
         if source.warning:
             say(f"warning: {source.warning}")
         if not job.resume:  # what an earlier version let pass is not to end its run
             job.check(source)
-        if files.left_out:
-            say(f"not read: {', '.join(files.left_out)}")
+        if files.not_read:
+            say(f"not read: {', '.join(files.not_read)}")
         notes = InputReport()
         most = source.bilm.options.max_characters
-        domain = read_domain(files, job.reading, max_characters=most, notes=notes)
+        domain = read_domain(files, job.reading, max_characters=most, report=notes)
         noticed(notes)
         run = _Run(job, source, domain, folder, report, say)
         head = run.begin(files)
@@ -94,30 +93,30 @@ class _Run:
     ) -> None:
         self._job, self._source, self._domain = job, source, domain
         self._folder, self._report, self._say = folder, report, say
-        self._settings = suited(job.settings, domain.corpus)
-        self._look = evenly(domain.heldout, _LOOK_TOKENS)
-        self._vocabulary = source.vocabulary or domain.corpus.vocabulary(
+        self._settings = suited(job.settings, domain.train)
+        self._look = domain.heldout.sample_evenly(_LOOK_TOKENS)
+        self._vocabulary = source.vocabulary or domain.train.vocabulary(
             min_count=job.min_count,
             max_types=job.max_types,
             warn=lambda warning: say(f"warning: {warning}"),
         )
         self._bilm = source.bilm.to(job.device)
 
-    def begin(self, files: DomainFiles) -> NextTokenSoftmax:
+    def begin(self, files: DomainTexts) -> NextTokenSoftmax:
         """The softmax that training begins with; what the model is worth before it is recorded."""
         domain, folder = self._domain, self._folder
         self._say(
-            f"{domain.corpus.n_tokens:,} tokens to train on; "
-            f"{domain.heldout.n_tokens:,} held out ({domain.how})"
+            f"{domain.train.n_tokens:,} tokens to train on; "
+            f"{domain.heldout.n_tokens:,} held out ({domain.source})"
         )
         settings = self._settings
         if not self._job.resume:  # or it may be that the run began with fewer rows, which is told
             a_step = settings.batch_size * settings.gradient_accumulation_steps
-            check_long_enough(domain.corpus, batch_size=a_step, bptt=settings.bptt)
+            check_long_enough(domain.train, batch_size=a_step, bptt=settings.bptt)
         # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
         run = {
             "model": f"sha256 {self._source.files.sha256}",
-            "text": domain.text,
+            "text": domain.fingerprint,
             "softmax": f"{self._which_head}, of {self._vocabulary.fingerprint}",
         }
         if self._job.resume:
@@ -156,7 +155,7 @@ class _Run:
             settings = replace(settings, max_seconds=max(left, _NO_TIME_S))
         model = LanguageModel(self._bilm, head, self._vocabulary)
         group = ProcessGroup(device=self._job.device)
-        step = TrainStep(model, self._domain.corpus, settings, group)
+        step = TrainStep(model, self._domain.train, settings, group)
         trainer = Trainer(step, self._look, folder.path, self._report)
         trainer.progress.evaluation_seconds = look_s
         if folder.has_checkpoint:
@@ -193,10 +192,10 @@ class _Run:
             unknown_fraction=record["unknown_fraction"],
             vocabulary={"types": len(self._vocabulary), "source": self._where_from},
             heldout={
-                "source": self._domain.how,
+                "source": self._domain.source,
                 "tokens": heldout.n_tokens,
                 "sentences": heldout.n_sentences,
-                "overlap": self._domain.shared,
+                "overlap": self._domain.overlap,
             },
             tokens=progress.tokens,
             epochs=progress.epochs,
@@ -210,20 +209,18 @@ class _Run:
     def _fit(self) -> NextTokenSoftmax:
         limit = self._settings.max_seconds
         self._say(f"a softmax of {len(self._vocabulary):,} types is fitted to the frozen biLM")
-        fit = fit_head(
+        fit = fit_softmax(
             self._bilm,
             self._vocabulary,
-            self._domain.corpus,
-            self._look,
-            self._settings,
-            max_tokens=self._job.head_tokens,
-            max_seconds=None if limit is None else limit * _SHARE_TO_FIT,
-            report=self._report,
+            replace(self._domain, heldout=self._look),
+            replace(self._settings, max_seconds=limit and limit * _SHARE_TO_FIT),
+            self._job.head_tokens,
+            self._report,
         )
-        write_softmax(fit.head, self._folder.path / FITTED_NAME)
+        write_softmax(fit.softmax, self._folder.path / FITTED_NAME)
         seconds = round(fit.seconds, 1)
         self._folder.note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
-        return fit.head
+        return fit.softmax
 
     def _fitted_head(self) -> NextTokenSoftmax:
         projection = self._bilm.options.projection_dim

@@ -1,0 +1,89 @@
+"""A softmax fitted to a frozen biLM is nearly optimal, and the biLM stays unchanged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny_run import SENTENCES
+
+from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.evaluation import length_sorted, top_layer_outputs
+from elmo_cli.lm.finetune.domain import Domain
+from elmo_cli.lm.finetune.fit_softmax import FittedSoftmax, fit_softmax
+from elmo_cli.lm.forward import type_vectors
+from elmo_cli.lm.initialize import new_softmax
+from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.perplexity import perplexity
+from elmo_cli.lm.settings import TrainSettings
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.model.state import State
+
+CORPUS = Corpus.read(SENTENCES * 4)
+DOMAIN = Domain(CORPUS, CORPUS, "all", 1.0)
+VOCABULARY = CORPUS.vocabulary()
+SETTINGS = TrainSettings(batch_size=2, bptt=10, max_epochs=1, dropout=0.0)
+
+
+def fit(bilm: BiLM, max_tokens: int = 10_000, **settings: Any) -> FittedSoftmax:
+    return fit_softmax(bilm, VOCABULARY, DOMAIN, replace(SETTINGS, **settings), max_tokens)
+
+
+def average(bilm: BiLM, softmax: NextTokenSoftmax) -> float:
+    return perplexity(LanguageModel(bilm, softmax, VOCABULARY), CORPUS).average
+
+
+@pytest.fixture(scope="module")
+def unigram(tiny_bilm: BiLM) -> float:
+    """The perplexity of the frequencies of the types alone."""
+    softmax = new_softmax(CORPUS.predicted_counts(VOCABULARY), 8, seed=0).requires_grad_(False)
+    softmax.weight.zero_()
+    return average(tiny_bilm, softmax)
+
+
+def optimal(bilm: BiLM) -> NextTokenSoftmax:
+    """A softmax trained for long, on each sentence by itself as perplexity reads it."""
+    softmax = new_softmax(CORPUS.predicted_counts(VOCABULARY), 8, seed=0)
+    table = type_vectors(bilm.char_cnn, CORPUS.characters)
+    [schedule] = length_sorted(CORPUS, CORPUS.n_sentences)
+    zeros = State.zeros(bilm.options, 1)
+    with torch.no_grad():
+        [(_, types, top)] = top_layer_outputs(bilm, table, CORPUS, schedule, zeros)
+    h, targets = top.flatten(0, 2), torch.from_numpy(CORPUS.ids(VOCABULARY))[types.flatten()]
+    adam = torch.optim.Adam(softmax.parameters(), lr=0.1)
+    for _ in range(120):
+        adam.zero_grad()
+        (-softmax(h, targets).mean()).backward()
+        adam.step()
+    return softmax
+
+
+def test_fit_is_nearly_optimal(tiny_bilm: BiLM, unigram: float) -> None:
+    """A poor fit would make fine-tuning look better than it is."""
+    before = [p.clone() for p in tiny_bilm.parameters()]
+    fitted = fit(tiny_bilm)
+    assert fitted.tokens == CORPUS.n_tokens + CORPUS.n_sentences
+    assert all(map(torch.equal, before, tiny_bilm.parameters()))
+    best = average(tiny_bilm, optimal(tiny_bilm))
+    assert best < 0.4 * unigram
+    # The outputs of made-up weights are small, so the weights of the softmax must grow large.
+    assert average(tiny_bilm, fitted.softmax) < 1.5 * best
+
+
+def test_sampled_fit_is_measured_with_all_types(tiny_bilm: BiLM, unigram: float) -> None:
+    fitted = fit(tiny_bilm, negative_samples=8)
+    assert average(tiny_bilm, fitted.softmax) < 0.65 * unigram
+
+
+def test_limits_of_a_fit(tiny_bilm: BiLM, unigram: float) -> None:
+    """A frozen biLM of the published size reads some hundred tokens a second on a CPU."""
+    lines: list[dict[str, Any]] = []
+    settings = replace(SETTINGS, max_seconds=1e-9)
+    late = fit_softmax(tiny_bilm, VOCABULARY, DOMAIN, settings, 10_000, lines.append)
+    assert late.passes == 0
+    assert late.tokens in (64 * 7, 32 * 7)  # one batch
+    assert average(tiny_bilm, late.softmax) == pytest.approx(unigram, rel=0.05)
+    assert [line["fit_pass"] for line in lines] == [0]
+    assert fit(tiny_bilm, 100, max_seconds=1e-9).tokens == 98  # whole sentences
