@@ -1,15 +1,19 @@
-"""elmo perplexity."""
+"""`elmo perplexity`: measure how well a biLM predicts a text."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
     input_options,
+    input_settings,
     json_option,
     language_model_options,
     model_options,
@@ -20,6 +24,17 @@ from elmo_cli.cli.options import (
     quiet_option,
     value,
 )
+from elmo_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from elmo_cli.lm.evaluation import Scores
+    from elmo_cli.lm.language_model import LanguageModel
+    from elmo_cli.lm.perplexity import Perplexity
+    from elmo_cli.lm.source_lines import SourceLines
+    from elmo_cli.text.input import InputReport
+
+_DIRECTIONS = ("forward", "backward", "average")
+_COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:2], "perplexity")
 
 
 @click.command(
@@ -75,6 +90,126 @@ def perplexity(**given: Any) -> None:
       elmo perplexity heldout.txt -m model/ --state carry --batch-size 256
       elmo perplexity heldout.txt -m model/ -o sentences.tsv
     """
-    from elmo_cli.cli.measuring import perplexity_command
+    from elmo_cli.cli.reporting import say_much_unknown
+    from elmo_cli.engine.runtime import select_device, set_num_threads
+    from elmo_cli.files import check_distinct
+    from elmo_cli.lm.language_model import load_language_model
+    from elmo_cli.lm.perplexity import perplexity_of
+    from elmo_cli.lm.source_lines import SourceLines
+    from elmo_cli.text.input import InputReport, check_inputs
 
-    perplexity_command(given)
+    output, quiet, state, report = given["output"], given["quiet"], given["state"], InputReport()
+    _check_options(given)
+    set_num_threads(given["threads"])
+    device = select_device(given["device"])
+    check_inputs(given["texts"], input_settings(given))
+    names = ("options", "weights", "softmax", "vocabulary")
+    model = load_language_model(given["model"], **{name: given[name] for name in names})
+    if output:
+        check_distinct(output, given["texts"])
+        read = (given["model"], *model.bilm.files, given["softmax"], given["vocabulary"])
+        check_distinct(output, read, what="a file of the model")
+    model.bilm.to(device)
+    model.softmax.to(device)
+    lines = SourceLines()
+    scores = _score(model, lines, report, given)
+    measured = perplexity_of(scores)
+    if output:
+        console.write_lines(output, _table(scores, lines), overwrite=given["overwrite"])
+    for warning in (model.warning, model.bilm.warm_state_warning if state == "warm" else ""):
+        if warning:
+            console.note(f"warning: {warning}", quiet=quiet)
+    console.print_input_warnings(report, quiet=quiet)
+    say_much_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
+    if given["as_json"]:
+        facts = asdict(measured)
+        console.print_json(
+            {
+                "model": model.bilm.name,
+                "state": state,
+                "perplexity": {name: facts.pop(name) for name in _DIRECTIONS},
+                **facts,
+                "truncated_tokens": report.truncated_tokens,
+                "skipped": report.skipped,
+                "warnings": report.warnings,
+            }
+        )
+    elif output == "-":
+        for line in _summary(measured, model.bilm.name, state):
+            console.note(line, quiet=quiet)
+    else:
+        console.say(*_summary(measured, model.bilm.name, state))
+    console.exit_if_skipped(report)
+
+
+def _check_options(given: dict[str, Any]) -> None:
+    """Refuse options that contradict each other, and an output that can't be written."""
+    from elmo_cli.files import check_output_path
+
+    console.check_stdout()
+    output, size = given["output"], given["batch_size"]
+    if given["state"] != "carry" and size is not None:
+        what = f"--batch-size {size}: has no meaning for --state {given['state']}"
+        raise UsageError(what, "`--state carry` reads a text in streams")
+    if output is None and given["overwrite"]:
+        raise UsageError("--overwrite: no file is written", "`-o FILE` names one")
+    if output == "-" and given["as_json"]:
+        what = "--json: standard output takes the table of sentences"
+        raise UsageError(what, "`-o FILE` writes it")
+    if output not in (None, "-"):
+        check_output_path(output, overwrite=given["overwrite"])
+
+
+def _score(
+    model: LanguageModel, lines: SourceLines, report: InputReport, given: dict[str, Any]
+) -> Scores:
+    from elmo_cli.lm.corpus import Corpus
+    from elmo_cli.lm.evaluation import score
+    from elmo_cli.pretrained.warm_state import warm_state
+    from elmo_cli.text.input import read_sentences, shorten_list
+
+    texts, most = given["texts"], model.bilm.options.max_characters
+    reading = input_settings(given, max_characters=most)
+    sentences = lines.noted(read_sentences(texts, reading, report))
+    name = shorten_list(texts)
+    corpus = Corpus.read(sentences, max_characters=most, name=name, notes=report)
+    n_predictions = corpus.n_tokens + corpus.n_sentences
+    with console.Progress(n_predictions, "predictions", quiet=given["quiet"]) as progress:
+        return score(
+            model,
+            corpus,
+            initial_state=warm_state(model.bilm) if given["state"] == "warm" else None,
+            carry=given["state"] == "carry",
+            batch_size=given["batch_size"] or 1,
+            on_progress=progress.advance,
+        )
+
+
+def _table(scores: Scores, lines: SourceLines) -> Iterator[str]:
+    from elmo_cli.files import tsv_line
+
+    yield tsv_line(*_COLUMNS)
+    for one in scores.sentences():
+        counts = one.tokens, one.unknown, one.predictions
+        likelihoods = (f"{x:.6f}" for x in (one.forward, one.backward, one.perplexity))
+        yield tsv_line(*lines[one.number], *counts, *likelihoods)
+
+
+def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
+    bits, plural = measured.bits_per_byte, console.plural
+    yield f"{'':<14}" + "".join(f"{name:>10}" for name in _DIRECTIONS)
+    for title, row, digits in (("perplexity", measured, 2), ("bits per byte", bits, 4)):
+        values = (getattr(row, name) for name in _DIRECTIONS)
+        yield f"{title:<14}" + "".join(f"{value:>10.{digits}f}" for value in values)
+    yield (
+        f"{plural(measured.predictions, 'prediction')} in each direction; "
+        f"{plural(measured.tokens, 'token')} in {plural(measured.sentences, 'sentence')}; "
+        f"{measured.unknown_fraction:.2%} unknown, whose spelling takes {bits.spelling:.4f} bits "
+        "per byte"
+    )
+    if measured.not_scored:
+        yield (
+            f"{measured.not_scored:,} more predictions were not scored: the rest of the streams "
+            "after the first one had ended"
+        )
+    yield f"model {model}, state {state}"
