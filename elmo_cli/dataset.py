@@ -113,7 +113,7 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         """Pad sentences to the longest one; the `collate_fn` of a DataLoader."""
         longest = max(item.layers.shape[-2] for item in items)
         *layer, _, dim = items[0].layers.shape
-        layers = torch.zeros(*layer, len(items), longest, dim)
+        layers = torch.zeros(*layer, len(items), longest, dim, dtype=torch.float32)
         mask = torch.zeros(len(items), longest, dtype=torch.bool)
         for row, item in enumerate(items):
             n_tokens = item.layers.shape[-2]

@@ -55,6 +55,15 @@ def test_a_batch_is_padded_and_masked(tmp_path: Path, layers: int | None) -> Non
     assert data.collate([data[0]._replace(labels=None)]).labels is None
 
 
+def test_a_batch_is_float32_whatever_the_default_dtype(file: Path) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        data = EmbeddingsDataset(file, TAGS)
+        assert data.collate([data[0]]).layers.dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_one_label_per_sentence_and_numbers(file: Path) -> None:
     numbers = EmbeddingsDataset(file, labels=np.arange(len(LINES)))
     assert numbers.label_names == ()
