@@ -27,6 +27,11 @@ def resolve(path: StrPath) -> Path:
     return Path(os.path.realpath(path))
 
 
+def is_folder(path: str) -> bool:
+    """Whether a path or URL names a folder: it ends with a separator, or the folder exists."""
+    return path.endswith(("/", os.sep)) or os.path.isdir(path)
+
+
 def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool = False) -> None:
     """Refuse, before any work, a path that no file can be written to.
 

@@ -13,7 +13,7 @@ from elmo_cli.cli.options import (
     dtype_option,
     hdf5_output,
     json_option,
-    named,
+    non_empty,
     overwrite_option,
     quiet_option,
     value,
@@ -25,7 +25,7 @@ from elmo_cli.cli.options import (
     short_help="Convert an embeddings file to another layout, dtype or choice of layers.",
     no_args_is_help=True,
 )
-@argument("file", metavar="FILE", callback=named)
+@argument("file", metavar="FILE", callback=non_empty)
 @hdf5_output
 @value(
     "Output",

@@ -10,8 +10,8 @@ import click
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
-    named,
-    on_disk,
+    local_path,
+    non_empty,
     overwrite_option,
     quiet_option,
     value,
@@ -22,13 +22,13 @@ from elmo_cli.errors import UsageError
 def _picture(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if value == "-":
         raise UsageError("--output -: a picture needs a file", "`-o curves.png` names one")
-    return on_disk(ctx, parameter, value)
+    return local_path(ctx, parameter, value)
 
 
 @click.command(
     cls=GroupedCommand, short_help="Plot the training curves of runs.", no_args_is_help=True
 )
-@argument("logs", nargs=-1, required=True, metavar="LOG…", callback=named)
+@argument("logs", nargs=-1, required=True, metavar="LOG…", callback=non_empty)
 @value(
     "Output",
     "-o, --output FILE",

@@ -1,11 +1,16 @@
-"""elmo embed."""
+"""`elmo embed`: the options, the jobs that they describe, the run and its report."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     LAYER_SPEC,
     FiniteRange,
@@ -15,17 +20,50 @@ from elmo_cli.cli.options import (
     dtype_option,
     flag,
     input_options,
+    input_settings,
     json_option,
     model_options,
-    named,
-    named_texts,
+    non_empty,
     overwrite_option,
     precision_option,
     printed,
     processor_options,
     quiet_option,
+    refuse_options,
+    text_names,
     value,
 )
+from elmo_cli.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from elmo_cli.embed.job import EmbedJob
+
+_CLUSTER = ("ray_address", "workers", "gpus_per_worker")
+_FILE = ("overwrite", "resume", "shard", "layout", "use_sentence_keys", "forget_sentences")
+_WITHOUT_RAY = ("without --ray", _CLUSTER, "`--ray` distributes the run")
+# What a run writes to -> where options have no meaning: the words, the options and a hint.
+_REFUSED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
+    "file": [
+        _WITHOUT_RAY,
+        ("for a file, which is HDF5", ("stream",), "`-o -` writes to standard output"),
+    ],
+    "stdout": [
+        _WITHOUT_RAY,
+        ("for standard output", ("dry_run", "as_json", *_FILE), "`-o FILE` writes HDF5"),
+    ],
+    "ray": [
+        (
+            "for --ray",
+            ("stream", "dry_run", "shard", "overwrite", "resume"),
+            "finished shards are kept, and the same command computes the missing ones",
+        )
+    ],
+}
+_OTHER_SUFFIX = re.compile(
+    r"\.(np[yz]|json|jsonl|ndjson|txt|tsv|csv|vec|pth?|bin|pkl|pickle|safetensors|mat|parquet|arrow"
+    r"|feather|zarr|zip|tar)"
+)
+_EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precision", "device")
 
 
 @click.command(
@@ -33,19 +71,16 @@ from elmo_cli.cli.options import (
     short_help="Compute embeddings of the sentences in text files.",
     no_args_is_help=True,
 )
-@argument("files", nargs=-1, metavar="FILE…", callback=named_texts)
+@argument("files", nargs=-1, metavar="FILE…", callback=text_names)
 @value(
     "Output",
     "-o, --output PATH",
     "Output: an HDF5 file for all inputs, a folder (trailing /) with one file per input, or - for "
     "standard output; with --ray a folder or URL for shards.",
-    callback=named,
+    callback=non_empty,
 )
 @value(
-    "Output",
-    "--layers SPEC",
-    f"Layers to store: {LAYER_SPEC} for a weighted sum.",
-    default="all",
+    "Output", "--layers SPEC", f"Layers to store: {LAYER_SPEC} for a weighted sum.", default="all"
 )
 @dtype_option("float32")
 @value(
@@ -53,7 +88,7 @@ from elmo_cli.cli.options import (
     "--layout NAME",
     "Layout of the file, chosen by the program that reads it: allennlp, bilm, bilm-types, "
     "e2e-coref, lsgn, dygie, manylangs or flat.",
-    callback=named,
+    callback=non_empty,
     default="allennlp",
 )
 @flag(
@@ -75,9 +110,10 @@ from elmo_cli.cli.options import (
 @value(
     "Output",
     "--output-format FORMAT",
-    "Format of standard output (-o -): jsonl, npz or text.  [default: jsonl]",
+    "Format of standard output (-o -): jsonl, npz or text.",
     "stream",
-    callback=named,
+    type=click.Choice(["jsonl", "npz", "text"]),
+    default="jsonl",
 )
 @overwrite_option
 @flag("Output", "--resume", "Continue an interrupted run, or start it.")
@@ -85,14 +121,9 @@ from elmo_cli.cli.options import (
     "Output",
     "--shard I/N",
     "Compute only part I of N; `elmo merge` joins the parts.",
-    callback=named,
+    callback=non_empty,
 )
-@flag(
-    "Output",
-    "-n, --dry-run",
-    "Print the expected sizes and write nothing.",
-    callback=printed,
-)
+@flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing.", callback=printed)
 @model_options
 @value(
     "Model",
@@ -134,32 +165,27 @@ from elmo_cli.cli.options import (
     type=int,
     default=100_000,
 )
-@flag(
-    "Cluster",
-    "--ray",
-    "Distribute the run over a Ray cluster; -o names a folder of shards.",
-)
+@flag("Cluster", "--ray", "Distribute the run over a Ray cluster; -o names a folder of shards.")
 @value(
     "Cluster",
     "--ray-address ADDRESS",
     "Address of the Ray cluster.  [default: $RAY_ADDRESS, or a local cluster]",
-    callback=named,
+    callback=non_empty,
 )
 @value(
-    "Cluster",
-    "--workers N",
-    "Number of worker processes.  [default: 1]",
-    type=click.IntRange(min=1),
+    "Cluster", "--workers N", "Number of worker processes.", type=click.IntRange(min=1), default=1
 )
 @value(
     "Cluster",
     "--gpus-per-worker FLOAT",
-    "GPUs per worker; 0.5 lets two workers share one.  [default: 0]",
+    "GPUs per worker; 0.5 lets two workers share one.",
     type=FiniteRange(min=0),
+    default=0.0,
 )
 @quiet_option
 @json_option
-def embed(**settings: Any) -> None:
+@click.pass_context
+def embed(ctx: click.Context, /, **given: Any) -> None:
     """Compute embeddings of the sentences in text files and write them to an HDF5 file.
 
     FILE is a text file, plain or compressed (.gz, .xz); - is standard input. Keys are zero-based
@@ -176,16 +202,111 @@ def embed(**settings: Any) -> None:
       elmo embed corpus/*.txt.xz -o shards/ --ray --workers 8 --threads 2
       head -3 corpus.txt | elmo embed - -o - --output-format text --layers top
     """
-    from elmo_cli.cli.options import input_settings
     from elmo_cli.text.input import check_inputs
 
-    if settings["files"]:  # before h5py and numpy are imported, which takes half of a refusal
-        check_inputs(settings["files"], input_settings(settings))
-    if settings.pop("ray"):
-        from elmo_cli.cli.cluster import ray_command
+    start_s = time.monotonic()
+    if not given["files"]:
+        raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
+    # Before numpy and h5py are imported, which takes half of the time of a refusal.
+    check_inputs(given["files"], input_settings(given))
+    target = "stdout" if given["output"] == "-" else "file"
+    for where, names, hint in _REFUSED["ray" if given["ray"] else target]:
+        refuse_options(ctx, names, where, hint)
+    job = _job(given)
+    if given["ray"]:
+        from elmo_cli.cli.embed_ray import embed_on_ray
 
-        ray_command(settings)
+        embed_on_ray(job, given)
     else:
-        from elmo_cli.cli.embed_job import embed_command
+        _run(job, given, start_s)
 
-        embed_command(settings)
+
+def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
+    """Check the paths and the model before torch is imported, then run or plan the job."""
+    from elmo_cli.files import check_distinct, is_folder, output_errors
+    from elmo_cli.text.input import require_files
+
+    quiet, dry_run, as_json = given["quiet"], given["dry_run"], given["as_json"]
+    jobs, is_stdout = [job], job.output == "-"
+    if is_stdout:
+        console.check_stdout("`-o FILE` writes a file")
+        check_distinct("-", job.inputs)
+    else:
+        jobs = _jobs(job)
+    if dry_run:
+        require_files("--dry-run", job.inputs)
+    files = job.locate_model()
+    with console.loading(quiet=quiet):
+        from elmo_cli.cli import embed_run
+
+        embedder = embed_run.load_embedder(jobs, files, given["threads"], quiet=quiet)
+    if is_stdout:
+        embed_run.write_stdout(job, embedder, given["stream"], quiet=quiet)
+    elif dry_run:
+        loading_s = time.monotonic() - start_s
+        embed_run.print_plans(jobs, embedder, loading_s, quiet=quiet, as_json=as_json)
+    else:
+        if is_folder(job.output):
+            with output_errors(job.output):
+                os.makedirs(job.output, exist_ok=True)
+        embed_run.write_files(jobs, embedder, quiet=quiet, as_json=as_json)
+
+
+def _job(given: dict[str, Any]) -> EmbedJob:
+    """The job of the options; an error if they contradict each other."""
+    from elmo_cli.embed.job import EmbedJob
+    from elmo_cli.embed.settings import EmbedderSettings
+    from elmo_cli.pretrained.load import ModelSource
+    from elmo_cli.store.shards import parse_shard
+    from elmo_cli.store.spec import FileSpec
+
+    if given["output"] is None:
+        raise UsageError("no output is given", "`-o FILE` writes HDF5, `-o -` to standard output")
+    return EmbedJob(
+        inputs=tuple(given["files"]),
+        output=given["output"],
+        model=ModelSource(given["model"], given["options"], given["weights"]),
+        text=input_settings(given),
+        embedder=EmbedderSettings(**{name: given[name] for name in _EMBEDDER}),
+        file=FileSpec(
+            layout=given["layout"],
+            keys="sentence" if given["use_sentence_keys"] else "number",
+            forget_sentences=given["forget_sentences"],
+        ),
+        shard=None if given["shard"] is None else parse_shard(given["shard"]),
+        overwrite=given["overwrite"],
+        resume=given["resume"],
+    )
+
+
+def _jobs(job: EmbedJob) -> list[EmbedJob]:
+    """The jobs of a command, one per output file, whose paths are checked."""
+    from elmo_cli.cluster.shard_folder import is_url, without_secrets
+    from elmo_cli.files import check_distinct, is_folder
+
+    if is_url(job.output):
+        raise UsageError(
+            f"{without_secrets(job.output)}: only --ray writes to a URL",
+            "`-o FILE`, and copy it there; or `-o URL/ --ray`, which puts shards there",
+        )
+    if not is_folder(job.output):
+        job.check_paths()
+        _check_suffix(job.output)
+        return [job]
+    jobs = job.per_input()
+    if os.path.isdir(job.output):
+        for one in jobs:
+            check_distinct(one.output, job.inputs)
+            one.check_paths()
+    return jobs
+
+
+def _check_suffix(output: str) -> None:
+    """Refuse an output path with the suffix of another format than HDF5."""
+    suffix = Path(output).suffix.lower()
+    if _OTHER_SUFFIX.fullmatch(suffix):
+        raise OutputError(
+            f"{output}: files of embeddings are HDF5, not {suffix}",
+            f"`-o {Path(output).with_suffix('.hdf5')}` writes HDF5, which `open_embeddings` reads; "
+            f"`-o - --output-format FORMAT > {output}` writes jsonl, npz or text",
+        )

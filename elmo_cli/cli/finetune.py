@@ -13,8 +13,8 @@ from elmo_cli.cli.options import (
     json_option,
     language_model_options,
     model_options,
-    named_texts,
     quiet_option,
+    text_names,
     together,
     value,
 )
@@ -45,7 +45,7 @@ _text_options = together(
         "read; may be repeated.",
         multiple=True,
         required=True,
-        callback=named_texts,
+        callback=text_names,
     ),
     heldout_option(
         "Held-out text, never trained on; may be repeated.  [default: files named dev, valid or "

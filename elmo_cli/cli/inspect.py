@@ -14,10 +14,10 @@ from elmo_cli.cli.options import (
     input_options,
     json_option,
     model_options,
-    named,
-    named_texts,
+    non_empty,
     processor_options,
     quiet_option,
+    text_names,
     value,
 )
 
@@ -27,7 +27,7 @@ from elmo_cli.cli.options import (
     short_help="Describe an embeddings or weight file and verify it.",
     no_args_is_help=True,
 )
-@argument("file", metavar="FILE", callback=named)
+@argument("file", metavar="FILE", callback=non_empty)
 @value(
     "Checks",
     "--recompute N",
@@ -40,7 +40,7 @@ from elmo_cli.cli.options import (
     "Compare the tokens, or their counts where the file has none, with this text; with --recompute "
     "also take the sentences from it. May be repeated.",
     multiple=True,
-    callback=named_texts,
+    callback=text_names,
 )
 @flag("Checks", "--no-verify", "Print the metadata only, without reading all values.")
 @model_options

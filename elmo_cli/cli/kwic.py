@@ -10,7 +10,7 @@ from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
     json_option,
-    named,
+    non_empty,
     quiet_option,
     value,
 )
@@ -21,8 +21,8 @@ from elmo_cli.cli.options import (
     short_help="List the occurrences of a word in context.",
     no_args_is_help=True,
 )
-@argument("file", metavar="FILE", callback=named)
-@argument("word", metavar="WORD", callback=named)
+@argument("file", metavar="FILE", callback=non_empty)
+@argument("word", metavar="WORD", callback=non_empty)
 @value(
     "Search",
     "-k, --count N",

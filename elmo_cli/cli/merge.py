@@ -9,7 +9,7 @@ from elmo_cli.cli.options import (
     argument,
     hdf5_output,
     json_option,
-    named,
+    non_empty,
     overwrite_option,
     quiet_option,
 )
@@ -18,7 +18,7 @@ from elmo_cli.cli.options import (
 @click.command(
     cls=GroupedCommand, short_help="Join the shards of a run into one file.", no_args_is_help=True
 )
-@argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=named)
+@argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=non_empty)
 @hdf5_output
 @overwrite_option
 @quiet_option

@@ -11,7 +11,7 @@ from elmo_cli.cli.options import (
     argument,
     flag,
     json_option,
-    named,
+    non_empty,
     quiet_option,
     value,
 )
@@ -22,13 +22,13 @@ from elmo_cli.cli.options import (
     short_help="Find the nearest neighbours of a token.",
     no_args_is_help=True,
 )
-@argument("file", metavar="FILE", callback=named)
-@argument("queries", nargs=-1, metavar="QUERY…", callback=named)
+@argument("file", metavar="FILE", callback=non_empty)
+@argument("queries", nargs=-1, metavar="QUERY…", callback=non_empty)
 @value(
     "Search",
     "--query-file FILE",
     "Take the queries from this embeddings file of the same model.  [default: FILE]",
-    callback=named,
+    callback=non_empty,
 )
 @value(
     "Search",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -139,7 +139,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def named(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def non_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Refuse an empty value, as an unset variable of the shell makes it; a callback of click.
 
     Raises:
@@ -154,7 +154,7 @@ def named(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     return value
 
 
-def named_texts(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Refuse an empty name of a text, and a terminal in the place of one; a callback of click.
 
     Raises:
@@ -166,16 +166,16 @@ def named_texts(ctx: click.Context, parameter: click.Parameter, value: Any) -> A
         raise UsageError(
             "standard input is a terminal: no text is coming", "name a file, or pipe the text in"
         )
-    return named(ctx, parameter, value)
+    return non_empty(ctx, parameter, value)
 
 
-def on_disk(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Refuse an output that is no path of this machine; a callback of click.
 
     Raises:
         UsageError: the name is empty, or a URL.
     """
-    found: str = named(ctx, parameter, value)
+    found: str = non_empty(ctx, parameter, value)
     if is_url(found):
         raise UsageError(
             f"{without_secrets(found)}: only `elmo embed --ray` writes to a URL",
@@ -189,14 +189,14 @@ def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
     if by_environment and (ctx.params.get("options") or ctx.params.get("weights")):
         return None
-    found: str | None = named(ctx, parameter, value)
+    found: str | None = non_empty(ctx, parameter, value)
     return found
 
 
 def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if value == "-":
         raise UsageError("--output -: HDF5 needs a file on a disk", "`-o FILE` names one")
-    return on_disk(ctx, parameter, value)
+    return local_path(ctx, parameter, value)
 
 
 def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
@@ -232,11 +232,7 @@ def dtype_option(default: str | None = None) -> Option:
 
 encoding_option: Option = value("Input", "--encoding NAME", "Text encoding.", default="utf-8")
 _on_error: Option = value(
-    "Input",
-    "--on-error ACTION",
-    _ON_ERROR,
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
+    "Input", "--on-error ACTION", _ON_ERROR, type=click.Choice(["stop", "skip"]), default="stop"
 )
 input_options: Option = together(
     value(
@@ -286,14 +282,14 @@ model_options: Option = together(
         "--options-file FILE",
         "options.json of the model; needs --weight-file.",
         "options",
-        callback=named,
+        callback=non_empty,
     ),
     value(
         "Model",
         "--weight-file FILE",
         "HDF5 weight file of the model; needs --options-file.",
         "weights",
-        callback=named,
+        callback=non_empty,
     ),
 )
 _VOCABULARY = "Types that the softmax predicts, one per line.  [default: vocab.txt next to the "
@@ -308,9 +304,9 @@ def language_model_options(*, or_counted: bool = False) -> Option:
             "--softmax FILE",
             "Softmax weights in HDF5.  [default: softmax.hdf5 next to the weights, or inside the "
             "weight file]",
-            callback=named,
+            callback=non_empty,
         ),
-        value("Model", "--vocabulary FILE", _VOCABULARY + default, callback=named),
+        value("Model", "--vocabulary FILE", _VOCABULARY + default, callback=non_empty),
     )
 
 
@@ -344,11 +340,7 @@ processor_options: Option = together(
 def precision_option(*precisions: str, description: str) -> Option:
     """The precision of matrix products, one of `precisions`."""
     return value(
-        "Compute",
-        "--precision NAME",
-        description,
-        type=click.Choice(precisions),
-        default="float32",
+        "Compute", "--precision NAME", description, type=click.Choice(precisions), default="float32"
     )
 
 
@@ -371,3 +363,17 @@ def input_settings(given: dict[str, Any], *, max_characters: int = 50) -> InputS
 
     fields = {name: given[name] for name in INPUT_FIELDS if name in given}
     return InputSettings(**fields, max_characters=max_characters)
+
+
+def refuse_options(ctx: click.Context, names: Collection[str], where: str, hint: str) -> None:
+    """Raise a UsageError for an option that the command line gives and that has no effect.
+
+    Args:
+        names: parameters of the command.
+        where: "without --text", "for standard output", ….
+    """
+    for parameter in ctx.command.params:
+        is_given = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+        if is_given and parameter.name in names:
+            option = max(parameter.opts, key=len)
+            raise UsageError(f"{option}: has no meaning {where}", hint)

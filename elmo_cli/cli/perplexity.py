@@ -17,11 +17,11 @@ from elmo_cli.cli.options import (
     json_option,
     language_model_options,
     model_options,
-    named,
-    named_texts,
+    non_empty,
     overwrite_option,
     processor_options,
     quiet_option,
+    text_names,
     value,
 )
 from elmo_cli.errors import UsageError
@@ -42,7 +42,7 @@ _COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:
     short_help="Measure the perplexity of a text, forward and backward.",
     no_args_is_help=True,
 )
-@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
+@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @model_options
 @language_model_options()
 @value(
@@ -63,7 +63,7 @@ _COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:
     "Output",
     "-o, --output FILE",
     "Also write a tab-separated table with one row per sentence; - for standard output.",
-    callback=named,
+    callback=non_empty,
 )
 @overwrite_option
 @processor_options

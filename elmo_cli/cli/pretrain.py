@@ -9,14 +9,14 @@ from elmo_cli.cli.options import (
     argument,
     input_options,
     json_option,
-    named_texts,
     quiet_option,
+    text_names,
 )
 from elmo_cli.cli.pretrain_options import pretrain_options, text_options
 
 
 @click.command(cls=GroupedCommand, short_help="Train a biLM from scratch.", no_args_is_help=True)
-@argument("texts", nargs=-1, metavar="TEXT…", callback=named_texts)
+@argument("texts", nargs=-1, metavar="TEXT…", callback=text_names)
 @pretrain_options
 @input_options
 @text_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from elmo_cli.cli.options import FiniteRange, Option, flag, named, together, value
+from elmo_cli.cli.options import FiniteRange, Option, flag, non_empty, together, value
 from elmo_cli.cli.training_options import (
     AT_LEAST_1,
     POSITIVE,
@@ -43,13 +43,13 @@ _run_options = together(
         "--recipe FILE",
         "JSON file with options by their long names, and `texts`; the command line takes "
         "precedence.",
-        callback=named,
+        callback=non_empty,
     ),
     value(
         "Output",
         "--data-dir DIR",
         "Folder that the recipe's file names are relative to.  [default: the recipe's folder]",
-        callback=named,
+        callback=non_empty,
     ),
 )
 
@@ -147,13 +147,13 @@ _model_options = together(
         "Model",
         "--init-from NAME|PATH",
         "Start from the weights, softmax and vocabulary of this model.",
-        callback=named,
+        callback=non_empty,
     ),
     value(
         "Model",
         "--options-file FILE",
         "options.json with all sizes, instead of the next three options.",
-        callback=named,
+        callback=non_empty,
     ),
     value("Model", "--lstm-dim N", "LSTM cell size.", type=AT_LEAST_1, default=512),
     value(
@@ -178,7 +178,7 @@ _vocabulary_options = together(
         "Vocabulary",
         "--vocabulary FILE",
         "Types to predict, one per line, instead of counting them.",
-        callback=named,
+        callback=non_empty,
     ),
 )
 

@@ -10,9 +10,9 @@ from elmo_cli.cli.options import (
     GroupedCommand,
     encoding_option,
     json_option,
-    named,
-    named_texts,
+    non_empty,
     quiet_option,
+    text_names,
     threads_option,
     value,
 )
@@ -29,7 +29,7 @@ def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
                 f"{option_name}: `{name}` stands where it takes a name",
                 f"`{option_name}` takes two, {parameter.metavar}",
             )
-    return named_texts(ctx, parameter, names)
+    return text_names(ctx, parameter, names)
 
 
 @click.command(
@@ -73,7 +73,7 @@ def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
     "--label-column COLUMN",
     "Label column of conll and conllu: a number from 1, -1 for the last, or in conllu a name such "
     "as upos.  [default: xpos in conllu, else -1]",
-    callback=named,
+    callback=non_empty,
 )
 @encoding_option
 @value(

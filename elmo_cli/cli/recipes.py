@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from elmo_cli.cli.main import reword_click
-from elmo_cli.cli.options import named, named_texts
+from elmo_cli.cli.options import non_empty, text_names
 from elmo_cli.errors import UsageError
 from elmo_cli.lm.recipe import LISTS, read_recipe
 from elmo_cli.lm.settings import LIMITS
@@ -77,7 +77,7 @@ def take_recipe(
         if is_given(ctx, key) or (other_limit and key in LIMITS):
             continue
         if name in LISTS:
-            check = named_texts if texts_needed else named
+            check = text_names if texts_needed else non_empty
             ctx.params[key] = check(ctx, parameter, tuple(value))
         else:
             ctx.params[key] = _converted(ctx, parameter, value, f"{path}: `{name}`")

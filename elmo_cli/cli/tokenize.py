@@ -12,11 +12,11 @@ from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
     input_settings,
-    named_texts,
-    on_disk,
+    local_path,
     overwrite_option,
     quiet_option,
     raw_input_options,
+    text_names,
     value,
 )
 
@@ -28,13 +28,13 @@ _RAW = {"format": "plain", "tokenize": True, "column": None}
     short_help="Split raw English into sentences and tokens.",
     no_args_is_help=True,
 )
-@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
+@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
     "Output",
     "-o, --output FILE",
     "Output text file, one sentence per line; - for standard output.",
     default="-",
-    callback=on_disk,
+    callback=local_path,
 )
 @overwrite_option
 @raw_input_options

@@ -8,10 +8,10 @@ from elmo_cli.cli.options import (
     FiniteRange,
     Option,
     flag,
-    named_texts,
-    on_disk,
+    local_path,
     precision_option,
     processor_options,
+    text_names,
     together,
     value,
 )
@@ -88,7 +88,7 @@ def output_folder(contents: str) -> Option:
         "-o, --output DIR",
         f"Output folder: {contents}.",
         required=True,
-        callback=on_disk,
+        callback=local_path,
     )
 
 
@@ -104,7 +104,7 @@ def learning_rate_option(*, adamw: float, adagrad: float) -> Option:
 
 def heldout_option(description: str) -> Option:
     """Held-out texts, in any number."""
-    return value("Evaluation", "--heldout FILE", description, multiple=True, callback=named_texts)
+    return value("Evaluation", "--heldout FILE", description, multiple=True, callback=text_names)
 
 
 def patience_option(default: int | None = None) -> Option:

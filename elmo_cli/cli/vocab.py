@@ -13,10 +13,10 @@ from elmo_cli.cli.options import (
     input_options,
     input_settings,
     json_option,
-    named_texts,
-    on_disk,
+    local_path,
     overwrite_option,
     quiet_option,
+    text_names,
     value,
 )
 from elmo_cli.cli.training_options import vocabulary_size_options
@@ -27,13 +27,13 @@ from elmo_cli.cli.training_options import vocabulary_size_options
     short_help="Count the types of a text and write a vocabulary file.",
     no_args_is_help=True,
 )
-@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=named_texts)
+@argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
     "Output",
     "-o, --output FILE",
     "Vocabulary file to write, one type per line; - for standard output.",
     required=True,
-    callback=on_disk,
+    callback=local_path,
 )
 @overwrite_option
 @vocabulary_size_options("Vocabulary", None, 1)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import UsageError
 from elmo_cli.files import check_distinct, check_output_path
-from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.pretrained.load import ModelSource, locate
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.store.layers import LayerSelection
 from elmo_cli.store.layouts import Layout, layout_of_spec
 from elmo_cli.store.log_lines import is_finished, log_path, part_path
 from elmo_cli.store.shards import parse_shard
 from elmo_cli.store.spec import FileSpec
-from elmo_cli.text.input import InputSettings, check_inputs, require_files
+from elmo_cli.text.input import InputSettings, check_inputs, require_files, stem
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,28 @@ class EmbedJob:
         """The layers to store; a UsageError if a model of `n_layers` layers does not have them."""
         name, drop_axis = self.embedder.layers, self.embedder.drop_layer_axis
         return LayerSelection.parse(name, range(n_layers), n_layers, drop_axis=drop_axis)
+
+    def locate_model(self) -> ModelFiles:
+        """The files of the model; an error if they are missing or it does not have the layers."""
+        files = locate(self.model)
+        self.check_layers(1 + files.read_options().n_layers)
+        return files
+
+    def per_input(self) -> list[EmbedJob]:
+        """A job for each input; its output in the folder `output` is named after the input."""
+        jobs: dict[str, EmbedJob] = {}
+        for name in self.inputs:
+            if name == "-":
+                what = f"standard input has no name for a file in {self.output}"
+                raise UsageError(what, "name an output file")
+            path = str(Path(self.output) / f"{stem(Path(name).name) or Path(name).name}.hdf5")
+            if path in jobs:
+                raise UsageError(
+                    f"{jobs[path].inputs[0]} and {name} would both be written to {path}",
+                    "embed them one by one, and name each output file",
+                )
+            jobs[path] = replace(self, inputs=(name,), output=path)
+        return list(jobs.values())
 
     def check_paths(self) -> None:
         """Refuse inputs that cannot be read and an output that cannot be written to.

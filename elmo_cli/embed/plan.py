@@ -103,14 +103,18 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     stored = n_sentences - sample.n_duplicates, n_tokens - sample.n_duplicate_tokens
     _, computed = scan.totals(blocks[done.blocks :])
     speed = measure_speed(job, embedder, sample.sentences, timing_s)
+    size = estimate_bytes(job, embedder, *stored)
+    # Not refused: the run may get another disk.
+    space = check_free_space(job, embedder, size, is_exact=False)
+    warnings = (*scan.report.warnings, *empty_shard(job, scan, blocks), *filter(None, [space]))
     share = computed / max(1, scan.totals(range(len(scan.blocks)))[1])
     return Plan(
         *stored,
-        estimate_bytes(job, embedder, *stored),
+        size,
         computed,
         done.sentences,
         seconds=speed.seconds(computed, sample.n_types * share**_HEAPS) if speed else None,
-        warnings=(*scan.report.warnings, *empty_shard(job, scan, blocks)),
+        warnings=warnings,
     )
 
 

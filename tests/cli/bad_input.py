@@ -145,7 +145,7 @@ CONTRADICTIONS = [
     bad("--shard of stdin", "EMBED - --shard 1/2"),
     bad("stdin twice", "EMBED - -"),
     bad("stdin into a folder", "embed - -o vectors/"),
-    bad("--output-format for a file", "EMBED a.txt --output-format npy"),
+    bad("--output-format for a file", "EMBED a.txt --output-format npz"),
     bad("--output-format of an input", "embed a.txt -q -o - --output-format conll"),
     bad("stdout --layout", "embed a.txt -q -o - --layout bilm"),
     bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),

@@ -62,21 +62,10 @@ def test_a_missing_input_takes_less_than_half_a_second_of_cpu_time() -> None:
     assert min(seconds) < 0.4
 
 
-@pytest.mark.parametrize(
-    ("name", "other"),
-    [
-        ("v.parquet", "open_embeddings"),
-        ("v.pt", "open_embeddings"),
-        ("V.NPY", "--output-format npz"),
-        ("v.npz", "--output-format npz"),
-        ("v.csv", "--output-format text"),
-        ("v.jsonl", "--output-format jsonl"),
-    ],
-)
-def test_names_of_other_formats_are_refused_with_two_ways(name: str, other: str) -> None:
+@pytest.mark.parametrize("name", ["v.parquet", "V.NPY", "v.csv", "v.jsonl"])
+def test_suffixes_of_other_formats_are_refused_with_two_ways(name: str) -> None:
     done = elmo("embed", "a.txt", "-o", name)
     assert done.code == 1
-    stem = name.partition(".")[0]
-    assert f"hint: `-o {stem}.hdf5`" in done.err
-    assert other in done.err
+    assert f"hint: `-o {name[0]}.hdf5` writes HDF5" in done.err
+    assert "--output-format" in done.err
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.txt", "old.hdf5"]

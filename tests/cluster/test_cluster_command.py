@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from command_line import Done, documented, elmo, made
 
-from elmo_cli.cli.cluster import _download_command
+from elmo_cli.cli.embed_ray import _download_command
 
 
 @pytest.fixture(autouse=True)

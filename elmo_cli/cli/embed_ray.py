@@ -1,4 +1,4 @@
-"""`elmo embed --ray` between its options and the library: checks, progress, summary."""
+"""`elmo embed --ray`: checks, progress and report of a run on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.console import exit_if_skipped, plural, print_input_warnings
-from elmo_cli.cli.embed_job import CLUSTER_OPTIONS, is_folder, locate_model, make_job
+from elmo_cli.cli.console import plural
 from elmo_cli.cluster.shard_folder import (
     SKIPPED_LIST,
     is_url,
@@ -22,25 +21,18 @@ from elmo_cli.cluster.shard_folder import (
 )
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import InputError, ModelError, UsageError
+from elmo_cli.files import is_folder
 from elmo_cli.pretrained.cache import installed_dir
 from elmo_cli.pretrained.catalogue import find_model
-from elmo_cli.text.input import check_inputs, require_files
+from elmo_cli.text.input import require_files
 
 if TYPE_CHECKING:
     from elmo_cli.cluster.run import ClusterResult
 
 
-def ray_command(settings: dict[str, Any]) -> None:
-    """Run `elmo embed --ray` with the values of its options."""
-    stream = settings["stream"]
-    given = {"--output-format": stream, "--dry-run": settings["dry_run"]}
-    given |= {f"--{option}": settings[option] for option in ("shard", "overwrite", "resume")}
-    for option, value in given.items():
-        if value:
-            hint = "finished shards are kept, and the same command computes the missing ones"
-            raise UsageError(f"{option}: has no meaning for --ray", hint)
-    job, quiet = make_job(settings, stream), settings["quiet"]
-    threads, as_json = settings["threads"], settings["as_json"]
+def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
+    """Run a job on a Ray cluster with the values of the options of `elmo embed`."""
+    quiet = given["quiet"]
     _check(job)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -52,26 +44,31 @@ def ray_command(settings: dict[str, Any]) -> None:
         if error.name != "ray":
             raise
         raise ModelError("--ray: ray is not installed", "`pip install 'elmo-cli[ray]'`") from None
-    address, workers, gpus = (settings[name] for name in CLUSTER_OPTIONS)
-    started = time.monotonic()
-    with console.Progress(None, "tokens", quiet=quiet) as progress:
+    cluster = ClusterSettings(
+        address=given["ray_address"],
+        workers=given["workers"],
+        threads=given["threads"] or 1,
+        gpus=given["gpus_per_worker"],
+    )
+    start_s = time.monotonic()
+    progress = console.Progress(None, "tokens", quiet=quiet)
 
-        def on_progress(done: int, total: int) -> None:
-            if not progress.is_shown:
-                console.note(f"{plural(total, 'token')}, {done:,} done", quiet=quiet)
-            progress.update(done, total)
+    def on_progress(done: int, total: int) -> None:
+        if not progress.is_shown:
+            console.note(f"{plural(total, 'token')}, {done:,} done", quiet=quiet)
+        progress.update(done, total)
 
-        with redirect_stdout(sys.stderr):  # Ray prints there that a worker died
-            settings_of_cluster = ClusterSettings(address, workers or 1, threads or 1, gpus or 0.0)
-            result = embed_on_cluster(job, settings_of_cluster, on_progress)
-    summary = _summary(without_secrets(job.output), result, time.monotonic() - started)
-    print_input_warnings(result.report, quiet=quiet)
+    with progress, redirect_stdout(sys.stderr):  # Ray prints there that a worker died
+        result = embed_on_cluster(job, cluster, on_progress)
+    summary = _summary(without_secrets(job.output), result, time.monotonic() - start_s)
+    console.print_input_warnings(result.report, quiet=quiet)
     if not quiet:
-        _print_summary(job, result, summary)
-    if as_json:
+        _print_summary(result, summary)
+    if given["as_json"]:
         console.print_json(summary)
     _refuse_missing(summary["output"], result)
-    exit_if_skipped(result.report, lists=[os.path.join(summary["output"], SKIPPED_LIST)])
+    skipped_list = os.path.join(summary["output"], SKIPPED_LIST)
+    console.exit_if_skipped(result.report, lists=[skipped_list])
 
 
 def _check(job: EmbedJob) -> None:
@@ -86,12 +83,11 @@ def _check(job: EmbedJob) -> None:
             "`--state zero` or `--state document` can be divided into shards",
         )
     require_files("--ray", job.inputs)
-    check_inputs(job.inputs, job.text)
     open_shard_folder(job.output)
     name = job.model.name_or_path
     published = find_model(str(name)) if name else None
     if published is None or installed_dir(published) is not None:  # else workers may have it
-        locate_model(job)
+        job.locate_model()
 
 
 def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:
@@ -117,7 +113,7 @@ def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, An
     }
 
 
-def _print_summary(job: EmbedJob, result: ClusterResult, summary: Mapping[str, Any]) -> None:
+def _print_summary(result: ClusterResult, summary: Mapping[str, Any]) -> None:
     n_shards = plural(len(result.pieces), "shard")
     for missing in summary["missing"]:
         console.note(f"shard {missing['shard']} of {n_shards} is missing: {missing['error']}")
