@@ -1,4 +1,4 @@
-"""elmo convert."""
+"""`elmo convert`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     LAYER_SPEC,
     GroupedCommand,
@@ -37,16 +38,7 @@ from elmo_cli.cli.options import (
 @overwrite_option
 @quiet_option
 @json_option
-def convert(
-    file: str,
-    output: str,
-    layout: str | None,
-    dtype: str | None,
-    layers: str | None,
-    overwrite: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any) -> None:
     """Convert an embeddings file to another layout, dtype or choice of layers.
 
     FILE may have any layout that `elmo embed` writes, and may come from elmo or from the original
@@ -60,22 +52,13 @@ def convert(
       elmo convert corpus.hdf5 -o corpus.ly2.hdf5 --layout manylangs --layers 2
       elmo convert corpus.hdf5 -o mixed.hdf5 --layers mix:0.2,0.3,0.5,1.1
     """
-    from elmo_cli.cli import console
-    from elmo_cli.cli.console import plural
     from elmo_cli.store.convert import convert as convert_file
     from elmo_cli.store.writer import run_isolated_writer
 
-    def work() -> dict[str, Any]:
-        return convert_file(
-            file, output, layout=layout, dtype=dtype, layers=layers, overwrite=overwrite
-        )
-
-    done = run_isolated_writer(work, [file], output)
+    done = run_isolated_writer(lambda: convert_file(file, output, **settings), [file], output)
     for warning in done["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
         console.print_json(done)
-    console.note(
-        f"{done['output']}: {plural(done['sentences'], 'sentence')}, layout {done['layout']}",
-        quiet=quiet,
-    )
+    sentences = console.plural(done["sentences"], "sentence")
+    console.note(f"{done['output']}: {sentences}, layout {done['layout']}", quiet=quiet)

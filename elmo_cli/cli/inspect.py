@@ -1,25 +1,39 @@
-"""elmo inspect."""
+"""`elmo inspect`: the facts of a file, what is wrong with it, and Python that reads it."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import console
+from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import (
+    INPUT_FIELDS,
     GroupedCommand,
     argument,
     blank_lines_option,
     flag,
     input_options,
+    input_settings,
     json_option,
     model_options,
     non_empty,
     processor_options,
     quiet_option,
+    refuse_options,
     text_names,
     value,
 )
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+
+if TYPE_CHECKING:
+    from elmo_cli.store.sample import Sample
+    from elmo_cli.text.input import InputSettings
+
+_FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
+_SHOWN = 5  # problems that are printed; --json has more of them
 
 
 @click.command(
@@ -50,7 +64,7 @@ from elmo_cli.cli.options import (
 @quiet_option
 @json_option
 @click.pass_context
-def inspect(ctx: click.Context, /, **settings: Any) -> None:
+def inspect(ctx: click.Context, /, **given: Any) -> None:
     """Describe an embeddings or weight file and verify it.
 
     FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a biLM weight file.
@@ -65,6 +79,179 @@ def inspect(ctx: click.Context, /, **settings: Any) -> None:
       elmo inspect train.hdf5 --text train.conllu
       elmo inspect weights.hdf5
     """
-    from elmo_cli.cli.inspecting import inspect_command
+    from elmo_cli.isolate import run_isolated
+    from elmo_cli.text.input import check_inputs
 
-    inspect_command(ctx, settings)
+    path, text, quiet = given["file"], input_settings(given), given["quiet"]
+    if not quiet:
+        console.check_stdout()
+    if not given["recompute"]:
+        hint = "`--recompute N` recomputes sentences with the model"
+        refuse_options(ctx, _FOR_RECOMPUTE, "without --recompute", hint)
+    if given["text"]:
+        check_inputs(given["text"], text)
+    else:
+        hint = "`--text FILE` names the text to compare with"
+        refuse_options(ctx, INPUT_FIELDS, "without --text", hint)
+    # In a child process: HDF5 may crash on a corrupt file.
+    files = [path, *given["text"]]
+    facts = run_isolated(lambda: _facts(path, text, given), files, EmbeddingsFileError)
+    example = facts.pop("example")
+    if given["recompute"]:
+        _recompute(facts, given)
+    if given["as_json"]:
+        console.print_json(facts, default=str)
+    elif not quiet:
+        console.say(path, *_rows(facts, is_verified=not given["no_verify"]))
+        if example:
+            console.say("", "read it:", "", *(f"    {line}".rstrip() for line in example))
+    if problems := facts["problems"]:
+        n_more = facts["problem_count"] - 1
+        more = f", and {n_more:,} more" if n_more else ""
+        first = problems[0].removeprefix(f"{path}: ")
+        raise EmbeddingsFileError(f"{path}: {first}{more}", _hint(facts))
+
+
+def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, Any]:
+    """Facts, problems, the sample to recompute, and lines of Python that read the file."""
+    from elmo_cli.store.describe import describe, python_example
+    from elmo_cli.store.sample import take_sample
+    from elmo_cli.store.verify import compare_with_text, verify
+    from elmo_cli.text.input import read_sentences
+
+    facts = describe(path)
+    if facts["kind"] != "embeddings" and (given["recompute"] or given["text"]):
+        raise UsageError(
+            f"{path}: contains no finished embeddings",
+            "`--recompute` and `--text` compare embeddings",
+        )
+    found = [] if given["no_verify"] else [verify(path)]
+    if given["text"] and not given["recompute"]:
+        found.append(compare_with_text(path, read_sentences(given["text"], text)))
+    facts["problems"] = [problem for one in found for problem in one.listed]
+    facts["problem_count"] = sum(one.count for one in found)
+    if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
+        facts["tokens"] = found[0].tokens  # a file of another program does not state them
+    if given["recompute"]:
+        sentences = list(read_sentences(given["text"], text)) if given["text"] else None
+        facts["recomputed"] = take_sample(path, given["recompute"], sentences)
+    is_silent = given["quiet"] or given["as_json"] or facts["kind"] == "unfinished"
+    facts["example"] = [] if is_silent else python_example(path).splitlines()
+    return facts
+
+
+def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
+    """Compare the sample with what the model computes, and add the results to the facts."""
+    from elmo_cli.embed.verify_sample import recompute_sample
+    from elmo_cli.engine.runtime import set_num_threads
+    from elmo_cli.pretrained.load import load
+
+    sample: Sample = facts["recomputed"]
+    if n := sample.passed_over:
+        what = f"{sample.path}: passed over {plural(n, 'sentence')} of which the file does not "
+        console.note(f"warning: {what}record the tokens; --text gives them", quiet=given["quiet"])
+    set_num_threads(given["threads"])
+    bilm = load(given["model"], options=given["options"], weights=given["weights"])
+    found = recompute_sample(sample, bilm, device=given["device"])
+    problems = [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
+    facts["problems"] += problems
+    facts["problem_count"] += len(problems)
+    facts["recomputed"] = [
+        {
+            "key": one.key,
+            "tokens": one.tokens,
+            "difference": one.difference,
+            "agrees": not one.problem,
+        }
+        for one in found
+    ]
+
+
+def _hint(facts: dict[str, Any]) -> str:
+    if facts["kind"] == "unfinished":
+        return "run the command that made it again with `--resume`"
+    n_listed = len(facts["problems"])
+    which = "every problem" if n_listed == facts["problem_count"] else f"{n_listed} of them"
+    again = "embed it again"
+    if facts["kind"] == "weights":
+        again = "get the weights from their source again"
+    return f"`elmo inspect --json` lists {which}; {again}"
+
+
+def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
+    """The facts as aligned lines."""
+    rows = _ROWS[facts["kind"]](facts)
+    if facts.get("tokens", 0) is None:
+        rows["tokens"] = "not recorded" if is_verified else "not counted"
+    if "recomputed" in facts:
+        rows["recomputed"] = plural(len(facts["recomputed"]), "sentence")
+        found = [one["difference"] for one in facts["recomputed"]]
+        if None not in found:
+            rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
+    if is_verified:
+        shown = facts["problems"][:_SHOWN]
+        if n_more := facts["problem_count"] - len(shown):
+            shown = [*shown, f"and {n_more:,} more"]
+        rows["checked"] = "; ".join(shown) or "nothing wrong"
+        if facts["kind"] == "embeddings":
+            rows["checksums"] = "none, as in files of other programs"
+            if facts["checksums"]:
+                n = facts["problem_count"]
+                rows["checksums"] = "not all match, or could be compared" if n else "verified"
+    width = max(map(len, rows))
+    return [f"  {name:<{width}}  {row}" for name, row in rows.items()]
+
+
+def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
+    from elmo_cli.files import format_bytes
+
+    attributes, tokens = facts["attributes"], facts["tokens"]
+    rows = {
+        "layout": facts["layout"],
+        "sentences": f"{facts['sentences']:,}",
+        "tokens": f"{tokens:,}" if isinstance(tokens, int) else str(tokens),
+        "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
+        "dim": str(facts["dim"]),
+        "values": f"{facts['dtype']}, {format_bytes(facts['bytes'])}",
+        "first": ", ".join(f"{one['key']} {tuple(one['shape'])}" for one in facts["samples"]),
+    }
+    for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
+        if attributes.get(name) not in (None, "none"):
+            rows[name] = str(attributes[name])
+    if sources := facts.get("sources"):
+        try:
+            rows["text"] = ", ".join(f"{name} from sentence {at}" for name, at in sources[:_SHOWN])
+        except (TypeError, ValueError):  # another program stores something else here
+            rows["text"] = str(sources)
+    return rows
+
+
+def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
+    from elmo_cli.files import format_bytes
+
+    sentences, tokens = (plural(facts["sentences"], "sentence"), plural(facts["tokens"], "token"))
+    return {
+        "unfinished": f"{sentences}, {tokens} are committed",
+        "size": format_bytes(facts["bytes"]),
+    }
+
+
+def _weights_rows(facts: dict[str, Any]) -> dict[str, str]:
+    from elmo_cli.files import format_bytes
+
+    rows = {
+        "weights": facts["weights"],
+        "values": f"{', '.join(facts['dtypes'])}, {format_bytes(facts['bytes'])}",
+        "parameters": f"{facts['parameters']:,}",
+        "sha256": facts["sha256"],
+    }
+    if facts["options"]:
+        rows["options"] = json.dumps(facts["options"])
+    return rows
+
+
+_ROWS = {
+    "embeddings": _embeddings_rows,
+    "unfinished": _unfinished_rows,
+    "weights": _weights_rows,
+}

@@ -1,9 +1,11 @@
-"""elmo merge."""
+"""`elmo merge`."""
 
 from __future__ import annotations
 
 import click
 
+from elmo_cli.cli import console
+from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
@@ -37,8 +39,6 @@ def merge(
       elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
       elmo merge part-*.hdf5 -o corpus.hdf5
     """
-    from elmo_cli.cli import console
-    from elmo_cli.cli.console import plural
     from elmo_cli.store.merge import merge_shards
     from elmo_cli.store.writer import run_isolated_writer
 
@@ -49,8 +49,6 @@ def merge(
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
         console.print_json(done)
-    console.note(
-        f"{done['output']}: {plural(done['sentences'], 'sentence')}, "
-        f"{plural(done['tokens'], 'token')} from {plural(len(shards), 'shard')}",
-        quiet=quiet,
-    )
+    sentences, tokens = plural(done["sentences"], "sentence"), plural(done["tokens"], "token")
+    n_shards = plural(len(shards), "shard")
+    console.note(f"{done['output']}: {sentences}, {tokens} from {n_shards}", quiet=quiet)

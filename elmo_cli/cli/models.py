@@ -46,7 +46,11 @@ def list_models(as_json: bool) -> None:
     if as_json:
         console.print_json(rows)
     else:
-        _print_table(rows)
+        cells = (
+            (row["name"], _size(row), str(row["dim"] or "?"), row["language"], row["where"])
+            for row in rows
+        )
+        console.table(("name", "size", "dim", "language", "where"), cells)
 
 
 @models.command("show")
@@ -107,16 +111,6 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
             ),
         )
     console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
-
-
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    console.table(
-        ("name", "size", "dim", "language", "where"),
-        [
-            (row["name"], _size(row), str(row["dim"] or "?"), row["language"], row["where"])
-            for row in rows
-        ],
-    )
 
 
 def _print_facts(facts: dict[str, Any]) -> None:

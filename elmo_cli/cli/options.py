@@ -297,7 +297,7 @@ _VOCABULARY = "Types that the softmax predicts, one per line.  [default: vocab.t
 
 def language_model_options(*, or_counted: bool = False) -> Option:
     """Softmax and vocabulary of a model, which may be `or_counted` in the text."""
-    default = "weights, else plural in the text]" if or_counted else "weights]"
+    default = "weights, else counted in the text]" if or_counted else "weights]"
     return together(
         value(
             "Model",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import re
@@ -23,7 +22,6 @@ from command_line import Done, documented, elmo, made, only_tiny
 from tolerance import ATOL_ORDER
 
 from elmo_cli.cli import console
-from elmo_cli.cli.main import COMMANDS
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import BiLM
@@ -166,14 +164,6 @@ def test_jsonl_is_the_default_form(tiny_bilm: BiLM) -> None:
         np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER)
 
 
-def test_npz_is_one_archive(tiny_bilm: BiLM) -> None:
-    archive = np.load(io.BytesIO(to_stdout("--output-format", "npz")))
-    assert list(archive) == [str(key) for key in range(len(LINES))]
-    for key, line in enumerate(LINES):
-        expected = alone(tiny_bilm, line)
-        np.testing.assert_allclose(archive[str(key)], expected, rtol=0, atol=ATOL_ORDER)
-
-
 def test_text_is_a_line_a_token(tiny_bilm: BiLM) -> None:
     sentences = to_stdout("--output-format", "text", "--layers", "top").decode().split("\n\n")
     rows = sentences[0].splitlines()
@@ -213,32 +203,6 @@ def test_layers(layers: str, expected: Any, tiny_bilm: BiLM) -> None:
     assert facts["layers"] == layers
     whole = alone(tiny_bilm, LINES[0])
     np.testing.assert_allclose(found, expected(whole), rtol=0, atol=ATOL_ORDER, strict=True)
-
-
-def test_dtype() -> None:
-    exact, _ = first()
-    half, facts = first("--dtype", "float16")
-    assert facts["dtype"] == half.dtype == "float16"
-    np.testing.assert_array_equal(half, exact.astype(np.float16))
-
-
-@pytest.mark.parametrize("pool", ["mean", "max"])
-def test_pool(pool: str, tiny_bilm: BiLM) -> None:
-    found, facts = first("--pool", pool)
-    assert facts["pool"] == pool
-    assert facts["tokens"] == N_TOKENS
-    whole = alone(tiny_bilm, LINES[0])
-    expected = whole.mean(1) if pool == "mean" else whole.max(1)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER, strict=True)
-
-
-@pytest.mark.parametrize("layout", ["bilm", "flat", "e2e-coref"])
-def test_layout(layout: str) -> None:
-    Path("d.jsonl").write_text(DOCUMENTS)
-    assert first("--layout", layout, corpus="d.jsonl")[1]["layout"] == layout
-    names = {"e2e-coref": ["a_0", "b_0"], "bilm": ["0", "1", "2"]}
-    with h5py.File("out.hdf5") as file:
-        assert list(file)[:2] == names.get(layout, ["vectors", "offsets"])[:2]
 
 
 def test_keys_and_forget_sentences() -> None:
@@ -353,27 +317,6 @@ def test_dry_run_writes_nothing_and_tells_sizes() -> None:
     assert not Path("far").exists()
 
 
-def test_dry_run_warns_of_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage(".")
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=100))
-    done = made("embed", "corpus.txt", "-o", "out.hdf5", "--dry-run")
-    assert said(done)[-1].startswith("warning: out.hdf5: about ")
-    assert said(done)[-1].endswith(", 100 bytes are free on its disk")
-
-
-def test_dry_run_of_a_shard_tells_its_share() -> None:
-    """Two blocks, of 1,000 and 200 lines; the whole text is not what shard 2 will hold."""
-    Path("big.txt").write_text(TEXT * 200, encoding="utf-8")
-    options = ("embed", "big.txt", "-o", "out.hdf5", "--shard", "2/2")
-    told = json.loads(made(*options, "--dry-run", "--json").out)
-    made(*options)
-    with open_embeddings("out.hdf5") as embeddings:
-        counts = (embeddings.attributes["sentences"], embeddings.attributes["tokens"])
-    assert (told["sentences"], told["tokens"]) == counts
-    assert counts[0] == 200
-    assert told["bytes"] == pytest.approx(os.path.getsize("out.hdf5"), rel=0.5)
-
-
 def test_a_shard_that_nothing_is_left_for_says_so() -> None:
     command = ("embed", "corpus.txt", "-o", "out.hdf5", "--shard", "1/3")
     what = "nothing is left for shard 1 of 3: the text has 1 block of about 1,000 sentences"
@@ -384,12 +327,6 @@ def test_a_shard_that_nothing_is_left_for_says_so() -> None:
     with open_embeddings("out.hdf5") as embeddings:
         assert len(embeddings) == 0
     assert "nothing is left" not in made(*command[:-1], "3/3", "--overwrite").err
-
-
-def test_dry_run_of_standard_input() -> None:
-    done = elmo("embed", "-", "-o", "out.hdf5", "--dry-run", stdin=b"a\n")
-    said = "--dry-run: standard input can be read only once, and its length is not known"
-    refused(done, 2, said, "write the text to a file first")
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(
@@ -492,24 +429,6 @@ def test_model_and_device_of_the_environment(odd: Path, monkeypatch: pytest.Monk
 # -- outputs that are there, runs that were stopped -----------------------------------------------
 
 
-def test_an_output_that_is_there_is_kept(tiny_bilm: BiLM) -> None:
-    Path("out.hdf5").write_bytes(b"precious")
-    done = elmo("embed", "corpus.txt", "-o", "out.hdf5")
-    refused(done, 1, "out.hdf5: exists", "`--overwrite`")
-    assert Path("out.hdf5").read_bytes() == b"precious"
-    done = elmo("embed", "corpus.txt", "-o", "out.hdf5", "--overwrite", "--resume")
-    refused(
-        done, 2, "`--overwrite` and `--resume`: one starts over, the other continues", "--overwrite"
-    )
-    made("embed", "corpus.txt", "-o", "out.hdf5", "-f")
-    check_lines("out.hdf5", tiny_bilm)
-
-
-def test_resume_with_nothing_to_resume_begins(tiny_bilm: BiLM) -> None:
-    made("embed", "corpus.txt", "-o", "out.hdf5", "--resume")
-    check_lines("out.hdf5", tiny_bilm)
-
-
 def stopped(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     """Run a command to its first block, of three lines, as if Ctrl-C came there."""
 
@@ -555,16 +474,6 @@ def test_dry_run_of_resume_says_what_is_left(monkeypatch: pytest.MonkeyPatch) ->
     assert b"finished, nothing remains to be done" in made(*command, *dry).out
 
 
-def test_dry_run_counts_what_the_layout_keeps() -> None:
-    command = ("embed", "corpus.txt", "-o", "out.hdf5", "--layout", "manylangs", "--json")
-    command += ("--layers", "top", "--blank-lines", "skip")
-    told = json.loads(made(*command, "--dry-run").out)
-    assert sorted(os.listdir()) == ["corpus.txt"]
-    done = json.loads(made(*command).out)
-    for name in ("sentences", "tokens", "computed_tokens"):
-        assert told[name] == done[name]
-
-
 def test_resume_in_a_folder_does_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy("corpus.txt", "second.txt")
     command = ("embed", "corpus.txt", "second.txt", "-o", "v/")
@@ -573,32 +482,6 @@ def test_resume_in_a_folder_does_the_rest(monkeypatch: pytest.MonkeyPatch) -> No
     assert [one["computed_tokens"] for one in json.loads(done.out)] == [N_TOKENS - 9, N_TOKENS]
     done = made(*command, "--resume", "--json")
     assert [one["computed_tokens"] for one in json.loads(done.out)] == [0, 0]
-
-
-@pytest.mark.parametrize("stdin", [False, True])
-def test_a_finished_file_is_that_of_its_text_alone(stdin: bool) -> None:
-    """A text edited since, with as many sentences, must not pass for the one that was embedded."""
-    source, text = ("-", TEXT.encode()) if stdin else ("corpus.txt", b"")
-    command = ("embed", source, "-o", "out.hdf5", "--resume")
-    made(*command, stdin=text)
-    before = Path("out.hdf5").read_bytes()
-    assert json.loads(made(*command, "--json", stdin=text).out)["computed_tokens"] == 0
-    Path("corpus.txt").write_text(TEXT.replace("dog", "cow"), encoding="utf-8")
-    done = elmo(*command, stdin=text.replace(b"dog", b"cow"))
-    what = "out.hdf5: made from a different text (6 sentences)"
-    refused(done, 1, what, "`--overwrite`")
-    assert Path("out.hdf5").read_bytes() == before
-
-
-def test_shards_of_a_text_that_was_edited_between_them() -> None:
-    """Their names, settings and counts agree; only the text tells that they do not fit."""
-    made("embed", "corpus.txt", "-o", "1.hdf5", "--shard", "1/2")
-    Path("corpus.txt").write_text(TEXT.replace("dog", "cow"), encoding="utf-8")
-    made("embed", "corpus.txt", "-o", "2.hdf5", "--shard", "2/2")
-    done = elmo("merge", "1.hdf5", "2.hdf5", "-o", "out.hdf5")
-    assert done.code == 1
-    assert said(done)[0].startswith("error: 2.hdf5: text_sha256 is ")
-    assert not Path("out.hdf5").exists()
 
 
 # -- input that is left out -----------------------------------------------------------------------
@@ -621,22 +504,6 @@ def test_lines_left_out_are_listed(damaged: bytes, tiny_bilm: BiLM) -> None:
         assert list(embeddings) == [0, 2]
         found = embeddings[2]
     np.testing.assert_allclose(found, alone(tiny_bilm, "three"), rtol=0, atol=ATOL_ORDER)
-
-
-def test_lines_left_out_are_listed_though_a_later_file_fails(damaged: bytes) -> None:
-    Path("two.txt").write_text("two words\n")
-    command = ("embed", "bad.txt", "two.txt", "-o", "v/", "--on-error", "skip")
-    done = elmo(*command, "--layout", "bilm-types")
-    assert done.code == 1
-    assert Path("v/bad.hdf5.skipped.tsv").read_bytes() == damaged
-    Path("two.txt").write_text("words\n")
-    done = elmo(*command, "--layout", "bilm-types", "--resume")  # the first is finished
-    refused(
-        done,
-        3,
-        "1 line was left out, the first bad.txt, line 2: 0xFF at byte 1 is not UTF-8",
-        "v/bad.hdf5.skipped.tsv",
-    )
 
 
 def test_a_list_that_is_no_longer_true_goes(damaged: bytes) -> None:
@@ -678,41 +545,12 @@ def test_a_name_that_is_not_utf8_is_printed() -> None:
     assert made("inspect", path).out.startswith(b"\\udcfe.hdf5\n  layout ")
 
 
-def test_a_list_has_a_row_a_line() -> None:
-    """Without it a tab in the name of a file would pass for the end of a cell."""
-    Path("a\tb.txt").write_bytes(b"\xff\n")
-    done = elmo("embed", "a\tb.txt", "-o", "out.hdf5", "--on-error", "skip")
-    assert done.code == 3
-    assert Path("out.hdf5.skipped.tsv").read_text() == "a\\tb.txt\t1\t0xFF at byte 1 is not UTF-8\n"
-
-
 def test_a_list_is_not_written_over_an_input() -> None:
     shutil.copy("corpus.txt", "out.hdf5.skipped.tsv")
     done = elmo("embed", "out.hdf5.skipped.tsv", "-o", "out.hdf5", "--input-format", "plain")
     assert (done.code, done.out) == (2, b"")
     assert "one of the inputs" in done.err
     assert Path("out.hdf5.skipped.tsv").read_text(encoding="utf-8") == TEXT
-
-
-def test_equal_sentences_that_manylangs_holds_once_are_counted() -> None:
-    command = (
-        "embed",
-        "corpus.txt",
-        "--layout",
-        "manylangs",
-        "--layers",
-        "top",
-        "--blank-lines",
-        "skip",
-    )
-    done = made(*command, "-o", "out.hdf5", "--json")
-    counts = json.loads(done.out)
-    assert (counts["sentences"], counts["duplicates"], counts["tokens"]) == (4, 1, N_TOKENS - 2)
-    assert "1 sentence equals another; --layout manylangs holds one" in said(done)
-    again = json.loads(made(*command, "-o", "out.hdf5", "--resume", "--json").out)
-    assert (again["sentences"], again["duplicates"]) == (4, 1)
-    with h5py.File("out.hdf5") as file:
-        assert len(file) == 4
 
 
 # -- a process of its own -------------------------------------------------------------------------
@@ -729,20 +567,3 @@ def test_a_closed_pipe_ends_quietly() -> None:
     record, status = done.stdout.splitlines()
     assert json.loads(record)["tokens"] == LINES[0].split()
     assert (status, Path("err").read_text()) == (b"1", "")
-
-
-def test_help_of_each_command_shows_examples_and_needs_no_torch() -> None:
-    code = (
-        "import sys\n"
-        "from elmo_cli.cli.main import COMMANDS, main\n"
-        "for name in COMMANDS:\n"
-        "    try:\n        main([name, '-h'])\n"
-        "    except SystemExit as ended:\n        assert ended.code == 0\n"
-        "sys.exit(str({'torch', 'h5py', 'numpy', 'nltk'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr == "set()\n"
-    for name in COMMANDS:
-        assert f"Usage: elmo {name}" in done.stdout
-    assert done.stdout.count("Examples:") == len(COMMANDS)
-    assert "elmo embed corpus.txt -o corpus.hdf5\n" in done.stdout

@@ -161,24 +161,6 @@ def test_values_rounded_several_times_are_what_the_model_computes(
     assert all(one["agrees"] for one in facts["recomputed"])
 
 
-def test_a_mix_of_a_file_is_the_mix_of_its_text() -> None:
-    """A task learns its weights after the text was embedded: then no model is needed any more."""
-    Path("text.txt").write_text(FEW_WORDS)
-    mix = "mix:0.2,-1.5,3,1.1"
-    made("embed", "text.txt", "-o", "all.hdf5", "-q")
-    made("embed", "text.txt", "-o", "wanted.hdf5", "-q", "--layers", mix)
-    made("convert", "all.hdf5", "-o", "mixed.hdf5", "-q", "--layers", mix)
-    with open_embeddings("mixed.hdf5") as mixed, open_embeddings("wanted.hdf5") as wanted:
-        assert mixed.attributes["layers"] == wanted.attributes["layers"] == mix
-        for key in range(40):
-            np.testing.assert_allclose(mixed[key], wanted[key], rtol=0, atol=1e-5)
-    made("embed", "text.txt", "-o", "max.hdf5", "-q", "--pool", "max")
-    refused = elmo("convert", "max.hdf5", "-o", "no.hdf5", "--layers", mix)
-    assert refused.code == 2
-    assert f"`--layers {mix}`: max.hdf5 has maxima over sentences" in refused.err
-    assert not Path("no.hdf5").exists()
-
-
 def printed_python(done: Done) -> list[str]:
     """The pieces of Python at the end of what `inspect` prints."""
     lines = textwrap.dedent(done.out.decode().split("\nread it:\n\n")[1])
@@ -239,24 +221,6 @@ def damage(path: str, key: str = "1") -> None:
         file[key][0, 0, 0] = np.nan
 
 
-@pytest.mark.parametrize(
-    ("source", "layout"), [("allennlp", "manylangs"), ("flat", "lsgn"), ("e2e-coref", "bilm")]
-)
-def test_a_converted_layer_is_as_embedded(source: str, layout: str) -> None:
-    """Under equal attributes an array would else have another shape, and `--resume` take it."""
-    made("embed", "d.jsonl", "-o", "all.hdf5", "-q", "--layout", source)
-    made("embed", "d.jsonl", "-o", "one.hdf5", "-q", "--layout", source, "--layers", "2")
-    made("embed", "d.jsonl", "-o", "wanted.hdf5", "-q", "--layout", layout, "--layers", "2")
-    asked = ("--layout", layout, "-q")
-    made("convert", "all.hdf5", "-o", "a.hdf5", *asked, "--layers", "2")
-    made("convert", "one.hdf5", "-o", "b.hdf5", *asked)
-    wanted = arrays_of("wanted.hdf5")
-    for found in (arrays_of("a.hdf5"), arrays_of("b.hdf5")):
-        assert len(found) == len(wanted) == len(SENTENCES)
-        for one, other in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(one, other, strict=True)
-
-
 def arrays_of(path: str) -> list[np.ndarray]:
     with open_embeddings(path) as embeddings:
         return [embeddings[key] for key in embeddings]
@@ -296,7 +260,7 @@ COUNTED: list[tuple[dict[str, tuple[int, ...]], str]] = [
     ({"d/0": (2, 1024, 3), "e/0": (5, 1024, 3)}, "7"),
     ({"a\tb": (2, 16), "c": (1, 16)}, "3"),
     ({"embedding": (9, 16)}, "9"),
-    ({"P1": (16,), "P2": (16,)}, "not told"),  # a vector a protein
+    ({"P1": (16,), "P2": (16,)}, "not recorded"),  # a vector a protein
 ]
 
 
@@ -311,7 +275,7 @@ def test_tokens_of_the_original_programs_are_counted(
     rows = rows_of(made("inspect", "a.hdf5"))
     assert (rows["tokens"], rows["checksums"]) == (tokens, "none, as in files of other programs")
     assert rows_of(made("inspect", "a.hdf5", "--no-verify"))["tokens"] == "not counted"
-    counted = None if tokens == "not told" else int(tokens)
+    counted = None if tokens == "not recorded" else int(tokens)
     assert json.loads(made("inspect", "a.hdf5", "--json").out)["tokens"] == counted
     assert json.loads(made("inspect", "a.hdf5", "--json", "--no-verify").out)["tokens"] is None
 
@@ -463,49 +427,11 @@ def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None
     refused(elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "2"), 1, what, "get it again")
 
 
-def test_a_sample_with_another_model_or_text(odd: Path) -> None:
-    done = elmo("inspect", embedded("allennlp"), "--recompute", "2", "--model", odd)
-    assert done.code == 1
-    assert re.search(r"made with tiny \(sha256 \w+…\), not with odd \(sha256 \w+…\)", done.err)
-    Path("b.txt").write_text("Yes\n")
-    done = elmo("inspect", "a.hdf5", "--recompute", "2", "--text", "b.txt")
-    refused(done, 1, "a.hdf5: has 7 sentences, the text 1", "`--text`")
-    done = elmo("inspect", embedded("flat", "--state", "carry", out="c.hdf5"), "--recompute", "1")
-    what = "c.hdf5: made with `state=carry`, where a vector depends on the text before it"
-    refused(done, 2, what, "again")
-
-
-def test_a_sample_of_a_text_with_repeated_lines() -> None:
-    """Only the last of equal lines is in the map; our files record the others, and where another
-    program's do not, it is said that they were passed over."""
-    Path("r.txt").write_text("Yes .\n" * 5 + "No .\n\nYes .\n")
-    made("embed", "r.txt", "-o", "r.hdf5", "-q")
-    facts = json.loads(made("inspect", "r.hdf5", "--recompute", "8", "--json").out)
-    assert [one["key"] for one in facts["recomputed"]] == list(range(8))
-    with h5py.File("r.hdf5", "r+") as file:
-        for name in list(file.attrs):
-            del file.attrs[name]
-    done = made("inspect", "r.hdf5", "--recompute", "8", "--no-verify")
-    assert said(done) == [
-        "warning: r.hdf5: passed over 5 sentences of which the file does not record the tokens; "
-        "--text gives them"
-    ]
-
-
 NESTED = (
     '{"doc_key": "a/b", "sentences": [["x", "y"], ["z"]]}\n'
     '{"doc_key": "c", "sentences": [["q", "r", "s"]]}\n'
     '{"doc_key": "a/d", "sentences": [["u"], ["v", "w"]]}\n'
 )
-
-
-def test_names_that_nest_are_checked_by_name() -> None:
-    """A slash makes groups, which lose the order: sentence 2 of the text is last in the file."""
-    Path("n.jsonl").write_text(NESTED)
-    made("embed", "n.jsonl", "-o", "n.hdf5", "-q", "--layout", "dygie")
-    options = ("--recompute", "5", "--text", "n.jsonl")
-    facts = json.loads(made("inspect", "n.hdf5", *options, "--json").out)
-    assert len(facts["recomputed"]) == 5
 
 
 CONLLU = "1\tThe\t_\n2\tcat\t_\n\n1\tIt\t_\n2\tslept\t_\n3\t.\t_\n\n"
@@ -532,16 +458,6 @@ def test_against_conllu(name: str) -> None:
     assert done.code == 1
 
 
-def test_against_documents() -> None:
-    path = embedded("lsgn")
-    assert made("inspect", path, "--text", "d.jsonl").err == ""
-    text = Path("d.jsonl").read_text().replace('"No", ', "")
-    Path("other.jsonl").write_text(text)
-    done = elmo("inspect", path, "--text", "other.jsonl")
-    what = "a.hdf5: sentence 4: 5 tokens in the file, 4 in the text"
-    refused(done, 1, what, "--json")
-
-
 def test_against_several_texts() -> None:
     for name, lines in (("a.txt", "a b\nc\n"), ("b.txt", "d\n")):
         Path(name).write_text(lines)
@@ -552,15 +468,6 @@ def test_against_several_texts() -> None:
     assert made("inspect", "ab.hdf5", *texts).err == ""
     done = elmo("inspect", "ab.hdf5", "--text", "a.txt")
     refused(done, 1, "ab.hdf5: the file is of 3 sentences, the text has 2", "every problem")
-
-
-def test_against_where_blank_lines_were_skipped() -> None:
-    """Keys of lines go on counting over what was left out; names do not count at all."""
-    Path("b.txt").write_text("a b\n\nc\nc\n\nd e f\n")
-    skip = ("--blank-lines", "skip")
-    for options in ((), ("--layout", "manylangs", "--layers", "0")):
-        made("embed", "b.txt", "-o", "b.hdf5", "-f", "-q", *skip, *options)
-        assert made("inspect", "b.hdf5", "--text", "b.txt", *skip).err == ""
 
 
 def test_a_sample_of_a_shard_by_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -619,26 +526,6 @@ def test_three_shards_are_the_whole_byte_by_byte(
     }
 
 
-def test_shards_that_are_missing_doubled_or_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "SENTENCES", 2)
-    one, two, three = shards("allennlp", 3)
-    to = ("-o", "merged.hdf5")
-    done = elmo("merge", one, three, *to)
-    refused(done, 1, "2 of 3 shards given, missing: 2", "embed the missing shards")
-    done = elmo("merge", one, two, three, two, *to)
-    refused(done, 1, "2.hdf5: shard 2/3 is given twice, also as 2.hdf5", "once")
-    other = embedded("allennlp", "--shard", "2/3", "--state", "warm", out="other.hdf5")
-    done = elmo("merge", one, other, three, *to)
-    refused(done, 1, "other.hdf5: state is 'warm', that of 1.hdf5 is 'zero'", "same settings")
-    assert not Path("merged.hdf5").exists()
-    Path("merged.hdf5").write_bytes(b"precious")
-    refused(elmo("merge", one, two, three, *to), 1, "merged.hdf5: exists", "`--overwrite`")
-    assert Path("merged.hdf5").read_bytes() == b"precious"
-    made("merge", one, two, three, *to, "--overwrite")
-    with open_embeddings("merged.hdf5") as embeddings:
-        assert len(embeddings) == 7
-
-
 # -- convert --------------------------------------------------------------------------------------
 
 
@@ -655,54 +542,6 @@ def check_equal(found: str, straight: str) -> None:
         np.testing.assert_array_equal(ours[key], theirs[key], strict=True)
 
 
-def test_a_last_shard_without_sentences_begins_behind_all_keys(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """One document of several blocks is the first shard's; a line that can't be read has a key."""
-    monkeypatch.setattr(blocks, "SENTENCES", 2)
-    monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 2)
-    Path("t.txt").write_bytes(b"a b\n\xff bad\nc d e\nf g\nh\ni\n")
-    options = ("--on-error", "skip", "--state", "document", "--layout", "bilm")
-    firsts = []
-    for i in (1, 2):
-        elmo("embed", "t.txt", "-o", f"{i}.hdf5", "-q", "--shard", f"{i}/2", *options)
-        with open_embeddings(f"{i}.hdf5") as embeddings:
-            firsts.append((len(embeddings), embeddings.first_sentence))
-    assert firsts == [(5, 0), (0, 6)]
-    made("merge", "1.hdf5", "2.hdf5", "-o", "all.hdf5", "-q")
-    check_equal("all.hdf5", "1.hdf5")
-
-
-def test_shards_without_sentences_get_the_layers_of_the_others() -> None:
-    for layers in ("top", " 0, 2"):
-        found = []
-        for i in (1, 2):
-            half = ("--dtype", "float16")
-            made("embed", "d.jsonl", "-o", "s.hdf5", "-f", "-q", "--shard", f"{i}/2", *half)
-            made("convert", "s.hdf5", "-o", f"{i}.hdf5", "-f", "-q", "--layers", layers)
-            found.append(len(items(f"{i}.hdf5")))
-        assert found == [0, 7]
-        made("merge", "1.hdf5", "2.hdf5", "-o", "all.hdf5", "-f", "-q")
-        check_equal("all.hdf5", "2.hdf5")
-    for layers, says in (
-        (("0,0",), "`--layers 0,0`: a layer is given twice"),
-        (("mix:a",), "`--layers mix:a`: the weights are not finite numbers"),
-        (("0,2", "--layout", "manylangs"), "`--layers 0,2`: layout manylangs holds one layer"),
-    ):
-        done = elmo("convert", "1.hdf5", "-o", "x.hdf5", "--layers", *layers)
-        assert (done.code, said(done)[-2].startswith(f"error: {says}")) == (2, True)
-
-
-def test_a_corrupt_sentence_map() -> None:
-    path = embedded("allennlp")
-    with h5py.File(path, "a") as file:
-        del file["sentence_to_index"]
-        file["sentence_to_index"] = ["no JSON"]
-    assert elmo("inspect", path).code == 1
-    assert elmo("convert", path, "-o", "b.hdf5", "--layout", "bilm").code == 1
-    assert not Path("b.hdf5").exists()
-
-
 def test_half_precision_is_what_embed_gives() -> None:
     path = embedded("allennlp")
     done = made("convert", path, "-o", "b.hdf5", "--dtype", "float16", "--json")
@@ -717,25 +556,3 @@ def test_half_precision_is_what_embed_gives() -> None:
         "warnings": [],
     }
     check_equal("b.hdf5", embedded("allennlp", "--dtype", "float16", out="c.hdf5"))
-
-
-def test_what_a_file_does_not_record_is_said() -> None:
-    """Names that make groups keep their order in our files; tokens and documents are not all in."""
-    Path("n.jsonl").write_text(NESTED)
-    made("embed", "n.jsonl", "-o", "n.hdf5", "-q", "--layout", "dygie")
-    made("embed", "n.jsonl", "-o", "e.hdf5", "-q", "--layout", "e2e-coref")
-    done = elmo("convert", "n.hdf5", "-o", "m.hdf5", "--layout", "flat")
-    what = "n.hdf5: this dygie file does not record tokens, which flat needs"
-    refused(done, 2, what, "`--layout flat`")
-    made("convert", "n.hdf5", "-o", "m.hdf5", "--layout", "e2e-coref")
-    assert Path("m.hdf5").read_bytes() == Path("e.hdf5").read_bytes()
-
-
-def test_an_output_of_convert_that_is_there_is_kept() -> None:
-    path = embedded("allennlp")
-    before = Path(path).read_bytes()
-    done = elmo("convert", path, "-o", path, "--overwrite", "--dtype", "float16")
-    refused(done, 2, "a.hdf5: is also one of the inputs", "")
-    assert Path(path).read_bytes() == before
-    done = elmo("convert", path, "-o", "d.jsonl", "--dtype", "float16")
-    refused(done, 1, "d.jsonl: exists", "`--overwrite`")
