@@ -239,7 +239,7 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
     with console.loading(quiet=quiet):
         from elmo_cli.cli import embed_run
 
-        embedder = embed_run.load_embedder(jobs, files, given["threads"], quiet=quiet)
+        embedder = embed_run.load_embedder(job, files, given["threads"], quiet=quiet)
     if is_stdout:
         embed_run.write_stdout(job, embedder, given["stream"], quiet=quiet)
     elif dry_run:

@@ -25,14 +25,12 @@ from elmo_cli.text.input import InputReport, is_stream, read_sentences
 
 
 def load_embedder(
-    jobs: Sequence[EmbedJob], files: ModelFiles, threads: int | None, *, quiet: bool
+    job: EmbedJob, files: ModelFiles, threads: int | None, *, quiet: bool
 ) -> Embedder:
-    """The embedder of the jobs, which differ in inputs and output alone."""
+    """The embedder of a job, on the threads and with the device that it reports."""
     set_num_threads(threads)
     keep_freed_memory()
-    embedder = make_embedder(jobs[0], load_files(files))
-    for job in jobs:
-        job.check_not_model(embedder.bilm.files)
+    embedder = make_embedder(job, load_files(files))
     where = str(embedder.device)
     if where == "cpu":
         where += f", {plural(torch.get_num_threads(), 'thread')}"
