@@ -1,11 +1,15 @@
-"""elmo kwic."""
+"""elmo kwic, and the printing of tokens in context."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
@@ -14,6 +18,12 @@ from elmo_cli.cli.options import (
     quiet_option,
     value,
 )
+from elmo_cli.errors import EmbeddingsFileError
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.query import Occurrence
+
+_CONTEXT = 6  # tokens shown on either side
 
 
 @click.command(
@@ -31,7 +41,7 @@ from elmo_cli.cli.options import (
 )
 @quiet_option
 @json_option
-def kwic(**given: Any) -> None:
+def kwic(*, file: str, word: str, count: int | None, quiet: bool, as_json: bool) -> None:
     """List the occurrences of a word in context (keyword in context).
 
     FILE is an embeddings file that stores its tokens: layout flat does, and so do files that store
@@ -43,6 +53,61 @@ def kwic(**given: Any) -> None:
       elmo kwic corpus.hdf5 play
       elmo kwic corpus.hdf5 play -k 20 --json
     """
-    from elmo_cli.cli.neighboring import kwic_command
+    from elmo_cli.analysis.query import occurrences
+    from elmo_cli.analysis.vectors import LayerView
+    from elmo_cli.isolate import run_isolated
+    from elmo_cli.store.reader import open_embeddings
 
-    kwic_command(given)
+    def find() -> list[Occurrence]:
+        with open_embeddings(file) as embeddings:
+            return list(islice(occurrences(LayerView(embeddings), word), count))
+
+    console.check_stdout()
+    found = run_isolated(find, [file], EmbeddingsFileError)
+    if as_json:
+        facts = [as_facts(occurrence) for occurrence in found]
+        console.print_json({"file": file, "word": word, "occurrences": facts})
+    else:
+        print_in_context(("position",), [[in_context(occurrence) for occurrence in found]])
+    if not found:
+        console.note(f"{file}: {word} does not occur", quiet=quiet)
+
+
+def as_facts(occurrence: Occurrence) -> dict[str, Any]:
+    """The JSON fields of an occurrence."""
+    return {
+        "key": occurrence.key,
+        "position": occurrence.position,
+        "token": occurrence.token,
+        "tokens": occurrence.tokens,
+    }
+
+
+def in_context(occurrence: Occurrence) -> tuple[str, ...]:
+    """The cells of an occurrence: where it is, and the text before, at and after it."""
+    return str(occurrence), *occurrence.context(_CONTEXT)
+
+
+def print_in_context(columns: Sequence[str], groups: Sequence[Sequence[tuple[str, ...]]]) -> None:
+    """Print rows that end in the cells of `in_context`, on a terminal each group aligned by itself.
+
+    Args:
+        columns: the names of all cells of a row, up to the text.
+    """
+    names = (*columns, "before", "token", "after")
+    if not console.is_terminal(sys.stdout):
+        console.table(names, [row for group in groups for row in group])
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    for group in groups:
+        ruled = Table(box=None, pad_edge=False)
+        for name in names:
+            ruled.add_column(name, justify="right" if name == "before" else "left", overflow="fold")
+        for row in group:
+            # Text, or a token such as [b] would be taken for markup of rich.
+            cells = [Text(console.printable(cell)) for cell in row]
+            cells[-2].stylize("bold")
+            ruled.add_row(*cells)
+        console.out().print(ruled)

@@ -90,7 +90,8 @@ class Embeddings(Mapping[Key, Array]):
         self.layout = self._layout.name
         self.is_keyed_by_name = self._layout.keyed_by == "name"
         self.is_pooled = reader.pooled
-        is_of_tokens = self._layout.unit == "sentences" and not reader.pooled
+        is_pooled = reader.pooled or len(shape) == 1  # one vector, also in other programs' files
+        is_of_tokens = self._layout.unit == "sentences" and not is_pooled
         self.unit = "tokens" if is_of_tokens else self._layout.unit
         self.stored_dtype: np.dtype[Any] | None = stored_dtype
         self.dtype = np.dtype("f4") if stored_dtype == INT8 else stored_dtype

@@ -14,9 +14,9 @@ from random import Random
 import seeds
 from mutations import mutated, signed_hdf5, signed_log, signed_zip
 
-from elmo_cli.analysis.neighbors import nearest, read_query
-from elmo_cli.analysis.places import places_of
-from elmo_cli.analysis.stored_layer import StoredLayer
+from elmo_cli.analysis.neighbors import nearest
+from elmo_cli.analysis.query import find_token, occurrences
+from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
 from elmo_cli.lm.checkpoint import read_checkpoint
@@ -156,11 +156,11 @@ def _embeddings(folder: Path, content: bytes) -> None:
 def _neighbors(folder: Path, content: bytes) -> None:
     path = _file(folder, "in.hdf5", content)
     with open_embeddings(path) as embeddings:
-        layer = StoredLayer(embeddings)
-        names = [str(key) + ":0" * layer.by_token for key in islice(layer, 2)]
-        nearest(layer, [read_query(layer, name) for name in names], 3)
-        with suppress(UsageError):  # not every layout tells words
-            list(places_of(layer, "a"))
+        view = LayerView(embeddings)
+        names = [str(key) + ":0" * view.per_token for key in islice(view, 2)]
+        nearest(view, [find_token(view, name) for name in names], 3)
+        with suppress(UsageError):  # not every layout stores tokens
+            list(occurrences(view, "a"))
 
 
 def _converted(folder: Path, content: bytes) -> None:

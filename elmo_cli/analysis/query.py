@@ -1,0 +1,146 @@
+"""Occurrence: a token in its sentence; the one that a query names, and all those of a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from elmo_cli.analysis.vectors import LayerView
+from elmo_cli.errors import UsageError
+from elmo_cli.store.layouts import Key, is_number
+
+_MAX_SHOWN = 12  # tokens of a sentence in a message
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A token in its sentence, or a whole sentence or type.
+
+    Attributes:
+        key: of the sentence.
+        position: of the token, from 0; None where one vector stands for the whole sentence.
+        tokens: of the sentence; None where they are not stored.
+    """
+
+    key: Key
+    position: int | None
+    tokens: tuple[str, ...] | None
+
+    def __str__(self) -> str:
+        return str(self.key) if self.position is None else f"{self.key}:{self.position}"
+
+    @property
+    def token(self) -> str | None:
+        """The token; None for a sentence or a type, and where tokens are not stored."""
+        is_unknown = self.tokens is None or self.position is None
+        return None if is_unknown else self.tokens[self.position]  # type: ignore[index]
+
+    def context(self, n: int) -> tuple[str, str, str]:
+        """Up to `n` tokens before, the token, and up to `n` tokens after it; `…` marks a cut.
+
+        Of a whole sentence, the first 2n + 1 tokens come last. Unknown tokens are empty strings.
+        """
+        if self.tokens is None:
+            return "", "", ""
+        if self.position is None:
+            return "", "", _first(self.tokens, 2 * n + 1)
+        before = self.tokens[max(0, self.position - n) : self.position]
+        return (
+            " ".join(("…", *before) if self.position > n else before),
+            self.tokens[self.position],
+            _first(self.tokens[self.position + 1 :], n),
+        )
+
+
+def find_token(view: LayerView, query: str) -> Occurrence:
+    """The token that a query names.
+
+    Args:
+        query: KEY:N for token N, from 0; KEY:WORD for the first token spelled WORD, and KEY:=WORD
+            if WORD is a number. Keys and words may contain colons: the longest key that exists is
+            taken. Where a sentence or type has one vector, a query is a key.
+    Raises:
+        UsageError: there is no such sentence or token.
+    """
+    if not view.per_token:
+        if (key := view.find_key(query)) is None:
+            raise _no_sentence(view, query, f"each of its {view.unit} has one vector: name a key")
+        return Occurrence(key, None, view.tokens(key))
+    ends = [end for end, character in enumerate(query) if character == ":"]
+    for end in reversed(ends):
+        if query[end + 1 :] and (key := view.find_key(query[:end])) is not None:
+            return _token_of(view, key, query[:end], query[end + 1 :])
+    name = query.removesuffix(":")
+    if view.find_key(name) is not None:
+        raise UsageError(
+            f"{view.path}: {query} names a sentence but no token",
+            f"`{name}:0` is its first token, `{name}:WORD` the first one that is spelled so",
+        )
+    hint = "KEY:N is token N of sentence KEY, both counted from 0"
+    raise _no_sentence(view, query[: ends[-1]] if ends else query, hint)
+
+
+def _token_of(view: LayerView, key: Key, name: str, wanted: str) -> Occurrence:
+    """A token of sentence `key`, which the user called `name`, by its number or spelling."""
+    tokens, n_tokens = view.tokens(key), view.embeddings.shape(key)[-2]
+    where, last = f"{view.path}: sentence {name}", f"{name}:{n_tokens - 1}"
+    if not n_tokens:
+        raise UsageError(f"{where} has no tokens", "name another sentence")
+    if is_number(wanted):
+        if int(wanted) < n_tokens:
+            return Occurrence(key, int(wanted), tokens)
+        raise UsageError(
+            f"{where} has {n_tokens} tokens and no token {wanted}",
+            f"`{last}` is its last token, `{name}:={wanted}` the first one spelled {wanted}",
+        )
+    word = wanted[1:] if len(wanted) > 1 and wanted.startswith("=") else wanted
+    if tokens is None:
+        raise UsageError(
+            f"{where}: its tokens are not stored",
+            f"`{name}:0` is its first token, `{last}` its last",
+        )
+    if word not in tokens:
+        raise UsageError(
+            f"{where} has no token {word!r}; it has {_first(tokens, _MAX_SHOWN)}",
+            f"`elmo kwic {view.path} {word}` lists the occurrences of the word",
+        )
+    return Occurrence(key, tokens.index(word), tokens)
+
+
+def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
+    """The occurrences of a word, in any case of its letters, in file order.
+
+    A sentence or type with one vector occurs once.
+
+    Raises:
+        UsageError: the file stores no tokens.
+    """
+    check_has_tokens(view)
+    for key in view:
+        tokens = view.tokens(key) or ()
+        positions = [n for n, token in enumerate(tokens) if token.lower() == word.lower()]
+        for position in positions if view.per_token else positions[:1]:
+            yield Occurrence(key, position if view.per_token else None, tokens)
+
+
+def check_has_tokens(view: LayerView) -> None:
+    """Refuse a file that stores no tokens.
+
+    Raises:
+        UsageError: it stores none.
+    """
+    if not view.has_tokens:
+        hint = "embed the text again with layout flat, which stores its tokens"
+        raise UsageError(f"{view.path}: the file does not store tokens", hint)
+
+
+def _no_sentence(view: LayerView, name: str, hint: str) -> UsageError:
+    try:
+        view.embeddings.shape(name)
+    except KeyError as error:
+        return UsageError(str(error.args[0]), hint)
+    return UsageError(f"{view.path}: no sentence {name!r}", hint)
+
+
+def _first(tokens: tuple[str, ...], n: int) -> str:
+    return " ".join((*tokens[:n], "…") if len(tokens) > n else tokens)

@@ -1,0 +1,219 @@
+"""LayerView: the vectors of one layer of an embeddings file, and which files are comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.store.layers import layer_list, stored_layers
+from elmo_cli.store.layouts import Key, is_number
+from elmo_cli.store.reader import Embeddings
+
+Vectors = npt.NDArray[np.float32]
+
+# Settings of a run that change its vectors, and their value where a file does not record them.
+_SETTINGS = {"state": "zero", "state_sha256": None, "batch_size": None, "precision": "float32"}
+
+
+class LayerView:
+    """One layer of an open embeddings file: a vector of each token, or of each sentence or type.
+
+    Attributes:
+        embeddings: the file.
+        layer: the number of the layer in its model, or "top", "average", "mix:…", "unknown".
+        unit: what has a vector: "tokens", "sentences" or "types".
+        per_token: whether `unit` is "tokens".
+    """
+
+    def __init__(self, embeddings: Embeddings, layer: int | str | None = None) -> None:
+        """
+        Args:
+            layer: one of `embeddings.layers`; None for the highest number, or the only layer.
+        Raises:
+            UsageError: the file does not contain it.
+        """
+        self.embeddings = embeddings
+        highest = max(stored_layers(embeddings), default=embeddings.layers[0])
+        self.layer = highest if layer is None else layer
+        if self.layer not in embeddings.layers:
+            raise no_layer(embeddings, self.layer)
+        self._position = embeddings.layers.index(self.layer)
+        self.unit = embeddings.unit
+        self.per_token = self.unit == "tokens"
+        self._has_numbers = not embeddings.is_keyed_by_name or (
+            "tokens" in embeddings.records and embeddings.first_sentence in embeddings
+        )
+
+    @property
+    def path(self) -> str:
+        """The name of the file."""
+        return str(self.embeddings.path)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the tokens of at least one sentence are stored."""
+        return any(self.tokens(key) for key in self)
+
+    def __iter__(self) -> Iterator[Key]:
+        """The keys of all sentences in the order of the file.
+
+        They are numbers where the key of a sentence is its text, unless its order is unknown.
+        """
+        first, n = self.embeddings.first_sentence, len(self.embeddings)
+        is_text = self.embeddings.is_keyed_by_name and self._has_numbers
+        yield from range(first, first + n) if is_text else self.embeddings
+
+    def find_key(self, name: str) -> Key | None:
+        """The key that a user writes as `name`; None if there is no such sentence."""
+        names: list[Key] = [name, int(name)] if is_number(name) else [name]
+        if self._has_numbers:  # a number means the sentence that is listed under it
+            names.reverse()
+        return next((key for key in names if key in self.embeddings), None)
+
+    def vectors(self, key: Key) -> Vectors:
+        """The vectors of a sentence, (token, dim) float32, or (1, dim) unless `per_token`.
+
+        Raises:
+            EmbeddingsFileError: as `read_vectors`.
+        """
+        vectors: Vectors = read_vectors(self.embeddings, key, (self._position,))[0]
+        return vectors
+
+    def tokens(self, key: Key) -> tuple[str, ...] | None:
+        """The tokens of a sentence; None where they are not stored."""
+        tokens = self.embeddings.tokens(key)
+        if tokens and self.per_token and len(tokens) != self.embeddings.shape(key)[-2]:
+            return None  # the line of another program's file, whose tokens contain spaces
+        return tokens
+
+
+def no_layer(embeddings: Embeddings, layer: int | str) -> UsageError:
+    """The error for a layer that a file does not contain."""
+    numbers = stored_layers(embeddings)
+    has = layer_list(numbers) if numbers else f"only one layer, `{embeddings.layers[0]}`"
+    hint = "`layer` takes a number of a stored layer" if numbers else "leave out `layer`"
+    return UsageError(f"{embeddings.path}: `layer={layer}`: the file has {has}", hint)
+
+
+def n_vectors(embeddings: Embeddings, key: Key) -> int:
+    """The number of vectors of a sentence in each layer.
+
+    Raises:
+        KeyError: there is no such sentence.
+        EmbeddingsFileError: its array has another shape than those of other sentences.
+    """
+    shape = embeddings.shape(key)
+    layers = () if embeddings.n_layers is None else (embeddings.n_layers,)
+    tokens = shape[-2:-1] if embeddings.unit == "tokens" else ()
+    if shape != (*layers, *tokens, embeddings.dim):
+        raise EmbeddingsFileError(
+            f"{embeddings.path}: sentence {key!r} has shape {shape}, others have layers "
+            f"{', '.join(map(str, embeddings.layers))} and dimension {embeddings.dim}",
+            CORRUPT_HINT,
+        )
+    return int((1, *tokens)[-1])
+
+
+def read_vectors(embeddings: Embeddings, key: Key, positions: Sequence[int]) -> Vectors:
+    """The vectors of a sentence in some layers, (layer, vector, dim) float32.
+
+    Args:
+        positions: of the layers in `embeddings.layers`.
+    Raises:
+        EmbeddingsFileError: as `n_vectors`; the array cannot be read, or a value is not finite in
+            float32.
+    """
+    n = n_vectors(embeddings, key)
+    layers = embeddings[key].reshape(len(embeddings.layers), n, embeddings.dim)[list(positions)]
+    with np.errstate(over="ignore"):
+        vectors: Vectors = layers.astype(np.float32, copy=False)
+    is_finite = np.isfinite(vectors).all(-1)
+    if not is_finite.all():
+        row, position = np.argwhere(~is_finite)[0].tolist()
+        where = f"sentence {key!r}"
+        if embeddings.unit == "tokens":
+            tokens = embeddings.tokens(key)
+            word = f" (`{tokens[position]}`)" if tokens and len(tokens) == n else ""
+            where = f"{where}, token {position}{word}"
+        raise EmbeddingsFileError(
+            f"{embeddings.path}: {where}: a value in layer "
+            f"{embeddings.layers[positions[row]]} is not finite",
+            f"`elmo inspect {embeddings.path}` finds all such values; embed the text again",
+        )
+    return vectors
+
+
+def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:
+    """Check that the vectors of two files can be compared, as far as the files record it.
+
+    Returns:
+        settings that differ and change vectors a little, each as a message.
+    Raises:
+        EmbeddingsFileError: different models, units, pooling or dimensions.
+    """
+    ours, theirs = embeddings.attributes, reference.attributes
+    models = [(facts.get("model_sha256"), _model(facts)) for facts in (ours, theirs)]
+    are_both_known = None not in (models[0][0], models[1][0])
+    if are_both_known and models[0][0] != models[1][0]:
+        raise _incomparable(embeddings, reference, *(f"the model is {name}" for _, name in models))
+    if _unit(embeddings) != _unit(reference):
+        units = (f"the vectors are of {_unit(one)}" for one in (embeddings, reference))
+        raise _incomparable(embeddings, reference, *units)
+    if embeddings.dim != reference.dim and len(embeddings) and len(reference):
+        dims = (f"the vectors have dimension {one.dim}" for one in (embeddings, reference))
+        raise _incomparable(embeddings, reference, *dims)
+    return [
+        f"{embeddings.path}: {name} is {ours.get(name, default)!r}, that of {reference.path} is "
+        f"{theirs.get(name, default)!r}"
+        for name, default in _SETTINGS.items()
+        if are_both_known or (name in ours and name in theirs)
+        if ours.get(name, default) != theirs.get(name, default)
+    ]
+
+
+def same_layer(view: LayerView, embeddings: Embeddings) -> LayerView:
+    """The layer of another file that is the layer of `view`.
+
+    The highest layer of a file that contains all layers is also "top".
+
+    Raises:
+        EmbeddingsFileError: no layer is, as far as the files record it.
+    """
+    wanted = _names(view.embeddings, view.layer)
+    for layer in embeddings.layers:
+        if wanted & _names(embeddings, layer):
+            return LayerView(embeddings, layer)
+    layers = ", ".join(map(str, embeddings.layers))
+    raise EmbeddingsFileError(
+        f"{embeddings.path}: contains layer {layers}, needed is layer {view.layer} of {view.path}",
+        f"embed this text with layer {view.layer} too",
+    )
+
+
+def _names(embeddings: Embeddings, layer: int | str) -> set[str]:
+    """What a layer is called."""
+    contains_all = str(embeddings.attributes.get("layers", "all")) == "all"
+    is_top = contains_all and isinstance(layer, int) and layer == embeddings.layers[-1]
+    return {str(layer), "top"} if is_top else {str(layer)}
+
+
+def _model(facts: dict[str, object]) -> str:
+    return f"{facts.get('model')} (sha256 {str(facts.get('model_sha256'))[:12]})"
+
+
+def _unit(embeddings: Embeddings) -> str:
+    pool = embeddings.attributes.get("pool") if embeddings.unit == "sentences" else None
+    return embeddings.unit if pool is None else f"{embeddings.unit} (pool {pool})"
+
+
+def _incomparable(
+    embeddings: Embeddings, reference: Embeddings, ours: str, theirs: str
+) -> EmbeddingsFileError:
+    return EmbeddingsFileError(
+        f"{embeddings.path}: {ours}, for {reference.path} {theirs}",
+        "embed both texts with the same model and the same options",
+    )

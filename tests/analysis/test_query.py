@@ -1,0 +1,157 @@
+"""Queries and the tokens that they name."""
+
+from __future__ import annotations
+
+import pytest
+from probe_files import LINES, REPEATED, layers, sentences, write
+
+from elmo_cli.analysis.query import Occurrence, find_token, occurrences
+from elmo_cli.analysis.vectors import LayerView
+from elmo_cli.errors import UsageError
+from elmo_cli.store.reader import open_embeddings
+
+COLONS = ["a : b :: c", "at 10:30 or 7 =", "12 7 = == =7", "x"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("0:1", "0:1"),
+        ("0:b", "0:2"),
+        ("0::", "0:1"),
+        ("0:::", "0:3"),
+        ("1:10:30", "1:1"),
+        ("1:=7", "1:3"),
+        ("1:=", "1:4"),
+        ("2:1", "2:1"),
+        ("2:=12", "2:0"),
+        ("2:==", "2:2"),
+        ("2:===", "2:3"),
+        ("2:==7", "2:4"),
+    ],
+)
+def test_numbers_words_and_colons(tmp_path, query, expected):
+    with open_embeddings(write(tmp_path / "a.hdf5", sentences(COLONS))) as embeddings:
+        assert str(find_token(LayerView(embeddings), query)) == expected
+
+
+@pytest.mark.parametrize(
+    ("layout", "options", "query", "expected"),
+    [
+        ("flat", {}, "d_1:2:=play", ("d_1:2", 1)),
+        ("flat", {}, "7:play", (7, 1)),
+        ("e2e-coref", {}, "d_1:2:1", ("d_1:2", 1)),
+        ("e2e-coref", {}, "7:1", (7, 1)),
+        ("e2e-coref", {}, "d_1/2:1", ("d_1/2", 1)),
+        ("dygie", {}, "d_1_2:1", ("d_1_2", 1)),
+        ("lsgn", {}, "d_1:2:0", ("d_1:2", 0)),
+        ("allennlp", {"keys": "sentence"}, "a Play : in 3 acts:Play", ("a Play : in 3 acts", 1)),
+        ("allennlp", {"keys": "sentence"}, "a Play : in 3 acts:2", ("a Play : in 3 acts", 2)),
+    ],
+)
+def test_keys_of_every_layout(tmp_path, layout, options, query, expected):
+    given = [sentence for sentence in sentences(LINES) if sentence.text or layout != "allennlp"]
+    with open_embeddings(write(tmp_path / "a", given, layout=layout, **options)) as embeddings:
+        found = find_token(LayerView(embeddings), query)
+        assert (found.key, found.position) == expected
+        assert found.token in (None, "play", "Play", ":", "the")
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "hint"),
+    [
+        ("99:0", "'99'; its keys are numbers such as 0", "KEY:N"),
+        ("play", "'play'", "KEY:N"),
+        ("0", "no token", "`0:0`"),
+        ("0:", "no token", "`0:WORD`"),
+        ("3:0", "sentence 3 has no tokens", "another"),
+        ("0:5", "5 tokens and no token 5", "`0:4` is its last token, `0:=5`"),
+        ("0:foo", "'foo'; it has the play began at eight", " foo`"),
+        ("0:=5", "'5'; it has the play", " 5`"),
+    ],
+)
+def test_query_without_token_is_refused(tmp_path, query, message, hint):
+    with (
+        open_embeddings(write(tmp_path / "a.hdf5", sentences(LINES))) as embeddings,
+        pytest.raises(UsageError) as raised,
+    ):
+        find_token(LayerView(embeddings), query)
+    assert message in raised.value.message
+    assert str(tmp_path / "a.hdf5") in raised.value.message
+    assert hint in raised.value.hint
+
+
+def test_long_sentence_is_shortened_in_message(tmp_path):
+    given = sentences([" ".join(f"w{k}" for k in range(500)), "x"])
+    with (
+        open_embeddings(write(tmp_path / "a.hdf5", given)) as embeddings,
+        pytest.raises(UsageError, match=r"(?m)it has w0 .* w11 …$"),
+    ):
+        find_token(LayerView(embeddings), "0:x")
+
+
+def test_file_without_tokens(tmp_path):
+    path = write(tmp_path / "a.hdf5", sentences(LINES), layout="bilm")
+    with open_embeddings(path) as embeddings:
+        view = LayerView(embeddings)
+        assert find_token(view, "0:4") == Occurrence(0, 4, None)
+        with pytest.raises(UsageError, match="sentence 0: its tokens are not stored"):
+            find_token(view, "0:play")
+        with pytest.raises(UsageError, match="does not store tokens"):
+            list(occurrences(view, "play"))
+
+
+@pytest.mark.parametrize("layout", ["flat", "allennlp"])
+def test_occurrences_in_any_case(tmp_path, layout):
+    path = write(tmp_path / "a.hdf5", sentences(REPEATED), layout=layout)
+    with open_embeddings(path) as embeddings:
+        found = [str(occurrence) for occurrence in occurrences(LayerView(embeddings), "PLAY")]
+    assert found == ["0:1", "1:1", "2:1", "6:1", "7:0", "9:1", "10:3"]
+
+
+def test_pooled_sentence_has_one_occurrence(tmp_path):
+    given = sentences(["play the play", "a", "the play"])
+    pooled = [layers(sentence).mean(1) for sentence in given]
+    path = write(tmp_path / "a.hdf5", given, pooled, header={"pool": "mean"})
+    with open_embeddings(path) as embeddings:
+        found = list(occurrences(LayerView(embeddings), "play"))
+    assert [(one.key, one.position) for one in found] == [(0, None), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "options"), [("allennlp", {"keys": "sentence"}), ("manylangs", {})]
+)
+def test_occurrences_have_numbers_where_keys_are_sentences(tmp_path, layout, options):
+    """A key with tabs, or of 700 characters, could not be given back as a query."""
+    given = sentences([line for line in LINES if line])
+    top_only = layout == "manylangs"
+    arrays = [layers(sentence)[2] if top_only else layers(sentence) for sentence in given]
+    with open_embeddings(write(tmp_path / "a", given, arrays, layout=layout, **options)) as file:
+        view = LayerView(file)
+        found = list(occurrences(view, "play"))
+        assert [str(one) for one in found] == ["0:1", "1:1", "2:1", "4:0", "6:1", "7:3"]
+        assert [find_token(view, str(one)) for one in found] == found
+
+
+def test_sentence_that_is_a_number_is_not_taken_for_a_key(tmp_path):
+    given = sentences(["3", "a b", "c d e", "f g"])
+    arrays = [layers(sentence)[2] for sentence in given]
+    with open_embeddings(write(tmp_path / "a", given, arrays, layout="manylangs")) as embeddings:
+        view = LayerView(embeddings)
+        assert find_token(view, "3:1") == next(occurrences(view, "g"))
+        assert find_token(view, "0:0").tokens == ("3",)
+
+
+@pytest.mark.parametrize(
+    ("position", "n", "expected"),
+    [
+        (3, 2, ("… b c", "d", "e f …")),
+        (2, 2, ("a b", "c", "d e …")),
+        (6, 6, ("a b c d e f", "g", "")),
+        (0, 6, ("", "a", "b c d e f g")),
+        (None, 2, ("", "", "a b c d e …")),
+    ],
+)
+def test_context(position, n, expected):
+    assert Occurrence(0, position, tuple("abcdefg")).context(n) == expected
+    assert Occurrence(0, position, None).context(n) == ("", "", "")

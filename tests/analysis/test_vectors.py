@@ -1,0 +1,192 @@
+"""Layers of embeddings files, and which files are comparable."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+from probe_files import DIM, HEADER, LINES, layers, sentences, write
+
+from elmo_cli.analysis.vectors import LayerView, check_comparable, same_layer
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.store.reader import open_embeddings
+
+
+def layered(path, name, **options):
+    """A file with the layers that `elmo embed --layers NAME` stores."""
+    one_layer = options.get("layout") == "manylangs"  # which stores no empty sentences
+    given = [sentence for sentence in sentences(LINES) if sentence.tokens or not one_layer]
+    arrays = [layers(sentence) for sentence in given]
+    if name == "top" or one_layer:
+        arrays = [array[2] for array in arrays]
+    elif name == "average":
+        arrays = [array.mean(0) for array in arrays]
+    elif name != "all":
+        arrays = [array[[int(part) for part in name.split(",")]] for array in arrays]
+    return write(path, given, arrays, header={"layers": name}, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "layer", "expected"),
+    [
+        ("all", {}, None, 2),
+        ("all", {}, 1, 1),
+        ("0,2", {}, 2, 2),
+        ("0,2", {}, 0, 0),
+        ("2,1", {}, None, 2),
+        ("2,1", {}, 1, 1),
+        ("2", {}, 2, 2),
+        ("2", {"layout": "e2e-coref"}, 2, 2),
+        ("2", {"layout": "manylangs"}, 2, 2),
+        ("top", {}, None, 2),
+        ("top", {"layout": "manylangs"}, None, 2),
+    ],
+)
+def test_layer_is_a_number_of_the_model(tmp_path, name, options, layer, expected):
+    """Not the row of the file: row 1 of `--layers 0,2` is layer 2."""
+    with open_embeddings(layered(tmp_path / "a.hdf5", name, **options)) as embeddings:
+        view = LayerView(embeddings, layer)
+        assert view.layer == ("top" if name == "top" else expected)
+        vectors = view.vectors(next(iter(view)))
+        np.testing.assert_array_equal(vectors, layers(sentences(LINES)[0])[expected])
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "message"),
+    [
+        ("all", 3, "layers 0, 1, 2"),
+        ("0,2", 1, "layers 0, 2"),
+        ("2", 0, "layer 2"),
+        ("top", 2, "only one layer, `top`"),
+        ("average", 0, "only one layer, `average`"),
+    ],
+)
+def test_missing_layer_is_refused(tmp_path, name, layer, message):
+    with (
+        open_embeddings(layered(tmp_path / "a.hdf5", name)) as embeddings,
+        pytest.raises(UsageError) as raised,
+    ):
+        LayerView(embeddings, layer)
+    assert raised.value.message == f"{tmp_path / 'a.hdf5'}: `layer={layer}`: the file has {message}"
+
+
+def test_single_layer_of_another_program_is_unknown(tmp_path):
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for k in range(2):
+            file[str(k)] = np.ones((3, DIM), np.float32)
+    with open_embeddings(tmp_path / "a.hdf5") as embeddings:
+        assert LayerView(embeddings).layer == "unknown"
+        with pytest.raises(UsageError, match="only one layer, `unknown`"):
+            LayerView(embeddings, 0)
+
+
+def test_array_of_another_shape_is_corrupt(tmp_path):
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for k, shape in enumerate([(3, 2, DIM), (3, 4, DIM), (2, 4, DIM)]):
+            file[str(k)] = np.ones(shape, np.float32)
+    with (
+        open_embeddings(tmp_path / "a.hdf5") as embeddings,
+        pytest.raises(EmbeddingsFileError, match=r"sentence 2 has shape \(2, 4, 7\)"),
+    ):
+        LayerView(embeddings).vectors(2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("<f4", np.nan), ("<f4", np.inf), ("<f4", -np.inf), ("<f8", 1e39)]
+)
+def test_value_that_is_not_finite_in_float32_is_named(tmp_path, dtype, value):
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for key in ("0", "1"):
+            file[key] = np.ones((3, 5, DIM), dtype)
+        file["1"][2, 4, 3] = value
+        file["sentence_to_index"] = ['{"a b c d e": "1"}']
+    with open_embeddings(tmp_path / "a.hdf5") as embeddings:
+        assert LayerView(embeddings, 2).vectors(0).all()
+        assert LayerView(embeddings, 1).vectors(1).all()
+        with pytest.raises(EmbeddingsFileError, match=r"sentence 1, token 4 \(`e`\): .* layer 2 "):
+            LayerView(embeddings, 2).vectors(1)
+
+
+# -- two files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "of_other"),
+    [
+        *(("all", layer, "all") for layer in (None, 0, 1)),
+        ("2", None, "all"),
+        ("2", None, "0,2"),
+        ("all", 2, "2"),
+        ("all", None, "top"),
+        ("top", None, "all"),
+        ("top", None, "top"),
+        ("average", None, "average"),
+    ],
+)
+def test_same_layer_of_another_file(tmp_path, name, layer, of_other):
+    with (
+        open_embeddings(layered(tmp_path / "a.hdf5", name)) as embeddings,
+        open_embeddings(layered(tmp_path / "q.hdf5", of_other)) as other,
+    ):
+        view = LayerView(embeddings, layer)
+        assert check_comparable(other, embeddings) == []
+        np.testing.assert_array_equal(same_layer(view, other).vectors(6), view.vectors(6))
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "of_other"),
+    [("2", None, "0,1"), ("all", 1, "top"), ("top", None, "2"), ("average", None, "all")],
+)
+def test_file_without_the_same_layer_is_refused(tmp_path, name, layer, of_other):
+    with (
+        open_embeddings(layered(tmp_path / "a.hdf5", name)) as embeddings,
+        open_embeddings(layered(tmp_path / "q.hdf5", of_other)) as other,
+    ):
+        view = LayerView(embeddings, layer)
+        with pytest.raises(EmbeddingsFileError, match=f"q.hdf5: .* layer {view.layer} of "):
+            same_layer(view, other)
+
+
+@pytest.mark.parametrize(
+    ("difference", "message"),
+    [
+        ("model", "model is m (sha256 9ab0), for HERE/a the model is m (sha256 6c1f00000000)"),
+        ("dim", "vectors have dimension 5, for HERE/a the vectors have dimension 7"),
+        ("pool", "vectors are of sentences (pool max), for HERE/a the vectors are of tokens"),
+    ],
+)
+def test_incomparable_files_are_refused(tmp_path, difference, message):
+    given = sentences(LINES)
+    header = {"model": {"model_sha256": "9ab0"}, "pool": {"pool": "max"}}.get(difference, {})
+    arrays = [layers(sentence, dim=5 if difference == "dim" else DIM) for sentence in given]
+    if difference == "pool":
+        arrays = [array.sum(1) for array in arrays]
+    path = write(tmp_path / "q", given, arrays, header=header)
+    with (
+        open_embeddings(write(tmp_path / "a", given)) as embeddings,
+        open_embeddings(path) as other,
+        pytest.raises(EmbeddingsFileError) as raised,
+    ):
+        check_comparable(other, embeddings)
+    said = raised.value.message.replace(str(tmp_path), "HERE")
+    assert said == f"HERE/q: the {message}"
+
+
+def test_settings_that_change_vectors_a_little_are_listed(tmp_path):
+    """Between two files of elmo all of them, of another program what it records."""
+    given = sentences(LINES)
+    header = {"state": "warm", "precision": "int8", "model_sha256": HEADER["model_sha256"]}
+    with (
+        open_embeddings(write(tmp_path / "a", given)) as embeddings,
+        open_embeddings(write(tmp_path / "q", given, header=header)) as other,
+    ):
+        found = check_comparable(other, embeddings)
+        assert found == [
+            f"{tmp_path / 'q'}: {name} is '{value}', that of {tmp_path / 'a'} is '{default}'"
+            for name, value, default in (
+                ("state", "warm", "zero"),
+                ("precision", "int8", "float32"),
+            )
+        ]
+        del embeddings.attributes["model_sha256"]
+        assert check_comparable(other, embeddings) == found[:1]
