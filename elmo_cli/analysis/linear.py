@@ -1,156 +1,202 @@
-"""A linear probe: a softmax regression from a vector to its label, on each layer."""
+"""A linear probe on each layer: softmax regression from a vector to its label; and baselines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.analysis.baseline import Accuracy, accuracy
-from elmo_cli.analysis.examples import Examples
-from elmo_cli.analysis.part import Vectors
+from elmo_cli.analysis.probe_data import Ids, ProbeData
+from elmo_cli.analysis.vectors import Vectors
 
-# Of the sum of squared weights, in the mean loss of a label.
-DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
+# Factors of the sum of squared weights, which is added to the mean loss.
+WEIGHT_DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
 EPOCHS = 10
-BATCH = 512
-RATE = 1e-2  # at first; it falls to 0 in a straight line
-SEED = 1
-_COLUMNS = 64  # dimensions that are standardised at a time
-_SCORES = 1 << 26  # that are in memory at a time
+BATCH_SIZE = 512
+LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
+_DIMS_AT_ONCE = 64  # standardised
+_MAX_SCORES = 1 << 26  # in memory
 
 Advance = Callable[[int], object]
 
 
 @dataclass(frozen=True)
-class Probed(Accuracy):
-    """What a probe on some vectors has shown, in percent.
+class Accuracy:
+    """The percentage of correct labels.
 
     Attributes:
-        weight_decay: the one that was best on dev; the greatest of equally good ones.
+        dev, test: of all labels of the split.
+        unseen_words: of the tokens of test whose word form is not in train; None if there are none,
+            or tokens are not known.
+    """
+
+    dev: float
+    test: float
+    unseen_words: float | None
+
+
+@dataclass(frozen=True)
+class ProbeResult(Accuracy):
+    """The accuracy of a probe.
+
+    Attributes:
+        weight_decay: the one with the best accuracy on dev, the largest of equally good ones.
     """
 
     weight_decay: float
 
 
-def n_steps(examples: Examples) -> int:
-    """The steps in which a probe learns; a small train set has few."""
-    return EPOCHS * math.ceil(len(examples.targets["train"]) / BATCH)
+def n_steps(data: ProbeData) -> int:
+    """The number of weight updates of one training."""
+    return EPOCHS * math.ceil(len(data.targets["train"]) / BATCH_SIZE)
 
 
-def n_epochs(examples: Examples) -> int:
-    """The epochs that `probe_layers` takes in all."""
-    return len(examples.layers) * len(DECAYS) * EPOCHS
+def n_epochs(data: ProbeData) -> int:
+    """The number of epochs of `probe_layers`."""
+    return len(data.layers) * len(WEIGHT_DECAYS) * EPOCHS
 
 
 def probe_layers(
-    examples: Examples, *, seed: int = SEED, advance: Advance = lambda n: None
-) -> Iterator[tuple[str, Probed]]:
-    """Probe the layers of some examples one after the other, which is how they lie in memory.
+    data: ProbeData, *, seed: int = 0, advance: Advance = lambda n: None
+) -> Iterator[tuple[int | str, ProbeResult]]:
+    """Yield each layer with the result of its probe; the vectors of one layer are in memory.
 
-    Yields:
-        the name of a layer, and what its probe has shown.
     Raises:
-        EmbeddingsFileError: a file can't be read.
+        EmbeddingsFileError: a file cannot be read.
     """
-    for layer in examples.layers:
-        # Without a name here they are gone when the next layer is read.
-        found = probe(examples.vectors(layer), examples, seed=seed, advance=advance)
-        yield layer, found
+    for layer in data.layers:
+        yield layer, probe(data.vectors(layer), data, seed=seed, advance=advance)
 
 
 def probe(
     vectors: Mapping[str, Vectors],
-    examples: Examples,
+    data: ProbeData,
     *,
-    seed: int = SEED,
+    seed: int = 0,
     advance: Advance = lambda n: None,
-) -> Probed:
-    """Fit a regression on train for each decay, and tell of the one that is best on dev.
+) -> ProbeResult:
+    """Train a probe for each weight decay and report the one that is best on dev.
 
     Args:
-        vectors: of the parts, (vector, dim) float32; they are standardised in place.
-        examples: whose labels are learned.
-        seed: of the order in which batches are taken.
+        vectors: of each split, (vector, dim) float32; they are standardised in place.
+        seed: of the order of training examples.
         advance: called with 1 after each epoch.
-    Source: Peters et al. 2018, 5.3 and table 6; Adam, decays and epochs are not the paper's, which
-        does not tell them.
+    Source: Peters et al. 2018, 5.3 and table 6; optimizer, decays and epochs are not in the paper.
     """
     standardise(vectors)
-    scaled = {part: torch.from_numpy(array) for part, array in vectors.items()}
-    targets = torch.from_numpy(examples.targets["train"])
+    scaled = {split: torch.from_numpy(array) for split, array in vectors.items()}
+    targets = torch.from_numpy(data.targets["train"])
     results = []
-    for decay in DECAYS:
-        weights = fitted(
-            scaled["train"], targets, len(examples.labels), decay, seed=seed, advance=advance
-        )
-        told = {part: predicted(scaled[part], weights).numpy() for part in ("dev", "test")}
-        results.append(Probed(**vars(accuracy(examples, **told)), weight_decay=decay))
+    for decay in WEIGHT_DECAYS:
+        weights = fit(scaled["train"], targets, len(data.labels), decay, seed=seed, advance=advance)
+        dev, test = (predict(scaled[split], weights).numpy() for split in ("dev", "test"))
+        results.append(ProbeResult(**vars(accuracy(data, dev, test)), weight_decay=decay))
     return max(results, key=lambda result: result.dev)
 
 
 def standardise(vectors: Mapping[str, Vectors]) -> None:
-    """Give each dimension mean 0 and deviation 1 in train, in place, so that one decay fits all.
+    """Scale each dimension to mean 0 and standard deviation 1 in train, in place.
 
     Args:
-        vectors: of the parts, "train" among them, (vector, dim) float32. A dimension that has one
-            value in train is not divided.
+        vectors: of each split, "train" among them, (vector, dim) float32. A dimension that is
+            constant in train is only shifted.
     """
     train = vectors["train"]
-    for begin in range(0, train.shape[1], _COLUMNS):  # or numpy would copy all of train
-        columns = slice(begin, begin + _COLUMNS)
-        mean, deviation = train[:, columns].mean(0), train[:, columns].std(0)
-        # A mean is rounded, so equal values may seem to deviate from it.
-        varies = train[:, columns].max(0) > train[:, columns].min(0)
-        scale = 1 / np.where(varies & (deviation > 0), deviation, 1)
+    for start in range(0, train.shape[1], _DIMS_AT_ONCE):  # or numpy would copy all of train
+        dims = slice(start, start + _DIMS_AT_ONCE)
+        mean, deviation = train[:, dims].mean(0), train[:, dims].std(0)
+        # The mean is rounded, so that equal values may seem to deviate from it.
+        varies = (train[:, dims].max(0) > train[:, dims].min(0)) & (deviation > 0)
+        scale = 1 / np.where(varies, deviation, 1)
         for array in vectors.values():
-            array[:, columns] -= mean
-            array[:, columns] *= scale
+            array[:, dims] -= mean
+            array[:, dims] *= scale
 
 
-def scores(vectors: Tensor, weights: Tensor) -> Tensor:
-    """(vector, label); the last row of `weights` is the bias."""
-    return torch.addmm(weights[-1], vectors, weights[:-1])
+def predict(vectors: Tensor, weights: Tensor) -> Tensor:
+    """The ids of the most probable labels, (vector,) int64."""
+    n_rows = max(1, _MAX_SCORES // weights.shape[1])
+    return torch.cat([_scores(rows, weights).argmax(1) for rows in torch.split(vectors, n_rows)])
 
 
-def predicted(vectors: Tensor, weights: Tensor) -> Tensor:
-    """The ids of the likeliest labels, (vector,) int64."""
-    n_rows = max(1, _SCORES // weights.shape[1])
-    return torch.cat([scores(rows, weights).argmax(1) for rows in torch.split(vectors, n_rows)])
-
-
-def fitted(
+def fit(
     vectors: Tensor,
     targets: Tensor,
     n_labels: int,
     decay: float,
     *,
-    seed: int = SEED,
+    seed: int = 0,
     advance: Advance = lambda n: None,
 ) -> Tensor:
-    """Weights of the regression, (dim + 1, label), by Adam.
+    """Train the weights of a softmax regression with Adam, (dim + 1, label); the last is the bias.
 
     Args:
         vectors: (vector, dim) float32.
-        targets: (vector,) int64, from 0 to `n_labels` - 1.
+        targets: (vector,) int64, below `n_labels`.
     """
     weights = torch.zeros(vectors.shape[1] + 1, n_labels, requires_grad=True)
-    optimizer = torch.optim.Adam([weights], lr=RATE)
-    n_steps = EPOCHS * math.ceil(len(targets) / BATCH)
-    falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / n_steps)
+    optimizer = torch.optim.Adam([weights], lr=LEARNING_RATE)
+    n_steps = EPOCHS * math.ceil(len(targets) / BATCH_SIZE)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / n_steps)
     random = torch.Generator().manual_seed(seed)
     for _ in range(EPOCHS):
-        for batch in torch.split(torch.randperm(len(targets), generator=random), BATCH):
-            loss = functional.cross_entropy(scores(vectors[batch], weights), targets[batch])
+        for batch in torch.split(torch.randperm(len(targets), generator=random), BATCH_SIZE):
+            loss = functional.cross_entropy(_scores(vectors[batch], weights), targets[batch])
             loss = loss + decay * weights[:-1].square().sum()
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            falling.step()
+            schedule.step()
         advance(1)
     return weights.detach()
+
+
+def _scores(vectors: Tensor, weights: Tensor) -> Tensor:
+    """(vector, label)"""
+    return torch.addmm(weights[-1], vectors, weights[:-1])
+
+
+def accuracy(data: ProbeData, dev: Ids, test: Ids) -> Accuracy:
+    """The accuracy of predicted label ids, (vector,) each."""
+    is_right = test == data.targets["test"]
+    unseen = data.is_unseen
+    on_unseen = None if unseen is None or not unseen.any() else _percent(is_right[unseen])
+    return Accuracy(_percent(dev == data.targets["dev"]), _percent(is_right), on_unseen)
+
+
+def _percent(is_right: npt.NDArray[np.bool_]) -> float:
+    return 100 * float(is_right.mean())
+
+
+def majority_label(data: ProbeData) -> Accuracy:
+    """The accuracy of the most frequent label of train, the first of equally frequent ones."""
+    majority = int(np.bincount(data.targets["train"]).argmax())
+    dev, test = (np.full_like(data.targets[name], majority) for name in ("dev", "test"))
+    return accuracy(data, dev, test)
+
+
+def majority_label_per_word(data: ProbeData) -> Accuracy | None:
+    """The accuracy of the most frequent label of each word form in train.
+
+    Other words get the most frequent label of all. Case matters. None if tokens are not known.
+    """
+    if data.words is None:
+        return None
+    targets = data.targets["train"]
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    for word, target in zip(data.words["train"], targets.tolist(), strict=True):
+        counts[word][target] += 1
+    majority = int(np.bincount(targets).argmax())
+    best = {word: min(ids, key=lambda k: (-ids[k], k)) for word, ids in counts.items()}
+
+    def predicted(words: Sequence[str]) -> Ids:
+        return np.array([best.get(word, majority) for word in words], np.int64)
+
+    return accuracy(data, predicted(data.words["dev"]), predicted(data.words["test"]))

@@ -23,7 +23,9 @@ from elmo_cli.errors import EmbeddingsFileError
 if TYPE_CHECKING:
     from elmo_cli.analysis.query import Occurrence
 
+AT_LEAST_1 = click.IntRange(min=1)
 _CONTEXT = 6  # tokens shown on either side
+_COUNT = "Maximum number of occurrences to list.  [default: all]"
 
 
 @click.command(
@@ -33,12 +35,7 @@ _CONTEXT = 6  # tokens shown on either side
 )
 @argument("file", metavar="FILE", callback=non_empty)
 @argument("word", metavar="WORD", callback=non_empty)
-@value(
-    "Search",
-    "-k, --count N",
-    "Maximum number of occurrences to list.  [default: all]",
-    type=click.IntRange(min=1),
-)
+@value("Search", "-k, --count N", _COUNT, type=AT_LEAST_1)
 @quiet_option
 @json_option
 def kwic(*, file: str, word: str, count: int | None, quiet: bool, as_json: bool) -> None:
@@ -75,12 +72,7 @@ def kwic(*, file: str, word: str, count: int | None, quiet: bool, as_json: bool)
 
 def as_facts(occurrence: Occurrence) -> dict[str, Any]:
     """The JSON fields of an occurrence."""
-    return {
-        "key": occurrence.key,
-        "position": occurrence.position,
-        "token": occurrence.token,
-        "tokens": occurrence.tokens,
-    }
+    return {name: getattr(occurrence, name) for name in ("key", "position", "token", "tokens")}
 
 
 def in_context(occurrence: Occurrence) -> tuple[str, ...]:

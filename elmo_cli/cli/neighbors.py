@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
+from elmo_cli.cli.kwic import AT_LEAST_1, as_facts, in_context, print_in_context
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
@@ -21,8 +22,10 @@ from elmo_cli.cli.options import (
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.neighbors import Neighbors
     from elmo_cli.analysis.query import Occurrence
+
+    _Near: TypeAlias = list[tuple[Occurrence, float]]
+    _Found: TypeAlias = tuple[dict[str, Any], list[tuple[Occurrence, _Near]], str]
 
 
 @click.command(
@@ -44,13 +47,7 @@ if TYPE_CHECKING:
     "Layer to compare, 0 is the token layer.  [default: the highest stored]",
     type=click.IntRange(min=0),
 )
-@value(
-    "Search",
-    "-k, --count N",
-    "Number of neighbours per query.",
-    type=click.IntRange(min=1),
-    default=5,
-)
+@value("Search", "-k, --count N", "Number of neighbours per query.", type=AT_LEAST_1, default=5)
 @flag(
     "Search",
     "--same-word",
@@ -59,7 +56,7 @@ if TYPE_CHECKING:
 @quiet_option
 @json_option
 def neighbors(
-    *, file: str, queries: tuple[str, ...], quiet: bool, as_json: bool, **search: Any
+    *, file: str, queries: tuple[str, ...], quiet: bool, as_json: bool, **given: Any
 ) -> None:
     """Find the nearest neighbours of a token by cosine, each in its sentence.
 
@@ -88,39 +85,26 @@ def neighbors(
             f"`12:3` is token 3 of sentence 12; `elmo kwic {file} WORD` lists the occurrences of a "
             "word",
         )
-    files = [file, *filter(None, [search["query_file"]])]
-    found = run_isolated(lambda: _find(file, queries, **search), files, EmbeddingsFileError)
-    for warning in found.warnings:
+    files = [file, *filter(None, [given["query_file"]])]
+    find = partial(_find, file, queries, **given)
+    facts, pairs, note = run_isolated(find, files, EmbeddingsFileError)
+    for warning in facts["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
-        console.print_json({"file": file, **_as_facts(found, queries, **search)})
+        found = [_as_facts(name, *pair) for name, pair in zip(queries, pairs, strict=True)]
+        console.print_json({**facts, "queries": found})
     else:
-        _print(found)
-    for note in _notes(found, queries):
-        console.note(f"{file}: {note}", quiet=quiet)
-
-
-class _Found(NamedTuple):
-    layer: int | str
-    unit: str
-    occurrences: list[Occurrence]  # of the queries
-    result: Neighbors
-    warnings: list[str]
-
-    @property
-    def pairs(self) -> list[tuple[Occurrence, list[tuple[Occurrence, float]]]]:
-        """Each query with its neighbours."""
-        return list(zip(self.occurrences, self.result.neighbors, strict=True))
+        print_in_context(("cosine", "position"), [_rows(*pair) for pair in pairs])
+    console.note(f"{file}: {note}", quiet=quiet)
+    if any(occurrence.tokens is None for _, near in pairs for occurrence, _ in near):
+        console.note(f"{file}: the tokens of some sentences are not stored", quiet=quiet)
+    for name, (_, near) in zip(queries, pairs, strict=True):
+        if not near:
+            console.note(f"{file}: no neighbour for {name}", quiet=quiet)
 
 
 def _find(
-    file: str,
-    queries: Sequence[str],
-    *,
-    query_file: str | None,
-    layer: int | None,
-    count: int,
-    same_word: bool,
+    file: str, queries: Sequence[str], query_file: str | None, count: int, **given: Any
 ) -> _Found:
     from elmo_cli.analysis.neighbors import nearest
     from elmo_cli.analysis.query import find_token
@@ -128,57 +112,34 @@ def _find(
     from elmo_cli.store.reader import open_embeddings
 
     with open_embeddings(file) as embeddings, open_embeddings(query_file or file) as other:
-        view, query_view, warnings = LayerView(embeddings, layer), None, []
+        view, query_view, warnings = LayerView(embeddings, given["layer"]), None, []
         if query_file is not None:
             warnings = check_comparable(other, embeddings)
             query_view = same_layer(view, other)
         occurrences = [find_token(query_view or view, query) for query in queries]
+        same_word = given["same_word"]
         found = nearest(view, occurrences, count, same_word=same_word, query_view=query_view)
         if n := found.sentences_without_tokens:
             skipped = console.plural(n, "sentence")
             warnings.append(f"{file}: skipped {skipped} whose tokens are not stored")
-        return _Found(view.layer, view.unit, occurrences, found, warnings)
+        facts = {
+            "file": file,
+            "query_file": query_file,
+            "layer": view.layer,
+            "same_word": same_word,
+            "n_compared": found.n_compared,
+            "sentences_without_tokens": found.sentences_without_tokens,
+            "warnings": warnings,
+        }
+        pairs = list(zip(occurrences, found.neighbors, strict=True))
+        return facts, pairs, f"layer {view.layer}, {found.n_compared:,} {view.unit}"
 
 
-def _as_facts(
-    found: _Found, queries: Sequence[str], query_file: str | None, same_word: bool, **_: object
-) -> dict[str, Any]:
-    return {
-        "query_file": query_file,
-        "layer": found.layer,
-        "same_word": same_word,
-        "n_compared": found.result.n_compared,
-        "sentences_without_tokens": found.result.sentences_without_tokens,
-        "queries": [
-            {
-                "query": name,
-                **as_facts(query),
-                "neighbors": [
-                    {"cosine": cosine, **as_facts(occurrence)} for occurrence, cosine in near
-                ],
-            }
-            for name, (query, near) in zip(queries, found.pairs, strict=True)
-        ],
-        "warnings": found.warnings,
-    }
+def _as_facts(name: str, query: Occurrence, near: _Near) -> dict[str, Any]:
+    neighbors = [{"cosine": cosine, **as_facts(occurrence)} for occurrence, cosine in near]
+    return {"query": name, **as_facts(query), "neighbors": neighbors}
 
 
-def _print(found: _Found) -> None:
-    groups = [
-        [
-            ("query", *in_context(query)),
-            *((f"{cosine:.3f}", *in_context(occurrence)) for occurrence, cosine in near),
-        ]
-        for query, near in found.pairs
-    ]
-    print_in_context(("cosine", "position"), groups)
-
-
-def _notes(found: _Found, queries: Sequence[str]) -> Iterator[str]:
-    yield f"layer {found.layer}, {found.result.n_compared:,} {found.unit}"
-    neighbors = (occurrence for _, near in found.pairs for occurrence, _ in near)
-    if any(occurrence.tokens is None for occurrence in neighbors):
-        yield "the tokens of some of these sentences are not stored"
-    for name, (_, near) in zip(queries, found.pairs, strict=True):
-        if not near:
-            yield f"no neighbour for {name}"
+def _rows(query: Occurrence, near: _Near) -> list[tuple[str, ...]]:
+    rows = [(f"{cosine:.3f}", *in_context(occurrence)) for occurrence, cosine in near]
+    return [("query", *in_context(query)), *rows]

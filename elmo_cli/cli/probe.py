@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     GroupedCommand,
     encoding_option,
@@ -17,19 +21,28 @@ from elmo_cli.cli.options import (
     value,
 )
 from elmo_cli.cli.training_options import MOST_SEED
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import EmbeddingsFileError, UsageError
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.linear import Accuracy, ProbeResult
+    from elmo_cli.analysis.probe_data import ProbeData
+
+_FEW_STEPS = 100
+_MAX_SHOWN = 5  # labels that are not in train
 
 
 def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
-    """Refuse an option in the place of a name, which click takes for one; a callback of click."""
+    """Refuse another option in place of a file name, which click accepts; a callback of click."""
     for name in names or ():
         if name.startswith("--"):
-            option_name = max(parameter.opts, key=len)
             raise UsageError(
-                f"{option_name}: `{name}` stands where it takes a name",
-                f"`{option_name}` takes two, {parameter.metavar}",
+                f"{parameter.opts[0]}: `{name}` is an option, not a file name",
+                f"`{parameter.opts[0]}` takes two files, {parameter.metavar}",
             )
     return text_names(ctx, parameter, names)
+
+
+_files = partial(value, "Input", nargs=2, callback=_pair)
 
 
 @click.command(
@@ -37,29 +50,14 @@ def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
     short_help="Train a linear probe on each layer and report its accuracy.",
     no_args_is_help=True,
 )
-@value(
-    "Input",
-    "--train FILE LABELS",
-    "Embeddings and labels to train on.",
-    nargs=2,
-    required=True,
-    callback=_pair,
-)
-@value(
-    "Input",
+@_files("--train FILE LABELS", "Embeddings and labels to train on.", required=True)
+@_files(
     "--dev FILE LABELS",
     "Embeddings and labels that select the weight decay.  [default: every tenth sentence of "
     "--train]",
-    nargs=2,
-    callback=_pair,
 )
-@value(
-    "Input",
-    "--test FILE LABELS",
-    "Embeddings and labels that the accuracy is reported for.",
-    nargs=2,
-    required=True,
-    callback=_pair,
+@_files(
+    "--test FILE LABELS", "Embeddings and labels that the accuracy is reported for.", required=True
 )
 @value(
     "Input",
@@ -80,7 +78,6 @@ def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
     "Probe",
     "--layer N",
     "Layer to probe, 0 is the token layer; may be repeated.  [default: all stored]",
-    "layers",
     type=click.IntRange(min=0),
     multiple=True,
 )
@@ -88,7 +85,7 @@ def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
 @threads_option
 @quiet_option
 @json_option
-def probe(**given: Any) -> None:
+def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given: Any) -> None:
     """Train a linear probe on each layer and report its accuracy.
 
     For each layer, a softmax regression is trained to predict the label of a token (its part of
@@ -114,6 +111,114 @@ def probe(**given: Any) -> None:
     tokens of 1,024 dimensions take 0.8 GB, and some minutes per layer. The same command gives the
     same result; another number of --threads changes it only by rounding.
     """
-    from elmo_cli.cli.probing import probe_command
+    from elmo_cli.analysis.linear import n_epochs, probe_layers
+    from elmo_cli.engine.runtime import set_num_threads
 
-    probe_command(given)
+    console.check_stdout()
+    data = _read(given)
+    warnings = [*data.warnings, *_warnings(data)]
+    for warning in warnings:
+        console.note(f"warning: {warning}", quiet=quiet)
+    set_num_threads(threads)
+    with console.Progress(n_epochs(data), "epochs", quiet=quiet) as progress:
+        results = dict(probe_layers(data, seed=seed, advance=progress.advance))
+    if as_json:
+        console.print_json({**_as_facts(data, results), "seed": seed, "warnings": warnings})
+        return
+    for line in _summary(data):
+        console.note(line, quiet=quiet)
+    _print(data, results)
+
+
+def _read(given: dict[str, Any]) -> ProbeData:
+    from elmo_cli.analysis.labelled_vectors import LabelSettings
+    from elmo_cli.analysis.probe_data import read_probe_data
+    from elmo_cli.isolate import run_isolated
+    from elmo_cli.text.input import InputSettings, check_inputs
+
+    splits = {name: given[name] for name in ("train", "dev", "test")}
+    pairs = [pair for pair in splits.values() if pair is not None]
+    check_inputs([labels for _, labels in pairs], InputSettings(format=given["label_format"]))
+    settings = LabelSettings(given["label_format"], given["encoding"], given["label_column"])
+    read = partial(read_probe_data, **splits, labels=settings, layers=given["layer"])
+    return run_isolated(read, [name for pair in pairs for name in pair], EmbeddingsFileError)
+
+
+def _warnings(data: ProbeData) -> Iterator[str]:
+    from elmo_cli.analysis.linear import n_steps
+
+    known = set(data.labels)
+    for split in data.splits.values():
+        unknown = [label for label in split.labels if label not in known]
+        if unknown:
+            names = sorted(set(unknown))
+            shown = ", ".join(names[:_MAX_SHOWN]) + ", …" * (len(names) > _MAX_SHOWN)
+            yield (
+                f"{split.labels_file}: labels that are not in train count as errors: "
+                f"{len(unknown):,} ({shown})"
+            )
+    if (n := n_steps(data)) < _FEW_STEPS:
+        n_labels = len(data.targets["train"])
+        yield (
+            f"train has only {n_labels:,} labels, so the probe is trained for {n} steps and may "
+            "be less accurate than the vectors allow"
+        )
+
+
+def _summary(data: ProbeData) -> Iterator[str]:
+    counts = ", ".join(f"{name} {len(split.labels):,}" for name, split in data.splits.items())
+    column = "" if data.column is None else f" in column {data.column}"
+    yield f"{len(data.labels):,} labels{column}; {data.unit}: {counts}"
+    if not data.has_own_dev:
+        yield "dev is every tenth sentence of train, and not trained on"
+    if data.model is not None:
+        yield f"model {data.model}, state {data.state or 'zero'}"
+
+
+def _print(data: ProbeData, results: dict[int | str, ProbeResult]) -> None:
+    """Print a table of percentages."""
+    from elmo_cli.analysis.linear import majority_label, majority_label_per_word
+
+    per_word = majority_label_per_word(data)
+    name = "majority label" if per_word is None else "majority label per word"
+    rows = [_row(name, per_word or majority_label(data), "", data)]
+    for layer, result in results.items():
+        name = f"layer {layer}" if isinstance(layer, int) else layer
+        rows.append(_row(name, result, f"{result.weight_decay:.0e}", data))
+    unseen = [] if data.is_unseen is None else ["test, unseen words"]
+    console.table(["%", "test", "dev", *unseen, "weight decay"], rows)
+
+
+def _row(name: str, shown: Accuracy, weight_decay: str, data: ProbeData) -> list[str]:
+    row = [name, f"{shown.test:.2f}", f"{shown.dev:.2f}"]
+    if data.is_unseen is not None:
+        row.append("" if shown.unseen_words is None else f"{shown.unseen_words:.2f}")
+    return [*row, weight_decay]
+
+
+def _as_facts(data: ProbeData, results: dict[int | str, ProbeResult]) -> dict[str, Any]:
+    from elmo_cli.analysis.linear import majority_label, majority_label_per_word
+    from elmo_cli.analysis.probe_data import UNKNOWN_LABEL
+
+    per_word = majority_label_per_word(data)
+    return {
+        "model": data.model,
+        "state": data.state,
+        "unit": data.unit.removesuffix("s"),
+        "column": data.column,
+        "n_labels": len(data.labels),
+        **{
+            name: {
+                "files": [split.vectors_file, split.labels_file],
+                "sentences": len(split.sentences),
+                "labels": len(split.labels),
+                "unknown_labels": int((data.targets[name] == UNKNOWN_LABEL).sum()),
+            }
+            for name, split in data.splits.items()
+        },
+        "n_unseen_words": None if data.is_unseen is None else int(data.is_unseen.sum()),
+        "dev_from_train": not data.has_own_dev,
+        "majority_label": asdict(majority_label(data)),
+        "majority_label_per_word": None if per_word is None else asdict(per_word),
+        "layers": [{"name": str(layer), **asdict(one)} for layer, one in results.items()],
+    }

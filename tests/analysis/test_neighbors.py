@@ -8,7 +8,7 @@ import tracemalloc
 import h5py
 import numpy as np
 import pytest
-from probe_files import DIM, LINES, REPEATED, layers, sentences, write
+from embeddings_files import DIM, LINES, REPEATED, layers, sentences, write
 
 from elmo_cli.analysis import neighbors
 from elmo_cli.analysis.neighbors import nearest

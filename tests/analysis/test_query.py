@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from probe_files import LINES, REPEATED, layers, sentences, write
+from embeddings_files import LINES, REPEATED, layers, sentences, write
 
 from elmo_cli.analysis.query import Occurrence, find_token, occurrences
 from elmo_cli.analysis.vectors import LayerView

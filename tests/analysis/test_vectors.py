@@ -5,7 +5,7 @@ from __future__ import annotations
 import h5py
 import numpy as np
 import pytest
-from probe_files import DIM, HEADER, LINES, layers, sentences, write
+from embeddings_files import DIM, HEADER, LINES, layers, sentences, write
 
 from elmo_cli.analysis.vectors import LayerView, check_comparable, same_layer
 from elmo_cli.errors import EmbeddingsFileError, UsageError

@@ -179,7 +179,7 @@ def test_layouts_give_the_same_neighbors(options: tuple[str, ...], query: str) -
     if "bilm" in options:
         done = made("neighbors", "c.hdf5", "0:1", "-k", "1")
         assert rows(done)[1] == ["query", "0:1", "", "", ""]
-        assert done.err.splitlines()[1].startswith("c.hdf5: the tokens of some of these")
+        assert done.err.splitlines()[1].startswith("c.hdf5: the tokens of some sentences")
 
 
 def test_pooled_sentences() -> None:

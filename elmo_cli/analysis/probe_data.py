@@ -1,0 +1,232 @@
+"""ProbeData: the labelled vectors of train, dev and test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from elmo_cli.analysis.labelled_vectors import LabelledVectors, LabelSettings, join_labels
+from elmo_cli.analysis.vectors import Vectors, check_comparable, no_layer
+from elmo_cli.errors import EmbeddingsFileError, InputError
+from elmo_cli.store.reader import Embeddings, open_embeddings
+
+SPLITS = ("train", "dev", "test")
+DEV_EVERY = 10  # the last of so many sentences of train is in dev, if dev has no files
+UNKNOWN_LABEL = -1  # the id of a label that is not in train
+_NO_LABEL = "_"
+
+Ids = npt.NDArray[np.int64]
+FilePair = tuple[str, str]  # embeddings and labels
+
+
+@dataclass(frozen=True)
+class ProbeData:
+    """The vectors and labels of train, dev and test.
+
+    Attributes:
+        splits: by name.
+        layers: the layers to probe: numbers, or "top", "average", "mix:…", "unknown".
+        unit: what has a label: "tokens" or "sentences".
+        column: the label column; None for lines of labels.
+        model, state: of the embeddings, if recorded.
+        has_own_dev: whether dev is not a part of train.
+        warnings: what looks wrong but can be used.
+    """
+
+    splits: Mapping[str, LabelledVectors]
+    layers: tuple[int | str, ...]
+    unit: str
+    column: str | None
+    model: str | None
+    state: str | None
+    has_own_dev: bool
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of train; their positions are their ids."""
+        return tuple(sorted(set(self.splits["train"].labels)))
+
+    @cached_property
+    def targets(self) -> dict[str, Ids]:
+        """The label ids of each split, (vector,) int64; `UNKNOWN_LABEL` if not in train."""
+        ids = {label: number for number, label in enumerate(self.labels)}
+        return {
+            name: np.array([ids.get(label, UNKNOWN_LABEL) for label in split.labels], np.int64)
+            for name, split in self.splits.items()
+        }
+
+    @cached_property
+    def words(self) -> dict[str, list[str]] | None:
+        """The tokens of each split; None if some are not known, or labels are of sentences."""
+        words = {name: split.words for name, split in self.splits.items()}
+        known = {name: found for name, found in words.items() if found is not None}
+        return known if len(known) == len(words) else None
+
+    @cached_property
+    def is_unseen(self) -> npt.NDArray[np.bool_] | None:
+        """Whether each token of test is not in train, (vector,); None if tokens are not known."""
+        if self.words is None:
+            return None
+        known = set(self.words["train"])
+        return np.array([word not in known for word in self.words["test"]], np.bool_)
+
+    def vectors(self, layer: int | str) -> dict[str, Vectors]:
+        """All vectors of a layer by split, (vector, dim) float32, in new memory."""
+        return {name: split.vectors(layer) for name, split in self.splits.items()}
+
+
+def read_probe_data(
+    train: FilePair,
+    test: FilePair,
+    dev: FilePair | None = None,
+    *,
+    labels: LabelSettings | None = None,
+    layers: Sequence[int] = (),
+) -> ProbeData:
+    """Read the labels of all splits, join them with the vectors and check both.
+
+    Args:
+        train, test, dev: embeddings and label files. Without `dev`, every tenth sentence of train
+            is in dev.
+        layers: numbers of the layers to probe; all stored layers by default.
+    Raises:
+        EmbeddingsFileError: a file cannot be read, or contains no sentences or no text; the files
+            are not comparable or have other layers; a value is not finite.
+        InputError: labels that cannot be read or used, or are of another text.
+        UsageError: as `LabelSettings`; a layer that is not stored.
+    """
+    labels = labels or LabelSettings()
+    files = {"train": train, "dev": dev, "test": test}
+    with ExitStack() as stack:
+        opened = {
+            name: stack.enter_context(open_embeddings(pair[0]))
+            for name, pair in files.items()
+            if pair is not None
+        }
+        chosen = _check_files(list(opened.values()), tuple(dict.fromkeys(layers)))
+        splits = {
+            name: join_labels(embeddings, (files[name] or train)[1], labels, chosen)
+            for name, embeddings in opened.items()
+        }
+        first = opened["train"]
+        column = labels.column_of(train[1])
+        warnings = list(_warnings(opened, splits, column))
+    for split in splits.values():
+        _check_labels(split, column)
+    if dev is None:
+        splits["train"], splits["dev"] = split_dev(splits["train"])
+    _check_two_labels(splits["train"])
+    return ProbeData(
+        splits={name: splits[name] for name in SPLITS},
+        layers=chosen,
+        unit=first.unit,
+        column=column,
+        model=first.attributes.get("model"),
+        state=first.attributes.get("state"),
+        has_own_dev=dev is not None,
+        warnings=tuple(warnings),
+    )
+
+
+def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]:
+    """Split train into train and dev, which gets every tenth sentence.
+
+    Raises:
+        InputError: there is only one sentence.
+    """
+    n_sentences = len(train.sentences)
+    if n_sentences < 2:
+        raise InputError(
+            f"{train.labels_file}: one sentence cannot be split into train and dev",
+            "`dev` names other files that select the weight decay",
+        )
+    step = min(DEV_EVERY, n_sentences)
+    dev = range(step - 1, n_sentences, step)
+    return train.select(k for k in range(n_sentences) if k not in dev), train.select(dev)
+
+
+def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[int | str, ...]:
+    """Check that vectors of all files can be compared; the layers to probe."""
+    for embeddings in files:
+        if embeddings.unit == "types":
+            hint = "a probe needs the vectors of a text: `elmo embed` in another layout"
+            raise EmbeddingsFileError(f"{embeddings.path}: contains types, not sentences", hint)
+        if not len(embeddings):
+            hint = "`elmo inspect` shows what a file contains"
+            raise EmbeddingsFileError(f"{embeddings.path}: has no sentences", hint)
+    for reference, embeddings in combinations(files, 2):
+        for difference in check_comparable(embeddings, reference):
+            hint = "embed all texts with the same model and the same options"
+            raise EmbeddingsFileError(difference, hint)
+        _check_same_layers(embeddings, reference, layers)
+    for embeddings in files:
+        for layer in layers:
+            is_the_only = embeddings.layers == ("unknown",) and files[0].layers == (layer,)
+            if layer not in embeddings.layers and not is_the_only:
+                raise no_layer(embeddings, layer)
+    return layers or files[0].layers
+
+
+def _check_same_layers(
+    embeddings: Embeddings, reference: Embeddings, layers: tuple[int, ...]
+) -> None:
+    """Refuse other layers than those of `reference`.
+
+    If both files record their layers, only those to probe matter. A layer that is not recorded may
+    be any other.
+    """
+    ours, theirs = embeddings.layers, reference.layers
+    are_recorded = all("layers" in file.attributes for file in (embeddings, reference))
+    is_unknown = "unknown" in (*ours, *theirs)
+    if ours != theirs and not (layers and are_recorded) and not (is_unknown and len(ours) == 1):
+        ours_shown, theirs_shown = (", ".join(map(str, names)) for names in (ours, theirs))
+        raise EmbeddingsFileError(
+            f"{embeddings.path}: layers are {ours_shown}, those of {reference.path} are "
+            f"{theirs_shown}",
+            "embed all texts with the same layers",
+        )
+
+
+def _check_labels(split: LabelledVectors, column: str | None) -> None:
+    """Refuse labels that are none."""
+    if not split.labels:
+        raise InputError(
+            f"{split.labels_file}: has no labels for {split.vectors_file}",
+            "train, dev and test need at least one sentence each",
+        )
+    hint = "`column` names the column of the labels"
+    if column is not None and set(split.labels) == {_NO_LABEL}:
+        raise InputError(f"{split.labels_file}: column {column} contains only `_`", hint)
+    if column is not None and split.labels == split.words:
+        raise InputError(f"{split.labels_file}: column {column} contains the tokens", hint)
+
+
+def _check_two_labels(train: LabelledVectors) -> None:
+    if len(set(train.labels)) < 2:
+        raise InputError(
+            f"{train.labels_file}: all labels of train are `{train.labels[0]}`",
+            "a probe needs at least two labels; `dev` leaves all of the file to train",
+        )
+
+
+def _warnings(
+    opened: Mapping[str, Embeddings], splits: Mapping[str, LabelledVectors], column: str | None
+) -> Iterator[str]:
+    """What looks wrong but can be used."""
+    for name, split in splits.items():
+        if n := split.n_missing:
+            yield f"{split.vectors_file}: sentences with labels that are missing: {n:,}"
+        if column is not None and (n := split.labels.count(_NO_LABEL)):
+            yield f"{split.labels_file}: {n:,} of {len(split.labels):,} labels are `_`"
+        digest = opened[name].attributes.get("text_sha256")
+        if name != "train" and digest and digest == opened["train"].attributes.get("text_sha256"):
+            yield f"{split.vectors_file}: contains the sentences of train"
+        if split.words is None and opened[name].unit == "tokens":
+            yield f"{split.vectors_file}: tokens are not stored, so words are not known"

@@ -1,0 +1,295 @@
+"""The vectors of an embeddings file, joined with the labels of another file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from pathlib import Path
+from threading import Thread
+
+import h5py
+import numpy as np
+import pytest
+from embeddings_files import layers, sentences, write, write_conllu, write_lines
+
+from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels, read_labels
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, InputError, UsageError
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.text.sentence import Sentence
+
+TEXT = ["a b", "c", "d e f", "a", "b c"]
+LABELS = [["X", "Y"], ["X"], ["Y", "Y", "X"], ["Y"], ["X", "X"]]
+ALL_LABELS = [label for line in LABELS for label in line]
+
+
+def join(embeddings, labels, layers=(), **settings):
+    with open_embeddings(embeddings) as opened:
+        return join_labels(opened, str(labels), LabelSettings(**settings), layers)
+
+
+def expected_vectors(given, layer):
+    return np.concatenate([layers(sentence)[layer] for sentence in given])
+
+
+@pytest.mark.parametrize("labels", ["lines", "conllu"])
+@pytest.mark.parametrize(
+    ("layout", "options", "stores_tokens"),
+    [
+        ("flat", {}, True),
+        ("allennlp", {}, True),
+        ("allennlp", {"forget_sentences": True}, False),
+        ("allennlp", {"keys": "sentence"}, True),
+        ("bilm", {}, False),
+        ("e2e-coref", {}, False),
+        ("lsgn", {}, False),
+        ("dygie", {}, False),
+    ],
+)
+def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_tokens, labels):
+    given = sentences(TEXT)
+    path = write(tmp_path / "a.hdf5", given, layout=layout, **options)
+    if labels == "lines":
+        joined = join(path, write_lines(tmp_path / "a.tags", LABELS))
+    else:
+        joined = join(path, write_conllu(tmp_path / "a.conllu", given, LABELS))
+    assert joined.labels == ALL_LABELS
+    is_known = stores_tokens or labels == "conllu"
+    assert joined.words == (" ".join(TEXT).split() if is_known else None)
+    for layer in (0, 1, 2):
+        vectors = joined.vectors(layer)
+        assert vectors.dtype == np.float32
+        np.testing.assert_array_equal(vectors, expected_vectors(given, layer))
+
+
+def test_layers_last_and_documents_of_another_program(tmp_path):
+    given = sentences(TEXT)
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for sentence in given:
+            file[f"bc:cctv_0000_0/{sentence.key}"] = np.moveaxis(layers(sentence), 0, -1)
+    joined = join(tmp_path / "a.hdf5", write_lines(tmp_path / "a.tags", LABELS))
+    np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
+
+
+@pytest.mark.parametrize("labels", ["lines", "conllu"])
+def test_manylangs_and_equal_sentences(tmp_path, labels):
+    """The file contains each sentence once: columns find it, lines of labels cannot."""
+    text = [*TEXT, "a b"]
+    given = sentences(text)
+    arrays = [layers(sentence)[2] for sentence in given]
+    path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs")
+    if labels == "lines":
+        with pytest.raises(UsageError, match="contains equal sentences once"):
+            join(path, write_lines(tmp_path / "a.tags", [*LABELS, LABELS[0]]))
+    else:
+        joined = join(path, write_conllu(tmp_path / "a.conllu", given, [*LABELS, LABELS[0]]))
+        assert joined.labels == [*ALL_LABELS, "X", "Y"]
+        expected = np.concatenate([*arrays[:5], arrays[0]])
+        np.testing.assert_array_equal(joined.vectors("top"), expected)
+
+
+@pytest.mark.parametrize("form", ["gz", "pipe"])
+@pytest.mark.parametrize("suffix", ["tags", "conllu"])
+def test_compressed_labels_and_pipes(tmp_path, form, suffix):
+    given = sentences(TEXT)
+    path = write(tmp_path / "a.hdf5", given)
+    plain = write_conllu(tmp_path / "a.conllu", given, LABELS)
+    plain = plain if suffix == "conllu" else write_lines(tmp_path / "a.tags", LABELS)
+    content, writer = plain.read_bytes(), None
+    labels = tmp_path / (f"b.{suffix}" + ".gz" * (form == "gz"))
+    if form == "pipe":
+        os.mkfifo(labels)
+        writer = Thread(target=labels.write_bytes, args=(content,))
+        writer.start()
+    else:
+        labels.write_bytes(gzip.compress(content))
+    assert join(path, labels).labels == ALL_LABELS
+    if writer is not None:
+        writer.join()
+
+
+@pytest.mark.parametrize("layout", ["flat", "allennlp"])
+@pytest.mark.parametrize("are_kept", [True, False])
+def test_blank_lines(tmp_path, layout, are_kept):
+    text = ["", *TEXT[:3], "", "", *TEXT[3:], ""]
+    labels = [[], *LABELS[:3], [], [], *LABELS[3:], []]
+    given = [one for one in sentences(text) if are_kept or one.tokens]
+    path = write(tmp_path / "a.hdf5", given, layout=layout)
+    joined = join(path, write_lines(tmp_path / "a.tags", labels))
+    assert (joined.labels, joined.n_missing) == (ALL_LABELS, 0)
+    assert [sentence.key for sentence in joined.sentences] == [1, 2, 3, 6, 7]
+
+
+def test_missing_sentences_are_counted(tmp_path):
+    """Skipped sentences, and those of the other shards."""
+    given = sentences(TEXT, [3, 4, 7, 8, 10])
+    path = write(tmp_path / "a.hdf5", given, first_sentence=3)
+    lines = [["Z"], [], [], *LABELS[:2], [], ["Z"], *LABELS[2:4], [], LABELS[4], ["Z"]]
+    joined = join(path, write_lines(tmp_path / "a.tags", lines))
+    assert (joined.labels, joined.n_missing) == (ALL_LABELS, 3)
+    np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
+
+
+def test_pooled_sentences_have_one_label_each(tmp_path):
+    given = sentences(["", *TEXT])
+    pooled = [np.full((3, 7), sentence.key, np.float32) for sentence in given]
+    path = write(tmp_path / "a.hdf5", given, pooled, header={"pool": "mean"})
+    lines = [[], *([label] for label in "XYXYX")]
+    joined = join(path, write_lines(tmp_path / "a.tags", lines))
+    assert joined.labels == [*"XYXYX"]
+    np.testing.assert_array_equal(joined.vectors(0)[:, 0], [1, 2, 3, 4, 5])
+    with pytest.raises(InputError, match=r"line 2: 2 labels for sentence 1, .* one vector for it"):
+        join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
+
+
+def test_names_that_form_groups_keep_their_order(tmp_path):
+    given = sentences(["a/b", "c", "a/a"])
+    labels = [["X"], ["Y"], ["X"]]
+    path = write(tmp_path / "a.hdf5", given, layout="allennlp", keys="sentence")
+    for file in (
+        write_lines(tmp_path / "a.tags", labels),
+        write_conllu(tmp_path / "a.conllu", given, labels),
+    ):
+        np.testing.assert_array_equal(join(path, file).vectors(1), expected_vectors(given, 1))
+
+
+def test_names_in_unknown_order(tmp_path):
+    """h5py lists them alphabetically: only columns with the names can be matched."""
+    given = sentences(["so it", "is ."])
+    labels = [["X", "Y"], ["Y", "Y"]]
+    columns = write_conllu(tmp_path / "a.conllu", given, labels)
+    for names in (("zebra sat", "apple fell"), ("z/0", "a/0")):
+        with h5py.File(tmp_path / "a.hdf5", "w") as file:
+            for name in names:
+                file[name] = np.ones((3, 2, 4), np.float32)
+        with pytest.raises(UsageError, match="unknown order"):
+            join(tmp_path / "a.hdf5", write_lines(tmp_path / "a.tags", labels))
+    columns.write_text(columns.read_text().replace("d_0", "z").replace("d_1", "a"))
+    joined = join(tmp_path / "a.hdf5", columns)
+    assert [sentence.key for sentence in joined.sentences] == [("z", 0), ("a", 0)]
+    columns.write_text(re.sub("# newdoc.*\n", "", columns.read_text()))
+    with pytest.raises(UsageError, match=r"a\.conllu, line 1: the sentence has no name"):
+        join(tmp_path / "a.hdf5", columns)
+
+
+def test_list_of_names(tmp_path):
+    with h5py.File(tmp_path / "p.hdf5", "w") as file:
+        for value, name in enumerate(("P1", "P2", "P10")):
+            file[name] = np.full(4, value, np.float32)
+    (tmp_path / "p.conll").write_text("P10\tX\n\nP2\tY\n\nP1\tX\n")
+    joined = join(tmp_path / "p.hdf5", tmp_path / "p.conll")
+    assert joined.vectors("unknown")[:, 0].tolist() == [2, 1, 0]
+
+
+def test_tokens_with_spaces(tmp_path):
+    given = [Sentence(("10 000", "b"), 0, "10 000 b"), Sentence(("c",), 1, "c")]
+    joined = join(write(tmp_path / "a", given), write_conllu(tmp_path / "b", given, LABELS[:2]),
+                  format="conllu")  # fmt: skip
+    assert joined.words == ["10 000", "b", "c"]
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"), [(None, "X"), ("xpos", "X"), ("UPOS", "x"), ("4", "x"), ("-6", "X")]
+)
+def test_label_column_of_conllu(tmp_path, column, expected):
+    path = write_conllu(tmp_path / "a.conllu", sentences(TEXT), LABELS)
+    settings = LabelSettings(column=column)
+    found = list(read_labels(str(path), settings))
+    assert [" ".join(one.sentence.tokens) for one in found] == TEXT
+    assert [len(one.labels) for one in found] == [len(line) for line in LABELS]
+    assert found[1].labels == (expected,)
+    assert settings.column_of(str(path)) == (column or "xpos")
+
+
+@pytest.mark.parametrize(
+    ("row", "settings", "attributes"),
+    [
+        ("{word} {label}", {}, {}),
+        ("{word} {label} x", {"column": "-2"}, {}),
+        ("x {word} {label}", {}, {"column": 2}),
+    ],
+)
+def test_label_column_of_conll(tmp_path, row, settings, attributes):
+    """The tokens are in the column that the text was embedded from."""
+    header = {"format": "conll", **attributes}
+    path = write(tmp_path / "a.hdf5", sentences(TEXT), header=header)
+    rows = [
+        [
+            row.format(word=word, label=label)
+            for word, label in zip(line.split(), labels, strict=True)
+        ]
+        for line, labels in zip(TEXT, LABELS, strict=True)
+    ]
+    labels = tmp_path / "a.conll"
+    labels.write_text("".join("\n".join(line) + "\n\n" for line in rows))
+    assert join(path, labels, **settings).labels == ALL_LABELS
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "error", "message"),
+    [
+        ("a.conllu", {"column": "ner"}, UsageError, "`column=ner`: no column of a.conllu"),
+        ("a.conllu", {"column": "0"}, UsageError, "columns are counted from 1"),
+        ("a.conllu", {"column": "12"}, InputError, "a.conllu, line 2: 10 columns"),
+        ("a.conllu", {"format": "conll", "column": "upos"}, UsageError, "which is conll"),
+        ("a.conllu", {"encoding": "klingon"}, UsageError, "not a text encoding"),
+        ("a.tags", {"column": "upos"}, UsageError, "a.tags is plain text"),
+        ("a.jsonl", {}, UsageError, "a.jsonl: labels are not read from JSON lines"),
+        ("missing.tags", {}, InputError, "missing.tags: no such file"),
+    ],
+)
+def test_labels_that_cannot_be_read(tmp_path, monkeypatch, name, settings, error, message):
+    monkeypatch.chdir(tmp_path)
+    write_conllu(Path("a.conllu"), sentences(TEXT), LABELS)
+    write_lines(Path("a.tags"), LABELS)
+    Path("a.jsonl").write_text("{}\n")
+    with pytest.raises(error, match=re.escape(message)):
+        list(read_labels(name, LabelSettings(**settings)))
+
+
+# -- labels of another text, corrupt vectors -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "error", "message"),
+    [
+        (TEXT, [["X"] * 3, *LABELS[1:]], InputError, "line 1: 3 labels for sentence 0, .* 2 tok"),
+        (TEXT, [LABELS[0], [], *LABELS[2:]], InputError, "line 2: 0 labels for sentence 1"),
+        (TEXT, LABELS[:-1], EmbeddingsFileError, "a.hdf5: has 5 sentences, .*a.tags has 4 of them"),
+        (TEXT, [], EmbeddingsFileError, "a.tags has 0 of them"),
+        (
+            ["a b", "C", *TEXT[2:]], LABELS, InputError,
+            "a.conllu, line 7: token 1 of sentence 1 is `C`, in .*a.hdf5 it is `c`",
+        ),
+        (
+            ["a b b", *TEXT[1:]], [["X"] * 3, *LABELS[1:]], InputError,
+            "a.conllu, line 2: 3 labels for sentence 0, .* 2 tokens of it",
+        ),
+    ],
+)  # fmt: skip
+def test_labels_of_another_text_are_refused(tmp_path, text, labels, error, message):
+    path = write(tmp_path / "a.hdf5", sentences(TEXT))
+    if "conllu" in message:
+        labels = write_conllu(tmp_path / "a.conllu", sentences(text), labels)
+    else:
+        labels = write_lines(tmp_path / "a.tags", labels)
+    with pytest.raises(error, match=message) as raised:
+        join(path, labels)
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize("chosen", [(0,), (0, 1)])
+def test_values_of_the_chosen_layers_are_checked(tmp_path, chosen):
+    given = sentences(TEXT)
+    arrays = [layers(sentence) for sentence in given]
+    arrays[2][1, 2, 3] = np.nan
+    path = write(tmp_path / "a.hdf5", given, arrays)
+    labels = write_lines(tmp_path / "a.tags", LABELS)
+    if 1 in chosen:
+        with pytest.raises(ElmoError, match=r"sentence 2, token 2 \(`f`\): .* layer 1"):
+            join(path, labels, chosen)
+    else:
+        assert join(path, labels, chosen).labels

@@ -1,0 +1,205 @@
+"""Train, dev and test together: which files fit, and which labels are of use."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from embeddings_files import layers, sentences, write, write_conllu, write_lines
+
+from elmo_cli.analysis.labelled_vectors import LabelSettings
+from elmo_cli.analysis.probe_data import UNKNOWN_LABEL, read_probe_data, split_dev
+from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
+
+TEXT = ["a b", "c", "d e f", "a", "b c"]
+LABELS = [["X", "Y"], ["X"], ["Y", "Y", "X"], ["Y"], ["X", "X"]]
+SPLITS = ("train", "dev", "test")
+
+
+def stored(path: Path, name: str = "all", *, is_foreign: bool = False, **header: object) -> str:
+    """Embeddings of the text with the layers NAME, with or without attributes."""
+    given = sentences(TEXT)
+    arrays = [layers(sentence) for sentence in given]
+    if name == "top":
+        arrays = [array[2] for array in arrays]
+    elif name != "all":
+        arrays = [array[list(map(int, name.split(",")))] for array in arrays]
+    if not is_foreign:
+        return str(write(path, given, arrays, header={"layers": name, **header}))
+    with h5py.File(path, "w") as file:
+        for key, array in enumerate(arrays):
+            file[str(key)] = array[0] if len(array) == 1 else array
+    return str(path)
+
+
+def read(tmp_path, layers=(), *, own_dev=True, labels=LABELS, column=None, **files):
+    """The data of three equal splits, where `files` are other embeddings files."""
+    tags = str(write_lines(tmp_path / "a.tags", labels))
+    if column is not None:
+        tags = str(write_conllu(tmp_path / "a.conllu", sentences(TEXT), labels))
+    default = None if len(files) == 3 else stored(tmp_path / "a.hdf5")
+    pairs = {name: (files.get(name, default), tags) for name in SPLITS}
+    pairs["dev"] = pairs["dev"] if own_dev else None
+    return read_probe_data(**pairs, labels=LabelSettings(column=column), layers=layers)
+
+
+def test_labels_of_train_have_ids(tmp_path):
+    given = sentences(["a z", "b"])
+    test = (
+        str(write(tmp_path / "t.hdf5", given)),
+        str(write_lines(tmp_path / "t.tags", [["X", "Z"], ["Y"]])),
+    )
+    train = stored(tmp_path / "a.hdf5"), str(write_lines(tmp_path / "a.tags", LABELS))
+    data = read_probe_data(train, test, train)
+    assert data.labels == ("X", "Y")
+    assert data.targets["train"].tolist() == [0, 1, 0, 1, 1, 0, 1, 0, 0]
+    assert data.targets["test"].tolist() == [0, UNKNOWN_LABEL, 1]
+    assert data.is_unseen.tolist() == [False, True, False]
+    assert (data.unit, data.column, data.model, data.state) == ("tokens", None, "m", "zero")
+    assert (data.layers, data.has_own_dev) == ((0, 1, 2), True)
+    again = pickle.loads(pickle.dumps(data))  # it comes out of a child process
+    assert again == data
+    np.testing.assert_array_equal(again.vectors(1)["train"], data.vectors(1)["train"])
+
+
+def test_without_dev_every_tenth_sentence_is_split_off(tmp_path):
+    text = [" ".join([f"w{k}"] * (k % 3 + 1)) for k in range(25)]
+    path = str(write(tmp_path / "a.hdf5", sentences(text)))
+    files = path, str(write_lines(tmp_path / "a.tags", [line.split() for line in text]))
+    data = read_probe_data(files, files)
+    train, dev = data.splits["train"], data.splits["dev"]
+    keys = [[sentence.key for sentence in split.sentences] for split in (train, dev)]
+    assert (keys[1], sorted(keys[0] + keys[1])) == ([9, 19], list(range(25)))
+    assert dev.labels == dev.words == [word for k in (9, 19) for word in text[k].split()]
+    whole = data.splits["test"].vectors(1)
+    parts = np.concatenate([train.vectors(1), dev.vectors(1)])
+    assert sorted(map(tuple, whole.tolist())) == sorted(map(tuple, parts.tolist()))
+    assert not data.has_own_dev
+    few = train.select([3, 5, 8])
+    assert [len(split.sentences) for split in split_dev(few)] == [2, 1]
+    with pytest.raises(InputError, match="one sentence cannot be split"):
+        split_dev(train.select([4]))
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "expected"),
+    [
+        (("all", "all", "all"), (), (0, 1, 2)),
+        (("all", "all", "all"), (2, 0, 2), (2, 0)),
+        (("0,2", "0,2", "0,2"), (), (0, 2)),
+        (("all", "all", "0,1,2"), (), (0, 1, 2)),
+        (("all", "2,1", "1,2"), (2,), (2,)),
+        (("top", "top", "top"), (), ("top",)),
+    ],
+)
+def test_layers_are_numbers_of_the_model(tmp_path, names, chosen, expected):
+    files = {
+        split: stored(tmp_path / split, name) for split, name in zip(SPLITS, names, strict=True)
+    }
+    data = read(tmp_path, chosen, **files)
+    assert data.layers == expected
+    for layer in data.layers:
+        number = 2 if layer == "top" else layer
+        whole = np.concatenate([layers(sentence)[number] for sentence in sentences(TEXT)])
+        for vectors in data.vectors(layer).values():
+            np.testing.assert_array_equal(vectors, whole)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "error", "message"),
+    [
+        (("0,2", "0,2", "0,2"), (1,), UsageError, "train: `layer=1`: the file has layers 0, 2"),
+        (("all", "2,1", "2,1"), (0,), UsageError, "dev: `layer=0`: the file has layers 2, 1"),
+        (
+            ("all", "2,1", "2,1"), (), EmbeddingsFileError,
+            "dev: layers are 2, 1, those of train are 0, 1, 2",
+        ),
+        (("top", "all", "all"), (), EmbeddingsFileError, "dev: layers are 0, 1, 2, those of"),
+        (("-1", "1", "2"), (), EmbeddingsFileError, "test: layers are 2, those of dev are 1"),
+        (("-0,1,2", "-0,1", "0,1"), (1,), EmbeddingsFileError, "dev: layers are 0, 1, those of"),
+        (("-1", "-1", "-1"), (1,), UsageError, "train: `layer=1`: .* only one layer, `unknown`"),
+        (("-1", "1", "1"), (), None, ("unknown",)),
+        (("1", "-1", "1"), (1,), None, (1,)),
+        (("-0,1,2", "all", "all"), (), None, (0, 1, 2)),
+    ],
+)  # fmt: skip
+def test_layers_must_be_the_same(tmp_path, monkeypatch, names, chosen, error, message):
+    """The layers of another program ("-") are not recorded; a single one may be any."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        split: stored(Path(split), name.strip("-"), is_foreign=name.startswith("-"))
+        for split, name in zip(SPLITS, names, strict=True)
+    }
+    if error is None:
+        assert read(tmp_path, chosen, **files).layers == message
+    else:
+        with pytest.raises(error, match=message):
+            read(tmp_path, chosen, **files)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"model": "odd", "model_sha256": "9ab0"}, "the model is odd .*, for .* the model is m"),
+        ({"state": "carry"}, "state is 'carry', that of .* is 'zero'"),
+        ({"batch_size": 2}, "batch_size is 2, that of .* is None"),
+        ({"precision": "int8"}, "precision is 'int8', that of .* is 'float32'"),
+    ],
+)
+def test_other_settings_are_refused(tmp_path, header, message):
+    path = stored(tmp_path / "b.hdf5", **header)
+    with pytest.raises(EmbeddingsFileError, match=rf"b\.hdf5: {message}"):
+        read(tmp_path, test=path)
+
+
+def test_files_that_are_not_embeddings_of_a_text(tmp_path):
+    types = write(tmp_path / "types", sentences(TEXT), [np.ones(7, "f4")] * 5, layout="bilm-types",
+                  header={"layers": "0"})  # fmt: skip
+    empty = write(tmp_path / "empty", [])
+    good = stored(tmp_path / "good")
+    for path, message in ((types, "types: contains types"), (empty, "empty: has no sentences")):
+        with pytest.raises(EmbeddingsFileError, match=message):
+            read(tmp_path, train=good, dev=good, test=str(path))
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "own_dev", "message"),
+    [
+        ([["X"] * len(line) for line in LABELS], None, True, "all labels of train are `X`"),
+        ([["X"] * len(line) for line in LABELS[:4]] + [["Y", "Y"]], None, False, "are `X`"),
+        (LABELS, "deprel", True, "a.conllu: column deprel contains only `_`"),
+        (LABELS, "form", True, "a.conllu: column form contains the tokens"),
+    ],
+)
+def test_labels_without_use_are_refused(tmp_path, labels, column, own_dev, message):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, labels=labels, column=column, own_dev=own_dev)
+
+
+def test_text_without_labels_is_refused(tmp_path):
+    blank = str(write(tmp_path / "b.hdf5", sentences(["", ""])))
+    tags = str(write_lines(tmp_path / "b.tags", [[], []]))
+    train = stored(tmp_path / "a.hdf5"), str(write_lines(tmp_path / "a.tags", LABELS))
+    with pytest.raises(InputError, match=r"b\.tags: has no labels for .*b\.hdf5"):
+        read_probe_data(train, (blank, tags), train)
+
+
+def test_what_looks_wrong_is_warned_of(tmp_path):
+    given = sentences(TEXT, [0, 1, 2, 3, 5])
+    bare = str(write(tmp_path / "b.hdf5", given, layout="bilm"))
+    lines = write_lines(tmp_path / "b.tags", [*LABELS[:4], ["X"], LABELS[4]])
+    columns = write_conllu(tmp_path / "c.conllu", sentences(TEXT), [["_", "Y"], *LABELS[1:]])
+    train = stored(tmp_path / "a.hdf5", text_sha256="5a"), str(columns)
+    data = read_probe_data(train, (bare, str(lines)), train)
+    expected = (
+        "c.conllu: 1 of 9 labels are `_`",
+        "c.conllu: 1 of 9 labels are `_`",
+        "a.hdf5: contains the sentences of train",
+        "b.hdf5: sentences with labels that are missing: 1",
+        "b.hdf5: tokens are not stored, so words are not known",
+    )
+    assert tuple(warning.rpartition("/")[2] for warning in data.warnings) == expected
+    assert (data.words, data.is_unseen) == (None, None)
