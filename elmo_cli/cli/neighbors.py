@@ -61,7 +61,7 @@ def neighbors(
     """Find the nearest neighbours of a token by cosine, each in its sentence.
 
     FILE is an embeddings file of any layout. A QUERY is KEY:N, token N of sentence KEY, both
-    plural from 0, or KEY:WORD, the first token WORD of it; KEY:=7 is the first token that is
+    counted from 0, or KEY:WORD, the first token WORD of it; KEY:=7 is the first token that is
     spelled 7. A WORD needs a file that stores its tokens: layout flat does, and so do files that
     store the sentences. The nearest neighbours are listed first, equally near ones in file order,
     each with up to 6 tokens of context on either side.
