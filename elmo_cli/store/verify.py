@@ -86,7 +86,7 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
     # Which checksum belongs to which sentence is not known if one of them is missing.
     has_checksums = len(attributes.get("sentence_crc32", ())) == len(embeddings)
     axes: tuple[int, ...] | None = None  # that all arrays share
-    tokens, can_count, by_token = 0, not reader.pooled, embeddings.unit == "tokens"
+    tokens, can_count, by_token = 0, embeddings.unit != "sentences", embeddings.unit == "tokens"
     for position, handle in enumerate(reader.handles()):
         name = embeddings.name_of(handle)
         try:
