@@ -417,6 +417,8 @@ def test_model_and_device_of_the_environment(odd: Path, monkeypatch: pytest.Monk
     done = elmo("embed", "corpus.txt", "-o", "new.hdf5")
     assert done.code == 1
     assert "$ELMO_MODEL is `nosuch`" in done.err
+    given = elmo("embed", "corpus.txt", "-o", "new.hdf5", "-m", "nosuch")
+    assert "$ELMO_MODEL" not in given.err
     monkeypatch.setenv("ELMO_MODEL", str(odd))
     monkeypatch.setenv("ELMO_DEVICE", "abacus")
     done = elmo("embed", "corpus.txt", "-o", "new.hdf5")
