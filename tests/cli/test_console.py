@@ -139,13 +139,20 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_a_bar_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_bar_is_drawn_on_a_terminal(
+    no_color: str, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
     monkeypatch.setattr(console, "is_terminal", lambda stream: True)
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich looks at the stream itself
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", no_color)
     with console.Progress(4, "tokens") as progress:
         progress.advance(2)
         time.sleep(0.3)
-    assert "2 tokens of 4 (50%)" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "2 tokens of 4 (50%)" in shown
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-8]", shown)) == (not no_color)
 
 
 @pytest.mark.parametrize(

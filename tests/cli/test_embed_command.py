@@ -9,9 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -349,60 +347,6 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
     assert re.fullmatch(r"(9|17) tokens, [\d,]+ tokens/s", of_stdin[-2])
     assert "\r" not in "".join(lines)
     assert "\x1b" not in "".join(lines)
-
-
-@pytest.fixture
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Run the command with a terminal as standard error; what the terminal got."""
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLUMNS", "100")
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "CI"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*words: str) -> str:
-        from elmo_cli.cli.main import main
-
-        ours, theirs = os.openpty()
-        got: list[bytes] = []
-        reader = threading.Thread(target=read_all, args=(ours, got))
-        with os.fdopen(theirs, "w") as terminal, monkeypatch.context() as patch:
-            reader.start()
-            patch.setattr(sys, "stderr", terminal)
-            with pytest.raises(SystemExit) as ended:
-                main(list(words))
-        reader.join()
-        os.close(ours)
-        assert ended.value.code == 0
-        return b"".join(got).decode()
-
-    return run
-
-
-def read_all(descriptor: int, got: list[bytes]) -> None:
-    """Everything that comes until the other end is closed, which Linux calls an error."""
-    try:
-        while piece := os.read(descriptor, 4096):
-            got.append(piece)
-    except OSError:
-        return
-
-
-COLOUR = re.compile(r"\x1b\[[0-9;]*\b(3[0-7]|38|9[0-7])\b[0-9;]*m")
-
-
-def test_a_bar_on_a_terminal_and_no_colour_with_no_color(
-    on_a_terminal: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = on_a_terminal("embed", "corpus.txt", "-o", "a.hdf5")
-    assert "tokens/s" in shown
-    assert COLOUR.search(shown)
-    monkeypatch.setenv("NO_COLOR", "1")
-    plain = on_a_terminal("embed", "corpus.txt", "-o", "b.hdf5")
-    assert "━" in plain
-    assert not COLOUR.search(plain)
-    monkeypatch.setenv("TERM", "dumb")
-    assert "\x1b" not in on_a_terminal("embed", "corpus.txt", "-o", "c.hdf5")
-    assert on_a_terminal("embed", "corpus.txt", "-o", "d.hdf5", "-q") == ""
 
 
 # -- environment ----------------------------------------------------------------------------------
