@@ -1,7 +1,7 @@
-"""The biLM over a window of a stream, as training computes it.
+"""Forward pass over a batch of token streams, as training and evaluation compute it.
 
-The same function as `model.BiLM`: token vectors are made once a distinct type instead of once a
-token, both directions go through the same products, and dropout stands where the originals have it.
+The same function as `model.BiLM`, with one vector per distinct type instead of one per token, both
+directions in the same matrix products, and dropout where the originals have it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.state import State
 from elmo_cli.text.characters import PADDING
 
-_TYPES_AT_ONCE = {"cpu": 384}  # their products stay in the processor's cache
-_ELSEWHERE = 2048
+_TYPES_AT_ONCE = {"cpu": 384}  # their products then stay in the cache
+_TYPES_AT_ONCE_ON_GPU = 2048
 
 
 def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor:
     """Vectors of types, on the device of `char_cnn`: (type, char) -> (type, projection).
 
-    Types go by length. After the longest of a group one window of padding is enough: all windows
-    further right hold nothing else, so the maximum is the same. The filters are products of windows
-    laid side by side, forward and backward faster than convolutions of so few channels.
+    Types of similar length are computed together. One position of padding after the longest of them
+    is enough: further right all positions are alike, so the maximum is the same. The filters are
+    one matrix product over all positions, which is faster than convolutions of few channels.
     """
     device = char_cnn.embedding.weight.device
     lengths = (characters != PADDING).sum(1)
     order = np.argsort(lengths, kind="stable")
-    # Gradients want all rows in one product; without them memory holds the vectors alone.
+    # With gradients one product of all rows is faster; without them groups save memory.
     in_groups = not torch.is_grad_enabled()
-    found, at_once = [], _TYPES_AT_ONCE.get(device.type, _ELSEWHERE)
+    found, at_once = [], _TYPES_AT_ONCE.get(device.type, _TYPES_AT_ONCE_ON_GPU)
     for begin in range(0, len(order), at_once):
         group = order[begin : begin + at_once]
         ids = torch.from_numpy(characters[group].astype(np.int64)).to(device)
@@ -49,11 +49,11 @@ def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor
 
 
 def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
-    """Each filter's maximum over the windows of a type: (type, char) -> (type, filter)."""
-    n_types, n_places = ids.shape
+    """The maximum of each filter over the positions of a type: (type, char) -> (type, filter)."""
+    n_types, n_positions = ids.shape
     x, maxima = char_cnn.embedding(ids), []  # (type, char, char_dim)
     for part, (width, count) in zip(char_cnn.filters, char_cnn.options.filters, strict=True):
-        n_windows = min(longest, n_places - width) + 1
+        n_windows = min(longest, n_positions - width) + 1
         seen = x[:, : n_windows + width - 1].unfold(1, width, 1)  # (type, window, char_dim, width)
         weight = part.get_parameter("weight").flatten(1)
         products = seen.reshape(n_types * n_windows, -1) @ weight.t()
@@ -65,19 +65,19 @@ def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
 def token_vectors(
     char_cnn: CharCNN, characters: npt.NDArray[np.int16], numbers: Int32Array
 ) -> Tensor:
-    """Vectors of tokens that are given as numbers of types: any shape -> shape + (projection,)."""
-    distinct, place = np.unique(numbers, return_inverse=True)
+    """Vectors of tokens given as type numbers: any shape -> shape + (projection,)."""
+    distinct, inverse = np.unique(numbers, return_inverse=True)
     vectors = type_vectors(char_cnn, characters[distinct])
-    index = torch.from_numpy(place.reshape(-1).astype(np.int64)).to(vectors.device)
+    index = torch.from_numpy(inverse.reshape(-1).astype(np.int64)).to(vectors.device)
     return vectors.index_select(0, index).view(*numbers.shape, -1)
 
 
 class Dropout:
-    """Zeroes a share of the values and scales the others up; with random numbers of its own.
+    """Zeroes values with probability `rate` and scales the others, with its own random numbers.
 
     Attributes:
-        rate: share of values that become zero.
-        generator: its random numbers; saved in checkpoints.
+        rate: dropout probability.
+        generator: of the random numbers; its state is saved in checkpoints.
     """
 
     def __init__(self, rate: float, generator: torch.Generator) -> None:
@@ -99,28 +99,28 @@ def forward(
     *,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, State]:
-    """The top layer's outputs in a window.
+    """Run the LSTM layers over a batch.
 
     Args:
-        vectors: token vectors in the order in which each direction reads them,
-            (token, direction, row, projection).
-        state: that the window before left.
-        dropout: on the input of each LSTM layer and on the output of the top one, and nowhere else
-            (bilm-tf `bilm/training.py`); None for none.
-        dtype: of the products, such as bfloat16; None for that of the vectors.
+        vectors: token vectors in the reading order of each direction,
+            (token, direction, stream, projection).
+        state: after the batch before.
+        dropout: on the input of each LSTM layer and the output of the top one, as in bilm-tf
+            `bilm/training.py`.
+        dtype: of the matrix products, such as bfloat16; default that of `vectors`.
     Returns:
-        Outputs (token, direction, row, projection) in `dtype`; the state after the window,
-        detached, in the type it came in.
+        Outputs of the top layer, (token, direction, stream, projection) in `dtype`, and the state
+        after the batch, detached, in the dtype of `state`.
     """
     options = bilm.options
     x, h_after, c_after = vectors.to(dtype), [], []
     for k in range(options.n_layers):
         layers = [cast(ProjectedLSTM, lm.layers[k]) for lm in (bilm.forward_lm, bilm.backward_lm)]
-        read = dropout(x) if dropout else x
+        inputs = dropout(x) if dropout else x
         clips = options.cell_clip, options.proj_clip
-        y, h, c = fused_lstm(read, state.h[k], state.c[k], layers, clips)
-        # The residual adds what the layer has read, dropout in it.
-        x = y + read if options.residual and k > 0 else y
+        y, h, c = fused_lstm(inputs, state.h[k], state.c[k], layers, clips)
+        # The residual connection adds the layer's input after dropout.
+        x = y + inputs if options.residual and k > 0 else y
         h_after.append(h.to(state.h.dtype))
         c_after.append(c)
     top = dropout(x) if dropout else x

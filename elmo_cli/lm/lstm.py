@@ -1,10 +1,9 @@
-"""One LSTM layer over a window, both directions in the same products, with its own gradient.
+"""Fused LSTM layer of training: both directions in the same products, with its own backward pass.
 
-The plain loop of `model.lstm` would be recorded by autograd operation by operation: per step some
-fifteen small nodes and a weight gradient of its own. Here the window is one node: its backward pass
-walks the steps once and makes each weight gradient in a single product over all of them. It takes
-the layers' own parameters, so that nothing is recorded of how they are turned and laid side by side
-either.
+This is the third implementation on purpose (`model.lstm` specifies it, `engine.lstm` embeds). Of
+the loop in `model.lstm` autograd records about fifteen small nodes per token, and a gradient of the
+weights for each. Here a batch is one node: the backward pass visits each token once and computes
+the gradient of each weight in one product over all tokens.
 """
 
 from __future__ import annotations
@@ -27,30 +26,30 @@ def fused_lstm(
     layers: Sequence[ProjectedLSTM],
     clips: tuple[float | None, float | None],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Read a window.
+    """Run a layer over a batch.
 
-    Products and gates are computed in the type of `x`, cells in the type of `c`: of bfloat16's
-    eight digits a cell would lose one in every few steps.
+    Products and gates are computed in the dtype of `x`, cells in that of `c`: bfloat16 cells would
+    lose what they accumulate.
 
     Args:
-        x: (token, direction, row, projection).
-        h: before the first token, (direction, row, projection); no gradient flows into it.
-        c: before the first token, (direction, row, cell); no gradient flows into it.
-        layers: one layer in each direction; gradients flow into their parameters.
-        clips: bounds of the cell and of the projected output, None for none.
+        x: (token, direction, stream, projection).
+        h: before the first token, (direction, stream, projection), without gradient.
+        c: before the first token, (direction, stream, cell), without gradient.
+        layers: of each direction; gradients flow into their parameters.
+        clips: bounds of the cell and of the projected output, or None.
     Returns:
-        Outputs (token, direction, row, projection); h and c after the last token, detached.
+        Outputs (token, direction, stream, projection); h and c after the last token, detached.
     """
     parameters = [parameter for layer in layers for parameter in _parameters(layer)]
-    scanned: tuple[Tensor, Tensor] = _FusedLSTM.apply(  # type: ignore[no-untyped-call]
+    found: tuple[Tensor, Tensor] = _FusedLSTM.apply(  # type: ignore[no-untyped-call]
         x, h, c, *clips, *parameters
     )
-    outputs, cells = scanned
+    outputs, cells = found
     return outputs, outputs[-1].detach(), cells[-1].detach()
 
 
 def _parameters(layer: ProjectedLSTM) -> list[Tensor]:
-    """Gates over x, gates over h, bias of the gates, and projection where there is one."""
+    """Weights of the gates over x and over h, their bias, and the projection if there is one."""
     found: list[Tensor] = [layer.input.weight, layer.recurrent.weight, layer.input.bias]
     if layer.options.has_lstm_projection:
         found.append(layer.projection.get_parameter("weight"))
@@ -75,7 +74,7 @@ class _FusedLSTM(torch.autograd.Function):
         of_h = [weight.to(x.dtype) for weight in parameters[1::n_kinds]]
         biases = [_with_forget_bias(bias).to(x.dtype) for bias in parameters[2::n_kinds]]
         down = [weight.to(x.dtype) for weight in parameters[3::n_kinds]] if n_kinds > 3 else []
-        acts = _at_all_steps(x, of_x, biases)  # (token, direction, row, 4 * cell)
+        acts = _at_all_steps(x, of_x, biases)  # (token, direction, stream, 4 * cell)
         cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
         squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
         hs = x.new_empty(n_tokens + 1, *x.shape[1:])  # before each token, and after the last
@@ -133,7 +132,7 @@ class _FusedLSTM(torch.autograd.Function):
             d_cell *= f
             d_h = recurrent.of(d_z[t])
         d_x = _at_all_steps(d_z, [weight.t() for weight in of_x])
-        d_bias = d_z.sum(0).sum(1)  # both at once would take twenty times as long
+        d_bias = d_z.sum(0).sum(1)  # one sum over both axes takes 20 times as long
         opened = acts[..., -cells.shape[3] :] * squashed if down else None
         d_parameters: list[Tensor] = []
         for d in range(n_directions):
@@ -149,9 +148,7 @@ _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 class _StepProduct:
-    """Products with the same weights at each step of a window.
-
-    Where oneDNN has them the weights are packed once, which torch's own product does each time.
+    """Products with the same weights at each token; oneDNN weights are packed only once.
 
     Args:
         weights: of each direction, (n_out, n_in).
@@ -165,13 +162,13 @@ class _StepProduct:
             self._weights = torch.stack([weight.t() for weight in weights])
 
     def of(self, x: Tensor) -> Tensor:
-        """x @ weight.T: (direction, row, n_in) -> (direction, row, n_out)."""
+        """x @ weight.T: (direction, stream, n_in) -> (direction, stream, n_out)."""
         if self._packed is None:
             return torch.bmm(x, self._weights)
         return torch.stack([w.linear(rows) for w, rows in zip(self._packed, x, strict=True)])
 
     def added(self, x: Tensor, base: Tensor) -> Tensor:
-        """`base` with x @ weight.T added in place, (direction, row, n_out)."""
+        """Add x @ weight.T to `base` in place, (direction, stream, n_out)."""
         if self._packed is None:
             return torch.baddbmm(base, x, self._weights, out=base)
         for d, weight in enumerate(self._packed):
@@ -180,20 +177,20 @@ class _StepProduct:
 
 
 def _with_forget_bias(bias: Tensor) -> Tensor:
-    """(4 * cell,) -> the same with the forget bias on the third quarter."""
+    """Add the forget bias to the third quarter of (4 * cell,)."""
     i, j, f, o = bias.chunk(4)
     return torch.cat([i, j, f + FORGET_BIAS, o])
 
 
 def _at_bounds(values: Tensor, clip: float) -> Tensor:
-    """Where clipped values stand at a bound, and no gradient flows."""
+    """Where clipped values are at a bound, so that no gradient flows."""
     return (values >= clip).logical_or_(values <= -clip)
 
 
 def _at_all_steps(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None = None
 ) -> Tensor:
-    """x @ weight.T of all tokens at once: (token, direction, row, n_in) -> (…, n_out)."""
+    """x @ weight.T of all tokens: (token, direction, stream, n_in) -> (…, n_out)."""
     n_tokens, n_directions, n_rows, _ = x.shape
     made = x.new_empty(n_tokens, n_directions, n_rows, len(weights[0]))
     for d, weight in enumerate(weights):
@@ -204,5 +201,5 @@ def _at_all_steps(
 
 
 def _over_all_steps(left: Tensor, right: Tensor, d: int) -> Tensor:
-    """Sum over tokens and rows of a direction's outer products, (left's size, right's size)."""
+    """Sum of the outer products over tokens and streams of a direction, (left size, right size)."""
     return left[:, d].flatten(0, 1).t() @ right[:, d].flatten(0, 1)
