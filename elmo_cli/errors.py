@@ -37,6 +37,19 @@ class UsageError(ElmoError, ValueError):
     exit_code = 2
 
 
+class SettingError(UsageError):
+    """A setting with a value that it cannot have.
+
+    Attributes:
+        name: of the setting, as a parameter of the library.
+        problem: what is wrong with its value, as a clause.
+    """
+
+    def __init__(self, name: str, problem: str, hint: str = "give another value") -> None:
+        super().__init__(f"`{name}`: {problem}", hint)
+        self.name, self.problem = name, problem
+
+
 class InputError(ElmoError, ValueError):
     """A text file that cannot be read in the format it is said to have."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from elmo_cli.errors import ElmoError, OptionsError
 from elmo_cli.lm.log import read_log
-from elmo_cli.lm.recipe import read_recipe
+from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.cache import bundled_dir
 from elmo_cli.pretrained.load import ModelSource, locate
@@ -47,7 +47,7 @@ def test_json_that_is_read(tmp_path: Path) -> None:
 
 
 READERS = {
-    "recipe": lambda path: read_recipe(path, ["rows"]),
+    "recipe": PretrainConfig.read,
     "sha256": sha256_of,
     "options": Options.from_file,
     "model": locate,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.console import exit_if_skipped, plural, print_input_warnings, warn_of_slow_bf16
-from elmo_cli.cli.options import input_settings
-from elmo_cli.cli.recipes import is_given
-from elmo_cli.cli.reporting import reporter, say_much_unknown, say_only_to_resume
+from elmo_cli.cli.console import exit_if_skipped, plural, warn_of_slow_bf16
+from elmo_cli.cli.options import given_options, input_settings
+from elmo_cli.cli.reporting import ConsoleReporter, say_much_unknown, say_only_to_resume
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.lm.card import table
 from elmo_cli.lm.finetune.run import finetune
@@ -20,7 +20,6 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.source_model import SourceNames
 from elmo_cli.lm.tuning_job import RATES, FineTuned, FinetuneJob
 from elmo_cli.pretrained.warm_state import write_warm_state
-from elmo_cli.text.input import InputReport
 
 _CELL = 15
 _BOUNDS = {
@@ -34,22 +33,19 @@ def finetune_command(given: dict[str, Any]) -> None:
     """Run `elmo finetune` with the values of its options."""
     quiet = given["quiet"]
     job = _job(given)
-    noticed: list[InputReport] = []
-
-    def say(line: str) -> None:
-        console.note(line, quiet=quiet)
-
-    def notice(notes: InputReport) -> None:
-        noticed.append(notes)
-        print_input_warnings(notes, quiet=quiet)
-
+    reporter = ConsoleReporter("a part of the held-out text", quiet=quiet)
     set_num_threads(given["threads"])
     if job.settings.precision == "bf16":
         warn_of_slow_bf16(job.device, quiet=quiet)
     keep_freed_memory()
     with FolderLock(job.output) as lock:
-        report = reporter("a part of the held-out text", quiet=quiet)
-        done = finetune(job, report=report, say=say, noticed=notice, lock=lock)
+        done = finetune(
+            job,
+            report=reporter.log_line,
+            say=reporter.message,
+            noticed=reporter.input_notes,
+            lock=lock,
+        )
         write_warm_state(job.output)
     say_much_unknown(done.unknown_fraction, "the held-out tokens", quiet=quiet)
     if given["as_json"]:
@@ -61,19 +57,21 @@ def finetune_command(given: dict[str, Any]) -> None:
         hint = f"try `--overwrite --learning-rate {rate / 4:g}`, or more text"
         if not done.tokens:
             hint = "no step of training was made in --max-seconds: raise it, with `--resume`"
-        say(
+        reporter.message(
             f"fine-tuning did not help: {done.output} holds the biLM of {done.model} as it was; "
             f"{hint}"
         )
     say_only_to_resume(job.output, quiet=quiet)
-    exit_if_skipped(noticed[0])
+    exit_if_skipped(reporter.notes)
 
 
 def _job(given: dict[str, Any]) -> FinetuneJob:
     return FinetuneJob(
         domain=given["domain"],
         output=Path(given["output"]),
-        settings=TrainSettings.of(given),
+        settings=TrainSettings(
+            **{one.name: given[one.name] for one in fields(TrainSettings) if one.name in given}
+        ),
         heldout=given["heldout"],
         source=SourceNames(
             **{name: given[name] for name in ("model", "options", "weights", "softmax")},
@@ -88,7 +86,9 @@ def _job(given: dict[str, Any]) -> FinetuneJob:
         resume=given["resume"],
         overwrite=given["overwrite"],
         named=frozenset(
-            field for name, field in _BOUNDS.items() if is_given(click.get_current_context(), name)
+            field
+            for name, field in _BOUNDS.items()
+            if name in given_options(click.get_current_context())
         ),
     )
 

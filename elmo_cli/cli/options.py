@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -128,6 +130,47 @@ def flag(
     )
 
 
+def setting(
+    owner: type, group: str, declaration: str, description: str, **kwargs: Any
+) -> Callable[[F], F]:
+    """An option for the field of a dataclass, with its type, default and choices.
+
+    Args:
+        owner: dataclass with a field named like the option, such as `TrainSettings`; it checks the
+            bounds.
+        group, declaration, description, kwargs: as in `value`.
+    """
+    names = [word for word in re.split(r",? ", declaration) if word.startswith("-")]
+    name = names[-1].lstrip("-").replace("-", "_")
+    field = next(one for one in fields(owner) if one.name == name)
+    hint = get_type_hints(owner)[name]
+    kind = (get_args(hint) or (hint,))[0]
+    if kind is bool:
+        return flag(group, declaration, description, **kwargs)
+    if choices := field.metadata.get("choices"):
+        kwargs.setdefault("type", click.Choice(choices))
+    kwargs.setdefault("type", FiniteRange() if kind is float else kind)
+    kwargs.setdefault("default", field.default)
+    if kind is str and not choices:
+        kwargs.setdefault("callback", non_empty)
+    return value(group, declaration, description, **kwargs)
+
+
+def settings(owner: type, group: str, *options: tuple[str, str]) -> Callable[[F], F]:
+    """A `setting` for each declaration with its description."""
+    return together(*(setting(owner, group, *option) for option in options))
+
+
+def given_options(ctx: click.Context) -> dict[str, Any]:
+    """The parameters that the command line or the environment gives, with their values."""
+    sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    return {
+        name: value
+        for name, value in ctx.params.items()
+        if ctx.get_parameter_source(name) in sources and value != ()
+    }
+
+
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator, in the order given."""
 
@@ -161,12 +204,16 @@ def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> An
         UsageError: the name is empty, or standard input is a terminal, where a run would wait for a
             text for ever.
     """
-    texts = value if isinstance(value, tuple) else (value,)
+    check_stdin(value if isinstance(value, tuple) else (value,))
+    return non_empty(ctx, parameter, value)
+
+
+def check_stdin(texts: Sequence[str]) -> None:
+    """Raise a UsageError if standard input is among the texts and is a terminal."""
     if "-" in texts and is_terminal(sys.stdin):
         raise UsageError(
             "standard input is a terminal: no text is coming", "name a file, or pipe the text in"
         )
-    return non_empty(ctx, parameter, value)
 
 
 def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:

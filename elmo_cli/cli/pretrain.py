@@ -2,28 +2,135 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from elmo_cli.cli import console
 from elmo_cli.cli.options import (
     GroupedCommand,
     argument,
+    check_stdin,
+    flag,
+    given_options,
     input_options,
     json_option,
+    non_empty,
     quiet_option,
+    setting,
+    settings,
     text_names,
+    together,
+    value,
 )
-from elmo_cli.cli.pretrain_options import pretrain_options, text_options
+from elmo_cli.cli.training_options import (
+    heldout_option,
+    learning_rate_option,
+    output_folder,
+    overwrite_run_option,
+    patience_option,
+    train_options,
+    training_compute_options,
+)
+from elmo_cli.errors import UsageError
+from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
+from elmo_cli.lm.settings import TextSettings
+
+if TYPE_CHECKING:
+    from elmo_cli.lm.distributed import ProcessGroup
+
+_output_options = together(
+    output_folder("model, vocabulary, recipe, log and checkpoint"),
+    flag(
+        "Output",
+        "--resume",
+        "Continue the run in DIR; options that are not given come from its recipe.",
+    ),
+    flag(
+        "Output",
+        "--prepare",
+        "Stop before the first step; `--resume` then trains, also in a copy of DIR.",
+    ),
+    overwrite_run_option,
+    train_options("dtype"),
+    value(
+        "Output",
+        "--recipe FILE",
+        "JSON file with options by their long names, and `texts`; the command line takes "
+        "precedence.",
+        callback=non_empty,
+    ),
+    value(
+        "Output",
+        "--data-dir DIR",
+        "Folder that the recipe's file names are relative to.  [default: the recipe's folder]",
+        callback=non_empty,
+    ),
+)
+_training_options = together(
+    train_options("max_seconds", "max_steps", "max_epochs"),
+    patience_option(),
+    heldout_option("Held-out text to evaluate on, never trained on; may be repeated."),
+    setting(
+        TextSettings,
+        "Evaluation",
+        "--heldout-tokens-per-file N",
+        "Read at most N tokens from each held-out file.",
+    ),
+    train_options("eval_seconds", "eval_steps", "keep_best", "log_steps", "optimizer"),
+    learning_rate_option(adamw=0.0025, adagrad=0.2),
+    train_options("warmup_steps", "batch_size", "gradient_accumulation_steps", "bptt", "shuffle"),
+    train_options("dropout", "max_grad_norm", "negative_samples", "seed"),
+)
+_model_options = together(
+    settings(
+        PretrainConfig,
+        "Model",
+        ("--init-from NAME|PATH", "Start from the weights, softmax and vocabulary of this model."),
+        ("--options-file FILE", "options.json with all sizes, instead of the next three options."),
+        ("--lstm-dim N", "LSTM cell size."),
+        ("--projection-dim N", "LSTM output size; stored vectors have twice as many values."),
+        (
+            "--char-filters N",
+            "Filters of the character CNN: 512, or 2048 as in the published models.",
+        ),
+    ),
+    settings(
+        PretrainConfig,
+        "Vocabulary",
+        ("--vocabulary-size N", "Maximum number of types, including <S>, </S> and <UNK>."),
+        ("--min-count N", "Leave out types that occur less than N times."),
+        ("--vocabulary FILE", "Types to predict, one per line, instead of counting them."),
+    ),
+)
+_text_options = settings(
+    TextSettings,
+    "Input",
+    (
+        "--train-tokens-per-file N",
+        "Read at most N tokens from each TEXT, so that large files do not dominate.",
+    ),
+    (
+        "--treebank-fraction P",
+        "Fraction of documents whose quotes and brackets are written as in treebanks "
+        "(`` '' -LRB- -RRB-).",
+    ),
+)
 
 
 @click.command(cls=GroupedCommand, short_help="Train a biLM from scratch.", no_args_is_help=True)
 @argument("texts", nargs=-1, metavar="TEXT…", callback=text_names)
-@pretrain_options
+@_output_options
+@_training_options
+@_model_options
+@training_compute_options
 @input_options
-@text_options
+@_text_options
 @quiet_option
 @json_option
 @click.pass_context
-def pretrain(ctx: click.Context, /, **given: object) -> None:
+def pretrain(ctx: click.Context, /, **options: Any) -> None:
     """Train a biLM from scratch and write it as a model folder.
 
     TEXT is a text file, plain or compressed (.gz, .xz). Training stops at the first limit that is
@@ -40,6 +147,71 @@ def pretrain(ctx: click.Context, /, **given: object) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
-    from elmo_cli.cli.pretraining import pretrain_command
+    from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+    from elmo_cli.lm.distributed import process_group
 
-    pretrain_command(ctx)
+    mode = _mode(options)
+    config = _config(given_options(ctx), options)
+    set_num_threads(config.threads)
+    keep_freed_memory()
+    with process_group(config.device) as group:
+        _train(config, mode, options, group)
+
+
+def _mode(options: dict[str, Any]) -> str:
+    others = {"prepare": "train", "overwrite": "keep what is done"}
+    for name, purpose in others.items():
+        if options["resume"] and options[name]:
+            what = f"--{name} and --resume contradict each other"
+            raise UsageError(what, f"leave out `--{name}` to {purpose}")
+    return "resume" if options["resume"] else "overwrite" if options["overwrite"] else "new"
+
+
+def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
+    """The settings of the command line, and for the others of a recipe if there is one."""
+    data_dir = Path(options["data_dir"]) if options["data_dir"] else None
+    own = Path(options["output"]) / RECIPE_FILE
+    base = PretrainConfig(data_dir=data_dir)
+    if options["recipe"]:
+        base = PretrainConfig.read(Path(options["recipe"]), data_dir=data_dir)
+        check_stdin((*base.text.texts, *base.text.heldout))
+    elif options["resume"] and own.exists():
+        base = PretrainConfig.read(own, data_dir=data_dir)
+    elif data_dir is not None and not options["resume"]:
+        raise UsageError("--data-dir: there is no recipe", "`--recipe FILE` names one")
+    return base.updated(given)
+
+
+def _train(config: PretrainConfig, mode: str, options: dict[str, Any], group: ProcessGroup) -> None:
+    from elmo_cli.cli.reporting import ConsoleReporter, say_only_to_resume
+    from elmo_cli.lm.pretrain import pretrain
+
+    folder, quiet = Path(options["output"]), options["quiet"] or not group.is_first
+    if config.training.precision == "bf16":
+        console.warn_of_slow_bf16(group.device, quiet=quiet)
+    max_seconds = config.training.max_seconds
+    reporter = ConsoleReporter("the held-out text", quiet=quiet, max_seconds=max_seconds)
+    prepare = options["prepare"]
+    progress = pretrain(config, folder, mode, prepare_only=prepare, reporter=reporter, group=group)
+    if group.is_first and options["as_json"]:
+        console.print_json(
+            {
+                "model": str(folder),
+                "steps": progress.step,
+                "epochs": round(progress.epochs, 3),
+                "tokens": progress.tokens,
+                "seconds": round(progress.seconds, 1),
+                "heldout": progress.exported.get("heldout"),
+            }
+        )
+    if prepare:
+        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+        then = f"`elmo pretrain -o {folder} --resume` trains"
+        reporter.message(f"{folder}: {size:,.1f} MB; {then}")
+    else:
+        end = f"trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
+        if not config.text.heldout:
+            end += f", loss {progress.loss:.3f}; `--heldout FILE` measures the perplexity of a text"
+        reporter.message(f"{folder}: {end}")
+        say_only_to_resume(folder, quiet=quiet)
+    console.exit_if_skipped(reporter.notes)

@@ -2,70 +2,58 @@
 
 from __future__ import annotations
 
-import json
-import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.lm.run_folder import only_to_resume
+from elmo_cli.lm.run_folder import CHECKPOINT_FILE, TEXT_FILE
+from elmo_cli.text.input import InputReport
 
 _LINE_EVERY_S = 15.0
 _MUCH_UNKNOWN = 0.5
 
 
-def json_line(facts: dict[str, Any]) -> str:
-    """Facts as one JSON object; null for infinite ones, which JSON has no word for."""
-    return json.dumps(_finite(facts), allow_nan=False)
-
-
-def _finite(fact: Any) -> Any:
-    if isinstance(fact, dict):
-        return {name: _finite(value) for name, value in fact.items()}
-    if isinstance(fact, (list, tuple)):
-        return [_finite(value) for value in fact]
-    return None if isinstance(fact, float) and not math.isfinite(fact) else fact
-
-
-def reporter(
-    text: str, *, quiet: bool, max_seconds: float | None = None
-) -> Callable[[dict[str, Any]], None]:
-    """Says of lines of a log how far training is: every look, and now and then the loss.
+class ConsoleReporter:
+    """Prints what a training run reports: each evaluation, and the loss every 15 s.
 
     Args:
-        text: what the looks measure, in words.
-        max_seconds: of the run, to be said beside those that are over.
+        text: what evaluations measure, in words.
+        quiet: print nothing.
+        max_seconds: of the run, printed with the seconds that have passed.
+    Attributes:
+        notes: of the readers of text.
     """
-    said = -_LINE_EVERY_S
-    limit = f" of {max_seconds:,.0f}" if max_seconds else ""
 
-    def report(line: dict[str, Any]) -> None:
-        nonlocal said
-        at = f"{line['tokens']:,} tokens, {line['seconds']:,.0f}{limit} s"
-        at = (
-            f"fit, pass {line['fit_pass']}, {at}"
-            if "fit_pass" in line
-            else f"step {line['step']:,}, {at}"
-        )
-        measured = line.get("heldout")
-        if measured:
-            console.note(
-                f"{at}: perplexity {measured['average']:.1f} on {text} "
-                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})",
-                quiet=quiet,
+    def __init__(self, text: str, *, quiet: bool, max_seconds: float | None = None) -> None:
+        self._text, self._quiet, self._printed_at = text, quiet, -_LINE_EVERY_S
+        self._limit = f" of {max_seconds:,.0f}" if max_seconds else ""
+        self.notes = InputReport()
+
+    def message(self, text: str) -> None:
+        console.note(text, quiet=self._quiet)
+
+    def input_notes(self, notes: InputReport) -> None:
+        self.notes = notes
+        console.print_input_warnings(notes, quiet=self._quiet)
+
+    def log_line(self, line: dict[str, Any]) -> None:
+        begin = f"fit, pass {line['fit_pass']}" if "fit_pass" in line else f"step {line['step']:,}"
+        at = f"{begin}, {line['tokens']:,} tokens, {line['seconds']:,.0f}{self._limit} s"
+        if measured := line.get("heldout"):
+            self.message(
+                f"{at}: perplexity {measured['average']:.1f} on {self._text} "
+                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})"
             )
-        elif time.monotonic() - said >= _LINE_EVERY_S:
-            said = time.monotonic()
-            console.note(f"{at}: loss {line['loss']:.3f}", quiet=quiet)
-
-    return report
+        elif time.monotonic() - self._printed_at >= _LINE_EVERY_S:
+            self._printed_at = time.monotonic()
+            self.message(f"{at}: loss {line['loss']:.3f}")
 
 
 def say_only_to_resume(folder: Path, *, quiet: bool) -> None:
     """Say what of a finished run may be deleted."""
-    files = only_to_resume(folder)
+    files = [folder / CHECKPOINT_FILE, folder / TEXT_FILE]
+    files = [path for path in files if path.exists()]
     size = sum(path.stat().st_size for path in files) / 1e6
     console.note(
         f"{folder}: {size:,.1f} MB are for `--resume` alone and may be deleted: "

@@ -9,76 +9,110 @@ from elmo_cli.cli.options import (
     Option,
     flag,
     local_path,
-    precision_option,
     processor_options,
+    setting,
     text_names,
     together,
     value,
 )
+from elmo_cli.lm.settings import TrainSettings
 
 MOST_SEED = 2**63 - 1  # numpy takes none below zero, torch none beyond 64 bits
 POSITIVE = FiniteRange(min=0, min_open=True)
 AT_LEAST_1 = click.IntRange(min=1)
 
-overwrite_run_option: Option = flag(
-    "Output", "-f, --overwrite", "Start over where DIR holds a run."
-)
-weights_dtype_option: Option = value(
-    "Output",
-    "--dtype TYPE",
-    "Type of the exported weights: float32 or float16.",
-    type=click.Choice(["float32", "float16"]),
-    default="float32",
-)
-max_steps_option: Option = value(
-    "Length", "--max-steps N", "Stop after N weight updates.", type=AT_LEAST_1
-)
-optimizer_option: Option = value(
-    "Training",
-    "--optimizer NAME",
-    "Optimizer: adamw, or adagrad as in bilm-tf.",
-    type=click.Choice(["adamw", "adagrad"]),
-    default="adamw",
-)
-batch_options: Option = together(
-    value(
+_OPTIONS = {  # of a field of TrainSettings: heading, declaration, help
+    "max_seconds": (
+        "Length",
+        "--max-seconds SECONDS",
+        "Stop after this many seconds of training, over all parts of the run.",
+    ),
+    "max_steps": ("Length", "--max-steps N", "Stop after N weight updates."),
+    "max_epochs": (
+        "Length",
+        "--max-epochs FLOAT",
+        "Stop after reading the text this many times; 0.5 is half of it.",
+    ),
+    "eval_seconds": (
+        "Evaluation",
+        "--eval-seconds SECONDS",
+        "Time between two evaluations, each with a checkpoint and an export.",
+    ),
+    "eval_steps": (
+        "Evaluation",
+        "--eval-steps N",
+        "Evaluate every N steps instead; checkpoints are still saved every --eval-seconds.",
+    ),
+    "keep_best": (
+        "Evaluation",
+        "--keep-best",
+        "Export the weights with the best held-out perplexity instead of the last.",
+    ),
+    "log_steps": ("Evaluation", "--log-steps N", "Steps between two lines of the log."),
+    "optimizer": ("Training", "--optimizer NAME", "Optimizer: adamw, or adagrad as in bilm-tf."),
+    "warmup_steps": (
+        "Training",
+        "--warmup-steps N",
+        "Steps of linear learning-rate warmup for adamw; cosine decay follows.",
+    ),
+    "batch_size": (
         "Training",
         "--batch-size N",
         "Streams of text read in parallel, per process.",
-        type=AT_LEAST_1,
-        default=32,
     ),
-    value(
+    "gradient_accumulation_steps": (
         "Training",
         "--gradient-accumulation-steps N",
         "Batches per weight update; less memory for the same effective batch size.",
-        type=AT_LEAST_1,
-        default=1,
     ),
-)
-dropout_option: Option = value(
-    "Training",
-    "--dropout P",
-    "Dropout probability.",
-    type=FiniteRange(min=0, max=1, max_open=True),
-    default=0.1,
-)
-negative_samples_option: Option = value(
-    "Training",
-    "--negative-samples N",
-    "Types sampled for the softmax; 0 computes the full softmax.  [default: 2048, or 0 up to 8192 "
-    "types]",
-    type=click.IntRange(min=0),
-)
-seed_option: Option = value(
-    "Training", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0
-)
-training_compute_options: Option = together(
-    processor_options,
-    precision_option(
-        "float32", "bf16", description="Precision of matrix products: float32 or bf16."
+    "bptt": (
+        "Training",
+        "--bptt N",
+        "Length of truncated backpropagation through time, in tokens.",
     ),
+    "shuffle": (
+        "Training",
+        "--shuffle UNIT",
+        "What is shuffled in each epoch: sentences or documents (separated by blank lines).",
+    ),
+    "dropout": ("Training", "--dropout P", "Dropout probability."),
+    "max_grad_norm": (
+        "Training",
+        "--max-grad-norm FLOAT",
+        "Maximum gradient norm, for the loss summed over 20 tokens as in bilm-tf.",
+    ),
+    "negative_samples": (
+        "Training",
+        "--negative-samples N",
+        "Types sampled for the softmax; 0 computes the full softmax.  [default: 2048, or 0 up to "
+        "8192 types]",
+    ),
+    "seed": ("Training", "--seed N", "Random seed."),
+    "precision": (
+        "Compute",
+        "--precision NAME",
+        "Precision of matrix products: float32 or bf16.",
+    ),
+    "dtype": ("Output", "--dtype TYPE", "Type of the exported weights: float32 or float16."),
+}
+
+
+def train_options(*names: str) -> Option:
+    """Options for fields of TrainSettings."""
+    return together(*(setting(TrainSettings, *_OPTIONS[name]) for name in names))
+
+
+overwrite_run_option: Option = flag(
+    "Output", "-f, --overwrite", "Start over where DIR holds a run."
 )
+weights_dtype_option: Option = train_options("dtype")
+max_steps_option: Option = train_options("max_steps")
+optimizer_option: Option = train_options("optimizer")
+batch_options: Option = train_options("batch_size", "gradient_accumulation_steps")
+dropout_option: Option = train_options("dropout")
+negative_samples_option: Option = train_options("negative_samples")
+seed_option: Option = train_options("seed")
+training_compute_options: Option = together(processor_options, train_options("precision"))
 
 
 def output_folder(contents: str) -> Option:
@@ -94,11 +128,11 @@ def output_folder(contents: str) -> Option:
 
 def learning_rate_option(*, adamw: float, adagrad: float) -> Option:
     """The peak learning rate, with the default of each optimizer."""
-    return value(
+    return setting(
+        TrainSettings,
         "Training",
         "--learning-rate FLOAT",
         f"Peak learning rate.  [default: {adamw:g} for adamw, {adagrad:g} for adagrad]",
-        type=POSITIVE,
     )
 
 
@@ -109,11 +143,11 @@ def heldout_option(description: str) -> Option:
 
 def patience_option(default: int | None = None) -> Option:
     """When to stop for lack of progress."""
-    return value(
+    return setting(
+        TrainSettings,
         "Length" if default is None else "Evaluation",
         "--patience N",
         "Stop after N evaluations without a better held-out perplexity.",
-        type=AT_LEAST_1,
         default=default,
     )
 

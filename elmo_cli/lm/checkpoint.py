@@ -14,7 +14,6 @@ import torch
 
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import new_file
-from elmo_cli.lm.settings import FREE
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
@@ -79,10 +78,8 @@ class TrainingProgress:
 def fixed_settings(step: TrainStep) -> dict[str, Any]:
     """What must be the same in all parts of a run, as plain values."""
     model, corpus, settings = step.model, step.corpus, step.settings
-    fixed = {name: value for name, value in asdict(settings).items() if name not in FREE}
-    del fixed["gradient_accumulation_steps"]
     return {
-        **fixed,
+        **settings.fixed(),
         "batch_size": step.group.size * step.n_streams,  # however the streams are divided
         "options": asdict(model.bilm.options),
         "vocabulary": model.vocabulary.fingerprint,

@@ -6,13 +6,41 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.lm.recipe import FILE_NAME as RECIPE_NAME
+from elmo_cli.lm.pretrain_config import RECIPE_FILE
 from elmo_cli.regular_files import check_regular
+from elmo_cli.text.input_settings import InputReport
 
 FILE_NAME = "log.jsonl"
+
+
+class Reporter(Protocol):
+    """Receives what a training run reports."""
+
+    def message(self, text: str) -> None:
+        """One line of text about the run."""
+
+    def log_line(self, line: dict[str, Any]) -> None:
+        """A line of the log."""
+
+    def input_notes(self, notes: InputReport) -> None:
+        """What the readers of text found, once all text is read."""
+
+
+class _Silent:
+    def message(self, text: str) -> None:
+        pass
+
+    def log_line(self, line: dict[str, Any]) -> None:
+        pass
+
+    def input_notes(self, notes: InputReport) -> None:
+        pass
+
+
+SILENT: Reporter = _Silent()
 
 
 class Log:
@@ -83,7 +111,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         hint = f"`elmo pretrain` writes {FILE_NAME} into the folder of its model"
-        if (path.parent / RECIPE_NAME).exists() and not path.exists():
+        if (path.parent / RECIPE_FILE).exists() and not path.exists():
             hint = "a run without held-out text logs after `--log-steps` steps and at its end"
         raise InputError(f"{path}: can't be read as a log ({reason})", hint) from None
     found = []

@@ -64,7 +64,7 @@ class Trainer:
     ) -> None:
         self.step, self.heldout, self.folder, self._on_log = step, heldout, folder, on_log
         self.settings, self._group = step.settings, step.group
-        self.settings.check_heldout(is_there=heldout is not None)
+        self.settings.check(has_heldout=heldout is not None)
         self._batch_size = step.group.size * step.n_streams
         self._log = Log(folder / LOG_FILE)
         self._heldout_fingerprint = "" if heldout is None else heldout.known_by

@@ -1,179 +1,179 @@
-"""TrainSettings: how to train."""
+"""TrainSettings and TextSettings: how to train, and on which text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args, get_origin, get_type_hints
 
-from elmo_cli.errors import UsageError
+from elmo_cli.errors import SettingError, UsageError
+from elmo_cli.text.input_settings import InputSettings
 
-RATES = {"adagrad": 0.2, "adamw": 2.5e-3}  # of the original; from short runs
-_FULL_SOFTMAX = 8192  # types up to which the full softmax is the default
-_NEGATIVES = 2048
-
-# What may change when a run is resumed, and leaves what was trained so far as it is.
-FREE = frozenset(
-    (
-        "max_seconds",
-        "max_steps",
-        "max_epochs",
-        "learning_rate",
-        "log_steps",
-        "eval_seconds",
-        "eval_steps",
-        "patience",
-        "keep_best",
-        "precision",
-        "dtype",
-    )
-)
-PRECISIONS = ("float32", "bf16")
-DTYPES = ("float32", "float16")
-SHUFFLED = ("sentences", "documents")
+LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # from short runs; of bilm-tf
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
+_FULL_SOFTMAX = 8192  # types up to which the full softmax is the default
+_NEGATIVE_SAMPLES = 2048
+_MOST_SEED = 2**63 - 1  # NumPy takes no negative seed, torch none of more than 64 bits
+_NOT_FIXED = (
+    *(*LIMITS, "learning_rate", "patience", "keep_best", "precision", "dtype"),
+    *("log_steps", "eval_seconds", "eval_steps"),
+    *("batch_size", "gradient_accumulation_steps"),  # their product is, see `checkpoint`
+)
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+
+
+def bounded(default: Any, allowed: str, holds: Callable[[Any], bool]) -> Any:
+    """A field of a dataclass; None, or a value that `holds` accepts and `allowed` describes."""
+    return field(default=default, metadata={"allowed": allowed, "holds": holds})
+
+
+def at_least(least: int, default: int | None = None) -> Any:
+    """A `bounded` field with a whole number."""
+    return bounded(default, f"at least {least}", lambda value: value >= least)
+
+
+def positive(default: float | None = None) -> Any:
+    """A `bounded` field with a number above zero."""
+    return bounded(default, "a positive number", lambda value: 0 < value < math.inf)
+
+
+def one_of(*choices: Any) -> Any:
+    """A field of a dataclass with one of some values, the first by default."""
+    return field(default=choices[0], metadata={"choices": choices})
+
+
+def check_fields(settings: Any) -> None:
+    """Raise a SettingError for a field of a dataclass with a wrong type or value."""
+    hints = get_type_hints(type(settings))
+    for one in fields(settings):
+        value, allowed, hint = getattr(settings, one.name), one.metadata, hints[one.name]
+        kinds = set(get_args(hint) or (hint,)) & _KINDS.keys()
+        if value is None or get_origin(hint) is tuple or not kinds:
+            continue
+        if type(value) not in kinds and not (float in kinds and type(value) is int):
+            kind = _KINDS[min(kinds, key=str)]
+            raise SettingError(one.name, f"{value!r} is not {kind}")
+        if value not in allowed.get("choices", (value,)):
+            hint = f"choose one of {', '.join(map(str, allowed['choices']))}"
+            raise SettingError(one.name, f"unknown value {value!r}", hint)
+        if "holds" in allowed and not allowed["holds"](value):
+            raise SettingError(one.name, f"{value} is not {allowed['allowed']}")
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How to train; checked when it is made.
+    """How to train; a value out of bounds is a SettingError.
 
     A *step* is one weight update; a run ends at the first of its limits. An *evaluation* measures
-    the perplexity of the held-out text and saves a checkpoint.
+    the perplexity of the held-out text and saves a checkpoint and the model.
 
     Attributes:
         batch_size: streams of text that each process reads in parallel, in each direction.
         gradient_accumulation_steps: batches per weight update. Each has `batch_size` streams of its
-            own, so that a step is that of as many times the streams, computed in parts: it takes
-            the memory of one batch.
+            own, so the step is that of a larger batch, in the memory of one.
         bptt: length of truncated backpropagation through time, in tokens.
-        shuffle: "sentences", as bilm-tf does, or "documents", whose sentences stay together.
-        optimizer: "adamw", with warmup and decay, or "adagrad", as in bilm-tf.
+        shuffle: "sentences", as in bilm-tf, or "documents", whose sentences stay in order.
+        optimizer: "adamw", with warmup and cosine decay, or "adagrad", as in bilm-tf.
         learning_rate: peak learning rate; None for the default of the optimizer.
-        warmup_steps: steps in which AdamW's learning rate rises from zero.
-        dropout: dropout probability, where the originals have it.
-        max_grad_norm: maximum norm of the gradient, for the loss times 20 as in the originals.
+        warmup_steps: steps in which the learning rate of AdamW rises from zero.
+        dropout: dropout probability, where bilm-tf has it.
+        max_grad_norm: maximum norm of the gradient, for the loss summed over 20 tokens.
         negative_samples: types sampled for the softmax; 0 for the full softmax; None for the full
-            softmax of at most 8,192 types and 2,048 samples of more. The softmax of a vocabulary
-            of no more types than would be sampled is full.
-        max_seconds: time for training, the last evaluation and the export among it.
-        max_steps: steps.
-        max_epochs: how often the text is read, 1.5 being one and a half times.
-        patience: stop after so many evaluations in a row without a better held-out perplexity.
-        keep_best: export the weights of the evaluation with the best held-out perplexity, the one
-            before the first batch included.
+            softmax of at most 8,192 types and 2,048 samples of more.
+        max_seconds: time for training, including the last evaluation.
+        max_epochs: how often the text is read; 1.5 is one and a half times.
+        patience: evaluations in a row without a better held-out perplexity before the run stops.
+        keep_best: export the weights of the best evaluation, which may be the one before the first
+            step.
         precision: "float32", or "bf16": products in bfloat16; weights, cells and sums in float32.
-        dtype: of the exported weights; float16 halves their files.
-        seed: random seed.
+        dtype: of the exported weights.
         log_steps: steps between two lines of the log.
         eval_seconds: seconds between two evaluations, or with `eval_steps` two checkpoints.
-        eval_steps: steps between two evaluations, so that they do not depend on the machine; None
-            where time decides.
-    Raises:
-        UsageError: a value that makes no sense, or no limit.
+        eval_steps: steps between two evaluations; None where time decides.
     """
 
-    batch_size: int = 32
-    gradient_accumulation_steps: int = 1
-    bptt: int = 20
-    shuffle: str = "sentences"
-    optimizer: str = "adamw"
-    learning_rate: float | None = None
-    warmup_steps: int = 200
-    dropout: float = 0.1
-    max_grad_norm: float = 10.0
-    negative_samples: int | None = None
-    max_seconds: float | None = None
-    max_steps: int | None = None
-    max_epochs: float | None = None
-    patience: int | None = None
+    batch_size: int = at_least(1, 32)
+    gradient_accumulation_steps: int = at_least(1, 1)
+    bptt: int = at_least(1, 20)
+    shuffle: str = one_of("sentences", "documents")
+    optimizer: str = one_of("adamw", "adagrad")
+    learning_rate: float | None = positive()
+    warmup_steps: int = at_least(0, 200)
+    dropout: float = bounded(0.1, "a number from 0 to below 1", lambda value: 0 <= value < 1)
+    max_grad_norm: float = positive(10.0)
+    negative_samples: int | None = at_least(0)
+    max_seconds: float | None = positive()
+    max_steps: int | None = at_least(1)
+    max_epochs: float | None = positive()
+    patience: int | None = at_least(1)
     keep_best: bool = False
-    precision: str = "float32"
-    dtype: str = "float32"
-    seed: int = 0
-    log_steps: int = 100
-    eval_seconds: float = 600.0
-    eval_steps: int | None = None
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> TrainSettings:
-        """The settings among named values, such as those of a command's options."""
-        return cls(
-            **{field.name: values[field.name] for field in fields(cls) if field.name in values}
-        )
+    precision: str = one_of("float32", "bf16")
+    dtype: str = one_of("float32", "float16")
+    seed: int = bounded(
+        0, f"a number from 0 to {_MOST_SEED}", lambda value: 0 <= value <= _MOST_SEED
+    )
+    log_steps: int = at_least(1, 100)
+    eval_seconds: float = positive(600.0)
+    eval_steps: int | None = at_least(1)
 
     def __post_init__(self) -> None:
+        check_fields(self)
+
+    def check(self, *, has_heldout: bool) -> None:
+        """Refuse to train without an end, or by a held-out text that is missing.
+
+        Raises:
+            UsageError: no limit; `patience` or `keep_best` without held-out text.
+        """
         if all(getattr(self, name) is None for name in LIMITS):
-            raise UsageError(
-                "neither --max-seconds nor --max-steps or --max-epochs is given",
-                "`--max-seconds 3600` trains for an hour",
-            )
-        for name, choices in (
-            ("optimizer", tuple(RATES)),
-            ("precision", PRECISIONS),
-            ("shuffle", SHUFFLED),
-            ("dtype", DTYPES),
-        ):
-            _check_choice(name, getattr(self, name), choices)
-        for name in ("learning_rate", "max_grad_norm", "eval_seconds", *LIMITS):
-            _check_positive(name, getattr(self, name))
-        for name in (
-            "batch_size",
-            "gradient_accumulation_steps",
-            "bptt",
-            "log_steps",
-            "eval_steps",
-            "patience",
-        ):
-            _check_at_least(name, getattr(self, name), 1)
-        for name in ("warmup_steps", "negative_samples"):
-            _check_at_least(name, getattr(self, name), 0)
-        if not 0 <= self.dropout < 1:
-            raise UsageError(
-                f"--dropout: {self.dropout:g}, not a probability from 0 to less than 1",
-                "the originals have 0.1",
-            )
+            what = "no limit is given: the training would never end"
+            raise UsageError(what, "`max_seconds=3600` trains for an hour")
+        if not has_heldout and (self.patience or self.keep_best):
+            name = "patience" if self.patience else "keep_best"
+            raise SettingError(name, "there is no held-out text", "`heldout` names one")
 
     def n_negatives(self, n_types: int) -> int:
         """Number of types sampled for the softmax of a vocabulary; 0 for the full softmax."""
         n_sampled = self.negative_samples
         if n_sampled is None:
-            n_sampled = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVES
+            n_sampled = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVE_SAMPLES
         return n_sampled if n_types > n_sampled else 0
-
-    def check_heldout(self, *, is_there: bool) -> None:
-        """Refuse settings that need a held-out text where there is none.
-
-        Raises:
-            UsageError: `patience` or `keep_best` without one.
-        """
-        if not is_there and (self.patience or self.keep_best):
-            name = "--patience" if self.patience else "--keep-best"
-            raise UsageError(f"{name}: there is no held-out text", "`--heldout FILE` gives one")
 
     @property
     def peak_rate(self) -> float:
         """The learning rate before any schedule."""
-        return RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
+        rate = self.learning_rate
+        return LEARNING_RATES[self.optimizer] if rate is None else rate
+
+    def fixed(self) -> dict[str, Any]:
+        """The settings that a resumed run may not change."""
+        return {name: value for name, value in vars(self).items() if name not in _NOT_FIXED}
 
 
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UsageError(f"{_option(name)}: no {value!r}", f"choose one of {', '.join(choices)}")
+@dataclass(frozen=True)
+class TextSettings:
+    """Which text files a run reads, and how.
 
+    Attributes:
+        texts: files to train on, except those that are also in `heldout`.
+        heldout: files that are only evaluated.
+        train_tokens_per_file, heldout_tokens_per_file: tokens to read of each file, and the
+            sentence to its end.
+        treebank_fraction: fraction of the documents of `texts` whose quotes and brackets are
+            written as in treebanks, so that the model has seen both spellings.
+    """
 
-def _check_positive(name: str, value: float | None) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise UsageError(
-            f"{_option(name)}: {value}, not a positive number", "give one, or leave it out"
-        )
+    texts: tuple[str, ...] = ()
+    heldout: tuple[str, ...] = ()
+    reading: InputSettings = field(default_factory=InputSettings)
+    train_tokens_per_file: int | None = at_least(1)
+    heldout_tokens_per_file: int | None = at_least(1)
+    treebank_fraction: float = bounded(0.0, "a number from 0 to 1", lambda value: 0 <= value <= 1)
 
-
-def _check_at_least(name: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise UsageError(f"{_option(name)}: {value}, less than {least}", f"give {least} or more")
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_fields(self.reading)
+        if self.heldout_tokens_per_file and not self.heldout:
+            name, hint = "heldout_tokens_per_file", "`heldout` names one"
+            raise SettingError(name, "there is no held-out text", hint)

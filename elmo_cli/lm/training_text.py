@@ -14,12 +14,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from elmo_cli.errors import ResumeError, UsageError
+from elmo_cli.errors import ResumeError
 from elmo_cli.files import new_file
 from elmo_cli.lm.corpus import Corpus, overlap
 from elmo_cli.lm.read_corpus import read_corpus, without
+from elmo_cli.lm.settings import TextSettings
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
-from elmo_cli.text.input import InputReport, InputSettings, check_inputs, shorten_list
+from elmo_cli.text.input import InputReport
 
 FILE_NAME = "text.npz"
 _FORM = 1  # of the file; another form has another number
@@ -42,52 +43,6 @@ _DAMAGED = (  # what zipfile, numpy and json find damage with
 
 
 @dataclass(frozen=True)
-class TextFiles:
-    """Text files, and how they are read.
-
-    Attributes:
-        texts, heldout: names of files; held-out text is only measured, also where it is named among
-            the texts.
-        reading: how both are read.
-        text_tokens, heldout_tokens: read so many tokens of each file, and the sentence to its end.
-        treebank: share of the documents of `texts` whose quotes and brackets are spelled as in a
-            treebank, so that the model has met both.
-    """
-
-    texts: Sequence[str]
-    heldout: Sequence[str] = ()
-    reading: InputSettings | None = None
-    text_tokens: int | None = None
-    heldout_tokens: int | None = None
-    treebank: float = 0.0
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        """Those of `texts` that are not held out."""
-        return without(self.texts, self.heldout)
-
-    def check(self) -> None:
-        """Look at the names, and read nothing.
-
-        Raises:
-            UsageError: a number of held-out tokens and no held-out text; nothing but held-out text.
-            InputError, UsageError: as `text.read_sentences`.
-        """
-        if self.heldout_tokens is not None and not self.heldout:
-            raise UsageError(
-                f"--heldout-tokens-per-file {self.heldout_tokens}: there is no held-out text",
-                "`--heldout FILE` gives one",
-            )
-        learned = self.learned
-        if self.texts and not learned:
-            raise UsageError(
-                f"{shorten_list(self.texts)}: nothing is left to train on but held-out text",
-                "name texts to train on, or other ones with `--heldout`",
-            )
-        check_inputs([*learned, *self.heldout], self.reading)
-
-
-@dataclass(frozen=True)
 class TrainingText:
     """What a run learns from, and what it is measured on.
 
@@ -102,7 +57,7 @@ class TrainingText:
     skipped: Sequence[tuple[str, int, str]] = field(default=())
 
     @classmethod
-    def read(cls, files: TextFiles, *, max_characters: int, notes: InputReport) -> TrainingText:
+    def read(cls, files: TextSettings, *, max_characters: int, notes: InputReport) -> TrainingText:
         """Read text files.
 
         Raises:
@@ -112,9 +67,14 @@ class TrainingText:
         read = partial(
             read_corpus, reading=files.reading, max_characters=max_characters, notes=notes
         )
-        corpus = read(files.learned, most_tokens=files.text_tokens, treebank=files.treebank)
-        heldout = read(files.heldout, most_tokens=files.heldout_tokens) if files.heldout else None
-        if heldout is not None:
+        corpus = read(
+            without(files.texts, files.heldout),
+            most_tokens=files.train_tokens_per_file,
+            treebank=files.treebank_fraction,
+        )
+        heldout = None
+        if files.heldout:
+            heldout = read(files.heldout, most_tokens=files.heldout_tokens_per_file)
             overlap(heldout, corpus, notes)  # warns
         return cls(corpus, heldout, tuple(notes.skipped))
 

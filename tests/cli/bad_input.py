@@ -724,7 +724,10 @@ NEIGHBORS = [
 
 PRETRAIN = "pretrain -q a.txt -o m --lstm-dim 8 --projection-dim 4 --batch-size 2 --max-steps 300"
 TEXT = file("a.txt", "The cat sat .\n" * 40)
-RUN = file("m/checkpoint.pt", b"\x80\x02")
+RUN = (
+    file("m/checkpoint.pt", b"\x80\x02"),
+    file("m/recipe.json", '{"texts": ["../a.txt"], "batch-size": 2, "max-steps": 300}'),
+)
 # What a run has written before its first step.
 BEGUN = ("checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt")
 TRAINING = [
@@ -757,7 +760,7 @@ TRAINING = [
     bad("no end of training", "pretrain a.txt -o m"),
     *(
         bad(f"--seed {seed} of {command}", f"{command} a.txt -o m --max-steps 1 --seed {seed}")
-        for command in ("pretrain", "finetune")
+        for command in ("pretrain", "finetune --domain")
         for seed in (-1, 2**63)
     ),
     bad("--learning-rate below zero", f"{PRETRAIN} --learning-rate -1"),
@@ -773,18 +776,18 @@ TRAINING = [
         TEXT,
         file("v.txt", "the\ncat\n"),
     ),
-    bad("a run is there", PRETRAIN, TEXT, RUN),
+    bad("a run is there", PRETRAIN, TEXT, *RUN),
     bad("a file in the place of the model", PRETRAIN, TEXT, file("m", "precious")),
     bad("no run to go on with", f"{PRETRAIN} --resume", TEXT),
     bad(
         "checkpoint damaged",
-        "pretrain -q a.txt -o m --batch-size 2 --max-steps 300 --resume",
+        "pretrain -q -o m --resume",
         TEXT,
-        RUN,
+        *RUN,
         stocked("tiny/options.json", name="m/options.json"),
         file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n"),
     ),
-    bad("train anew and go on", f"{PRETRAIN} --resume --overwrite", TEXT, RUN),
+    bad("train anew and go on", f"{PRETRAIN} --resume --overwrite", TEXT, *RUN),
     bad("empty text to count", "vocab -q b.txt -o v.txt", file("b.txt", "\n")),
     bad("vocabulary over its text", "vocab a.txt -o a.txt --overwrite"),
     bad("vocabulary and --json on stdout", "vocab a.txt -o - --json"),

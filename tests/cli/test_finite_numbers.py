@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import click
@@ -10,8 +9,6 @@ import pytest
 from click.types import FloatParamType
 
 from elmo_cli.cli.main import COMMANDS, cli
-from elmo_cli.errors import UsageError
-from elmo_cli.lm.settings import TrainSettings
 
 
 def number_options() -> Iterator[tuple[click.Command, click.Parameter]]:
@@ -33,9 +30,3 @@ def test_no_option_takes_what_is_no_number(value: str) -> None:
     for command, parameter in options:
         with pytest.raises(click.BadParameter, match=r"finite|in the range"):
             parameter.type_cast_value(click.Context(command), value)
-
-
-def test_settings_name_the_option_of_the_command() -> None:
-    """Without it a person would be sent to `--checkpoint-s`, which there is not."""
-    with pytest.raises(UsageError, match="--eval-seconds: nan, not a positive number"):
-        TrainSettings(max_steps=1, eval_seconds=math.nan)

@@ -20,7 +20,7 @@ from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
 from elmo_cli.lm.checkpoint import read_checkpoint
-from elmo_cli.lm.recipe import read_recipe
+from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.lm.training_text import FILE_NAME, TrainingText
 from elmo_cli.model.options import Options
 from elmo_cli.store.convert import convert
@@ -195,8 +195,7 @@ def _resumed(ending: str, layout: str) -> Callable[[Path, bytes], None]:
 
 def _recipe(folder: Path, content: bytes) -> None:
     _file(folder, "a.txt", b"")
-    known = ["texts", "heldout", "batch-size", "options-file", "vocabulary", "init-from", "seed"]
-    read_recipe(_file(folder, "recipe.json", content), known)
+    PretrainConfig.read(_file(folder, "recipe.json", content))
 
 
 def _checkpoint(folder: Path, content: bytes) -> None:

@@ -15,10 +15,8 @@ from training_commands import Command, refused
 from elmo_cli.errors import OutputError
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.source_model import load_source
-from elmo_cli.lm.training_text import TrainingText
 
 LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
-SIZES = ("--lstm-dim", "24", "--projection-dim", "12", "--batch-size", "4", "--threads", "1")
 SHORT = ("--max-steps", "1", "--quiet")
 TAKEN = "out: another process is training there"
 ELSEWHERE = "wait for it, or name another folder with `-o`"
@@ -37,11 +35,6 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pretrain(capsys: pytest.CaptureFixture[str], text: Path, out: Path) -> Command:
-    return Command(capsys, "pretrain", str(text), "-o", str(out), *SIZES, *SHORT)
-
-
-@pytest.fixture
 def finetune(capsys: pytest.CaptureFixture[str], text: Path, out: Path, tmp_path: Path) -> Command:
     model = write_model(tmp_path / "model", MODELS["tiny"], "tiny")
     words = ("--domain", text, "-m", model, "-o", out, "--batch-size", "2", "--threads", "1")
@@ -52,7 +45,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+@pytest.mark.parametrize("kind", ["finetune"])
 def test_a_second_run_is_refused(kind: str, out: Path, request: pytest.FixtureRequest) -> None:
     """Without it the weights of one run and the log, the text, the checkpoint of another mix."""
     run: Command = request.getfixturevalue(kind)
@@ -77,8 +70,8 @@ def test_a_second_run_is_refused(kind: str, out: Path, request: pytest.FixtureRe
 
 @pytest.mark.parametrize(
     ("kind", "reader"),
-    [("pretrain", TrainingText.read), ("finetune", load_source)],
-    ids=["pretrain", "finetune"],
+    [("finetune", load_source)],
+    ids=["finetune"],
 )
 def test_a_run_that_came_meanwhile_is_left_alone(
     kind: str,
@@ -90,7 +83,6 @@ def test_a_run_that_came_meanwhile_is_left_alone(
     """Without it two runs that both found no folder would write into one."""
     run: Command = request.getfixturevalue(kind)
     name = {
-        "pretrain": "elmo_cli.lm.run.TrainingText.read",
         "finetune": "elmo_cli.lm.finetune.run.load_source",
     }[kind]
 
@@ -113,7 +105,7 @@ def test_a_run_that_came_meanwhile_is_left_alone(
     assert files(out) == kept
 
 
-@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+@pytest.mark.parametrize("kind", ["finetune"])
 def test_the_folder_is_held_to_the_end(
     kind: str, out: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +118,7 @@ def test_the_folder_is_held_to_the_end(
             other.take()
         told.append(caught.value.message)
 
-    room = {"pretrain": "pretraining", "finetune": "finetuning"}[kind]
+    room = {"finetune": "finetuning"}[kind]
     monkeypatch.setattr(f"elmo_cli.cli.{room}.write_warm_state", write_warm_state)
     code, _, said = run()
     assert code == 0, said

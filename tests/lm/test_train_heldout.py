@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from training_commands import Command, refused
 
-from elmo_cli.lm.recipe import FILE_NAME
-from elmo_cli.lm.training_text import TextFiles, TrainingText
+from elmo_cli.lm.pretrain_config import RECIPE_FILE
+from elmo_cli.lm.settings import TextSettings
+from elmo_cli.lm.training_text import TrainingText
 from elmo_cli.text.input import InputReport
 
 SIZES = (
@@ -45,8 +46,7 @@ def elmo_pretrain(capsys: pytest.CaptureFixture[str]) -> Command:
 @pytest.mark.parametrize("name", ["dev.txt", "link.txt", "other.txt"])
 def test_a_held_out_file_is_not_learned(name: str, data: Path) -> None:
     """Its perplexity would tell how well it was learned by heart."""
-    files = TextFiles([str(data / "a.txt"), str(data / name)], [str(data / "dev.txt")])
-    files.check()
+    files = TextSettings((str(data / "a.txt"), str(data / name)), (str(data / "dev.txt"),))
     text = TrainingText.read(files, max_characters=50, notes=InputReport())
     assert text.corpus.types[2:] == ("cat",)
     assert text.heldout is not None
@@ -62,7 +62,10 @@ def test_what_is_left_out_is_told(data: Path, elmo_pretrain: Command) -> None:
     first, second, *_ = said.splitlines()
     assert first == f"held out, so not trained on: {both[1]}"
     assert second == "text: 40 sentences, 120 tokens; held out 120 tokens"
-    assert json.loads((data / "m" / FILE_NAME).read_text())["texts"] == ["../a.txt", "../other.txt"]
+    assert json.loads((data / "m" / RECIPE_FILE).read_text())["texts"] == [
+        "../a.txt",
+        "../other.txt",
+    ]
     told = elmo_pretrain(both[1], "-o", data / "n", *heldout)
-    refused(told, "nothing is left to train on but held-out text", "other ones with `--heldout`", 2)
+    refused(told, "only held-out text, so nothing is left to train on", "`--heldout`", 2)
     assert not (data / "n").exists()

@@ -1,0 +1,210 @@
+"""Pretraining as a whole: from text files to a model folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elmo_cli.errors import ModelError, UsageError
+from elmo_cli.lm.checkpoint import TrainingProgress, read_options
+from elmo_cli.lm.distributed import ProcessGroup
+from elmo_cli.lm.export import write_options
+from elmo_cli.lm.initialize import new_bilm
+from elmo_cli.lm.language_model import LanguageModel, load_language_model, softmax_of
+from elmo_cli.lm.log import SILENT, Reporter
+from elmo_cli.lm.loop import Trainer
+from elmo_cli.lm.pretrain_config import CHAR_FILTERS, RECIPE_FILE, PretrainConfig
+from elmo_cli.lm.read_corpus import without
+from elmo_cli.lm.run_folder import CHECKPOINT_FILE, TEXT_FILE, RunFolder
+from elmo_cli.lm.step import TrainStep
+from elmo_cli.lm.stream import check_long_enough
+from elmo_cli.lm.training_text import TrainingText
+from elmo_cli.model.options import Options
+from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.model_files import STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.warm_state import write_warm_state
+from elmo_cli.text.input import InputReport, check_inputs, shorten_list
+from elmo_cli.text.vocabulary import Vocabulary
+
+
+def pretrain(
+    config: PretrainConfig,
+    folder: Path,
+    mode: str = "new",
+    *,
+    prepare_only: bool = False,
+    reporter: Reporter = SILENT,
+    group: ProcessGroup | None = None,
+) -> TrainingProgress:
+    """Train a biLM and write it as a model folder.
+
+    Args:
+        folder: of the model, its recipe, text, log and checkpoint.
+        mode: "new", "resume" or "overwrite", see `RunFolder.open`.
+        prepare_only: stop before the first step; "resume" then trains, also in a copy of the
+            folder.
+        group: the processes that train together; None for this one alone, on the CPU.
+    Raises:
+        OutputError, ResumeError: of `RunFolder.open`, or the folder cannot be written to.
+        SettingError: a resumed run started with another setting.
+        InputError, TrainingError, ModelError, StoppedError: from reading and training.
+    """
+    group, settings = group or ProcessGroup(), config.training
+    with RunFolder(folder, "pretrain") as run_folder:
+        sources = _check(config, mode)
+        group.run_on_first(lambda: run_folder.open(mode, reads=sources))
+        is_kept = mode == "resume" and _keeps_text(config, folder)
+        if not is_kept:
+            _check_texts(config, reporter)
+        options = _options(config, folder, mode)
+        text = _read_text(config, folder, options, reporter, is_kept=is_kept)
+        if mode != "resume":  # where another text, which may be too short as well, is reported
+            n_streams = settings.batch_size * settings.gradient_accumulation_steps * group.size
+            check_long_enough(text.corpus, batch_size=n_streams, bptt=settings.bptt)
+        model = _initial_model(config, folder, mode, options, text, reporter)
+        model.bilm.to(group.device)
+        model.softmax.to(group.device)
+        step = TrainStep(model, text.corpus, settings, group)
+        trainer = Trainer(step, text.heldout, folder, reporter.log_line)
+        if mode == "resume":
+            trainer.resume()
+            group.run_on_first()
+
+        def begin() -> None:
+            if mode != "resume":
+                run_folder.start()
+            config.write(folder)  # first, since it marks the folder of a run
+            if not is_kept:
+                text.keep(folder)
+            if mode != "resume":
+                model.vocabulary.write(folder / VOCABULARY_FILE)
+                write_options(folder, options)
+            (folder / STATE_FILE).unlink(missing_ok=True)
+
+        group.run_on_first(begin)
+        if prepare_only:
+            trainer.save()
+            return trainer.progress
+        result = trainer.train()
+        group.run_on_first(lambda: write_warm_state(folder))
+        if mode == "resume" and result.n_steps == 0:
+            reporter.message(
+                f"warning: no step was made, because {result.limit} is reached; limits "
+                "count all parts of a run, and a larger one continues it"
+            )
+        return result.progress
+
+
+def _check(config: PretrainConfig, mode: str) -> list[Path]:
+    """Refuse settings that cannot work, before any work; the files that the run starts from."""
+    config.training.check(has_heldout=bool(config.text.heldout))
+    if mode == "resume":
+        return []
+    if config.init_from is not None:
+        files = locate(config.init_from)
+        if softmax_of(files) is None or files.vocabulary is None:
+            raise ModelError(
+                f"{config.init_from}: has no softmax with its vocabulary, so training cannot "
+                "continue",
+                "`elmo finetune` fits one to a text and trains both",
+            )
+        return list(files.paths)
+    if config.vocabulary is None:
+        return []
+    vocabulary = Path(config.vocabulary)
+    if not vocabulary.is_fifo():  # which can be read only once
+        Vocabulary.read(vocabulary)
+    return [vocabulary]
+
+
+def _keeps_text(config: PretrainConfig, folder: Path) -> bool:
+    """Check that a run may be resumed with these settings, and whether its text is the stored one.
+
+    Raises:
+        SettingError: it started with another setting.
+    """
+    saved = PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir)
+    config.check_same_run(saved)
+    return config.text == saved.text and (folder / TEXT_FILE).exists()
+
+
+def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
+    """Check the names of all texts before any is read."""
+    texts, heldout = config.text.texts, config.text.heldout
+    if not texts:
+        raise UsageError("no text is given", "name text files, or `texts` in a recipe")
+    train = without(texts, heldout)
+    if not train:
+        raise UsageError(
+            f"{shorten_list(texts)}: only held-out text, so nothing is left to train on",
+            "name texts to train on, or other ones with `heldout`",
+        )
+    check_inputs([*train, *heldout], config.text.reading)
+    if left_out := without(texts, train):
+        reporter.message(f"held out, so not trained on: {shorten_list(left_out)}")
+
+
+def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
+    """The sizes of the biLM."""
+    if mode == "resume":
+        return read_options(folder / CHECKPOINT_FILE)
+    if config.init_from is not None:
+        return locate(config.init_from).read_options()
+    if config.options_file is not None:
+        return Options.from_file(config.options_file)
+    filters = CHAR_FILTERS[config.char_filters]
+    return Options(
+        filters=filters,
+        projection_dim=config.projection_dim,
+        lstm_dim=config.lstm_dim,
+        has_cnn_projection=sum(count for _, count in filters) != config.projection_dim,
+        has_lstm_projection=config.lstm_dim != config.projection_dim,
+    )
+
+
+def _read_text(
+    config: PretrainConfig, folder: Path, options: Options, reporter: Reporter, *, is_kept: bool
+) -> TrainingText:
+    """Read text files, or what the folder keeps of them, and report how much there is."""
+    notes = InputReport()
+    if is_kept:
+        text = TrainingText.kept(folder, max_characters=options.max_characters)
+        notes.skipped.extend(text.skipped)
+    else:
+        text = TrainingText.read(config.text, max_characters=options.max_characters, notes=notes)
+    found = f"text: {text.corpus.n_sentences:,} sentences, {text.corpus.n_tokens:,} tokens"
+    if text.heldout is not None:
+        found += f"; held out {text.heldout.n_tokens:,} tokens"
+    reporter.message(found)
+    reporter.input_notes(notes)
+    return text
+
+
+def _initial_model(
+    config: PretrainConfig,
+    folder: Path,
+    mode: str,
+    options: Options,
+    text: TrainingText,
+    reporter: Reporter,
+) -> LanguageModel:
+    """The model before the first step; the checkpoint of a resumed run replaces its weights."""
+
+    def warn(warning: str) -> None:
+        reporter.message(f"warning: {warning}")
+
+    path = config.vocabulary
+    if mode == "resume":
+        path = str(folder / VOCABULARY_FILE)
+    elif config.init_from is not None:
+        model = load_language_model(config.init_from)
+        if model.warning:
+            warn(model.warning)
+        return model
+    if path is not None:
+        vocabulary = Vocabulary.read(Path(path))
+    else:
+        vocabulary = text.corpus.vocabulary(
+            min_count=config.min_count, max_types=config.vocabulary_size, warn=warn
+        )
+    counts = text.corpus.predicted_counts(vocabulary)
+    return LanguageModel(*new_bilm(options, counts, seed=config.training.seed), vocabulary)

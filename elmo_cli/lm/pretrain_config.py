@@ -1,0 +1,230 @@
+"""PretrainConfig: all settings of a pretraining run, and the recipe file that stores them.
+
+A recipe is a JSON file with the settings by the long names of their options.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import SettingError, UsageError
+from elmo_cli.files import write_text
+from elmo_cli.lm.settings import (
+    LIMITS,
+    TextSettings,
+    TrainSettings,
+    at_least,
+    bounded,
+    check_fields,
+    one_of,
+)
+from elmo_cli.pretrained.catalogue import find_model
+from elmo_cli.regular_files import read_json
+from elmo_cli.text.input_settings import InputSettings
+
+RECIPE_FILE = "recipe.json"
+CHAR_FILTERS = {
+    512: ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256)),
+    2048: ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+}
+_READING = ("format", "tokenize", "encoding", "column", "on_error")
+_LISTS = ("texts", "heldout")  # file names or patterns, such as "train/*.txt.xz"
+_FILES = ("options_file", "vocabulary")
+_SIZES, _TYPES = ("lstm_dim", "projection_dim", "char_filters"), ("vocabulary_size", "min_count")
+_WITHOUT_EFFECT = {  # of a setting that is given on others
+    "init_from": ("options_file", *_SIZES, "vocabulary", *_TYPES),
+    "options_file": _SIZES,
+    "vocabulary": _TYPES,
+}
+_NESTED = ("text", "reading", "training", "data_dir")
+_EXAMPLE = 'a recipe is {"texts": ["news.txt"], "batch-size": 32, …}'
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """All settings of a pretraining run.
+
+    Attributes:
+        init_from: name or path of the model whose weights, softmax and vocabulary training starts
+            from.
+        options_file: options.json with all sizes of a new biLM, instead of the next three.
+        vocabulary: file of the types to predict; None to count them in the text.
+        vocabulary_size, min_count: bounds of a vocabulary that is counted.
+        device, threads: of the machine; see `engine.runtime`.
+        data_dir: folder that the file names in a recipe are relative to; None for its own folder.
+    """
+
+    text: TextSettings = field(default_factory=TextSettings)
+    training: TrainSettings = field(default_factory=TrainSettings)
+    init_from: str | None = None
+    options_file: str | None = None
+    lstm_dim: int = at_least(1, 512)
+    projection_dim: int = at_least(1, 128)
+    char_filters: int = one_of(*CHAR_FILTERS)
+    vocabulary: str | None = None
+    vocabulary_size: int = at_least(4, 25_000)
+    min_count: int = at_least(1, 2)
+    device: str = "auto"
+    threads: int | None = bounded(None, "a number from 1 to 1024", lambda value: 1 <= value <= 1024)
+    data_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    def read(cls, path: Path, *, data_dir: Path | None = None) -> PretrainConfig:
+        """Read a recipe; patterns among the names of texts are expanded.
+
+        Raises:
+            UsageError: no such file, not JSON, an unknown key, a value that does not fit.
+        """
+        try:
+            content = read_json(path, UsageError, _EXAMPLE)
+        except FileNotFoundError as error:
+            what = f"{path}: cannot be read ({error.strerror})"
+            raise UsageError(what, "`recipe` names an existing file") from None
+        if not isinstance(content, dict):
+            raise UsageError(f"{path}: not a JSON object", _EXAMPLE)
+        home = data_dir or path.parent
+        try:
+            values = {_known(key): value for key, value in content.items() if value is not None}
+            given = {name: _read_value(name, value, home) for name, value in values.items()}
+            return cls(data_dir=data_dir).updated(given)
+        except SettingError as error:
+            what = f'{path}: "{_key(error.name)}": {error.problem}'
+            raise UsageError(what, error.hint) from None
+        except UsageError as error:
+            raise UsageError(f"{path}: {error.message}", error.hint) from None
+
+    def write(self, folder: Path) -> None:
+        """Write the settings as the recipe of the model in `folder`; or OutputError."""
+        home = self.data_dir or folder
+        values = self._values()
+        for other, _ in _without_effect(values):
+            values.pop(other, None)
+        recipe = {
+            _key(name): _written_value(name, value, home)
+            for name, value in values.items()
+            if name != "device"  # of this machine, not of the run
+            if value is not None and value is not False and value != ()
+        }
+        # In ASCII, since names of files need not be UTF-8.
+        write_text(folder / RECIPE_FILE, [json.dumps(recipe, indent=2), "\n"])
+
+    def updated(self, given: Mapping[str, Any]) -> PretrainConfig:
+        """These settings with some replaced; a given limit replaces all limits.
+
+        Args:
+            given: values by name, including those of `text`, its `reading` and `training`; other
+                names are ignored.
+        Raises:
+            SettingError: one that is out of bounds, or has no effect beside another.
+        """
+        values = {**self._values(), **given}
+        if not given.keys().isdisjoint(LIMITS):
+            values |= {name: given.get(name) for name in LIMITS}
+        for other, name in _without_effect(values):
+            if other in given:
+                what = f"has no effect with `{name}={values[name]}`"
+                raise SettingError(other, what, "leave out one of them")
+            values.pop(other, None)
+
+        def of(owner: type) -> dict[str, Any]:
+            return {one.name: values[one.name] for one in fields(owner) if one.name in values}
+
+        text = TextSettings(**of(TextSettings), reading=InputSettings(**of(InputSettings)))
+        training = TrainSettings(**of(TrainSettings))
+        rest = of(PretrainConfig)
+        return PretrainConfig(**rest, text=text, training=training, data_dir=self.data_dir)
+
+    def check_same_run(self, saved: PretrainConfig) -> None:
+        """Raise a SettingError for a setting that the run `saved` may not change."""
+        mine = self._fixed()
+        for name, before in saved._fixed().items():
+            if mine[name] != before:
+                what = f"the run started with {before}, now {mine[name]}"
+                hint = f"leave out `{name}`, or start another run in a new folder"
+                raise SettingError(name, what, hint)
+
+    def _values(self) -> dict[str, Any]:
+        reading = {name: getattr(self.text.reading, name) for name in _READING}
+        values = {**vars(self), **vars(self.text), **vars(self.training), **reading}
+        return {name: values[name] for name in _names()}
+
+    def _fixed(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("init_from", *_WITHOUT_EFFECT["init_from"])}
+        paths = {name: own[name] and os.path.realpath(own[name]) for name in _FILES}
+        return {**own, **paths, **self.training.fixed()}
+
+
+def _without_effect(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The settings that have no effect beside another one, each with that one."""
+    for name, others in _WITHOUT_EFFECT.items():
+        if values.get(name):
+            yield from ((other, name) for other in others)
+
+
+def _names() -> list[str]:
+    """The settings of a recipe."""
+    owners = (TextSettings, TrainSettings, PretrainConfig)
+    found = [one.name for owner in owners for one in fields(owner)]
+    return [*_READING, *(name for name in found if name not in _NESTED)]
+
+
+def _key(name: str) -> str:
+    return "input-format" if name == "format" else name.replace("_", "-")
+
+
+def _known(key: str) -> str:
+    """The name of the setting with a key."""
+    keys = {_key(name): name for name in _names()}
+    if key not in keys:
+        near = get_close_matches(key.lstrip("-").replace("_", "-"), keys, 1)
+        hint = f"did you mean `{near[0]}`?" if near else f"the keys are {', '.join(keys)}"
+        raise UsageError(f'unknown key "{key}"', hint)
+    return keys[key]
+
+
+def _read_value(name: str, value: Any, home: Path) -> Any:
+    """A value of a recipe, with its type checked and the names of files joined to `home`."""
+    if name in _LISTS:
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(one and isinstance(one, str) for one in names):
+            raise SettingError(name, "not a list of file names", f'"{name}": ["news.txt.gz"]')
+        return tuple(found for one in names for found in _expanded(one, home))
+    is_path = name in _FILES or (name == "init_from" and not find_model(str(value)))
+    if is_path and isinstance(value, str):
+        return os.path.join(home, value)
+    return value
+
+
+def _expanded(name: str, home: Path) -> Iterator[str]:
+    """The files that a name or pattern of a recipe stands for; `-` is standard input."""
+    path = os.path.join(home, name)
+    found: list[str] = []
+    if not os.path.exists(path) and set(name) & set("*?["):
+        found = sorted(glob.glob(os.path.join(glob.escape(str(home)), name), recursive=True))
+    yield from found or ["-" if name == "-" else path]
+
+
+def _written_value(name: str, value: Any, home: Path) -> Any:
+    if name in _LISTS:
+        return [_relative(one, home) for one in value]
+    if name in _FILES:
+        return _relative(value, home)
+    if name != "init_from" or find_model(value):
+        return value
+    path = _relative(value, home)
+    return os.path.join(os.curdir, path) if find_model(path) else path
+
+
+def _relative(name: str, home: Path) -> str:
+    """A file name as it is found from a folder; `-` is standard input."""
+    return name if name == "-" else os.path.relpath(os.path.realpath(name), os.path.realpath(home))

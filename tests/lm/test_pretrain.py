@@ -1,0 +1,329 @@
+"""`elmo pretrain` as a whole: from text files to a model folder that can be loaded."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import lzma
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from command_line import elmo, made
+
+from elmo_cli.lm.language_model import load_language_model
+from elmo_cli.lm.pretrain_config import RECIPE_FILE
+from elmo_cli.pretrained.warm_state import warm_state
+from elmo_cli.text.vocabulary import Vocabulary
+from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
+
+LINES = [f"the cat number {i % 7} sees the dog {'again ' * (i % 3)}." for i in range(120)]
+FEW = ("--batch-size", 4, "--threads", 1, "--device", "cpu")
+SIZES = ("--lstm-dim", 24, "--projection-dim", 12, *FEW)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture
+def dev(text: Path) -> Path:
+    """The same sentences, to be evaluated."""
+    return Path(shutil.copy(text, text.with_name("dev.txt")))
+
+
+def checkpoint(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = torch.load(folder / "checkpoint.pt", weights_only=True)
+    return found
+
+
+def recipe(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / RECIPE_FILE).read_text())
+    return found
+
+
+def log(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_a_model_folder_is_written(text: Path, dev: Path, tmp_path: Path) -> None:
+    """Weights, options, softmax, vocabulary and state fit each other, or nothing loads them."""
+    out = tmp_path / "model"
+    words = ("--heldout", dev, "--max-steps", 3, "--min-count", 1, "--json", *SIZES)
+    done = made("pretrain", text, "-o", out, *words)
+    assert "warning: 100% of the held-out sentences" in done.err
+    assert "text: 120 sentences, 1,080 tokens; held out 1,080 tokens" in done.err.splitlines()
+    facts = json.loads(done.out)
+    assert facts["heldout"]["predictions"] > 0
+    assert facts["tokens"] == 3 * 4 * 20
+    assert json.loads((out / "options.json").read_text())["char_cnn"]["n_characters"] == 262
+    bilm = read_bilm(out / "options.json", out / "weights.hdf5")
+    vocabulary = Vocabulary.read(out / "vocab.txt")
+    assert vocabulary.types[3:6] == ("the", ".", "again")
+    softmax = read_softmax(out / "softmax.hdf5", n_types=len(vocabulary), projection=12)
+    saved = checkpoint(out)["model"]
+    for name, value in bilm.state_dict().items():
+        assert torch.equal(saved[f"bilm.{name}"], value)
+    assert torch.equal(saved["softmax.weight"], softmax.weight)
+    state = read_state(out / "state.hdf5", bilm.options)
+    assert torch.equal(state.c, warm_state(bilm).c)
+    assert state.c.any()
+
+
+def test_a_run_reports_its_text_and_its_end(text: Path, tmp_path: Path) -> None:
+    """Without held-out text the loss is all that shows whether anything was learned."""
+    out = tmp_path / "model"
+    by_threes = (text, *SIZES, "--log-steps", 3)
+    for n_steps, words in ((4, by_threes), (5, ("--resume",)), (5, ("--resume",))):
+        err = made("pretrain", *words, "-o", out, "--max-steps", n_steps).err
+        assert err.splitlines()[0] == "text: 120 sentences, 1,080 tokens"
+        last = log(out)[-1]
+        assert last["step"] == n_steps
+        tokens = f"{80 * n_steps} tokens in "
+        assert re.search(rf"model: trained on {tokens}\d+ s, loss {last['loss']:.3f}; `--held", err)
+    assert "warning: no step was made, because max_steps=5 is reached" in err
+
+
+def test_raw_text_is_tokenized(tmp_path: Path) -> None:
+    """Otherwise the vocabulary contains `dog.` and `don't`."""
+    raw, out = tmp_path / "raw.txt", tmp_path / "model"
+    raw.write_text("I don't see the dog. It's gone.\n" * 40)
+    made("pretrain", raw, "--tokenize", "-o", out, "--max-steps", 1, *SIZES)
+    assert {"n't", "'s", "dog", "."} <= set(Vocabulary.read(out / "vocab.txt").types)
+
+
+def test_types_that_fit_no_vocabulary_are_reported(tmp_path: Path) -> None:
+    """They count as unknown, and the user thinks that they are learned."""
+    text = tmp_path / "text.jsonl"
+    text.write_text('{"tokens": ["the", "cat\\n", "sees", "."]}\n' * 60)
+    end = ("--max-steps", 1, *SIZES)
+    assert "1 types are left out" in made("pretrain", text, "-o", tmp_path / "m", *end).err
+    (tmp_path / "v.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    named = ("--vocabulary", tmp_path / "v.txt")
+    assert "can hold" not in made("pretrain", text, "-o", tmp_path / "n", *named, *end).err
+
+
+def test_files_that_only_resuming_needs_are_named(text: Path, dev: Path, tmp_path: Path) -> None:
+    """Four fifths of a folder may be for a run that nobody resumes."""
+    out = tmp_path / "model"
+    words = (text, "-o", out, *SIZES, "--heldout", dev, "--max-steps", 2)
+    assert "deleted" not in made("pretrain", *words, "--prepare").err
+    last = made("pretrain", "-o", out, "--resume").err.splitlines()[-1]
+    names = last.split(": ")[-1].split(", ")
+    size = sum((out / name).stat().st_size for name in names) / 1e6
+    assert last.startswith(f"{out}: {size:.1f} MB are for `--resume` alone and may be deleted: ")
+    assert names == ["checkpoint.pt", "text.npz"]
+    for name in names:
+        (out / name).unlink()
+    assert load_language_model(out).vocabulary.types
+
+
+def test_an_old_run_is_not_overwritten_unasked(text: Path, tmp_path: Path) -> None:
+    """A slip would cost an hour of training."""
+    out = tmp_path / "model"
+    again = ("pretrain", text, "-o", out, *SIZES, "--max-steps")
+    made(*again, 1)
+    assert "contains a pretrain run already" in elmo(*again, 1).err
+    made(*again, 2, "--resume")
+    assert checkpoint(out)["progress"]["step"] == 2
+    made(*again, 1, "--overwrite")
+    assert checkpoint(out)["progress"]["step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message", "hint"),
+    [
+        (("--resume",), 1, "m: contains no run to resume", "leave out `--resume`"),
+        (("--heldout", "empty.txt"), 1, "empty.txt: no sentence in it", "tokens"),
+        (("--min-count", 100_000), 2, "`--min-count 100000`: the most frequent type", "smaller"),
+        (("--batch-size", 4000, "--prepare"), 1, "tokens", "`--batch-size 60`"),
+    ],
+)
+def test_a_refused_run_leaves_no_folder(
+    words: tuple[object, ...], code: int, message: str, hint: str, text: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    words = tuple(empty if word == empty.name else word for word in words)
+    done = elmo("pretrain", text, "-o", tmp_path / "m", "--max-steps", 1, *SIZES, *words)
+    error, advice = done.err.splitlines()[-2:]
+    assert done.code == code
+    assert error.startswith("error: ")
+    assert message in error
+    assert hint in advice
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--heldout", "none.txt"), "none.txt: no such file"),
+        (("--vocabulary", "none.txt"), "none.txt: can't be read"),
+        (("--patience", 3), "`--patience`: there is no held-out text"),
+        (("--keep-best",), "`--keep-best`: there is no held-out text"),
+        (("--lstm-dim", 8, "--options-file", "o.json"), "`--lstm-dim`: has no effect with"),
+        (("--bptt", 0), "`--bptt`: 0 is not at least 1"),
+        (("--recipe", "none.json"), "none.json: cannot be read"),
+        (("--data-dir", "data"), "--data-dir: there is no recipe"),
+        (("--resume", "--prepare"), "--prepare and --resume"),
+    ],
+)
+def test_wrong_options_are_reported_before_a_text_is_read(
+    words: tuple[object, ...], message: str, text: Path, tmp_path: Path
+) -> None:
+    """Hours of tokenizing would come first."""
+    text.write_bytes(b"\xff\xfe\xff can't be read\n")
+    done = elmo("pretrain", text, "-o", tmp_path / "m", "--max-steps", 1, *words)
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_run_from_a_recipe_can_be_repeated(text: Path, dev: Path, tmp_path: Path) -> None:
+    """From the recipe next to its model; the command line takes precedence."""
+    settings = {"texts": ["text.txt"], "heldout": ["dev.txt"], "max-steps": 9, "lstm-dim": 24}
+    settings |= {"projection-dim": 12, "batch-size": 4, "threads": 1, "keep-best": True}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(settings))
+    one, two = tmp_path / "one", tmp_path / "two"
+    made("pretrain", "--recipe", path, "-o", one, "--max-epochs", 0.1)
+    assert {"max-epochs": 0.1, "texts": ["../text.txt"]}.items() <= recipe(one).items()
+    assert "max-steps" not in recipe(one)
+    made("pretrain", "--recipe", one / RECIPE_FILE, "-o", two)
+    assert recipe(two) == recipe(one)
+    saved = [checkpoint(folder)["model"] for folder in (one, two)]
+    assert all(torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
+
+
+def test_a_resumed_run_keeps_its_settings(text: Path, tmp_path: Path) -> None:
+    """`-o DIR --resume` is all that has to be remembered; files of its start may be gone."""
+    out, vocabulary = tmp_path / "model", tmp_path / "v.txt"
+    vocabulary.write_text("<S>\n</S>\n<UNK>\nthe\ncat\n")
+    made("pretrain", text, "-o", out, "--max-steps", 1, "--vocabulary", vocabulary, *SIZES)
+    before = recipe(out)
+    for path in (text, vocabulary):
+        path.unlink()
+    (tmp_path / "far/away").mkdir(parents=True)
+    moved = out.rename(tmp_path / "far/away/model")
+    resume = ("pretrain", "-o", moved, "--resume", "--max-steps", 2)
+    for words, name in (
+        (("--lstm-dim", 16), "--lstm-dim"),
+        (("--min-count", 3), "--min-count"),
+        (("--seed", 3), "--seed"),
+    ):
+        done = elmo(*resume, *words)
+        assert done.code == 2
+        assert f"`{name}`: " in done.err
+    made(*resume, "--learning-rate", 0.001)
+    assert recipe(moved) == {**before, "max-steps": 2, "learning-rate": 0.001}
+    assert checkpoint(moved)["progress"]["step"] == 2
+
+
+def test_another_text_cannot_be_resumed_with(text: Path, tmp_path: Path) -> None:
+    """The run would continue at a position of another text."""
+    out = tmp_path / "model"
+    made("pretrain", text, "-o", out, "--max-steps", 1, *SIZES)
+    resume = ("pretrain", "-o", out, "--resume", "--max-steps", 2)
+    text.write_text("\n".join(LINES[::-1]) + "\n")
+    assert "made with text" in elmo(*resume, text).err
+    made(*resume)
+
+
+def test_a_run_from_a_pipe_is_resumed_at_a_terminal(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text is stored, and nothing is read from standard input."""
+    out = tmp_path / "model"
+    made("pretrain", "-", "-o", out, "--max-steps", 1, *SIZES, stdin=text.read_bytes())
+    monkeypatch.setattr("elmo_cli.cli.options.is_terminal", lambda stream: True)
+    made("pretrain", "-o", out, "--resume", "--max-steps", 2)
+    assert recipe(out)["texts"] == ["-"]
+    done = elmo("pretrain", "--recipe", out / RECIPE_FILE, "-o", tmp_path / "again")
+    assert "standard input is a terminal" in done.err
+
+
+def test_options_file_gives_the_sizes(text: Path, tmp_path: Path, tiny: Path) -> None:
+    """Otherwise a published size could not be trained."""
+    out, options = tmp_path / "model", tiny / "options.json"
+    made("pretrain", text, "-o", out, "--max-steps", 1, *FEW, "--options-file", options)
+    assert json.loads((out / "options.json").read_text()) == json.loads(options.read_text())
+
+
+def test_a_run_can_start_from_a_model(text: Path, dev: Path, tmp_path: Path) -> None:
+    """With its weights, its softmax and its vocabulary, and it stays as it is."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    words = ("--max-steps", 30, "--learning-rate", 0.02, "--heldout", dev)
+    made("pretrain", text, "-o", first, *words, *SIZES)
+    before = {path.name: path.read_bytes() for path in first.iterdir()}
+    start = ("--init-from", first, "--heldout", dev, *FEW)
+    made("pretrain", text, "-o", second, "--max-steps", 1, "--keep-best", *start)
+    last = [line["heldout"] for line in log(first) if "heldout" in line][-1]
+    assert log(second)[0]["heldout"]["average"] == pytest.approx(last["average"], rel=1e-6)
+    for name in ("vocab.txt", "options.json"):
+        assert (second / name).read_bytes() == before[name]
+    made("pretrain", "-o", second, "--resume", "--max-steps", 3)
+    assert checkpoint(second)["progress"]["step"] == 3
+    assert recipe(second)["init-from"] == "../first"
+    assert {path.name: path.read_bytes() for path in first.iterdir()} == before
+    done = elmo("pretrain", text, "-o", first, "--max-steps", 1, *start, "--overwrite")
+    assert "first: contains options.json, which the run starts from" in done.err
+
+
+def test_a_projection_as_large_as_the_cell_stays(text: Path, tmp_path: Path) -> None:
+    """AllenNLP has one in any case, bilm-tf none; options.json cannot tell them apart."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    made("pretrain", text, "-o", first, "--max-steps", 1, *SIZES, "--projection-dim", 24)
+    with h5py.File(first / "weights.hdf5", "r+") as file:
+        for direction, layer in itertools.product((0, 1), (0, 1)):
+            cell = file[f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"]
+            assert "W_P_0" not in cell
+            cell["W_P_0"] = np.eye(24, dtype=np.float32) / 2
+    (first / "parts.json").unlink()  # the weights are no longer those it names
+    made("pretrain", text, "-o", second, "--init-from", first, "--max-steps", 1, *FEW)
+    for folder, has_projection in ((second, True), (first, False)):
+        made("pretrain", "-o", folder, "--resume", "--max-steps", 2)
+        bilm = read_bilm(second / "options.json", folder / "weights.hdf5")
+        assert bilm.options.has_lstm_projection == has_projection
+
+
+def test_weights_can_be_written_as_float16(text: Path, tmp_path: Path) -> None:
+    """Half the size; the checkpoint keeps all digits."""
+    out = tmp_path / "model"
+    made("pretrain", text, "-o", out, "--max-steps", 1, "--dtype", "float16", *SIZES)
+    with h5py.File(out / "weights.hdf5") as weights, h5py.File(out / "softmax.hdf5") as softmax:
+        assert weights["CNN_proj/W_proj"].dtype == softmax["softmax/W"].dtype == "float16"
+    assert checkpoint(out)["model"]["softmax.weight"].dtype == torch.float32
+
+
+def test_compressed_text_gives_the_same_model(text: Path, tmp_path: Path) -> None:
+    saved = []
+    for suffix, pack in (("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)):
+        (tmp_path / f"packed.txt{suffix}").write_bytes(pack(text.read_bytes()))
+        out = tmp_path / f"model{suffix}"
+        made("pretrain", tmp_path / f"packed.txt{suffix}", "-o", out, "--max-steps", 1, *SIZES)
+        saved.append(checkpoint(out))
+    for other in saved[1:]:
+        assert saved[0]["run"] == other["run"]
+        assert torch.equal(saved[0]["model"]["softmax.weight"], other["model"]["softmax.weight"])
+
+
+@pytest.mark.parametrize("keep_best", [True, False])
+def test_json_has_the_evaluation_of_the_exported_weights(
+    keep_best: bool, text: Path, dev: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "model"
+    wild = ("--optimizer", "adagrad", "--learning-rate", 0.7, "--eval-steps", 1)
+    words = ("--max-steps", 6, "--json", "--heldout", dev, *wild, *["--keep-best"][:keep_best])
+    found = json.loads(made("pretrain", text, "-o", out, *words, *SIZES).out)["heldout"]["average"]
+    averages = [line["heldout"]["average"] for line in log(out) if "heldout" in line]
+    assert min(averages) != averages[-1]
+    assert found == (min(averages) if keep_best else averages[-1])

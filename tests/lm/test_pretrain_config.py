@@ -1,0 +1,278 @@
+"""Settings of a pretraining run, and the recipe file that stores them: no training here."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmo_cli.errors import SettingError, UsageError
+from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
+from elmo_cli.lm.settings import TrainSettings
+
+BUNDLED = Path(__file__).parents[2] / "weights/elmo-en" / RECIPE_FILE
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        *((name, (0, -1, 2.5, True), 1) for name in ("batch_size", "bptt", "log_steps")),
+        *((name, (0, -1), 1) for name in ("gradient_accumulation_steps", "eval_steps")),
+        *((name, (0, 1.0, "3"), 1) for name in ("max_steps", "patience")),
+        *((name, (0, -1.0, NAN, INF), 0.5) for name in ("learning_rate", "max_grad_norm")),
+        *((name, (0, -1, NAN, INF), 1) for name in ("max_seconds", "max_epochs", "eval_seconds")),
+        *((name, (-1, 0.5), 0) for name in ("warmup_steps", "negative_samples")),
+        ("dropout", (-0.1, 1, NAN), 0),
+        ("seed", (-1, 2**63), 2**63 - 1),
+        ("optimizer", ("sgd", ""), "adagrad"),
+        ("shuffle", ("words",), "documents"),
+        ("precision", ("int8",), "bf16"),
+        ("dtype", ("bf16",), "float16"),
+        ("keep_best", (1, "yes"), True),
+        *((name, (0, 1.5), 1) for name in ("lstm_dim", "projection_dim", "min_count")),
+        ("char_filters", (1024, 0), 2048),
+        ("vocabulary_size", (3,), 4),
+        ("threads", (0, 1025), 1024),
+        ("treebank_fraction", (-0.1, 1.1, NAN), 1),
+        ("train_tokens_per_file", (0,), 1),
+        ("tokenize", ("yes",), True),
+    ],
+)
+def test_bounds_of_settings(name: str, wrong: tuple[Any, ...], right: Any) -> None:
+    """A value that makes no sense is refused before a text is read."""
+    assert PretrainConfig().updated({name: right})
+    for value in wrong:
+        with pytest.raises(SettingError) as caught:
+            PretrainConfig().updated({name: value})
+        assert caught.value.name == name
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "has_heldout", "message"),
+    [
+        ({}, True, "no limit"),
+        ({"max_steps": 1, "patience": 1}, False, "`patience`: there is no held-out text"),
+        ({"max_steps": 1, "keep_best": True}, False, "`keep_best`: there is no held-out text"),
+    ],
+)
+def test_training_without_an_end_or_heldout_text_is_refused(
+    given: dict[str, Any], has_heldout: bool, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        TrainSettings(**given).check(has_heldout=has_heldout)
+    TrainSettings(**{"max_epochs": 1.0, **given}).check(has_heldout=True)
+
+
+def test_heldout_tokens_without_heldout_text_are_refused() -> None:
+    with pytest.raises(SettingError, match="no held-out text"):
+        PretrainConfig().updated({"heldout_tokens_per_file": 5})
+
+
+@pytest.mark.parametrize(
+    ("base", "given", "expected"),
+    [
+        ({"batch_size": 4, "seed": 1}, {"batch_size": 3}, {"batch_size": 3, "seed": 1}),
+        (
+            {"max_steps": 4, "max_seconds": 9.0},
+            {"max_epochs": 0.5},
+            {"max_steps": None, "max_seconds": None, "max_epochs": 0.5},
+        ),
+        ({"max_steps": 4}, {"learning_rate": 0.5}, {"max_steps": 4, "learning_rate": 0.5}),
+        ({"texts": ("a",)}, {"texts": ("b",), "column": 2}, {"texts": ("b",), "column": 2}),
+        (
+            {"lstm_dim": 8, "vocabulary": "v"},
+            {"init_from": "elmo-en"},
+            {"lstm_dim": 512, "vocabulary": None, "init_from": "elmo-en"},
+        ),
+        ({"lstm_dim": 8}, {"options_file": "o"}, {"lstm_dim": 512, "options_file": "o"}),
+        ({"min_count": 8}, {"vocabulary": "v"}, {"min_count": 2, "vocabulary": "v"}),
+        ({"init_from": "a"}, {"lstm_dim": 8}, "lstm_dim"),
+        ({}, {"init_from": "a", "options_file": "o"}, "options_file"),
+        ({"options_file": "o"}, {"char_filters": 2048}, "char_filters"),
+        ({"vocabulary": "v"}, {"vocabulary_size": 9}, "vocabulary_size"),
+    ],
+)
+def test_given_settings_replace_those_of_a_recipe(
+    base: dict[str, Any], given: dict[str, Any], expected: dict[str, Any] | str
+) -> None:
+    """What is given wins, and what would have no effect is refused."""
+    config = PretrainConfig().updated(base)
+    if isinstance(expected, str):
+        with pytest.raises(SettingError, match="has no effect with") as caught:
+            config.updated(given)
+        assert caught.value.name == expected
+        return
+    found = config.updated(given)
+    parts = {**vars(found), **vars(found.text), **vars(found.text.reading), **vars(found.training)}
+    assert {name: parts[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lstm_dim", 16),
+        ("projection_dim", 16),
+        ("char_filters", 2048),
+        ("options_file", "o.json"),
+        ("vocabulary", "v.txt"),
+        ("vocabulary_size", 9),
+        ("min_count", 1),
+        ("init_from", "elmo-en"),
+        ("seed", 1),
+        ("bptt", 5),
+        ("dropout", 0.0),
+        ("shuffle", "documents"),
+    ],
+)
+def test_a_resumed_run_may_not_change(name: str, value: Any) -> None:
+    saved = PretrainConfig()
+    with pytest.raises(SettingError, match="the run started with") as caught:
+        saved.updated({name: value}).check_same_run(saved)
+    assert caught.value.name == name
+
+
+def test_a_resumed_run_may_change() -> None:
+    """Limits, the learning rate, and how the same batch is divided."""
+    given = {"max_steps": 1, "learning_rate": 0.1, "precision": "bf16", "keep_best": True}
+    given |= {"batch_size": 8, "gradient_accumulation_steps": 4, "eval_steps": 3}
+    PretrainConfig().updated(given).check_same_run(PretrainConfig())
+
+
+def write(path: Path, content: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"row": 3}, 'unknown key "row"'),
+        ({"--batch-size": 3}, 'unknown key "--batch-size"'),
+        ({"batch_size": 3}, 'unknown key "batch_size"'),
+        ({"output": "model"}, 'unknown key "output"'),
+        ({"batch-size": 2.5}, '"batch-size": 2.5 is not a whole number'),
+        ({"batch-size": [3]}, r'"batch-size": \[3\] is not a whole number'),
+        ({"seed": -1}, '"seed": -1 is not a number from 0'),
+        ({"treebank-fraction": NAN}, '"treebank-fraction": nan is not'),
+        ({"eval-seconds": "x"}, "\"eval-seconds\": 'x' is not a number"),
+        ({"keep-best": "yes"}, "\"keep-best\": 'yes' is not true or false"),
+        ({"vocabulary": 3}, '"vocabulary": 3 is not a string'),
+        ({"init-from": 3}, '"init-from": 3 is not a string'),
+        ({"optimizer": "sgd"}, "\"optimizer\": unknown value 'sgd'"),
+        ({"input-format": "x"}, "`format='x'`: unknown value"),
+        ({"texts": [3]}, '"texts": not a list of file names'),
+        ({"heldout": [""]}, '"heldout": not a list of file names'),
+        ({"init-from": "elmo-en", "lstm-dim": 8}, '"lstm-dim": has no effect with `init_from='),
+        ([1], "not a JSON object"),
+    ],
+)
+def test_recipe_with_a_wrong_setting_is_refused(content: Any, message: str, tmp_path: Path) -> None:
+    """A setting with a slip in its name must not be ignored: the run would be another one."""
+    path = write(tmp_path / RECIPE_FILE, content)
+    with pytest.raises(UsageError, match=message) as caught:
+        PretrainConfig.read(path)
+    assert caught.value.message.startswith(str(path))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "not JSON"), ("[" * 200_000, "not JSON"), (None, "cannot be read")],
+)
+def test_recipe_that_cannot_be_read_is_refused(
+    content: str | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / RECIPE_FILE
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UsageError, match=rf"recipe\.json: {message}"):
+        PretrainConfig.read(path)
+
+
+def test_near_keys_are_suggested(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        PretrainConfig.read(write(tmp_path / RECIPE_FILE, {"batch_sizes": 3}))
+    assert caught.value.hint == "did you mean `batch-size`?"
+
+
+def test_written_recipe_reads_back(tmp_path: Path) -> None:
+    """The recipe next to a model is how others train it again."""
+    given = {"texts": ("a.txt", "-"), "keep_best": True, "dropout": 0.0, "format": "plain"}
+    given |= {"threads": 1, "max_steps": 3, "learning_rate": 0.01, "device": "cpu"}
+    config = PretrainConfig().updated({**given, "texts": (str(tmp_path / "a.txt"), "-")})
+    config.write(tmp_path)
+    content = json.loads((tmp_path / RECIPE_FILE).read_text())
+    assert (content["texts"], content["dropout"], content["keep-best"]) == (
+        ["a.txt", "-"],
+        0.0,
+        True,
+    )
+    assert {"device", "max-seconds", "tokenize", "data-dir"}.isdisjoint(content)
+    read = PretrainConfig.read(tmp_path / RECIPE_FILE)
+    assert read == config.updated({"device": "auto"})
+
+
+def test_settings_without_effect_are_not_written(tmp_path: Path) -> None:
+    config = PretrainConfig().updated({"init_from": "elmo-en", "max_steps": 1})
+    config.write(tmp_path)
+    content = json.loads((tmp_path / RECIPE_FILE).read_text())
+    assert {"lstm-dim", "projection-dim", "char-filters", "min-count"}.isdisjoint(content)
+    assert PretrainConfig.read(tmp_path / RECIPE_FILE) == config
+
+
+def test_bundled_recipe_is_readable() -> None:
+    config = PretrainConfig.read(BUNDLED, data_dir=Path("data"))
+    assert config.init_from == "elmo-en"
+    assert config.text.texts == ("data/train/*-001.txt.xz",)
+    assert (config.training.batch_size, config.training.dtype) == (96, "float16")
+
+
+def test_patterns_are_expanded_in_order_of_name(tmp_path: Path) -> None:
+    """A file whose name contains such a character is taken as it is."""
+    for name in ("train/b.txt", "train/a.txt", "c[1].txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    path = write(tmp_path / "recipes" / RECIPE_FILE, {"texts": ["train/*.txt", "c[1].txt", "x*"]})
+    names = [str(tmp_path / name) for name in ("train/a.txt", "train/b.txt", "c[1].txt", "x*")]
+    assert PretrainConfig.read(path, data_dir=tmp_path).text.texts == tuple(names)
+    PretrainConfig.read(path, data_dir=tmp_path).write(path.parent)
+    content = json.loads(path.read_text())
+    assert content["texts"] == ["train/a.txt", "train/b.txt", "c[1].txt", "x*"]
+
+
+def test_names_lead_to_the_same_files_from_a_linked_folder(tmp_path: Path) -> None:
+    """`..` leads out of the folder that a link points to, where another file may have the name."""
+    for name in ("here", "there/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "here/model").symlink_to(tmp_path / "there/deep")
+    text = tmp_path / "here" / os.fsdecode(b"caf\xe9.txt")
+    text.touch()
+    PretrainConfig().updated({"texts": (str(text),)}).write(tmp_path / "here/model")
+    found = PretrainConfig.read(tmp_path / "here/model" / RECIPE_FILE).text.texts[0]
+    assert os.path.samefile(found, text)
+
+
+@pytest.mark.parametrize("home", ["out", "."])
+@pytest.mark.parametrize("model", ["elmo-en", "./elmo-en", "mine", "gone/model"])
+def test_a_model_is_recorded_as_it_is_looked_up(
+    model: str, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated run would start from another model than the first."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("elmo-en", "mine", "out"):
+        (tmp_path / name).mkdir()
+    PretrainConfig(init_from=model, data_dir=Path(home)).write(Path("out"))
+    found = PretrainConfig.read(Path("out") / RECIPE_FILE, data_dir=Path(home)).init_from
+    assert found is not None
+    if model == "elmo-en":
+        assert found == model
+    else:
+        assert os.sep in found
+        assert os.path.realpath(found) == os.path.realpath(model)
