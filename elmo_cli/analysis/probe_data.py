@@ -220,13 +220,14 @@ def _warnings(
     opened: Mapping[str, Embeddings], splits: Mapping[str, LabelledVectors], column: str | None
 ) -> Iterator[str]:
     """What looks wrong but can be used."""
+    first = opened["train"].attributes
     for name, split in splits.items():
         if n := split.n_missing:
             yield f"{split.vectors_file}: sentences with labels that are missing: {n:,}"
         if column is not None and (n := split.labels.count(_NO_LABEL)):
             yield f"{split.labels_file}: {n:,} of {len(split.labels):,} labels are `_`"
-        digest = opened[name].attributes.get("text_sha256")
-        if name != "train" and digest and digest == opened["train"].attributes.get("text_sha256"):
+        digest = opened[name].attributes.get("tokens_sha256")
+        if name != "train" and digest and digest == first.get("tokens_sha256"):
             yield f"{split.vectors_file}: contains the sentences of train"
         if split.words is None and opened[name].unit == "tokens":
             yield f"{split.vectors_file}: tokens are not stored, so words are not known"

@@ -160,7 +160,8 @@ def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]
     are_both_known = None not in (models[0][0], models[1][0])
     if are_both_known and models[0][0] != models[1][0]:
         raise _incomparable(embeddings, reference, *(f"the model is {name}" for _, name in models))
-    if _unit(embeddings) != _unit(reference):
+    pools = {str(facts["pool"]) for facts in (ours, theirs) if "pool" in facts}
+    if embeddings.unit != reference.unit or len(pools) > 1:
         units = (f"the vectors are of {_unit(one)}" for one in (embeddings, reference))
         raise _incomparable(embeddings, reference, *units)
     if embeddings.dim != reference.dim and len(embeddings) and len(reference):
@@ -206,8 +207,8 @@ def _model(facts: dict[str, object]) -> str:
 
 
 def _unit(embeddings: Embeddings) -> str:
-    pool = embeddings.attributes.get("pool") if embeddings.unit == "sentences" else None
-    return embeddings.unit if pool is None else f"{embeddings.unit} (pool {pool})"
+    is_pooled, pool = embeddings.unit == "sentences", embeddings.attributes.get("pool")
+    return f"{embeddings.unit} (pool {pool})" if is_pooled else embeddings.unit
 
 
 def _incomparable(

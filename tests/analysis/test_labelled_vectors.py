@@ -130,6 +130,15 @@ def test_missing_sentences_are_counted(tmp_path):
     np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
 
 
+def test_lines_of_labels_of_a_shard_that_is_keyed_by_sentences(tmp_path):
+    given = sentences(TEXT, range(3, 8))
+    options = {"keys": "sentence", "first_sentence": 3}
+    path = write(tmp_path / "a.hdf5", given, layout="allennlp", **options)
+    joined = join(path, write_lines(tmp_path / "a.tags", LABELS))
+    assert (joined.labels, joined.words) == (ALL_LABELS, " ".join(TEXT).split())
+    np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
+
+
 def test_pooled_sentences_have_one_label_each(tmp_path):
     given = sentences(["", *TEXT])
     pooled = [np.full((3, 7), sentence.key, np.float32) for sentence in given]

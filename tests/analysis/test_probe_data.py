@@ -192,13 +192,14 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
     bare = str(write(tmp_path / "b.hdf5", given, layout="bilm"))
     lines = write_lines(tmp_path / "b.tags", [*LABELS[:4], ["X"], LABELS[4]])
     columns = write_conllu(tmp_path / "c.conllu", sentences(TEXT), [["_", "Y"], *LABELS[1:]])
-    train = stored(tmp_path / "a.hdf5", text_sha256="5a"), str(columns)
+    train = stored(tmp_path / "a.hdf5"), str(columns)
     data = read_probe_data(train, (bare, str(lines)), train)
     expected = (
         "c.conllu: 1 of 9 labels are `_`",
         "c.conllu: 1 of 9 labels are `_`",
         "a.hdf5: contains the sentences of train",
         "b.hdf5: sentences with labels that are missing: 1",
+        "b.hdf5: contains the sentences of train",
         "b.hdf5: tokens are not stored, so words are not known",
     )
     assert tuple(warning.rpartition("/")[2] for warning in data.warnings) == expected

@@ -57,6 +57,14 @@ def test_keys_of_every_layout(tmp_path, layout, options, query, expected):
         assert found.token in (None, "play", "Play", ":", "the")
 
 
+def test_longest_key_that_exists_is_taken(tmp_path):
+    given = sentences(["x", "x:y z"])
+    path = write(tmp_path / "a", given, layout="allennlp", keys="sentence")
+    with open_embeddings(path) as embeddings:
+        found = find_token(LayerView(embeddings), "x:y z:z")
+    assert (found.key, found.position) == ("x:y z", 1)
+
+
 @pytest.mark.parametrize(
     ("query", "message", "hint"),
     [
