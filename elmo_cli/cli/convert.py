@@ -7,17 +7,14 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, value
 from elmo_cli.cli.options import (
     LAYER_SPEC,
-    GroupedCommand,
-    argument,
     dtype_option,
     hdf5_output,
     json_option,
-    non_empty,
     overwrite_option,
     quiet_option,
-    value,
 )
 
 

@@ -7,15 +7,8 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.options import (
-    GroupedCommand,
-    argument,
-    local_path,
-    non_empty,
-    overwrite_option,
-    quiet_option,
-    value,
-)
+from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, non_empty, value
+from elmo_cli.cli.options import overwrite_option, quiet_option
 from elmo_cli.errors import UsageError
 
 

@@ -11,27 +11,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.options import (
-    LAYER_SPEC,
+from elmo_cli.cli.click_options import (
     FiniteRange,
     GroupedCommand,
     argument,
+    flag,
+    non_empty,
+    printed,
+    refuse_options,
+    text_names,
+    value,
+)
+from elmo_cli.cli.options import (
+    LAYER_SPEC,
     blank_lines_option,
     dtype_option,
-    flag,
     input_options,
     input_settings,
     json_option,
     model_options,
-    non_empty,
     overwrite_option,
     precision_option,
-    printed,
     processor_options,
     quiet_option,
-    refuse_options,
-    text_names,
-    value,
 )
 from elmo_cli.errors import OutputError, UsageError
 

@@ -6,17 +6,13 @@ from typing import Any
 
 import click
 
+from elmo_cli.cli.click_options import GroupedCommand, flag, text_names, together, value
 from elmo_cli.cli.options import (
-    GroupedCommand,
-    flag,
     input_options,
     json_option,
     language_model_options,
     model_options,
     quiet_option,
-    text_names,
-    together,
-    value,
 )
 from elmo_cli.cli.training_options import (
     AT_LEAST_1,

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.click_options import given_options
 from elmo_cli.cli.console import exit_if_skipped, plural, warn_of_slow_bf16
-from elmo_cli.cli.options import given_options, input_settings
+from elmo_cli.cli.options import input_settings
 from elmo_cli.cli.reporting import ConsoleReporter, say_much_unknown, say_only_to_resume
 from elmo_cli.engine.runtime import keep_freed_memory, select_device, set_num_threads
 from elmo_cli.lm.card import table

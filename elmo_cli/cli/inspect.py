@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.click_options import (
+    GroupedCommand,
+    argument,
+    flag,
+    non_empty,
+    refuse_options,
+    text_names,
+    value,
+)
 from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import (
     INPUT_FIELDS,
-    GroupedCommand,
-    argument,
     blank_lines_option,
-    flag,
     input_options,
     input_settings,
     json_option,
     model_options,
-    non_empty,
     processor_options,
     quiet_option,
-    refuse_options,
-    text_names,
-    value,
 )
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.options import (
-    GroupedCommand,
-    argument,
-    json_option,
-    non_empty,
-    quiet_option,
-    value,
-)
+from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, value
+from elmo_cli.cli.options import json_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError
 
 if TYPE_CHECKING:

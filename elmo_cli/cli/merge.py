@@ -5,16 +5,9 @@ from __future__ import annotations
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty
 from elmo_cli.cli.console import plural
-from elmo_cli.cli.options import (
-    GroupedCommand,
-    argument,
-    hdf5_output,
-    json_option,
-    non_empty,
-    overwrite_option,
-    quiet_option,
-)
+from elmo_cli.cli.options import hdf5_output, json_option, overwrite_option, quiet_option
 
 
 @click.command(

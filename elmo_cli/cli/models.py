@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.options import argument, quiet_option
+from elmo_cli.cli.click_options import argument
+from elmo_cli.cli.options import quiet_option
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, text_names, value
 from elmo_cli.cli.options import (
-    GroupedCommand,
-    argument,
     input_options,
     input_settings,
     json_option,
     language_model_options,
     model_options,
-    non_empty,
     overwrite_option,
     processor_options,
     quiet_option,
-    text_names,
-    value,
 )
 from elmo_cli.errors import UsageError
 

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.options import (
+from elmo_cli.cli.click_options import (
     GroupedCommand,
     argument,
     check_stdin,
     flag,
     given_options,
-    input_options,
-    json_option,
     non_empty,
-    quiet_option,
     setting,
     settings,
     text_names,
     together,
     value,
 )
+from elmo_cli.cli.options import input_options, json_option, quiet_option
 from elmo_cli.cli.training_options import (
     heldout_option,
     learning_rate_option,

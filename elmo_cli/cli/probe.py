@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.options import (
-    GroupedCommand,
-    encoding_option,
-    json_option,
-    non_empty,
-    quiet_option,
-    text_names,
-    threads_option,
-    value,
-)
+from elmo_cli.cli.click_options import GroupedCommand, non_empty, text_names, value
+from elmo_cli.cli.options import encoding_option, json_option, quiet_option, threads_option
 from elmo_cli.cli.training_options import MOST_SEED
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 

@@ -8,17 +8,8 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.options import (
-    GroupedCommand,
-    argument,
-    input_settings,
-    local_path,
-    overwrite_option,
-    quiet_option,
-    raw_input_options,
-    text_names,
-    value,
-)
+from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, text_names, value
+from elmo_cli.cli.options import input_settings, overwrite_option, quiet_option, raw_input_options
 
 _RAW = {"format": "plain", "tokenize": True, "column": None}
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from elmo_cli.cli.options import (
+from elmo_cli.cli.click_options import (
     FiniteRange,
     Option,
     flag,
     local_path,
-    processor_options,
     setting,
     text_names,
     together,
     value,
 )
+from elmo_cli.cli.options import processor_options
 from elmo_cli.lm.settings import TrainSettings
 
 MOST_SEED = 2**63 - 1  # numpy takes none below zero, torch none beyond 64 bits

@@ -7,17 +7,13 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
+from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, text_names, value
 from elmo_cli.cli.options import (
-    GroupedCommand,
-    argument,
     input_options,
     input_settings,
     json_option,
-    local_path,
     overwrite_option,
     quiet_option,
-    text_names,
-    value,
 )
 from elmo_cli.cli.training_options import vocabulary_size_options
 

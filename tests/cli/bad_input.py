@@ -28,6 +28,7 @@ from situations import (
     zipped,
 )
 
+# fmt: off
 # -- files that are not there, or are no text ------------------------------------------------------
 
 FILES = [
@@ -72,12 +73,8 @@ CHARACTERS = [
 LENGTHS = [
     bad("line of 10 MB", "EMBED a.txt", file("a.txt", b"It .\n" + b"cat " * 2_500_000)),
     bad("blank line", "EMBED a.txt --blank-lines error", file("a.txt", "The\n\ncat\n")),
-    bad(
-        "lines left out",
-        "EMBED a.txt --on-error skip",
-        file("a.txt", LATIN),
-        leaves=("out.hdf5", "out.hdf5.skipped.tsv"),
-    ),
+    bad("lines left out", "EMBED a.txt --on-error skip", file("a.txt", LATIN),
+        leaves=("out.hdf5", "out.hdf5.skipped.tsv")),
 ]
 
 COLUMNS = [
@@ -150,15 +147,10 @@ CONTRADICTIONS = [
     bad("stdout --layout", "embed a.txt -q -o - --layout bilm"),
     bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),
     # With a text that would be refused as soon as somebody looked at it.
-    bad(
-        "--use-sentence-keys with another layout, before the text is read",
-        "EMBED a.txt --use-sentence-keys --layout bilm",
-        file("a.txt", b"\xff\n"),
-    ),
-    bad(
-        "--forget-sentences with another layout, in a dry run",
-        "EMBED a.txt --forget-sentences --layout flat --dry-run",
-    ),
+    bad("--use-sentence-keys with another layout, before the text is read",
+        "EMBED a.txt --use-sentence-keys --layout bilm", file("a.txt", b"\xff\n")),
+    bad("--forget-sentences with another layout, in a dry run",
+        "EMBED a.txt --forget-sentences --layout flat --dry-run"),
     bad("--column of plain text", "EMBED a.txt --column 2"),
     bad("--tokenize of columns", "EMBED a.conllu --tokenize", file("a.conllu")),
     bad("a model and a pair", "EMBED a.txt -m small --options-file o.json --weight-file w.hdf5"),
@@ -167,56 +159,29 @@ CONTRADICTIONS = [
 
 LAYOUTS = [
     bad("manylangs of all layers", "EMBED a.txt --layout manylangs"),
-    bad(
-        "manylangs of a blank line",
-        "EMBED a.txt --layout manylangs --layers top",
-        file("a.txt", "The\n\n"),
-    ),
+    bad("manylangs of a blank line", "EMBED a.txt --layout manylangs --layers top",
+        file("a.txt", "The\n\n")),
     bad("bilm-types --layers", "EMBED a.txt --layout bilm-types --layers top"),
     bad("bilm-types of sentences", "EMBED a.txt --layout bilm-types"),
     bad("bilm-types of sentences, in a dry run", "EMBED a.txt --layout bilm-types --dry-run"),
     bad("e2e-coref of lines", "EMBED a.txt --layout e2e-coref"),
-    bad(
-        "same document twice",
-        "EMBED a.jsonl --layout e2e-coref",
-        objects("a.jsonl", DOCUMENT, DOCUMENT),
-    ),
-    bad(
-        "same document in two files",
-        "EMBED a.jsonl b.jsonl --layout lsgn",
+    bad("same document twice", "EMBED a.jsonl --layout e2e-coref",
+        objects("a.jsonl", DOCUMENT, DOCUMENT)),
+    bad("same document in two files", "EMBED a.jsonl b.jsonl --layout lsgn",
         objects("a.jsonl", {**DOCUMENT, "doc_key": "x"}),
-        objects("b.jsonl", {**DOCUMENT, "doc_key": "x"}),
-    ),
-    bad(
-        "same sentence twice",
-        "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "It slept\nThe cat\nIt slept\n"),
-    ),
-    bad(
-        "sentence within another's key",
-        "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "and\nand/or\n"),
-    ),
-    bad(
-        "sentence of 70 kB as a key",
-        "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "cat" * 23_300),
-    ),
+        objects("b.jsonl", {**DOCUMENT, "doc_key": "x"})),
+    bad("same sentence twice", "EMBED a.txt --use-sentence-keys",
+        file("a.txt", "It slept\nThe cat\nIt slept\n")),
+    bad("sentence within another's key", "EMBED a.txt --use-sentence-keys",
+        file("a.txt", "and\nand/or\n")),
+    bad("sentence of 70 kB as a key", "EMBED a.txt --use-sentence-keys",
+        file("a.txt", "cat" * 23_300)),
     bad("int8 where scales have no place", "EMBED a.txt --dtype int8"),
-    bad(
-        "float16 overflow",
-        "EMBED a.txt -m tiny --dtype float16",
-        stocked("tiny"),
-        options(lstm__proj_clip=None),
-        *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS),
-    ),
-    bad(
-        "float32 overflow",
-        "EMBED a.txt -m tiny --layers mix:1,1e38,1",
-        stocked("tiny"),
+    bad("float16 overflow", "EMBED a.txt -m tiny --dtype float16", stocked("tiny"),
+        options(lstm__proj_clip=None), *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS)),
+    bad("float32 overflow", "EMBED a.txt -m tiny --layers mix:1,1e38,1", stocked("tiny"),
         options(lstm__proj_clip=None, lstm__cell_clip=None),
-        *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS),
-    ),
+        *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS)),
 ]
 
 
@@ -249,73 +214,38 @@ PLACES = [
     bad("a link to no folder", "embed -q a.txt -o to.hdf5", link("to.hdf5", "nowhere/out.hdf5")),
     bad("standard output by its name", "embed -q a.txt -o /dev/stdout"),
     bad("somebody's unfinished file", "embed -q a.txt -o b.hdf5", file("b.hdf5.part", "precious")),
-    bad(
-        "somebody's unfinished file to go on with",
-        "embed -q a.txt -o b.hdf5 --resume",
-        file("b.hdf5.part", "precious"),
-    ),
+    bad("somebody's unfinished file to go on with", "embed -q a.txt -o b.hdf5 --resume",
+        file("b.hdf5.part", "precious")),
     bad("text under the name of a packed one", "tokenize a.txt -o b.txt.XZ"),
     bad("a vocabulary under the name of a packed one", "vocab a.txt -o b.gz"),
     bad("a folder that can't be made", "embed -q a.txt -o a.txt/b/"),
     bad("a device", "embed -q a.txt -o /dev/null --overwrite"),
     bad("one name for two inputs", "embed -q a.txt b/a.txt -o vectors/", file("b/a.txt")),
-    bad(
-        "one output of the folder is there",
-        "embed -q a.txt b.txt -o vectors/",
-        file("b.txt"),
-        file("vectors/b.hdf5", "precious"),
-    ),
+    bad("one output of the folder is there", "embed -q a.txt b.txt -o vectors/", file("b.txt"),
+        file("vectors/b.hdf5", "precious")),
     bad("no model for a new folder", "embed -q a.txt -m nosuch -o vectors/"),
 ]
 
 INPUTS = [
     bad("output is the input", "embed -q a.txt -o a.txt --overwrite"),
-    bad(
-        "output links to the input", "embed -q a.txt -o l.hdf5 --overwrite", link("l.hdf5", "a.txt")
-    ),
-    bad(
-        "one file with two names",
-        "embed -q b.txt a.txt -o b.hdf5 --overwrite",
-        file("b.txt"),
-        hard_link("b.hdf5", "a.txt"),
-    ),
-    bad(
-        "output in a folder is an input",
-        "embed -q a.txt v/a.hdf5 -o v/ --overwrite",
-        file("v/a.hdf5"),
-    ),
-    bad(
-        "input is the unfinished output",
-        "embed -q a.hdf5.part -o a.hdf5 --overwrite",
-        file("a.hdf5.part"),
-    ),
-    bad(
-        "output is the model",
-        "embed -q a.txt -m tiny -o tiny/weights.hdf5 --overwrite",
-        stocked("tiny"),
-    ),
-    bad(
-        "output lies beside the model",
-        "embed -q a.txt -m tiny/weights.hdf5 -o tiny/options.json --overwrite",
-        stocked("tiny"),
-    ),
-    bad(
-        "merged into a shard",
-        f"{MERGE} -o l.hdf5 --overwrite",
-        SHARDS,
-        link("l.hdf5", "part-2.hdf5"),
-    ),
-    bad(
-        "a whole file under the name of the unfinished one",
-        "embed -q a.txt -o b.hdf5 --overwrite",
-        stocked("ok.hdf5", name="b.hdf5.part"),
-    ),
-    bad(
-        "converted into itself",
-        "convert ok.hdf5 -o l.hdf5 --overwrite --dtype float16",
-        stocked("ok.hdf5"),
-        link("l.hdf5", "ok.hdf5"),
-    ),
+    bad("output links to the input", "embed -q a.txt -o l.hdf5 --overwrite",
+        link("l.hdf5", "a.txt")),
+    bad("one file with two names", "embed -q b.txt a.txt -o b.hdf5 --overwrite", file("b.txt"),
+        hard_link("b.hdf5", "a.txt")),
+    bad("output in a folder is an input", "embed -q a.txt v/a.hdf5 -o v/ --overwrite",
+        file("v/a.hdf5")),
+    bad("input is the unfinished output", "embed -q a.hdf5.part -o a.hdf5 --overwrite",
+        file("a.hdf5.part")),
+    bad("output is the model", "embed -q a.txt -m tiny -o tiny/weights.hdf5 --overwrite",
+        stocked("tiny")),
+    bad("output lies beside the model",
+        "embed -q a.txt -m tiny/weights.hdf5 -o tiny/options.json --overwrite", stocked("tiny")),
+    bad("merged into a shard", f"{MERGE} -o l.hdf5 --overwrite", SHARDS,
+        link("l.hdf5", "part-2.hdf5")),
+    bad("a whole file under the name of the unfinished one", "embed -q a.txt -o b.hdf5 --overwrite",
+        stocked("ok.hdf5", name="b.hdf5.part")),
+    bad("converted into itself", "convert ok.hdf5 -o l.hdf5 --overwrite --dtype float16",
+        stocked("ok.hdf5"), link("l.hdf5", "ok.hdf5")),
 ]
 
 
@@ -330,22 +260,12 @@ RUNS = [
     bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
     # A dry run refuses what is known before the model computes.
     bad("--resume with other layers, in a dry run", f"{GO_ON} --layers top --dry-run", UNFINISHED),
-    bad(
-        "--resume onto a foreign file",
-        "embed -q a.txt -o b.txt --resume",
-        file("b.txt", "precious"),
-    ),
-    bad(
-        "--resume of a finished file, other settings",
-        "embed -q a.txt -o ok.hdf5 --resume --layers top",
-        stocked("ok.hdf5"),
-    ),
-    bad(
-        "--resume of a finished file, other text",
-        "embed -q a.txt -o ok.hdf5 --resume",
-        file("a.txt", "The cat\n" * 7),
-        stocked("ok.hdf5"),
-    ),
+    bad("--resume onto a foreign file", "embed -q a.txt -o b.txt --resume",
+        file("b.txt", "precious")),
+    bad("--resume of a finished file, other settings",
+        "embed -q a.txt -o ok.hdf5 --resume --layers top", stocked("ok.hdf5")),
+    bad("--resume of a finished file, other text", "embed -q a.txt -o ok.hdf5 --resume",
+        file("a.txt", "The cat\n" * 7), stocked("ok.hdf5")),
 ]
 
 
@@ -362,17 +282,10 @@ NAMES = [
     bad("address", "EMBED a.txt -m https://example.org/elmo.zip"),
     bad("the text in the place of the model", "EMBED a.txt -m a.txt"),
     bad("show of no such name", "models show zzzz"),
-    bad(
-        "show of a folder without options",
-        "models show m",
-        stocked("tiny/weights.hdf5", name="m/weights.hdf5"),
-    ),
-    bad(
-        "show of weights cut off",
-        "models show tiny",
-        stocked("tiny"),
-        cut("tiny/weights.hdf5", 2000),
-    ),
+    bad("show of a folder without options", "models show m",
+        stocked("tiny/weights.hdf5", name="m/weights.hdf5")),
+    bad("show of weights cut off", "models show tiny", stocked("tiny"),
+        cut("tiny/weights.hdf5", 2000)),
     bad("pull of no such name", "models pull zzzz"),
     bad("pull offline", "models pull small", env={"ELMO_OFFLINE": "1"}),
     bad("$ELMO_HOME a file", "models pull small", file("home")),
@@ -381,50 +294,23 @@ NAMES = [
 FOREIGN = [
     bad("empty folder", "EMBED a.txt -m m", folder("m")),
     bad("ELMoForManyLangs", "EMBED a.txt -m m", *(file(f"m/{name}", "x") for name in MANY_LANGS)),
-    bad(
-        "SavedModel",
-        "EMBED a.txt -m m",
-        file("m/saved_model.pb", b"\x08\x01"),
-        file("m/variables/variables.index", b"x"),
-    ),
-    bad(
-        "word vectors",
-        "EMBED a.txt -m glove.txt",
-        file("glove.txt", "the " + " ".join(["0.25"] * 50) + "\n"),
-    ),
-    bad(
-        "embeddings as weights",
-        "EMBED a.txt -m m",
-        OPTIONS_FILE,
-        stocked("ok.hdf5", name="m/weights.hdf5"),
-    ),
-    bad(
-        "web page as weights",
-        "EMBED a.txt -m m",
-        OPTIONS_FILE,
-        file("m/weights.hdf5", "<!DOCTYPE html><p>404</p>"),
-    ),
-    bad(
-        "Git LFS pointer as weights",
-        "EMBED a.txt -m m",
-        OPTIONS_FILE,
-        file("m/weights.hdf5", POINTER),
-    ),
+    bad("SavedModel", "EMBED a.txt -m m", file("m/saved_model.pb", b"\x08\x01"),
+        file("m/variables/variables.index", b"x")),
+    bad("word vectors", "EMBED a.txt -m glove.txt",
+        file("glove.txt", "the " + " ".join(["0.25"] * 50) + "\n")),
+    bad("embeddings as weights", "EMBED a.txt -m m", OPTIONS_FILE,
+        stocked("ok.hdf5", name="m/weights.hdf5")),
+    bad("web page as weights", "EMBED a.txt -m m", OPTIONS_FILE,
+        file("m/weights.hdf5", "<!DOCTYPE html><p>404</p>")),
+    bad("Git LFS pointer as weights", "EMBED a.txt -m m", OPTIONS_FILE,
+        file("m/weights.hdf5", POINTER)),
 ]
 
 ARCHIVES = [
-    bad(
-        "zip without weights",
-        "EMBED a.txt -m m.zip",
-        zipped("m.zip", "options.json={}", "vocab.txt=the"),
-        leaves=ARCHIVE_LOCK,
-    ),
-    bad(
-        "zip that leaves its folder",
-        "EMBED a.txt -m m.zip",
-        zipped("m.zip", "../weights.hdf5=x", "options.json={}"),
-        leaves=ARCHIVE_LOCK,
-    ),
+    bad("zip without weights", "EMBED a.txt -m m.zip",
+        zipped("m.zip", "options.json={}", "vocab.txt=the"), leaves=ARCHIVE_LOCK),
+    bad("zip that leaves its folder", "EMBED a.txt -m m.zip",
+        zipped("m.zip", "../weights.hdf5=x", "options.json={}"), leaves=ARCHIVE_LOCK),
 ]
 
 
@@ -459,12 +345,10 @@ def _spoilt(value: float) -> Callable[[np.ndarray], np.ndarray]:
 DAMAGED = [
     bad("no options", "EMBED a.txt -m m", stocked("tiny/weights.hdf5", name="m/weights.hdf5")),
     bad("no weights", "EMBED a.txt -m m", stocked("tiny/options.json", name="m/options.json")),
-    bad(
-        "missing weights", "EMBED a.txt --options-file tiny/options.json --weight-file w.hdf5", TINY
-    ),
-    bad(
-        "missing options", "EMBED a.txt --options-file o.json --weight-file tiny/weights.hdf5", TINY
-    ),
+    bad("missing weights", "EMBED a.txt --options-file tiny/options.json --weight-file w.hdf5",
+        TINY),
+    bad("missing options", "EMBED a.txt --options-file o.json --weight-file tiny/weights.hdf5",
+        TINY),
     bad("weights cut off", MODEL, TINY, cut("tiny/weights.hdf5", -40_000)),
     bad("empty weights", MODEL, TINY, cut("tiny/weights.hdf5", 0)),
     bad("NaN weights", MODEL, TINY, weight(W_0, _spoilt(np.nan))),
@@ -472,48 +356,22 @@ DAMAGED = [
     bad("an array is missing", MODEL, TINY, hdf5("tiny/weights.hdf5", lambda f: f.pop(W_0))),
     bad("weights of 3e38", MODEL, TINY, weight(W_0, _spoilt(3e38))),
     bad("weights never written", MODEL, TINY, hdf5("tiny/weights.hdf5", _replaced(dtype="f4"))),
-    bad(
-        "weights in another file",
-        MODEL,
-        TINY,
-        hdf5("tiny/weights.hdf5", _replaced(dtype="f4", external=[("/dev/zero", 0, 4096)])),
-    ),
-    bad(
-        "weights behind a link",
-        MODEL,
-        TINY,
-        hdf5("tiny/weights.hdf5", lambda f: f.update({"x": h5py.ExternalLink("/dev/zero", "x")})),
-    ),
+    bad("weights in another file", MODEL, TINY,
+        hdf5("tiny/weights.hdf5", _replaced(dtype="f4", external=[("/dev/zero", 0, 4096)]))),
+    bad("weights behind a link", MODEL, TINY,
+        hdf5("tiny/weights.hdf5", lambda f: f.update({"x": h5py.ExternalLink("/dev/zero", "x")}))),
     bad("inspect of 3e38", f"{INSPECT} tiny/weights.hdf5", TINY, weight(W_0, _spoilt(3e38))),
-    bad(
-        "inspect of whole numbers",
-        f"{INSPECT} tiny/weights.hdf5",
-        TINY,
-        weight("char_embed", lambda w: w.astype("i4")),
-    ),
-    bad(
-        "inspect of weights never written",
-        f"{INSPECT} tiny/weights.hdf5",
-        TINY,
-        hdf5("tiny/weights.hdf5", _replaced(dtype="f4")),
-    ),
+    bad("inspect of whole numbers", f"{INSPECT} tiny/weights.hdf5", TINY,
+        weight("char_embed", lambda w: w.astype("i4"))),
+    bad("inspect of weights never written", f"{INSPECT} tiny/weights.hdf5", TINY,
+        hdf5("tiny/weights.hdf5", _replaced(dtype="f4"))),
     bad("a misspelled clip in the options", MODEL, TINY, options(lstm__cell_clp=3)),
-    bad(
-        "a key twice in the options",
-        MODEL,
-        TINY,
-        file("tiny/options.json", '{"lstm": {"dim": 4, "dim": 5}}'),
-    ),
-    bad(
-        "a device as options",
-        "EMBED a.txt --options-file /dev/zero --weight-file tiny/weights.hdf5",
-        TINY,
-    ),
-    bad(
-        "a device as weights",
-        "EMBED a.txt --options-file tiny/options.json --weight-file /dev/zero",
-        TINY,
-    ),
+    bad("a key twice in the options", MODEL, TINY,
+        file("tiny/options.json", '{"lstm": {"dim": 4, "dim": 5}}')),
+    bad("a device as options",
+        "EMBED a.txt --options-file /dev/zero --weight-file tiny/weights.hdf5", TINY),
+    bad("a device as weights",
+        "EMBED a.txt --options-file tiny/options.json --weight-file /dev/zero", TINY),
     bad("a device as the model", "EMBED a.txt -m /dev/zero"),
     bad("a device to inspect", f"{INSPECT} /dev/zero"),
     bad("a device to convert", "convert /dev/zero -o c.hdf5"),
@@ -521,14 +379,9 @@ DAMAGED = [
     bad("a device to search", "neighbors /dev/zero 0:1"),
     bad("a device to draw", "curves /dev/zero -o c.png"),
     bad("a device as the recipe", "pretrain --recipe /dev/zero -o m"),
-    bad(
-        "zip cut off",
-        "EMBED a.txt -m m.zip",
-        TINY,
-        zipped("m.zip", "tiny/options.json", "tiny/weights.hdf5"),
-        cut("m.zip", -200),
-        leaves=ARCHIVE_LOCK,
-    ),
+    bad("zip cut off", "EMBED a.txt -m m.zip", TINY,
+        zipped("m.zip", "tiny/options.json", "tiny/weights.hdf5"), cut("m.zip", -200),
+        leaves=ARCHIVE_LOCK),
 ]
 
 LIES = [
@@ -568,26 +421,14 @@ def _great(file: h5py.File) -> None:
 MERGES = [
     bad("a shard is missing", "merge part-2.hdf5 -o m.hdf5", SHARDS),
     bad("a shard twice", "merge part-1.hdf5 part-2.hdf5 part-1.hdf5 -o m.hdf5", SHARDS),
-    bad(
-        "a shard of other settings",
-        "merge part-1.hdf5 top-2.hdf5 -o m.hdf5",
-        SHARDS,
-        stocked("top-2.hdf5"),
-    ),
-    bad(
-        "a shard of another text",
-        "merge part-1.hdf5 text-2.hdf5 -o m.hdf5",
-        SHARDS,
-        stocked("text-2.hdf5"),
-    ),
+    bad("a shard of other settings", "merge part-1.hdf5 top-2.hdf5 -o m.hdf5", SHARDS,
+        stocked("top-2.hdf5")),
+    bad("a shard of another text", "merge part-1.hdf5 text-2.hdf5 -o m.hdf5", SHARDS,
+        stocked("text-2.hdf5")),
     bad("no shard", "merge part-1.hdf5 ok.hdf5 -o m.hdf5", SHARDS, OK),
     bad("a shard that is not there", "merge part-1.hdf5 part-3.hdf5 -o m.hdf5", SHARDS),
-    bad(
-        "a shard that did not finish",
-        f"{MERGE} -o m.hdf5",
-        stocked("part-1.hdf5"),
-        stocked("part-2.hdf5", name="part-2.hdf5.part"),
-    ),
+    bad("a shard that did not finish", f"{MERGE} -o m.hdf5", stocked("part-1.hdf5"),
+        stocked("part-2.hdf5", name="part-2.hdf5.part")),
     bad("a shard cut off", f"{MERGE} -o m.hdf5", SHARDS, cut("part-2.hdf5", -100)),
 ]
 
@@ -603,50 +444,27 @@ CONVERSIONS = [
 
 INSPECTIONS = [
     bad("empty file", "inspect -q a.hdf5", file("a.hdf5", b"")),
-    bad(
-        "no end mark", "inspect -q ok.hdf5", OK, hdf5("ok.hdf5", lambda f: f.attrs.pop("complete"))
-    ),
-    bad(
-        "unfinished file",
-        "inspect -q long.hdf5.part",
-        stocked("long.hdf5.part", "long.hdf5.part.log"),
-    ),
-    bad(
-        "an unfinished file to convert",
-        "convert long.hdf5.part -o whole.hdf5",
-        stocked("long.hdf5.part", "long.hdf5.part.log"),
-    ),
+    bad("no end mark", "inspect -q ok.hdf5", OK,
+        hdf5("ok.hdf5", lambda f: f.attrs.pop("complete"))),
+    bad("unfinished file", "inspect -q long.hdf5.part",
+        stocked("long.hdf5.part", "long.hdf5.part.log")),
+    bad("an unfinished file to convert", "convert long.hdf5.part -o whole.hdf5",
+        stocked("long.hdf5.part", "long.hdf5.part.log")),
     bad("a checkpoint of torch", "inspect -q checkpoint.pt", torch_file("checkpoint.pt")),
     bad("NaN in a sentence", "inspect -q ok.hdf5", OK, hdf5("ok.hdf5", _nan)),
-    bad(
-        "NaN in the weights",
-        "inspect -q tiny/weights.hdf5",
-        stocked("tiny"),
-        weight("CNN_proj/b_proj", lambda w: w * np.nan),
-    ),
+    bad("NaN in the weights", "inspect -q tiny/weights.hdf5", stocked("tiny"),
+        weight("CNN_proj/b_proj", lambda w: w * np.nan)),
     bad("a sentence is missing", "inspect -q ok.hdf5", OK, hdf5("ok.hdf5", lambda f: f.pop("1"))),
     bad("no datasets", "inspect -q a.hdf5", hdf5("a.hdf5", lambda f: f.create_group("x"))),
-    bad(
-        "a newer file",
-        "inspect -q ok.hdf5",
-        OK,
-        hdf5("ok.hdf5", lambda f: f.attrs.modify("elmo_schema", 9)),
-    ),
+    bad("a newer file", "inspect -q ok.hdf5", OK,
+        hdf5("ok.hdf5", lambda f: f.attrs.modify("elmo_schema", 9))),
     bad("made with another model", "inspect -q ok.hdf5 --recompute 2 -m odd", OK, stocked("odd")),
-    bad(
-        "text with other sentences",
-        "inspect -q ok.hdf5 --text b.txt",
-        OK,
-        file("b.txt", "The cat .\n"),
-    ),
+    bad("text with other sentences", "inspect -q ok.hdf5 --text b.txt", OK,
+        file("b.txt", "The cat .\n")),
     bad("--recompute of weights", "inspect tiny/weights.hdf5 --recompute 3", stocked("tiny")),
     bad("--recompute without its text", "inspect -q bilm.hdf5 --recompute 2", BILM),
-    bad(
-        "--recompute with another text",
-        "inspect -q bilm.hdf5 --recompute 2 --text b.txt",
-        BILM,
-        file("b.txt", "The\n"),
-    ),
+    bad("--recompute with another text", "inspect -q bilm.hdf5 --recompute 2 --text b.txt", BILM,
+        file("b.txt", "The\n")),
 ]
 
 
@@ -675,46 +493,23 @@ NEIGHBORS = [
     bad("a word that the sentence lacks", "neighbors ok.hdf5 1:cat", OK),
     bad("a word of an unknown text", "neighbors bilm.hdf5 1:slept", BILM),
     bad("--same-word of an unknown text", "neighbors bilm.hdf5 1:1 --same-word", BILM),
-    bad(
-        "--same-word among an unknown text",
-        "neighbors bilm.hdf5 1:1 --same-word --query-file ok.hdf5",
-        BILM,
-        OK,
-    ),
+    bad("--same-word among an unknown text",
+        "neighbors bilm.hdf5 1:1 --same-word --query-file ok.hdf5", BILM, OK),
     bad("kwic of an unknown text", "kwic bilm.hdf5 slept", BILM),
     bad("neighbours in a layer beyond the model", "neighbors ok.hdf5 0:1 --layer 3", OK),
-    bad(
-        "a layer of a file of the top one",
-        "neighbors top-2.hdf5 1000:1 --layer 2",
-        stocked("top-2.hdf5"),
-    ),
+    bad("a layer of a file of the top one", "neighbors top-2.hdf5 1000:1 --layer 2",
+        stocked("top-2.hdf5")),
     bad("a query of zeros", "neighbors ok.hdf5 0:3", OK, hdf5("ok.hdf5", _zeros)),
-    bad(
-        "NaN among the neighbours",
-        "neighbors ok.hdf5 0:1",
-        OK,
-        hdf5("ok.hdf5", _nan_in_the_top_layer),
-    ),
-    bad(
-        "queries of another model",
-        "neighbors ok.hdf5 0:1 --query-file q.hdf5",
-        OK,
-        stocked("ok.hdf5", name="q.hdf5"),
-        hdf5("q.hdf5", _other_model),
-    ),
-    bad(
-        "queries of another layer",
-        "neighbors ok.hdf5 1000:1 --query-file top-2.hdf5 --layer 1",
-        OK,
-        stocked("top-2.hdf5"),
-    ),
+    bad("NaN among the neighbours", "neighbors ok.hdf5 0:1", OK,
+        hdf5("ok.hdf5", _nan_in_the_top_layer)),
+    bad("queries of another model", "neighbors ok.hdf5 0:1 --query-file q.hdf5", OK,
+        stocked("ok.hdf5", name="q.hdf5"), hdf5("q.hdf5", _other_model)),
+    bad("queries of another layer", "neighbors ok.hdf5 1000:1 --query-file top-2.hdf5 --layer 1",
+        OK, stocked("top-2.hdf5")),
     bad("queries in a text", "neighbors ok.hdf5 0:1 --query-file a.txt", OK),
     bad("neighbours in a file that is cut off", "neighbors ok.hdf5 0:1", OK, cut("ok.hdf5", 2000)),
-    bad(
-        "neighbours in an unfinished file",
-        "neighbors long.hdf5.part 0:1",
-        stocked("long.hdf5.part", "long.hdf5.part.log"),
-    ),
+    bad("neighbours in an unfinished file", "neighbors long.hdf5.part 0:1",
+        stocked("long.hdf5.part", "long.hdf5.part.log")),
     bad("neighbours in weights", "neighbors tiny/weights.hdf5 0:1", stocked("tiny")),
     bad("neighbours in no file", "neighbors b.hdf5 0:1", file("c.hdf5")),
 ]
@@ -740,23 +535,13 @@ TRAINING = [
         bad(f"{name} in the place of the new one", PRETRAIN, TEXT, file(f"m/{name}", "precious"))
         for name in ("options.json", "vocab.txt", "softmax.hdf5", "state.hdf5")
     ),
-    bad(
-        "a folder with another model",
-        f"{PRETRAIN} --overwrite",
-        TEXT,
-        file("m/model.hdf5", "precious"),
-    ),
-    bad(
-        "a text that the vocabulary would replace",
+    bad("a folder with another model", f"{PRETRAIN} --overwrite", TEXT,
+        file("m/model.hdf5", "precious")),
+    bad("a text that the vocabulary would replace",
         "pretrain -q m/vocab.txt -o m --overwrite --max-steps 1",
-        file("m/vocab.txt", "The cat sat .\n"),
-    ),
-    bad(
-        "a model without a softmax to begin with",
-        "pretrain -q a.txt -o m --init-from tiny --max-steps 1",
-        TEXT,
-        stocked("tiny"),
-    ),
+        file("m/vocab.txt", "The cat sat .\n")),
+    bad("a model without a softmax to begin with",
+        "pretrain -q a.txt -o m --init-from tiny --max-steps 1", TEXT, stocked("tiny")),
     bad("no end of training", "pretrain a.txt -o m"),
     *(
         bad(f"--seed {seed} of {command}", f"{command} a.txt -o m --max-steps 1 --seed {seed}")
@@ -764,29 +549,16 @@ TRAINING = [
         for seed in (-1, 2**63)
     ),
     bad("--learning-rate below zero", f"{PRETRAIN} --learning-rate -1"),
-    bad(
-        "--learning-rate too high",
-        f"{PRETRAIN} --learning-rate 1e30",
-        TEXT,
-        leaves=("m", *(f"m/{name}" for name in BEGUN)),
-    ),
-    bad(
-        "a vocabulary without <S>",
-        f"{PRETRAIN} --vocabulary v.txt",
-        TEXT,
-        file("v.txt", "the\ncat\n"),
-    ),
+    bad("--learning-rate too high", f"{PRETRAIN} --learning-rate 1e30", TEXT,
+        leaves=("m", *(f"m/{name}" for name in BEGUN))),
+    bad("a vocabulary without <S>", f"{PRETRAIN} --vocabulary v.txt", TEXT,
+        file("v.txt", "the\ncat\n")),
     bad("a run is there", PRETRAIN, TEXT, *RUN),
     bad("a file in the place of the model", PRETRAIN, TEXT, file("m", "precious")),
     bad("no run to go on with", f"{PRETRAIN} --resume", TEXT),
-    bad(
-        "checkpoint damaged",
-        "pretrain -q -o m --resume",
-        TEXT,
-        *RUN,
+    bad("checkpoint damaged", "pretrain -q -o m --resume", TEXT, *RUN,
         stocked("tiny/options.json", name="m/options.json"),
-        file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n"),
-    ),
+        file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n")),
     bad("train anew and go on", f"{PRETRAIN} --resume --overwrite", TEXT, *RUN),
     bad("empty text to count", "vocab -q b.txt -o v.txt", file("b.txt", "\n")),
     bad("vocabulary over its text", "vocab a.txt -o a.txt --overwrite"),

@@ -244,7 +244,7 @@ def test_a_run_from_a_pipe_is_resumed_at_a_terminal(
     """Its text is stored, and nothing is read from standard input."""
     out = tmp_path / "model"
     made("pretrain", "-", "-o", out, "--max-steps", 1, *SIZES, stdin=text.read_bytes())
-    monkeypatch.setattr("elmo_cli.cli.options.is_terminal", lambda stream: True)
+    monkeypatch.setattr("elmo_cli.cli.click_options.is_terminal", lambda stream: True)
     made("pretrain", "-o", out, "--resume", "--max-steps", 2)
     assert recipe(out)["texts"] == ["-"]
     done = elmo("pretrain", "--recipe", out / RECIPE_FILE, "-o", tmp_path / "again")

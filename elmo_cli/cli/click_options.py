@@ -1,0 +1,254 @@
+"""Declare options of click: grouped in the help, completed by the shell, checked."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from elmo_cli.cli.console import check_stdout, is_terminal
+from elmo_cli.cluster.shard_folder import is_url, without_secrets
+from elmo_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _completions(metavar: str | None, incomplete: str) -> list[CompletionItem]:
+    """Files, folders and models for a metavar; a shell with our completion uses no other."""
+    found: list[CompletionItem] = []
+    if metavar in ("MODEL", "NAME|PATH"):
+        from elmo_cli.pretrained.catalogue import CATALOGUE
+
+        names = [model.name for model in CATALOGUE]
+        found += [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    words = set(re.findall(r"[A-Z]+", metavar or ""))
+    if words & {"FILE", "LOG", "PATH", "SHARD", "TEXT"}:
+        found.append(CompletionItem(incomplete, type="file"))
+    elif "DIR" in words:
+        found.append(CompletionItem(incomplete, type="dir"))
+    return found
+
+
+class GroupedOption(click.Option):
+    """An option that the help lists under a heading."""
+
+    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        if isinstance(self.default, float):
+            extra["default"] = f"{self.default:g}"
+        return extra
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return _completions(self.metavar, incomplete) or super().shell_complete(ctx, incomplete)
+
+
+class NamedArgument(click.Argument):
+    """An argument that the shell completes according to its name in the help."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        metavar = "MODEL" if self.metavar == "NAME" else self.metavar
+        return _completions(metavar, incomplete) or super().shell_complete(ctx, incomplete)
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options under headings, in order of declaration."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Argument):
+                continue
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(parameter, "group", "General"), []).append(record)
+        last = groups.pop("General", [])
+        for group, records in {**groups, "General": last}.items():
+            with formatter.section(group):
+                formatter.write_dl(records)
+
+
+class FiniteRange(click.FloatRange):
+    """A finite number within bounds; NaN would pass every comparison."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", param, ctx)
+        return number
+
+
+def argument(name: str, **kwargs: Any) -> Callable[[F], F]:
+    """A click argument with completion."""
+    return click.argument(name, cls=NamedArgument, **kwargs)
+
+
+def value(
+    group: str, declaration: str, description: str, dest: str | None = None, **kwargs: Any
+) -> Callable[[F], F]:
+    """An option that takes a value.
+
+    Args:
+        group: heading in the help.
+        declaration: names and metavar, such as `-o, --output FILE`.
+        description: help; a default is appended to it.
+        dest: name of the Python parameter; that of the option by default.
+        kwargs: as in `click.option`.
+    """
+    words = declaration.replace(",", "").split(" ")
+    names = [word for word in words if word.startswith("-")]
+    kwargs.setdefault("show_default", kwargs.get("default") is not None)
+    return click.option(
+        *names,
+        *filter(None, [dest]),
+        cls=GroupedOption,
+        group=group,
+        metavar=" ".join(words[len(names) :]),
+        help=description,
+        **kwargs,
+    )
+
+
+def flag(
+    group: str, declaration: str, description: str, dest: str | None = None, **kwargs: Any
+) -> Callable[[F], F]:
+    """An option without a value; arguments as in `value`."""
+    names = declaration.split(", ")
+    return click.option(
+        *names,
+        *filter(None, [dest]),
+        cls=GroupedOption,
+        group=group,
+        is_flag=True,
+        help=description,
+        **kwargs,
+    )
+
+
+def setting(
+    owner: type, group: str, declaration: str, description: str, **kwargs: Any
+) -> Callable[[F], F]:
+    """An option for the field of a dataclass, with its type, default and choices.
+
+    Args:
+        owner: dataclass with a field named like the option, such as `TrainSettings`; it checks the
+            bounds.
+        group, declaration, description, kwargs: as in `value`.
+    """
+    names = [word for word in re.split(r",? ", declaration) if word.startswith("-")]
+    name = names[-1].lstrip("-").replace("-", "_")
+    field = next(one for one in fields(owner) if one.name == name)
+    hint = get_type_hints(owner)[name]
+    kind = (get_args(hint) or (hint,))[0]
+    if kind is bool:
+        return flag(group, declaration, description, **kwargs)
+    if choices := field.metadata.get("choices"):
+        kwargs.setdefault("type", click.Choice(choices))
+    kwargs.setdefault("type", FiniteRange() if kind is float else kind)
+    kwargs.setdefault("default", field.default)
+    if kind is str and not choices:
+        kwargs.setdefault("callback", non_empty)
+    return value(group, declaration, description, **kwargs)
+
+
+def settings(owner: type, group: str, *options: tuple[str, str]) -> Callable[[F], F]:
+    """A `setting` for each declaration with its description."""
+    return together(*(setting(owner, group, *option) for option in options))
+
+
+def given_options(ctx: click.Context) -> dict[str, Any]:
+    """The parameters that the command line or the environment gives, with their values."""
+    sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    return {
+        name: value
+        for name, value in ctx.params.items()
+        if ctx.get_parameter_source(name) in sources and value != ()
+    }
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order given."""
+
+    def decorate(function: F) -> F:
+        for one in reversed(options):
+            function = one(function)
+        return function
+
+    return decorate
+
+
+def non_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of click: refuse an empty value, as an unset variable of the shell makes it."""
+    if value == "" or (isinstance(value, tuple) and "" in value):
+        name = parameter.metavar if isinstance(parameter, click.Argument) else parameter.opts[-1]
+        raise UsageError(
+            f"a name is empty: {(name or 'FILE').rstrip('…')}",
+            "is a variable of the shell not set?",
+        )
+    return value
+
+
+def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of click: refuse an empty name, and a terminal as standard input."""
+    check_stdin(value if isinstance(value, tuple) else (value,))
+    return non_empty(ctx, parameter, value)
+
+
+def check_stdin(texts: Sequence[str]) -> None:
+    """Raise a UsageError if standard input is among the texts and is a terminal."""
+    if "-" in texts and is_terminal(sys.stdin):
+        raise UsageError(
+            "standard input is a terminal: no text is coming", "name a file, or pipe the text in"
+        )
+
+
+def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Callback of click: refuse an output that is empty or a URL."""
+    found: str = non_empty(ctx, parameter, value)
+    if is_url(found):
+        raise UsageError(
+            f"{without_secrets(found)}: only `elmo embed --ray` writes to a URL",
+            "`-o` with a path, and copy it there",
+        )
+    return found
+
+
+def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    """Callback of click: refuse to print a result if standard output is closed."""
+    if value:
+        check_stdout()
+    return value
+
+
+def refuse_options(ctx: click.Context, names: Collection[str], where: str, hint: str) -> None:
+    """Raise a UsageError for an option that the command line gives and that has no effect.
+
+    Args:
+        names: parameters of the command.
+        where: "without --text", "for standard output", ….
+    """
+    for parameter in ctx.command.params:
+        is_given = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+        if is_given and parameter.name in names:
+            option = max(parameter.opts, key=len)
+            raise UsageError(f"{option}: has no meaning {where}", hint)
+
+
+Option = Callable[[Any], Any]
