@@ -34,7 +34,7 @@ def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -
         return settings.peak_rate
     warmup = min(1.0, (step + 1) / max(1, settings.warmup_steps))
     decay = 0.5 * (1 + math.cos(math.pi * min(fraction_done, 1.0)))
-    return settings.peak_rate * warmup * (_LAST_FACTOR + (1 - _LAST_FACTOR) * decay)
+    return settings.peak_rate * (warmup * (_LAST_FACTOR + (1 - _LAST_FACTOR) * decay))
 
 
 def make_optimizer(
