@@ -66,7 +66,10 @@ def five_gram_perplexity(given: argparse.Namespace, genres: dict[str, Path]) -> 
     """The perplexity of the 5-gram on each genre, and on all of them together."""
     vocabulary = Vocabulary.read(locate(given.model).vocabulary)
     train = read_text(
-        given.train, vocabulary, most_tokens=given.text_tokens, treebank=given.treebank
+        given.train,
+        vocabulary,
+        tokens_per_file=given.text_tokens,
+        treebank_fraction=given.treebank,
     )
     orders = kneser_ney.estimate(train, vocabulary)
     logs = {}
@@ -83,7 +86,7 @@ def read_text(
     """Text files in the ids of a vocabulary.
 
     Args:
-        settings: `most_tokens` and `treebank` of `read_corpus`.
+        settings: `tokens_per_file` and `treebank_fraction` of `read_corpus`.
     """
     corpus = read_corpus(list(map(str, paths)), InputSettings(tokenize=tokenize), **settings)
     words = corpus.ids(vocabulary).astype(np.int32)[corpus.tokens]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from elmo_cli.lm.evaluation import Scores
     from elmo_cli.lm.language_model import LanguageModel
     from elmo_cli.lm.perplexity import Perplexity
-    from elmo_cli.lm.source_lines import SourceLines
     from elmo_cli.text.input import InputReport
 
 _DIRECTIONS = ("forward", "backward", "average")
@@ -91,7 +90,6 @@ def perplexity(**given: Any) -> None:
     from elmo_cli.files import check_distinct
     from elmo_cli.lm.language_model import load_language_model
     from elmo_cli.lm.perplexity import perplexity_of
-    from elmo_cli.lm.source_lines import SourceLines
     from elmo_cli.text.input import InputReport, check_inputs
 
     output, quiet, state, report = given["output"], given["quiet"], given["state"], InputReport()
@@ -107,7 +105,7 @@ def perplexity(**given: Any) -> None:
         check_distinct(output, read, what="a file of the model")
     model.bilm.to(device)
     model.softmax.to(device)
-    lines = SourceLines()
+    lines: list[tuple[str, int]] = []
     scores = _score(model, lines, report, given)
     measured = perplexity_of(scores)
     if output:
@@ -157,18 +155,16 @@ def _check_options(given: dict[str, Any]) -> None:
 
 
 def _score(
-    model: LanguageModel, lines: SourceLines, report: InputReport, given: dict[str, Any]
+    model: LanguageModel, lines: list[tuple[str, int]], report: InputReport, given: dict[str, Any]
 ) -> Scores:
-    from elmo_cli.lm.corpus import Corpus
     from elmo_cli.lm.evaluation import score
+    from elmo_cli.lm.read_corpus import read_corpus
     from elmo_cli.pretrained.warm_state import warm_state
-    from elmo_cli.text.input import read_sentences, shorten_list
 
     texts, most = given["texts"], model.bilm.options.max_characters
     reading = input_settings(given, max_characters=most)
-    sentences = lines.noted(read_sentences(texts, reading, report))
-    name = shorten_list(texts)
-    corpus = Corpus.read(sentences, max_characters=most, name=name, notes=report)
+    corpus = read_corpus(texts, reading, notes=report, keep_lines=True)
+    lines.extend(corpus.lines)
     n_predictions = corpus.n_tokens + corpus.n_sentences
     with console.Progress(n_predictions, "predictions", quiet=given["quiet"]) as progress:
         return score(
@@ -181,7 +177,7 @@ def _score(
         )
 
 
-def _table(scores: Scores, lines: SourceLines) -> Iterator[str]:
+def _table(scores: Scores, lines: list[tuple[str, int]]) -> Iterator[str]:
     from elmo_cli.files import tsv_line
 
     yield tsv_line(*_COLUMNS)

@@ -83,8 +83,7 @@ def fixed_settings(step: TrainStep) -> dict[str, Any]:
         "batch_size": step.group.size * step.n_streams,  # however the streams are divided
         "options": asdict(model.bilm.options),
         "vocabulary": model.vocabulary.fingerprint,
-        "text": corpus.known_by,
-        "documents": corpus.documents_known_by if settings.shuffle == "documents" else "",
+        "text": corpus.fingerprint,
     }
 
 

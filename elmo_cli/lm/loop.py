@@ -67,7 +67,7 @@ class Trainer:
         self.settings.check(has_heldout=heldout is not None)
         self._batch_size = step.group.size * step.n_streams
         self._log = Log(folder / LOG_FILE)
-        self._heldout_fingerprint = "" if heldout is None else heldout.known_by
+        self._heldout_fingerprint = "" if heldout is None else heldout.fingerprint
         state = step.new_state(step.n_streams)
         self.progress = TrainingProgress(state, heldout=self._heldout_fingerprint)
         self._fraction_done = 0.0  # the same in all processes

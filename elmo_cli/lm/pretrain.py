@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.lm.checkpoint import TrainingProgress, read_options
+from elmo_cli.lm.corpus import Corpus, load_corpora, overlap, save_corpora
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.export import write_options
 from elmo_cli.lm.initialize import new_bilm
@@ -13,11 +15,11 @@ from elmo_cli.lm.language_model import LanguageModel, load_language_model, softm
 from elmo_cli.lm.log import SILENT, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.pretrain_config import CHAR_FILTERS, RECIPE_FILE, PretrainConfig
-from elmo_cli.lm.read_corpus import without
+from elmo_cli.lm.read_corpus import read_corpus, without
 from elmo_cli.lm.run_folder import CHECKPOINT_FILE, TEXT_FILE, RunFolder
+from elmo_cli.lm.settings import TextSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
-from elmo_cli.lm.training_text import TrainingText
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.load import locate
 from elmo_cli.pretrained.model_files import STATE_FILE, VOCABULARY_FILE
@@ -56,15 +58,16 @@ def pretrain(
         if not is_kept:
             _check_texts(config, reporter)
         options = _options(config, folder, mode)
-        text = _read_text(config, folder, options, reporter, is_kept=is_kept)
+        stored = folder / TEXT_FILE if is_kept else None
+        train, heldout = _read_text(config.text, stored, options.max_characters, reporter)
         if mode != "resume":  # where another text, which may be too short as well, is reported
             n_streams = settings.batch_size * settings.gradient_accumulation_steps * group.size
-            check_long_enough(text.corpus, batch_size=n_streams, bptt=settings.bptt)
-        model = _initial_model(config, folder, mode, options, text, reporter)
+            check_long_enough(train, batch_size=n_streams, bptt=settings.bptt)
+        model = _initial_model(config, folder, mode, options, train, reporter)
         model.bilm.to(group.device)
         model.softmax.to(group.device)
-        step = TrainStep(model, text.corpus, settings, group)
-        trainer = Trainer(step, text.heldout, folder, reporter.log_line)
+        step = TrainStep(model, train, settings, group)
+        trainer = Trainer(step, heldout, folder, reporter.log_line)
         if mode == "resume":
             trainer.resume()
             group.run_on_first()
@@ -74,7 +77,7 @@ def pretrain(
                 run_folder.start()
             config.write(folder)  # first, since it marks the folder of a run
             if not is_kept:
-                text.keep(folder)
+                save_corpora(folder / TEXT_FILE, train, heldout)
             if mode != "resume":
                 model.vocabulary.write(folder / VOCABULARY_FILE)
                 write_options(folder, options)
@@ -162,21 +165,37 @@ def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
 
 
 def _read_text(
-    config: PretrainConfig, folder: Path, options: Options, reporter: Reporter, *, is_kept: bool
-) -> TrainingText:
-    """Read text files, or what the folder keeps of them, and report how much there is."""
+    text: TextSettings, stored: Path | None, max_characters: int, reporter: Reporter
+) -> tuple[Corpus, Corpus | None]:
+    """Read the texts to train and to evaluate on, and report how much there is.
+
+    Args:
+        stored: the file in which the folder has both; None to read text files.
+        max_characters: ids that the model reads per token.
+    """
     notes = InputReport()
-    if is_kept:
-        text = TrainingText.kept(folder, max_characters=options.max_characters)
-        notes.skipped.extend(text.skipped)
+    if stored is not None:
+        train, heldout = load_corpora(stored, max_characters=max_characters)
     else:
-        text = TrainingText.read(config.text, max_characters=options.max_characters, notes=notes)
-    found = f"text: {text.corpus.n_sentences:,} sentences, {text.corpus.n_tokens:,} tokens"
-    if text.heldout is not None:
-        found += f"; held out {text.heldout.n_tokens:,} tokens"
+        reading = replace(text.reading, max_characters=max_characters)
+        train = read_corpus(
+            without(text.texts, text.heldout),
+            reading,
+            tokens_per_file=text.train_tokens_per_file,
+            treebank_fraction=text.treebank_fraction,
+            notes=notes,
+        )
+        heldout = None
+        if text.heldout:
+            n_heldout = text.heldout_tokens_per_file
+            heldout = read_corpus(text.heldout, reading, tokens_per_file=n_heldout, notes=notes)
+            overlap(heldout, train, notes)  # warns
+    found = f"text: {train.n_sentences:,} sentences, {train.n_tokens:,} tokens"
+    if heldout is not None:
+        found += f"; held out {heldout.n_tokens:,} tokens"
     reporter.message(found)
     reporter.input_notes(notes)
-    return text
+    return train, heldout
 
 
 def _initial_model(
@@ -184,7 +203,7 @@ def _initial_model(
     folder: Path,
     mode: str,
     options: Options,
-    text: TrainingText,
+    train: Corpus,
     reporter: Reporter,
 ) -> LanguageModel:
     """The model before the first step; the checkpoint of a resumed run replaces its weights."""
@@ -203,8 +222,8 @@ def _initial_model(
     if path is not None:
         vocabulary = Vocabulary.read(Path(path))
     else:
-        vocabulary = text.corpus.vocabulary(
+        vocabulary = train.vocabulary(
             min_count=config.min_count, max_types=config.vocabulary_size, warn=warn
         )
-    counts = text.corpus.predicted_counts(vocabulary)
+    counts = train.predicted_counts(vocabulary)
     return LanguageModel(*new_bilm(options, counts, seed=config.training.seed), vocabulary)

@@ -104,7 +104,7 @@ def shuffled_order(
     corpus: Corpus, random: np.random.Generator, shuffle: str = "sentences"
 ) -> Int64Array:
     """All sentence numbers in random order, (sentence,) int64."""
-    if shuffle == "sentences" or corpus.documents is None:
+    if shuffle == "sentences":
         return random.permutation(corpus.n_sentences)
     firsts, lengths = corpus.documents[:-1], np.diff(corpus.documents)
     shuffled = random.permutation(len(lengths))

@@ -20,8 +20,8 @@ from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
 from elmo_cli.lm.checkpoint import read_checkpoint
+from elmo_cli.lm.corpus import load_corpora
 from elmo_cli.lm.pretrain_config import PretrainConfig
-from elmo_cli.lm.training_text import FILE_NAME, TrainingText
 from elmo_cli.model.options import Options
 from elmo_cli.store.convert import convert
 from elmo_cli.store.describe import describe, python_example
@@ -214,8 +214,7 @@ def _checkpoint_seeds() -> list[bytes]:
 
 
 def _kept_text(folder: Path, content: bytes) -> None:
-    _file(folder, FILE_NAME, content)
-    TrainingText.kept(folder, max_characters=50)
+    load_corpora(_file(folder, "text.npz", content), max_characters=50)
 
 
 def _text(text_format: str) -> Callable[[Path, bytes], None]:

@@ -327,3 +327,100 @@ def test_json_has_the_evaluation_of_the_exported_weights(
     averages = [line["heldout"]["average"] for line in log(out) if "heldout" in line]
     assert min(averages) != averages[-1]
     assert found == (min(averages) if keep_best else averages[-1])
+
+
+# -- the text that a run stores as numbers ---------------------------------------------------------
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """A text with documents of six sentences and quotes, in a folder of its own."""
+    path = tmp_path / "texts/text.txt"
+    path.parent.mkdir()
+    lines = [f'a " {i % 7} " ( {i % 5} ) sees the dog {"again " * (i % 3)}.' for i in range(90)]
+    path.write_text("\n".join(line + "\n" * (i % 6 == 5) for i, line in enumerate(lines)) + "\n")
+    shutil.copy(path, path.with_name("dev.txt"))
+    return path
+
+
+def test_a_run_is_resumed_without_its_texts(documents: Path, tmp_path: Path) -> None:
+    """Reading again would cost minutes at each start, and the text may be gone."""
+    out, dev = tmp_path / "model", documents.with_name("dev.txt")
+    words = ("--heldout", dev, "--shuffle", "documents", "--treebank-fraction", 0.3, *SIZES)
+    made("pretrain", documents, "-o", out, "--max-steps", 3, *words)
+    before = recipe(out)
+    shutil.rmtree(documents.parent)
+    made("pretrain", "-o", out, "--resume", "--max-steps", 6)
+    assert recipe(out) == {**before, "max-steps": 6}
+    assert [line["step"] for line in log(out) if "heldout" in line] == [3, 6]
+    assert "-LRB-" in Vocabulary.read(out / "vocab.txt").types
+    (out / "checkpoint.pt").unlink()  # without it the weights must not be trained from the start
+    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert elmo("pretrain", "-o", out, "--resume", "--max-steps", 9).code == 1
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == files
+
+
+@pytest.mark.parametrize("start", ["new weights", "a model"])
+def test_a_prepared_run_starts_anywhere(start: str, documents: Path, tmp_path: Path) -> None:
+    """A machine that is rented by the minute must not spend them on reading."""
+    words: tuple[object, ...] = (*SIZES, "--log-steps", 1)
+    if start == "a model":
+        made("pretrain", documents, "-o", tmp_path / "model", "--max-steps", 2, *words)
+        words = ("--init-from", tmp_path / "model", *FEW, "--log-steps", 1)
+    prepared, there = tmp_path / "prepared", tmp_path / "there"
+    made("pretrain", documents, "-o", tmp_path / "straight", "--max-steps", 4, *words)
+    done = made(
+        "pretrain", documents, "-o", prepared, "--prepare", "--max-steps", 4, *words, "--json"
+    )
+    assert json.loads(done.out)["steps"] == 0
+    assert f"MB; `elmo pretrain -o {prepared} --resume` trains" in done.err
+    names = ["checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt"]
+    assert sorted(path.name for path in prepared.iterdir()) == names
+    shutil.rmtree(documents.parent)
+    shutil.rmtree(tmp_path / "model", ignore_errors=True)
+    prepared.rename(there)
+    made("pretrain", "-o", there, "--resume", "--device", "cpu")
+    losses = [[line.get("loss") for line in log(each)] for each in (there, tmp_path / "straight")]
+    assert losses[0] == losses[1]
+    one, other = (checkpoint(each)["model"] for each in (there, tmp_path / "straight"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_an_overwritten_run_leaves_nothing(documents: Path, tmp_path: Path) -> None:
+    """An old model next to a new text is no run."""
+    out = tmp_path / "model"
+    made("pretrain", documents, "-o", out, "--max-steps", 2, *SIZES, "--log-steps", 1)
+    words = ("--prepare", "--overwrite", "--max-steps", 3, *SIZES, "--log-steps", 1)
+    made("pretrain", documents, "-o", out, *words)
+    assert not {"weights.hdf5", "log.jsonl", "state.hdf5"} & {path.name for path in out.iterdir()}
+    made("pretrain", "-o", out, "--resume")
+    assert [line["step"] for line in log(out)] == [1, 2, 3]
+
+
+def test_held_out_text_can_be_added_to_a_run(documents: Path, tmp_path: Path) -> None:
+    """Text that is given is read again, and must be the same; held-out text is never trained on."""
+    out, dev = tmp_path / "model", tmp_path / "held.txt"
+    made("pretrain", documents, "-o", out, "--max-steps", 1, *SIZES)
+    resume = ("pretrain", "-o", out, "--resume", "--max-steps", 2)
+    for words in (("--treebank-fraction", 0.9), ("--train-tokens-per-file", 50)):
+        assert "made with text" in elmo(*resume, *words).err
+    dev.write_text("the dog sees .\n" * 9)
+    err = made(*resume, "--heldout", dev, documents, dev).err
+    assert f"held out, so not trained on: {dev}" in err.splitlines()
+    assert any("heldout" in line for line in log(out))
+    assert (
+        "only held-out text"
+        in elmo("pretrain", dev, "--heldout", dev, "-o", tmp_path / "m", "--max-steps", 1).err
+    )
+
+
+def test_skipped_lines_set_the_exit_code(documents: Path, tmp_path: Path) -> None:
+    """Of the run that reads the text: the model has not seen everything."""
+    with documents.open("ab") as file:
+        file.write(b"\xff\xfe broken\n")
+    out = tmp_path / "model"
+    words = ("pretrain", documents, "-o", out, "--on-error", "skip", "--max-steps", 1, *SIZES)
+    done = elmo(*words)
+    assert done.code == 3
+    assert "1 line was" in done.err
+    made("pretrain", "-o", out, "--resume", "--max-steps", 2)

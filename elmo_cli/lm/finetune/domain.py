@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -69,7 +69,7 @@ class Domain:
     @property
     def fingerprint(self) -> str:
         """A checksum of both texts, which a resumed run compares."""
-        return f"{self.train.known_by}; held-out {self.heldout.known_by}"
+        return f"{self.train.fingerprint}; held-out {self.heldout.fingerprint}"
 
 
 def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainTexts:
@@ -135,9 +135,10 @@ def read_domain(
         InputError, UsageError: as `read_sentences`.
     """
     report = report if report is not None else InputReport()
-    train = read_corpus(texts.train, reading, max_characters=max_characters, notes=report)
+    reading = replace(reading or InputSettings(), max_characters=max_characters)
+    train = read_corpus(texts.train, reading, notes=report)
     if texts.heldout:
-        heldout = read_corpus(texts.heldout, reading, max_characters=max_characters, notes=report)
+        heldout = read_corpus(texts.heldout, reading, notes=report)
         source = ", ".join(texts.heldout)
     else:
         is_held_out, units = _split(train)
@@ -176,8 +177,6 @@ def _split(corpus: Corpus) -> tuple[npt.NDArray[np.bool_], str]:
     """Which sentences are held out, (sentence,), and the units they form."""
     n_sentences = corpus.n_sentences
     documents = corpus.documents
-    if documents is None:
-        documents = np.array([0, n_sentences])
     size = max(1, min(_BLOCK, n_sentences // _MIN_SENTENCES))
     # A block ends with its document: blocks with the end of one and the start of the next are rare.
     blocks = np.concatenate([np.arange(*ends, size) for ends in pairwise(documents)])

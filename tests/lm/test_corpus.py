@@ -1,0 +1,263 @@
+"""Corpus: sentences as type numbers, read from files, selected, stored and loaded."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from disks import small_disk
+
+from elmo_cli.errors import OutputError, ResumeError, TrainingError
+from elmo_cli.lm.corpus import Corpus, load_corpora, overlap, save_corpora
+from elmo_cli.lm.read_corpus import (
+    OPENING,
+    is_in_treebank_spelling,
+    read_corpus,
+    treebank_spelling,
+    without,
+)
+from elmo_cli.text.input import InputReport, InputSettings
+from elmo_cli.text.vocabulary import Vocabulary
+
+SENTENCES = [["the", "cat", "sat"], [], ["a", "dog"], ["the", "dog", "sat", "on", "the", "cat"]]
+
+
+@pytest.fixture
+def corpus() -> Corpus:
+    return Corpus.read(SENTENCES)
+
+
+def words(corpus: Corpus) -> str:
+    return " ".join(corpus.types[n] for n in corpus.tokens)
+
+
+def test_counts_leave_out_boundaries_and_empty_sentences(corpus: Corpus) -> None:
+    """Otherwise <S> would be the commonest type of each vocabulary."""
+    assert (corpus.n_sentences, corpus.n_tokens) == (3, 11)
+    counted = dict(zip(corpus.types, corpus.counts().tolist(), strict=True))
+    assert counted["<S>"] == counted["</S>"] == 0
+    assert counted["the"] == 3
+    assert corpus.vocabulary(min_count=2).types[3:] == ("the", "cat", "dog", "sat")
+
+
+def test_ids_are_those_of_the_vocabulary(corpus: Corpus) -> None:
+    """Otherwise the softmax would be trained on the corpus's own numbers."""
+    vocabulary = Vocabulary(["</S>", "<S>", "<UNK>", "cat"])
+    ids = dict(zip(corpus.types, corpus.ids(vocabulary).tolist(), strict=True))
+    assert (ids["<S>"], ids["</S>"], ids["cat"], ids["dog"]) == (1, 0, 3, 2)
+    counts = corpus.predicted_counts(vocabulary)
+    assert counts.tolist() == [1.5, 1.5, 9, 2]
+
+
+def test_documents_end_at_blank_lines_and_files(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("a b\nc\n\n\nd\n\n")
+    two.write_text("\ne f\ng\n")
+    corpus = read_corpus([str(one), str(two)], keep_lines=True)
+    assert corpus.documents.tolist() == [0, 2, 3, 5]
+    assert words(corpus) == "<S> a b </S> <S> c </S> <S> d </S> <S> e f </S> <S> g </S>"
+    lines = [(str(one), n) for n in (1, 2, 5)] + [(str(two), n) for n in (2, 3)]
+    assert corpus.lines == lines
+    assert not read_corpus([str(one)]).lines
+
+
+def test_tokens_per_file_end_with_a_sentence(tmp_path: Path) -> None:
+    """So that the largest text does not decide what the model learns."""
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text("a b\nc d e\nf\n")
+    two.write_text("g\n")
+    corpus = read_corpus([str(one), str(two)], tokens_per_file=3)
+    assert words(corpus) == "<S> a b </S> <S> c d e </S> <S> g </S>"
+
+
+def test_selected_sentences_keep_their_documents() -> None:
+    assert Corpus.read(SENTENCES).documents.tolist() == [0, 3]
+    corpus = Corpus.read([["a"], ["b", "c"], ["d"], ["e"], ["b"]], begins=[0, 2, 3])
+    found = corpus.select(np.asarray([False, True, False, True, True]))
+    assert words(found) == "<S> b c </S> <S> e </S> <S> b </S>"
+    assert found.types == ("<S>", "</S>", "b", "c", "e")
+    assert found.documents.tolist() == [0, 1, 3]
+    assert np.array_equal(found.characters, corpus.characters[[0, 1, 3, 4, 6]])
+    assert corpus.sample_evenly(3).n_sentences == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([["The", "dog"]], [["tHE", "DOG"]]),  # the same numbers and counts
+        ([["a", "b"], ["c"]], [["a"], ["b", "c"]]),
+        ([["a", "b"]], [["b", "a"]]),
+        ([["a"]], [["a"], ["a"]]),
+    ],
+)
+def test_other_texts_have_other_fingerprints(one: list[list[str]], other: list[list[str]]) -> None:
+    """Otherwise a run would be resumed with another text."""
+    assert Corpus.read(one).fingerprint != Corpus.read(other).fingerprint
+    assert Corpus.read(one).fingerprint == Corpus.read(one).fingerprint
+
+
+def test_documents_are_part_of_the_fingerprint() -> None:
+    """A resumed run would read them in another order, some sentences twice and some never."""
+    one, other = (Corpus.read([["a"], ["b"], ["c"]], begins=begins) for begins in ([0, 1], [0, 2]))
+    assert one.fingerprint != other.fingerprint
+
+
+def test_overlap_is_counted_in_held_out_sentences(corpus: Corpus) -> None:
+    notes = InputReport()
+    heldout = Corpus.read([["a", "dog"], ["a", "dog"], ["dog", "a"], ["new"]])
+    assert overlap(heldout, corpus, notes) == 0.5
+    assert "50% of the held-out sentences are in the training text too" in notes.warnings[0]
+    assert overlap(Corpus.read([["x"]]), corpus, notes) == 0
+    assert len(notes.warnings) == 1
+
+
+def test_text_without_a_sentence_is_refused(tmp_path: Path) -> None:
+    """The reason is a skipped line of the same text, not of one before."""
+    path, empty = tmp_path / "a.txt", tmp_path / "empty.txt"
+    path.write_bytes(b"\xff\n")
+    empty.write_text("\n")
+    notes, reading = InputReport(), InputSettings(on_error="skip")
+    with pytest.raises(TrainingError, match="no sentence in it could be read") as caught:
+        read_corpus([str(path)], reading, notes=notes)
+    assert "a.txt, line 1" in caught.value.hint
+    with pytest.raises(TrainingError, match=r"empty\.txt: no sentence in it") as caught:
+        read_corpus([str(empty)], reading, notes=notes)
+    assert "a.txt" not in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["dev.txt", "link.txt", "other.txt"])
+def test_a_held_out_file_is_left_out_under_any_name(name: str, tmp_path: Path) -> None:
+    """Its perplexity would show how well it was memorized."""
+    names = [str(tmp_path / each) for each in ("a.txt", name, "gone.txt")]
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "dev.txt").touch()
+    (tmp_path / "link.txt").symlink_to(tmp_path / "dev.txt")
+    os.link(tmp_path / "dev.txt", tmp_path / "other.txt")
+    assert without(names, [str(tmp_path / "dev.txt")]) == (names[0], names[2])
+
+
+# -- the file that a run stores its texts in -------------------------------------------------------
+
+
+def test_saved_corpora_round_trip(corpus: Corpus, tmp_path: Path) -> None:
+    """Types contain whatever a token can contain; every number and boundary comes back."""
+    odd = Corpus.read([["\ud800", "a\nb", "naïve", "\u2028", '"'], ["<S>", "日本"]], begins=[0, 1])
+    for train, heldout in ((corpus, odd), (odd, None)):
+        save_corpora(tmp_path / "text.npz", train, heldout)
+        loaded = load_corpora(tmp_path / "text.npz", max_characters=50)
+        assert (loaded[1] is None) == (heldout is None)
+        for before, after in zip((train, heldout), loaded, strict=True):
+            if before is None or after is None:
+                continue
+            assert (before.types, before.fingerprint) == (after.types, after.fingerprint)
+            for name in ("tokens", "starts", "characters", "documents"):
+                assert getattr(before, name).dtype == getattr(after, name).dtype, name
+                assert np.array_equal(getattr(before, name), getattr(after, name)), name
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        content[archive.getinfo("train-tokens.npy").header_offset + 100] ^= 4
+    path.write_bytes(content)
+
+
+def replace_by_foreign(path: Path) -> None:
+    np.savez(path, x=np.zeros(3))
+
+
+def of_another_version(path: Path) -> None:
+    with np.load(path) as arrays:
+        np.savez(path, **{**arrays, "version": np.asarray(1)})
+
+
+def with_a_longer_sentence(path: Path) -> None:
+    with np.load(path) as arrays:
+        changed = dict(arrays)
+    changed["train-lengths"][0] += 1
+    np.savez(path, **changed)
+
+
+@pytest.mark.parametrize(
+    "corrupt",
+    [cut, flip_a_bit, replace_by_foreign, of_another_version, with_a_longer_sentence, Path.unlink],
+)
+def test_corrupt_stored_text_is_refused(
+    corrupt: Callable[[Path], None], corpus: Corpus, tmp_path: Path
+) -> None:
+    """Training would continue on another text, and nothing would show it."""
+    path = tmp_path / "text.npz"
+    save_corpora(path, corpus, None)
+    corrupt(path)
+    with pytest.raises(ResumeError, match=r"text\.npz: not the text of a run") as caught:
+        load_corpora(path, max_characters=50)
+    assert "reads the texts again" in caught.value.hint
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    corpus = Corpus.read([[f"{i * 7919 % 9973:x}" for i in range(9000)]])
+    with small_disk(tmp_path / "disk", 1 << 13):
+        with pytest.raises(OutputError, match=r"text\.npz: no space left"):
+            save_corpora(tmp_path / "disk" / "text.npz", corpus, None)
+        assert not list((tmp_path / "disk").iterdir())
+
+
+# -- quotes and brackets as in treebanks -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plain", "spelled"),
+    [
+        ('" Go , " she said .', "`` Go , '' she said ."),
+        ('She said , " go ( now ) . "', "She said , `` go -LRB- now -RRB- . ''"),
+        ('and so it ended . "', "and so it ended . ''"),
+        ('and so it ended " .', "and so it ended '' ."),
+        ('" And so it went on .', "`` And so it went on ."),
+        ('" A " and " B " .', "`` A '' and `` B '' ."),
+        ('"', "``"),
+        ("[ 3 ] { 4 }", "-LSB- 3 -RSB- -LCB- 4 -RCB-"),
+        ("It 's 5' 4 (x)", "It 's 5' 4 (x)"),
+        ("", ""),
+    ],
+)
+def test_treebank_spelling(plain: str, spelled: str) -> None:
+    assert treebank_spelling(plain.split()) == tuple(spelled.split())
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.125, 0.5, 1.0])
+def test_documents_in_treebank_spelling_are_spread_evenly(fraction: float) -> None:
+    """Otherwise one genre, whose documents are next to each other, could have all or none."""
+    chosen = [is_in_treebank_spelling(n, fraction) for n in range(4000)]
+    for start in range(0, 4000, 200):
+        assert abs(sum(chosen[start : start + 200]) - 200 * fraction) <= 3
+
+
+@pytest.mark.parametrize(
+    ("n_documents", "fraction", "n_spelled"),
+    [(1, 0.125, 0), (1, 0.5, 0), (3, 0.25, 1), (2, 0.9, 2), (8, 0.125, 1), (2, 0.5, 1)],
+)
+def test_a_document_is_spelled_in_one_way(
+    n_documents: int, fraction: float, n_spelled: int, tmp_path: Path
+) -> None:
+    """A text without blank lines is one document; too few documents are reported."""
+    path = tmp_path / "a.txt"
+    path.write_text('" a "\n( b )\n\n' * n_documents)
+    notes = InputReport()
+    corpus = read_corpus([str(path)], treebank_fraction=fraction, notes=notes)
+    tokens = [token for token in words(corpus).split() if token not in ("<S>", "</S>")]
+    documents = [" ".join(tokens[k : k + 6]) for k in range(0, len(tokens), 6)]
+    assert documents.count("`` a '' -LRB- b -RRB-") == n_spelled
+    assert documents.count('" a " ( b )') == n_documents - n_spelled
+    assert (OPENING in corpus.types) == (n_spelled > 0)
+    is_too_few = (n_documents < 8 and fraction != 0.5) or n_documents == 1
+    assert [f"{n_spelled} of {n_documents} have treebank" in one for one in notes.warnings] == (
+        [True] if is_too_few else []
+    )
