@@ -43,10 +43,10 @@ def curves(**given: Any) -> None:
     """
     from elmo_cli.cli import console
     from elmo_cli.files import check_distinct, check_output_path
-    from elmo_cli.lm.curves import draw_curves, log_of
+    from elmo_cli.lm.log import draw_curves, log_path
 
-    output, places = given["output"], [Path(log) for log in given["logs"]]
-    check_distinct(output, [str(log_of(place)) for place in places])
+    output, logs = given["output"], [Path(log) for log in given["logs"]]
+    check_distinct(output, map(log_path, logs))
     check_output_path(output, overwrite=given["overwrite"])
-    draw_curves(places, Path(output))
+    draw_curves(logs, Path(output))
     console.note(f"{output}: drawn", quiet=given["quiet"])

@@ -19,7 +19,7 @@ from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress, load_checkpoint,
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.export import export_model
 from elmo_cli.lm.log import FILE_NAME as LOG_FILE
-from elmo_cli.lm.log import Log
+from elmo_cli.lm.log import TrainingLog
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep, learning_rate_at
@@ -66,7 +66,7 @@ class Trainer:
         self.settings, self._group = step.settings, step.group
         self.settings.check(has_heldout=heldout is not None)
         self._batch_size = step.group.size * step.n_streams
-        self._log = Log(folder / LOG_FILE)
+        self._log = TrainingLog(folder / LOG_FILE)
         self._heldout_fingerprint = "" if heldout is None else heldout.fingerprint
         state = step.new_state(step.n_streams)
         self.progress = TrainingProgress(state, heldout=self._heldout_fingerprint)
@@ -90,7 +90,7 @@ class Trainer:
         progress.heldout = self._heldout_fingerprint
         state = progress.state.select_rows(self.step.own_streams)
         self.progress = replace(progress, state=state.to(self._group.device))
-        self._group.run_on_first(lambda: self._log.cut(progress.log_size))
+        self._group.run_on_first(lambda: self._log.truncate(progress.log_size))
 
     def save(self) -> None:
         """Save a checkpoint; where the first process can't, all raise an error."""
@@ -233,7 +233,7 @@ class Trainer:
         content, state = self.step.state_dict(), self._group.gather_state(self.progress.state)
 
         def write() -> None:
-            self.progress.log_size = self._log.safe_size()
+            self.progress.log_size = self._log.synced_size()
             saved = replace(self.progress, state=state)
             save_checkpoint(self.folder / FILE_NAME, self.step, content, saved)
 
@@ -273,7 +273,7 @@ class Trainer:
             "seconds": round(progress.seconds, 1),
             **facts,
         }
-        self._log.add(line)
+        self._log.append(line)
         self._on_log(line)
         return line
 

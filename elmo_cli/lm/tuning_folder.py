@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from elmo_cli.lm import checkpoint
 from elmo_cli.lm.folder_lock import FILE_NAME as LOCK_NAME
 from elmo_cli.lm.folder_lock import FolderLock
 from elmo_cli.lm.log import FILE_NAME as LOG_NAME
-from elmo_cli.lm.log import is_number
 from elmo_cli.lm.model_folder import (
     is_same,
     new_folder,
@@ -223,8 +223,12 @@ def _check_record(record: dict[str, Any], *, is_measured: bool) -> None:
             raise ValueError(f"{name!r} is missing or corrupt")
 
 
+def _is_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)
+
+
 def _is_finite(value: Any) -> bool:
-    return is_number(value) and math.isfinite(value)
+    return _is_number(value) and math.isfinite(value)
 
 
 def _are_figures(value: Any) -> bool:
@@ -233,5 +237,5 @@ def _are_figures(value: Any) -> bool:
         isinstance(value, dict)
         and value.keys() == {"perplexity", "bits_per_byte"}
         and all(isinstance(part, dict) and part.keys() >= _DIRECTIONS for part in value.values())
-        and all(is_number(number) for part in value.values() for number in part.values())
+        and all(_is_number(number) for part in value.values() for number in part.values())
     )
