@@ -1,14 +1,27 @@
-"""elmo finetune."""
+"""`elmo finetune`: continue training a biLM on text of a domain."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli.click_options import GroupedCommand, flag, text_names, together, value
+from elmo_cli.cli import console
+from elmo_cli.cli.click_options import (
+    GroupedCommand,
+    flag,
+    given_options,
+    setting,
+    settings,
+    text_names,
+    together,
+    value,
+)
 from elmo_cli.cli.options import (
     input_options,
+    input_settings,
     json_option,
     language_model_options,
     model_options,
@@ -16,22 +29,23 @@ from elmo_cli.cli.options import (
 )
 from elmo_cli.cli.training_options import (
     AT_LEAST_1,
-    POSITIVE,
-    batch_options,
-    dropout_option,
     heldout_option,
     learning_rate_option,
-    max_steps_option,
-    negative_samples_option,
-    optimizer_option,
     output_folder,
     overwrite_run_option,
     patience_option,
-    seed_option,
+    train_options,
     training_compute_options,
     vocabulary_size_options,
-    weights_dtype_option,
 )
+from elmo_cli.errors import UsageError
+from elmo_cli.lm.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from elmo_cli.lm.finetune.job import FinetuneJob
+    from elmo_cli.lm.finetune.result import FinetuneResult
+
+_CELL = 15
 
 _text_options = together(
     value(
@@ -49,7 +63,6 @@ _text_options = together(
     ),
     patience_option(3),
 )
-
 _softmax_options = together(
     flag(
         "Model",
@@ -65,38 +78,33 @@ _softmax_options = together(
     ),
     vocabulary_size_options("Model", 25_000, 2),
 )
-
 _run_options = together(
     output_folder("model, model card, log and checkpoint"),
     flag("Output", "--resume", "Continue the run in DIR."),
     overwrite_run_option,
-    weights_dtype_option,
+    train_options("dtype"),
 )
-
-_limit_options = together(
-    value(
+_training_options = together(
+    setting(
+        TrainSettings,
         "Length",
         "--max-epochs FLOAT",
         "Stop after reading the text this many times.",
-        type=POSITIVE,
         default=3.0,
     ),
-    value(
+    settings(
+        TrainSettings,
         "Length",
-        "--max-seconds SECONDS",
-        "Stop after this many seconds, fitting and measuring included.",
-        type=POSITIVE,
+        (
+            "--max-seconds SECONDS",
+            "Stop after this many seconds, fitting and measuring included.",
+        ),
     ),
-    max_steps_option,
-)
-
-_training_options = together(
-    optimizer_option,
+    train_options("max_steps", "optimizer"),
     learning_rate_option(adamw=0.001, adagrad=0.05),
-    batch_options,
-    dropout_option,
-    negative_samples_option,
-    seed_option,
+    train_options(
+        *("batch_size", "gradient_accumulation_steps", "dropout", "negative_samples", "seed")
+    ),
 )
 
 
@@ -110,13 +118,13 @@ _training_options = together(
 @language_model_options(or_counted=True)
 @_softmax_options
 @_run_options
-@_limit_options
 @_training_options
 @training_compute_options
 @input_options
 @quiet_option
 @json_option
-def finetune(**given: Any) -> None:
+@click.pass_context
+def finetune(ctx: click.Context, /, **options: Any) -> None:
     """Continue training a biLM on your own text and write the result as a new model folder.
 
     The source model stays unchanged. A model without a softmax first gets one, fitted to the frozen
@@ -131,6 +139,78 @@ def finetune(**given: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
-    from elmo_cli.cli.finetuning import finetune_command
+    from elmo_cli.cli.reporting import ConsoleReporter, say_much_unknown, say_only_to_resume
+    from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+    from elmo_cli.lm.finetune import run
 
-    finetune_command(given)
+    job, quiet = _job(options, given_options(ctx)), options["quiet"]
+    set_num_threads(options["threads"])
+    keep_freed_memory()
+    if job.settings.precision == "bf16":
+        console.warn_of_slow_bf16(job.device, quiet=quiet)
+    reporter = ConsoleReporter("a part of the held-out text", quiet=quiet)
+    result = run.finetune(job, reporter=reporter)
+    say_much_unknown(result.unknown_fraction, "the held-out tokens", quiet=quiet)
+    if options["as_json"]:
+        console.print_json(asdict(result))
+    else:
+        _print(result)
+    if not result.improved:
+        reporter.message(_why_not_improved(result, job))
+    say_only_to_resume(job.output, quiet=quiet)
+    console.exit_if_skipped(reporter.notes)
+
+
+def _job(options: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
+    from elmo_cli.engine.runtime import select_device
+    from elmo_cli.lm.finetune.job import FinetuneJob
+    from elmo_cli.pretrained.load import ModelSource
+
+    if options["resume"] and options["overwrite"]:
+        what = "--overwrite and --resume contradict each other"
+        raise UsageError(what, "leave out `--overwrite` to keep what is done")
+    names = [one.name for one in fields(TrainSettings) if one.name in options]
+    return FinetuneJob(
+        domain=options["domain"],
+        output=Path(options["output"]),
+        settings=TrainSettings(**{name: options[name] for name in names}),
+        heldout=options["heldout"],
+        model=ModelSource(options["model"], options["options"], options["weights"]),
+        softmax=options["softmax"],
+        vocabulary=options["vocabulary"],
+        fit_softmax=options["fit_softmax"],
+        softmax_tokens=given.get("softmax_tokens"),
+        vocabulary_size=given.get("vocabulary_size"),
+        min_count=given.get("min_count"),
+        reading=input_settings(options),
+        device=select_device(options["device"]),
+        mode="resume" if options["resume"] else "overwrite" if options["overwrite"] else "new",
+    )
+
+
+def _why_not_improved(result: FinetuneResult, job: FinetuneJob) -> str:
+    from elmo_cli.lm.finetune.job import LEARNING_RATES
+
+    what = f"fine-tuning did not help: {result.output} contains the biLM of {result.model}"
+    if not result.tokens:
+        return f"{what}; there was no time for training: `--resume` with a longer --max-seconds"
+    rate = job.settings.learning_rate or LEARNING_RATES[job.settings.optimizer]
+    return f"{what}; try `--overwrite --learning-rate {rate / 4:g}`, or more text"
+
+
+def _print(result: FinetuneResult) -> None:
+    from elmo_cli.lm.finetune.result import comparison_table
+
+    header = ("", "forward", "backward", "average", "bits per byte")
+    for name, *cells in (header, *comparison_table(result)):
+        console.say(f"{name:<30}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
+    heldout, vocabulary = result.heldout, result.vocabulary
+    tokens = console.plural(heldout["tokens"], "token")
+    sentences = console.plural(heldout["sentences"], "sentence")
+    console.say(
+        f"held-out perplexity {result.ratio:.3f} times what it was; {tokens} in {sentences}, "
+        f"{result.unknown_fraction:.2%} not among the {vocabulary['types']:,} types of the "
+        f"vocabulary ({vocabulary['source']})",
+        f"{result.output}: trained on {result.tokens:,} tokens, {result.epochs:.2f} epochs, in "
+        f"{result.seconds:,.0f} s",
+    )

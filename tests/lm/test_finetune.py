@@ -1,4 +1,4 @@
-"""`elmo finetune` as a whole: a domain makes a model better, and nothing else is touched."""
+"""`elmo finetune` as a whole: a domain improves the model, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -15,99 +15,102 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
+from command_line import Done, elmo
 from make_weights import MODELS, write_model
-from training_commands import Command
 
-from elmo_cli.cli.finetune import finetune
 from elmo_cli.cli.main import main
+from elmo_cli.errors import OutputError
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.finetune.job import finetune_settings
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.lm.tuning_job import suited
 from elmo_cli.pretrained.load import load
 from elmo_cli.pretrained.warm_state import warm_state
+from elmo_cli.text import vocabulary
 from elmo_cli.text.vocabulary import Vocabulary
 
 NOUNS, VERBS = ["cat", "dog", "bird", "fish", "cow"], ["sees", "hears", "likes", "fears"]
 SHORT = ["--batch-size", "4", "--max-steps", "8", "--learning-rate", "0.02"]
 SHORT += ["--threads", "1", "--device", "cpu"]
 TOKENS = 8 * 4 * 20
-LEARN = ["--max-steps", "40"]  # enough to learn the domain
+LONG = ["--max-steps", "150", "--max-epochs", "100"]
+Facts = dict[str, Any]
+Tune = Callable[..., Facts]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with 300 short sentences in two files of many documents, one of them packed."""
-    made, folder = random.Random(3), tmp_path_factory.mktemp("domain")
+    """A folder with 300 short sentences in two files of 30 documents each."""
+    rng, folder = random.Random(3), tmp_path_factory.mktemp("domain")
     for name in ("a.txt", "b.txt"):
-        lines = []
-        for _ in range(30):
-            lines += [
-                f"the {made.choice(NOUNS)} {made.choice(VERBS)} a {made.choice(NOUNS)} ."
-                for _ in range(5)
-            ]
-            lines.append("")
+        lines = [
+            f"the {rng.choice(NOUNS)} {rng.choice(VERBS)} a {rng.choice(NOUNS)} ." if k % 6 else ""
+            for k in range(180)
+        ]
         (folder / name).write_text("\n".join(lines))
     (folder / "notes.tsv").write_text("no\ttext\n")
     return folder
 
 
-@pytest.fixture(scope="module")
-def source(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`tiny` with a softmax of 14 types and a vocabulary beside its weights."""
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`tiny` with a softmax of 14 types and their vocabulary."""
     folder = tmp_path_factory.mktemp("source") / "whole"
     write_model(folder, MODELS["tiny"], "tiny")
     types = Vocabulary(["<S>", "</S>", "<UNK>", *NOUNS[:4], *VERBS, "the", "a", "."])
     types.write(folder / "vocab.txt")
     torch.manual_seed(1)
-    head = torch.nn.Linear(8, len(types))
+    softmax = torch.nn.Linear(8, len(types))
     with h5py.File(folder / "softmax.hdf5", "w") as file:
-        file["softmax/W"], file["softmax/b"] = (p.detach().numpy() for p in head.parameters())
+        file["softmax/W"], file["softmax/b"] = (p.detach().numpy() for p in softmax.parameters())
     return folder
 
 
-Tuned = Callable[..., dict[str, Any]]
+def command(domain: Path, model: Path, out: Path, *more: object) -> list[str]:
+    words = ["finetune", "--domain", domain, "-m", model, "-o", out, "--json", *SHORT, *more]
+    return [str(word) for word in words]
 
 
-@pytest.fixture(scope="module")
-def tuned(domain: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
-    """Fine-tunes `source`, or another model with other options, and gives what --json printed."""
+@pytest.fixture(scope="session")
+def tune(domain: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Tune:
+    """Fine-tunes `source`, or another model with other options; the result, and `err`."""
 
-    def made(*more: object, model: Path = source, out: Path | None = None) -> dict[str, Any]:
+    def tuned(*more: object, model: Path = source, out: Path | None = None) -> Facts:
         out = out or tmp_path_factory.mktemp("tuned") / "out"
-        args = ["--domain", domain, "-m", model, "-o", out, "--json", *SHORT, *more]
-        result = CliRunner().invoke(finetune, [str(a) for a in args], catch_exceptions=False)
-        found: dict[str, Any] = json.loads(result.stdout)
-        return found
+        done = elmo(*command(domain, model, out, *more))
+        assert done.code == 0, done.err
+        return {**json.loads(done.out), "err": done.err}
 
-    return made
-
-
-@pytest.fixture(scope="module")
-def usual(tuned: Tuned) -> dict[str, Any]:
-    """A run with the true softmax and nothing else said."""
-    return tuned()
+    return tuned
 
 
-@pytest.fixture(scope="module")
-def learned(tuned: Tuned, source: Path) -> dict[str, Any]:
+@pytest.fixture(scope="session")
+def usual(tune: Tune) -> Facts:
+    """A short run with the softmax of the model; tests copy its folder."""
+    return tune()
+
+
+@pytest.fixture(scope="session")
+def learned(tune: Tune, source: Path) -> Facts:
     """The same, long enough to learn the domain, with the digests of the source before it."""
     before = digests(source)
-    return {**tuned(*LEARN), "source_before": before}
+    return {**tune("--max-steps", "40"), "source_before": before}
+
+
+@pytest.fixture
+def finished(usual: Facts, tmp_path: Path) -> Path:
+    """A copy of the folder of a finished run."""
+    return shutil.copytree(usual["output"], tmp_path / "out")
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of all files of a folder."""
     return {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in folder.iterdir()}
 
 
 def arrays_in(path: Path) -> dict[str, bytes]:
-    """All arrays of an HDF5 file."""
     found: dict[str, bytes] = {}
 
     def add(name: str, item: object) -> None:
@@ -120,225 +123,350 @@ def arrays_in(path: Path) -> dict[str, bytes]:
     return found
 
 
-def losses(folder: Path) -> list[tuple[int, float]]:
-    """What the log holds, but for the clock."""
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    return [(line["step"], line.get("loss") or line["heldout"]["average"]) for line in lines]
+def is_same_model(one: Path, other: Path) -> bool:
+    pair = [load_language_model(path) for path in (one, other)]
+    parameters = ([*m.bilm.parameters(), *m.softmax.parameters()] for m in pair)
+    return all(torch.equal(a, b) for a, b in zip(*parameters, strict=True))
 
 
-def test_a_domain_makes_the_model_better(learned: dict[str, Any], source: Path) -> None:
-    """The whole purpose; and a source that changed would be lost for ever."""
-    found, before = learned, learned["source_before"]
-    assert digests(source) == before
-    assert (found["softmax"], found["improved"], found["before_model_softmax"]) == (
-        "model",
-        True,
-        None,
-    )
-    assert found["after"]["perplexity"]["average"] < 0.7 * found["before"]["perplexity"]["average"]
-    for way in ("forward", "backward"):
-        assert found["after"]["perplexity"][way] < found["before"]["perplexity"][way]
-    assert found["tokens"] == 5 * TOKENS
-    assert found["vocabulary"] == {"types": 14, "source": "that of the model"}
-    assert 0 < found["unknown_fraction"] < 0.2  # cows
-    assert found["model"] == "whole"
-    assert found["seconds"] > 0
-    card = (Path(found["output"]) / "README.md").read_text()
-    assert before["weights.hdf5"] in card
-    assert f"{found['after']['perplexity']['average']:.2f}" in card
+def test_domain_improves_the_model(learned: Facts, source: Path) -> None:
+    before, after = (learned[name]["perplexity"] for name in ("before", "after"))
+    assert digests(source) == learned["source_before"]
+    assert (learned["softmax"], learned["improved"]) == ("model", True)
+    assert learned["before_model_softmax"] is None
+    assert after["average"] < 0.7 * before["average"]
+    assert all(after[way] < before[way] for way in ("forward", "backward"))
+    assert learned["tokens"] == 5 * TOKENS
+    assert learned["vocabulary"] == {"types": 14, "source": "that of the model"}
+    assert 0 < learned["unknown_fraction"] < 0.2  # cows
+    assert learned["model"] == "whole"
+    assert learned["seconds"] > 0
+    card = (Path(learned["output"]) / "README.md").read_text()
+    assert learned["source_before"]["weights.hdf5"] in card
+    assert f"{after['average']:.2f}" in card
+    assert "notes.tsv" not in card
 
 
-def test_figures_are_those_of_the_files(tuned: Tuned, domain: Path, source: Path) -> None:
-    """`elmo perplexity` must say the same of both models, or the table is not honest."""
+def test_figures_are_those_of_elmo_perplexity(tune: Tune, domain: Path, source: Path) -> None:
     text = domain / "a.txt"
-    found = tuned("--heldout", text)
+    found = tune("--heldout", text)
     sentences = [line.split() for line in text.read_text().splitlines() if line]
     for folder, key in ((source, "before"), (Path(found["output"]), "after")):
-        model = load_language_model(folder)
-        measured = perplexity(model, Corpus.read(sentences))
+        measured = perplexity(load_language_model(folder), Corpus.read(sentences))
         for way in ("forward", "backward", "average"):
             assert getattr(measured, way) == pytest.approx(found[key]["perplexity"][way], rel=1e-9)
         assert measured.unknown_fraction == found["unknown_fraction"]
     assert found["heldout"]["tokens"] == 6 * len(sentences)
 
 
-def test_the_new_model_embeds(
-    usual: dict[str, Any], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The warm state must be its own: that of the source would be a state of other weights."""
-    text, arrays = tmp_path / "text.txt", []
-    text.write_text("the cat sees a cow .\n")
-    embed = Command(capsys, "embed")
-    for model in (source, usual["output"]):
-        file = tmp_path / "vectors.hdf5"
-        assert embed(text, "-o", file, "-m", model, "--state", "warm", "-f", "-q")[0] == 0
-        with h5py.File(file) as vectors:
-            arrays.append(vectors["0"][...])
-    assert arrays[0].shape == arrays[1].shape == (3, 6, 16)
-    assert np.abs(arrays[0] - arrays[1]).max() > 1e-3
+def test_new_model_has_its_own_warm_state(usual: Facts, source: Path) -> None:
     bilm = load(usual["output"])
     stored, bilm.warm_state = bilm.warm_state, None
-    computed = warm_state(bilm)
+    computed, old = warm_state(bilm), warm_state(load(source))
     assert stored is not None
     assert torch.equal(stored.h, computed.h)
     assert torch.equal(stored.c, computed.c)
+    assert (stored.h - old.h).abs().max() > 1e-3
 
 
-def test_weights_alone_get_a_softmax_first(tuned: Tuned, tiny: Path) -> None:
-    """Published weights have none; without a fit, the first figure would be that of chance."""
-    found = tuned(model=tiny)
+def test_model_without_softmax_gets_one_first(tune: Tune, tiny: Path, tmp_path: Path) -> None:
+    """Without a fit, the first figure would be that of chance."""
+    found = tune(model=tiny)
     assert found["softmax"] == "fitted"
     assert found["vocabulary"] == {"types": 15, "source": "counted in the domain"}
     assert found["unknown_fraction"] == 0
     assert found["before"]["perplexity"]["average"] < 10.8  # unigrams: 11.1
     assert found["improved"]
-    fitted, out = tiny.with_name("fitted"), Path(found["output"])
-    shutil.copytree(tiny, fitted)
-    shutil.copy(out / "fitted_softmax.hdf5", fitted / "softmax.hdf5")
-    shutil.copy(out / "vocab.txt", fitted)
-    again = tuned(model=fitted)
-    assert again["before"] == found["before"]  # which anybody can measure again
+    fitted = shutil.copytree(tiny, tmp_path / "fitted")
+    shutil.copy(Path(found["output"]) / "fitted_softmax.hdf5", fitted / "softmax.hdf5")
+    shutil.copy(Path(found["output"]) / "vocab.txt", fitted)
+    assert tune(model=fitted)["before"] == found["before"]  # which anybody can measure again
 
 
-def test_a_fit_beside_the_true_softmax(tuned: Tuned, usual: dict[str, Any]) -> None:
-    """What of the gain is the softmax's alone shows only where the vocabulary is the same."""
-    fitted = tuned("--fit-softmax")
+@pytest.fixture(scope="session")
+def fitted(tune: Tune) -> Facts:
+    """A short run with a fitted softmax."""
+    return tune("--fit-softmax", "--softmax-tokens", "500")
+
+
+def test_fitted_softmax_beside_the_own_one(fitted: Facts, usual: Facts) -> None:
+    """Only with one vocabulary do the figures show which gain is due to the softmax."""
     assert fitted["softmax"] == "fitted"
     assert fitted["before_model_softmax"] == usual["before"]
-    assert fitted["vocabulary"] == usual["vocabulary"]
-    assert fitted["unknown_fraction"] == usual["unknown_fraction"]
+    assert [fitted[k] == usual[k] for k in ("vocabulary", "unknown_fraction")] == [True, True]
     assert fitted["before"]["perplexity"]["average"] < usual["before"]["perplexity"]["average"]
+    record = json.loads((Path(fitted["output"]) / "finetune.json").read_text())
+    assert 400 < record["fit"]["tokens"] <= 500
 
 
-def test_a_vocabulary_for_weights_alone(tuned: Tuned, tiny: Path, source: Path) -> None:
-    """Without it models could not be compared on one vocabulary."""
-    found = tuned("--vocabulary", source / "vocab.txt", model=tiny)
+def test_named_vocabulary(tune: Tune, tiny: Path, source: Path) -> None:
+    found = tune("--vocabulary", source / "vocab.txt", model=tiny)
     assert found["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
     assert found["softmax"] == "fitted"
     assert found["unknown_fraction"] > 0
 
 
-def test_the_better_model_is_kept(tuned: Tuned, learned: dict[str, Any]) -> None:
-    """A run that makes a model worse must say so and not hand the worse one out."""
+def test_better_model_is_kept(tune: Tune, learned: Facts) -> None:
     source = Path(learned["output"])
-    found = tuned("--learning-rate", "0.1", "--dropout", "0.95", model=source)
+    found = tune("--learning-rate", "0.1", "--dropout", "0.95", model=source)
     assert found["improved"] is False
     assert found["after"] == found["before"]
-    kept, own = (load_language_model(place) for place in (found["output"], source))
-    for one, other in zip(kept.bilm.parameters(), own.bilm.parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert is_same_model(Path(found["output"]), source)
     assert "did not help" in (Path(found["output"]) / "README.md").read_text()
 
 
-def test_a_run_goes_on_as_if_it_had_not_stopped(tuned: Tuned, tmp_path: Path) -> None:
-    """Losses, figures and weights to the last bit, or a stopped run costs what it had learned."""
+def test_resumed_run_equals_an_uninterrupted_one(tune: Tune, tmp_path: Path) -> None:
     constant, out = ("--optimizer", "adagrad"), tmp_path / "out"
-    whole = tuned(*constant)
-    tuned(*constant, "--max-steps", "3", out=out)
-    found = tuned(*constant, "--resume", out=out)
+    whole = tune(*constant)
+    tune(*constant, "--max-steps", "3", out=out)
+    found = tune(*constant, "--resume", out=out)
     for key in ("before", "after", "tokens", "epochs"):
         assert found[key] == whole[key]
     for name in ("weights.hdf5", "softmax.hdf5", "state.hdf5"):
         assert arrays_in(out / name) == arrays_in(Path(whole["output"]) / name)
 
 
-def messages(domain: Path, source: Path, out: Path, *more: object) -> tuple[dict[str, Any], str]:
-    """What --json printed and what was said."""
-    args = ["--domain", domain, "-m", source, "-o", out, "--json", *SHORT, *more]
-    result = CliRunner().invoke(finetune, [str(a) for a in args], catch_exceptions=False)
-    return json.loads(result.stdout), result.stderr
-
-
-def test_a_limit_that_measuring_uses_up_is_told(domain: Path, source: Path, tmp_path: Path) -> None:
-    """A minute was six: whole looks came before a step that there was no time for, and the same
-    weights were measured over and over."""
+def test_time_limit_covers_all_parts_of_the_run(tune: Tune, source: Path, tmp_path: Path) -> None:
+    """Fitting, measuring and training together; a run without time for training changes nothing."""
     out = tmp_path / "out"
-    found, said = messages(domain, source, out, "--max-seconds", "0.001")
-    assert "warning: measuring takes about" in said
-    assert "of the 0.0 s of --max-seconds: no time is left to train; raise it" in said
-    assert "no step of training was made in --max-seconds: raise it, with `--resume`" in said
+    found = tune("--max-seconds", "0.001", out=out)
+    assert "there was no time for training" in found["err"]
     assert (found["tokens"], found["improved"]) == (0, False)
     assert found["after"] == found["before"]
-    assert " MB are for `--resume` alone and may be deleted: checkpoint.pt\n" in said
-    assert not (out / "log.jsonl").exists()  # no look before a step that does not come
-    kept, own = (load_language_model(place) for place in (out, source))
-    for one, other in zip(kept.bilm.parameters(), own.bilm.parameters(), strict=True):
-        assert torch.equal(one, other)
-    found, said = messages(domain, source, out, "--max-seconds", "600", "--resume")
-    assert "warning: measuring" not in said
-    assert "before: perplexity" not in said  # which is known
-    assert found["tokens"] == TOKENS
-    assert found["improved"]
-
-
-def test_time_is_kept_for_measuring(domain: Path, source: Path, tmp_path: Path) -> None:
-    """Without it a run that trains up to its limit is measured after it."""
-    out = tmp_path / "out"
-    messages(domain, source, out, "--max-seconds", "0.001")
-    path = out / "finetune.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "measuring_s": 290.0}))
-    # Looks are at all of this text: one before training and one after, beside the two measures.
-    for limit, left, n_tokens in ((1159, "no time is left", 0), (1162, "2.0 s are left", TOKENS)):
-        found, said = messages(domain, source, out, "--resume", "--max-seconds", limit)
-        assert f"measuring takes about 1,160.0 s of the {limit:,}.0 s of --max-seconds" in said
-        assert f": {left} to train; raise it" in said
-        assert found["tokens"] == n_tokens
-        assert 290 <= found["seconds"] < 500  # they are those of measuring too
-
-
-LONG = ["--max-steps", "150", "--max-epochs", "100"]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tuned: Tuned, tiny: Path) -> dict[str, Any]:
-    """A run with a fit that nothing stops."""
-    return tuned(*LONG, model=tiny)
+    assert is_same_model(out, source)
+    assert not (out / "log.jsonl").exists()  # no evaluation before a step that does not come
+    record = json.loads((out / "finetune.json").read_text())
+    assert 0 < record["measuring_s"] < record["seconds"]
+    (out / "finetune.json").write_text(json.dumps({**record, "seconds": 500, "measuring_s": 50}))
+    # 500 s are spent, 50 s go to the measurement at the end, and two evaluations take as long.
+    found = tune("--max-seconds", "640", "--resume", out=out)
+    assert (found["tokens"], found["improved"]) == (0, False)
+    assert 500 < found["seconds"] < 600
+    found = tune("--max-seconds", "900", "--resume", out=out)
+    assert "before: perplexity" not in found["err"]  # which is known
+    assert (found["tokens"], found["improved"]) == (TOKENS, True)
+    assert 500 < found["seconds"] < 700
 
 
 @pytest.mark.parametrize(("steps", "between"), [(1000, 100), (300, 30), (120, 25), (7, 7)])
-def test_every_epoch_is_looked_at(steps: int, between: int) -> None:
-    """Or a text of few steps would be learned by heart before the first look."""
-    lines = [["a"] * 79] * steps  # a window of 4 rows each, with what ends a sentence
-    corpus = Corpus.read(lines, max_characters=50, name="text")
+def test_each_epoch_is_evaluated(steps: int, between: int) -> None:
+    """Else a short text would be learned by heart before the first evaluation."""
+    corpus = Corpus.read([["a"] * 79] * steps)  # one batch per sentence
     settings = TrainSettings(batch_size=4, bptt=20, max_epochs=1)
-    assert suited(settings, corpus).eval_steps == between
+    found = finetune_settings(settings, corpus)
+    assert (found.eval_steps, found.keep_best, found.learning_rate) == (between, True, 1e-3)
+    assert found.warmup_steps == steps // 20 + 1
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tune: Tune, tiny: Path) -> Facts:
+    """A run with a fit that nothing stops."""
+    return tune(*LONG, model=tiny)
+
+
+def losses(folder: Path) -> list[tuple[int, float]]:
+    """The log without times."""
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [(line["step"], line.get("loss") or line["heldout"]["average"]) for line in lines]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_lines", [0, 2, 4])
-def test_kill_and_resume(
-    tuned: Tuned,
-    undisturbed: dict[str, Any],
-    domain: Path,
-    tiny: Path,
-    tmp_path: Path,
-    n_lines: int,
+def test_resume_after_kill_gives_identical_run(
+    tune: Tune, undisturbed: Facts, domain: Path, tiny: Path, tmp_path: Path, n_lines: int
 ) -> None:
-    """kill -9 in the fit or in training, when the log has some lines: the same losses and figures
-    at the end."""
-    args = ["--domain", domain, "-m", tiny, "-o", tmp_path / "out", "--json", *SHORT, *LONG]
+    """kill -9 in the fit or in training, when the log has some lines."""
+    out, started_at = tmp_path / "out", time.monotonic()
     pid = os.fork()
     if pid == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         with suppress(SystemExit):
-            main(["finetune", *map(str, args)])
+            main(command(domain, tiny, out, *LONG))
         os._exit(0)
-    record, log, begun = (
-        tmp_path / "out/finetune.json",
-        tmp_path / "out/log.jsonl",
-        time.monotonic(),
-    )
+    record, log = out / "finetune.json", out / "log.jsonl"
     while not (log.exists() and log.read_bytes().count(b"\n") >= n_lines):
         if n_lines == 0 and record.exists():
             break
         time.sleep(0.01)
-        assert time.monotonic() - begun < 120
+        assert time.monotonic() - started_at < 120
     time.sleep(random.Random(n_lines).random() / 4)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    found = tuned(*LONG, "--resume", model=tiny, out=tmp_path / "out")
+    found = tune(*LONG, "--resume", model=tiny, out=out)
     assert (found["before"], found["after"]) == (undisturbed["before"], undisturbed["after"])
-    assert losses(tmp_path / "out") == losses(Path(undisturbed["output"]))
+    assert losses(out) == losses(Path(undisturbed["output"]))
+
+
+def refused(done: Done, code: int, *places: str) -> None:
+    """Check that two lines were printed, which contain some words."""
+    assert (done.code, done.out) == (code, b""), done.err
+    error, hint = done.err.splitlines()
+    assert error.startswith("error: ")
+    assert hint.startswith("hint: ")
+    assert all(place in done.err for place in places), done.err
+
+
+@pytest.fixture
+def attempt(source: Path, domain: Path, tmp_path: Path) -> Callable[..., Done]:
+    """Runs the command of `usual` with more words, in a folder with what tests damage."""
+    shutil.copytree(source, tmp_path / "model")
+    (tmp_path / "tiny").mkdir()
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(source / name, tmp_path / "tiny")
+    (tmp_path / "one.txt").write_text("One sentence only .\n")
+    (tmp_path / "blank.txt").write_text("\n\n")
+    (tmp_path / "few.txt").write_text("".join(f"{k} .\n" for k in range(20)))
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xff not UTF-8\n")
+    (tmp_path / "types.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    (tmp_path / "empty").mkdir()
+
+    def attempted(line: str = "", out: str = "out", model: str = "model") -> Done:
+        words = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in line.split()]
+        return elmo(*command(domain, tmp_path / model, tmp_path / out, "-q", *words))
+
+    return attempted
+
+
+REFUSED: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
+    "empty folder": ("--domain /empty", "model", 1, ("empty:", ".txt")),
+    "no such text": ("--domain /none", "model", 1, ("none:",)),
+    "held-out text that does not exist": (
+        "--domain /bad.txt --heldout /none",
+        "model",
+        1,
+        ("none:",),
+    ),
+    "vocabulary of another size": ("--vocabulary /types.txt", "model", 1, ("softmax/W", "(14, 8)")),
+    "vocabulary of nothing": ("--min-count 5000", "tiny", 2, ("`--min-count 5000`",)),
+    "--min-count with a vocabulary": ("--min-count 5", "model", 2, ("--min-count",)),
+    "--vocabulary-size with a vocabulary": (
+        "--vocabulary-size 5 --fit-softmax --vocabulary /types.txt",
+        "model",
+        2,
+        ("--vocabulary-size", "types.txt"),
+    ),
+    "--softmax-tokens with a softmax": ("--softmax-tokens 7", "model", 2, ("--fit-softmax",)),
+    "--resume and --overwrite": ("--resume --overwrite", "model", 2, ("--overwrite",)),
+    "nothing to resume": ("--resume", "model", 1, ("out:",)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_before_any_work(name: str, attempt: Callable[..., Done], tmp_path: Path) -> None:
+    line, model, code, places = REFUSED[name]
+    refused(attempt(line, model=model), code, *places)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "places"),
+    [("one.txt", "", ("`--heldout FILE`",)), ("few.txt", "--batch-size 8", ("`--batch-size 2`",))],
+)
+def test_text_that_is_too_short(
+    text: str, more: str, places: tuple[str, ...], attempt: Callable[..., Done], tmp_path: Path
+) -> None:
+    words = command(tmp_path / text, tmp_path / "model", tmp_path / "out", "-q", *more.split())
+    refused(elmo(*words), 1, *places)
+    assert not (tmp_path / "out").exists()
+
+
+def test_source_in_the_output_folder(attempt: Callable[..., Done], finished: Path) -> None:
+    """A model that would be replaced by its own fine-tuning is lost."""
+    folders = (finished, finished.parent / "model")
+    before = [digests(folder) for folder in folders]
+    refused(attempt("--overwrite", out="model"), 2, "model: contains ")
+    refused(attempt(), 1, "out: contains a finetune run", "`--resume`")
+    for line in (
+        "--softmax /out/softmax.hdf5 --vocabulary /out/vocab.txt",
+        "--vocabulary /out/vocab.txt",
+    ):
+        refused(attempt(f"--overwrite {line}"), 2, "out: contains ")
+    assert [digests(folder) for folder in folders] == before
+    assert attempt("--overwrite").code == 0
+    assert digests(finished).keys() == before[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("--resume -m /other", "started with model"),
+        ("--resume --fit-softmax", "started with softmax"),
+        ("--resume --domain /few.txt", "started with text"),
+        ("--resume --batch-size 3", "batch_size"),
+    ],
+)
+def test_another_run_is_not_continued(
+    line: str, place: str, attempt: Callable[..., Done], finished: Path, source: Path
+) -> None:
+    other, before = shutil.copytree(source, finished.parent / "other"), digests(finished)
+    with h5py.File(other / "weights.hdf5", "r+") as file:
+        file["char_embed"][0, 0] += 1
+    (other / "parts.json").unlink(missing_ok=True)
+    refused(attempt(line), 1, "out/", place)
+    assert digests(finished) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("finetune.json", "{"),
+        ("finetune.json", "[" * 200_000),
+        ("finetune.json", "{}"),
+        ("finetune.json", '{"run": {}, "train": [], "other": 1}'),
+        ("checkpoint.pt", None),
+    ],
+    ids=["cut", "nested", "empty", "foreign", "missing"],
+)
+def test_corrupt_run_is_not_continued(
+    name: str, content: str | None, attempt: Callable[..., Done], finished: Path
+) -> None:
+    (finished / name).unlink()
+    if content is not None:
+        (finished / name).write_text(content)
+    before = digests(finished)
+    refused(attempt("--resume --max-steps 20"), 1, name, "`--overwrite` starts over")
+    assert digests(finished) == before
+
+
+def test_run_without_its_fitted_softmax_is_not_continued(
+    fitted: Facts, tmp_path: Path, attempt: Callable[..., Done]
+) -> None:
+    """Another fit would give another figure before."""
+    out = shutil.copytree(fitted["output"], tmp_path / "out")
+    (out / "fitted_softmax.hdf5").unlink()
+    before = digests(out)
+    refused(attempt("--resume --fit-softmax --max-steps 20"), 1, "fitted_softmax.hdf5")
+    assert digests(out) == before
+
+
+def test_run_that_failed_at_its_start_is_resumed(
+    attempt: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **facts: object) -> None:
+        raise OutputError("out: no space left", "make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vocabulary.Vocabulary, "write", broken)
+        refused(attempt(), 1, "no space left")
+    assert attempt("--resume").code == 0
+    assert (tmp_path / "out" / "README.md").exists()
+
+
+def test_infinite_perplexity_is_null_in_json(attempt: Callable[..., Done], tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "model" / "softmax.hdf5", "r+") as file:
+        file["softmax/b"][5] = 1e5
+    done = attempt("--fit-softmax")
+    found = json.loads(done.out)
+    assert found["before_model_softmax"]["perplexity"]["average"] is None
+    assert found["before"]["perplexity"]["average"] > 1
+
+
+def test_card_of_a_file_name_that_is_not_utf_8(
+    attempt: Callable[..., Done], domain: Path, tmp_path: Path
+) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    shutil.copy(domain / "a.txt", tmp_path / name)
+    assert attempt(f"--domain /{name}").code == 0
+    assert r"caf\udce9.txt" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")

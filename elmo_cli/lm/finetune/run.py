@@ -1,196 +1,215 @@
-"""Fine-tuning as a whole: a biLM goes on training on a domain, and is measured before and after."""
+"""Fine-tuning: measure a biLM on a domain, train it, measure it again, write model and card."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
-from elmo_cli.lm.card import card
+from elmo_cli.errors import ResumeError
+from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
-from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.export import export_model
-from elmo_cli.lm.finetune.domain import Domain, DomainTexts, find_texts, read_domain
+from elmo_cli.lm.finetune.domain import Domain, find_texts, read_domain
 from elmo_cli.lm.finetune.fit_softmax import fit_softmax
-from elmo_cli.lm.folder_lock import FolderLock
+from elmo_cli.lm.finetune.job import (
+    MIN_COUNT,
+    SOFTMAX_TOKENS,
+    VOCABULARY_SIZE,
+    FinetuneJob,
+    Source,
+    check_effect,
+    finetune_settings,
+    load_source,
+)
+from elmo_cli.lm.finetune.result import (
+    START_OVER,
+    FinetuneRecord,
+    FinetuneResult,
+    Measurement,
+    model_card,
+)
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
+from elmo_cli.lm.log import SILENT, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
-from elmo_cli.lm.source_model import SourceModel, load_source
+from elmo_cli.lm.run_folder import CHECKPOINT_FILE, FITTED_FILE, RECORD_FILE, RunFolder
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
-from elmo_cli.lm.tuning_folder import FITTED_NAME, TuningFolder
-from elmo_cli.lm.tuning_job import Figures, FineTuned, FinetuneJob, suited
 from elmo_cli.model.bilm import NextTokenSoftmax
-from elmo_cli.pretrained.model_files import VOCABULARY_FILE
+from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
+from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.model_files import CARD_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_softmax
 
-_LOOK_TOKENS = 20_000  # of the held-out text, measured at each look; all of it before and after
-_SHARE_TO_FIT = 1 / 3  # of the time limit
-_MUCH_MEASURING = 1 / 2  # of it, which is told
-_NO_TIME_S = 1e-3  # the limit of a run that has none left
-
-Report = Callable[[dict[str, Any]], None]
-Say = Callable[[str], None]
+_EVALUATED_TOKENS = 20_000  # of the held-out text in each evaluation; all of it before and after
+_FIT_FRACTION = 1 / 3  # of the time limit
 
 
-def finetune(
-    job: FinetuneJob,
-    *,
-    report: Report = lambda line: None,
-    say: Say = lambda line: None,
-    noticed: Callable[[InputReport], None] = lambda notes: None,
-    lock: FolderLock | None = None,
-) -> FineTuned:
-    """Fine-tune a biLM on a domain, and write it as a model folder; the source stays as it is.
+def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult:
+    """Fine-tune a biLM on a domain and write it as a model folder; the source stays unchanged.
 
     Args:
-        report: called with each line of the log, and with each pass of a fit (see `fit_softmax`).
-        say: called with what was found or is begun, in words.
-        noticed: called with what the readers of text noticed, before the work begins.
-        lock: of the folder, where it is to be held longer than this takes.
+        reporter: also receives a line for each pass of a fit, see `fit_softmax`.
     Raises:
-        UsageError, OutputError, ResumeError: of `TuningFolder.check` and `FinetuneJob.check`.
-        ModelError, OptionsError, WeightFileError, InputError: of `load_source`.
-        TrainingError, InputError: of `find_texts`, `read_domain` and `Trainer`.
-        StoppedError: of `Trainer`.
+        UsageError, OutputError, ResumeError: as `RunFolder.open`, or settings without effect.
+        ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
+        TrainingError, InputError: as `find_texts`, `read_domain` and `Trainer.train`.
+        StoppedError: as `Trainer.train`.
     """
-    with lock or FolderLock(job.output) as held:
-        folder = TuningFolder(job.output, held)
-        folder.check(job.source, resume=job.resume, overwrite=job.overwrite)
-        files = find_texts(job.domain, job.heldout)
-        check_inputs([*files.train, *files.heldout], job.reading)
-        source = load_source(job.source, fit_head=job.fit_head)
+    files = locate(job.model)
+    named = [Path(name) for name in (job.softmax, job.vocabulary) if name is not None]
+    with RunFolder(job.output, "finetune") as folder:
+        folder.open(job.mode, reads=[*files.paths, *named])
+        texts = find_texts(job.domain, job.heldout)
+        check_inputs([*texts.train, *texts.heldout], job.reading)
+        source = load_source(job, files)
+        check_effect(job, source)
         if source.warning:
-            say(f"warning: {source.warning}")
-        if not job.resume:  # what an earlier version let pass is not to end its run
-            job.check(source)
-        if files.not_read:
-            say(f"not read: {', '.join(files.not_read)}")
-        notes = InputReport()
-        most = source.bilm.options.max_characters
-        domain = read_domain(files, job.reading, max_characters=most, report=notes)
-        noticed(notes)
-        run = _Run(job, source, domain, folder, report, say)
-        head = run.begin(files)
-        return run.result(run.train(head))
-
-
-class _Run:
-    def __init__(
-        self,
-        job: FinetuneJob,
-        source: SourceModel,
-        domain: Domain,
-        folder: TuningFolder,
-        report: Report,
-        say: Say,
-    ) -> None:
-        self._job, self._source, self._domain = job, source, domain
-        self._folder, self._report, self._say = folder, report, say
-        self._settings = suited(job.settings, domain.train)
-        self._look = domain.heldout.sample_evenly(_LOOK_TOKENS)
-        self._vocabulary = source.vocabulary or domain.train.vocabulary(
-            min_count=job.min_count,
-            max_types=job.max_types,
-            warn=lambda warning: say(f"warning: {warning}"),
-        )
-        self._bilm = source.bilm.to(job.device)
-
-    def begin(self, files: DomainTexts) -> NextTokenSoftmax:
-        """The softmax that training begins with; what the model is worth before it is recorded."""
-        domain, folder = self._domain, self._folder
-        self._say(
+            reporter.message(f"warning: {source.warning}")
+        if texts.not_read:
+            reporter.message(f"not read: {', '.join(texts.not_read)}")
+        report, width = InputReport(), source.bilm.options.max_characters
+        domain = read_domain(texts, job.reading, max_characters=width, report=report)
+        reporter.input_notes(report)
+        reporter.message(
             f"{domain.train.n_tokens:,} tokens to train on; "
             f"{domain.heldout.n_tokens:,} held out ({domain.source})"
         )
-        settings = self._settings
-        if not self._job.resume:  # or it may be that the run began with fewer rows, which is told
-            a_step = settings.batch_size * settings.gradient_accumulation_steps
-            check_long_enough(domain.train, batch_size=a_step, bptt=settings.bptt)
-        # What a run that goes on must agree with; the checkpoint knows sizes, text and settings.
+        run = _Run(job, source, domain, folder, reporter)
+        softmax = run.start(texts.train)
+        return run.finish(run.train(softmax))
+
+
+class _Run:
+    """A run of which all text is read; its clock starts now."""
+
+    def __init__(
+        self,
+        job: FinetuneJob,
+        source: Source,
+        domain: Domain,
+        folder: RunFolder,
+        reporter: Reporter,
+    ) -> None:
+        self._job, self._source, self._domain = job, source, domain
+        self._folder, self._reporter = folder, reporter
+        self._noted_at_s = time.monotonic()
+        self._settings = finetune_settings(job.settings, domain.train)
+        self._sample = domain.heldout.sample_evenly(_EVALUATED_TOKENS)
+        self._bilm = source.bilm.to(job.device)
+        self._is_fitted = job.fit_softmax or source.softmax is None
+        self._vocabulary = source.vocabulary or domain.train.vocabulary(
+            min_count=job.min_count or MIN_COUNT,
+            max_types=job.vocabulary_size or VOCABULARY_SIZE,
+            warn=lambda warning: reporter.message(f"warning: {warning}"),
+        )
+
+    def start(self, texts: Sequence[str]) -> NextTokenSoftmax:
+        """Create or continue the record, and measure the model; the softmax to train."""
+        kind = "fitted" if self._is_fitted else "model"
         run = {
             "model": f"sha256 {self._source.files.sha256}",
-            "text": domain.fingerprint,
-            "softmax": f"{self._which_head}, of {self._vocabulary.fingerprint}",
+            "text": self._domain.fingerprint,
+            "softmax": f"{kind}, of {self._vocabulary.fingerprint}",
         }
-        if self._job.resume:
-            folder.go_on(run)
+        self._record = self._resumed(run) if self._job.mode == "resume" else self._new(run, texts)
+        if self._record.before is not None:
+            return self._fitted() if self._is_fitted else self._own_softmax()
+        if not self._is_fitted:
+            softmax = self._own_softmax()
         else:
-            folder.begin(run, overwrite=self._job.overwrite, domain=asdict(files))
-            self._vocabulary.write(folder.path / VOCABULARY_FILE)
-        is_measured = "before" in folder.record
-        own = self._source.head
-        if own is not None and not self._job.fit_head:
-            head = own.to(self._job.device)
-        else:
-            if own is not None and not is_measured:
-                measured = self._measure("the model's own softmax", own.to(self._job.device))
-                folder.note(before_model_softmax=asdict(Figures.of(measured)))
-            head = self._fitted_head() if is_measured else self._fit()
-        if not is_measured:
-            begun = time.monotonic()
-            measured = self._measure("before", head)
-            folder.note(
-                before=asdict(Figures.of(measured)),
-                unknown_fraction=measured.unknown_fraction,
-                measuring_s=round(time.monotonic() - begun, 3),
-            )
-        return head
+            if self._source.softmax is not None:
+                measured = self._measure("the model's own softmax", self._own_softmax())
+                self._note(before_model_softmax=Measurement.of(measured))
+            softmax = self._fit()
+        start_s = time.monotonic()
+        measured = self._measure("before", softmax)
+        self._note(
+            before=Measurement.of(measured),
+            unknown_fraction=measured.unknown_fraction,
+            measuring_s=time.monotonic() - start_s,
+        )
+        return softmax
 
-    def train(self, head: NextTokenSoftmax) -> TrainingProgress:
-        """Train biLM and softmax; the folder then holds the best model of all looks."""
-        folder, settings = self._folder, self._settings
-        limit, measuring_s = settings.max_seconds, folder.record["measuring_s"]
-        # A prediction takes as long in a look as it took before.
-        look_s = measuring_s * _n_predictions(self._look) / _n_predictions(self._domain.heldout)
-        left = math.inf
-        if limit is not None:  # what the folder holds is measured at the end
-            left = limit - self._spent_s - measuring_s
-            settings = replace(settings, max_seconds=max(left, _NO_TIME_S))
-        model = LanguageModel(self._bilm, head, self._vocabulary)
-        group = ProcessGroup(device=self._job.device)
-        step = TrainStep(model, self._domain.train, settings, group)
-        trainer = Trainer(step, self._look, folder.path, self._report)
-        trainer.progress.evaluation_seconds = look_s
-        if folder.has_checkpoint:
+    def _new(self, run: dict[str, str], texts: Sequence[str]) -> FinetuneRecord:
+        settings = self._settings
+        n_streams = settings.batch_size * settings.gradient_accumulation_steps
+        check_long_enough(self._domain.train, batch_size=n_streams, bptt=settings.bptt)
+        self._folder.start()
+        self._record = FinetuneRecord(run, list(texts))
+        self._note()
+        self._vocabulary.write(self._folder.path / VOCABULARY_FILE)
+        return self._record
+
+    def _resumed(self, run: dict[str, str]) -> FinetuneRecord:
+        path = self._folder.path
+        record = FinetuneRecord.read(path / RECORD_FILE)
+        for name, now in run.items():
+            if (before := record.run.get(name)) != now:
+                what = f"{path / RECORD_FILE}: the run started with {name} {before}, now {now}"
+                raise ResumeError(what, f"use the same model, text and settings, or {START_OVER}")
+        if (path / WEIGHTS_FILE).exists() and not (path / CHECKPOINT_FILE).exists():
+            what = f"{path}: {CHECKPOINT_FILE} is missing, so the run cannot continue"
+            hint = f"`model={path}` starts a new run with its weights; {START_OVER}"
+            raise ResumeError(what, hint)
+        return record
+
+    def train(self, softmax: NextTokenSoftmax) -> TrainingProgress:
+        """Train biLM and softmax; the folder then contains the best model of all evaluations."""
+        path, settings, record = self._folder.path, self._settings, self._record
+        model = LanguageModel(self._bilm, softmax, self._vocabulary)
+        left_s = math.inf
+        if settings.max_seconds is not None:  # the model in the folder is measured at the end
+            left_s = settings.max_seconds - record.seconds - record.measuring_s
+            settings = replace(settings, max_seconds=max(left_s, 1e-3))
+        step = TrainStep(model, self._domain.train, settings, ProcessGroup(device=self._job.device))
+        trainer = Trainer(step, self._sample, path, self._reporter.log_line)
+        if has_checkpoint := (path / CHECKPOINT_FILE).exists():
             trainer.resume()
-            folder.forget_end()
-        if limit is not None and trainer.progress.step == 0:
-            training_s = left - 2 * look_s  # before the first step and after the last
-            self._warn_of_measuring(limit, training_s)
-            if training_s <= 0:
-                if not folder.has_checkpoint:
-                    trainer.save()
-                return trainer.progress
-        return trainer.train().progress
+            for name in (STATE_FILE, CARD_FILE):  # of the weights of an earlier part
+                (path / name).unlink(missing_ok=True)
+        sizes = [text.n_tokens + text.n_sentences for text in (self._sample, self._domain.heldout)]
+        evaluation_s = record.measuring_s * sizes[0] / sizes[1]
+        if trainer.progress.step == 0 and left_s <= 2 * evaluation_s:  # before and after training
+            if not has_checkpoint:
+                trainer.save()
+            return trainer.progress
+        known_s = trainer.progress.evaluation_seconds  # of an earlier part
+        trainer.progress.evaluation_seconds = max(evaluation_s, known_s)
+        trainer.train()
+        self._noted_at_s = time.monotonic()  # the checkpoint counts the time of training
+        return trainer.progress
 
-    def result(self, progress: TrainingProgress) -> FineTuned:
-        """Measure what the folder holds, and put the source there if that is better."""
-        folder, record, heldout = self._folder, self._folder.record, self._domain.heldout
-        before, begun = Figures(**record["before"]), time.monotonic()
+    def finish(self, progress: TrainingProgress) -> FinetuneResult:
+        """Measure the model in the folder, replace it by the source if that is better."""
+        record, path, heldout = self._record, self._folder.path, self._domain.heldout
+        assert record.before is not None
+        before = record.before
         after = self._measure_folder() if progress.best_step > 0 else before
-        is_better = after.perplexity["average"] < before.perplexity["average"]
-        if not is_better:
-            self._put_source_back()
-            # The same weights have the same figures, but for the rounding of float16.
+        improved = after.perplexity["average"] < before.perplexity["average"]
+        if not improved:
+            self._export_source()
+            # The same weights have the same figures, except in float16.
             after = before if self._settings.dtype == "float32" else self._measure_folder()
-        seconds = self._spent_s + progress.seconds + time.monotonic() - begun
-        true_head = record.get("before_model_softmax")
-        done = FineTuned(
+        write_warm_state(path)
+        result = FinetuneResult(
             model=self._source.files.name,
-            output=str(folder.path),
-            softmax=self._which_head,
+            output=str(path),
+            softmax="fitted" if self._is_fitted else "model",
             before=before,
-            before_model_softmax=Figures(**true_head) if true_head else None,
+            before_model_softmax=record.before_model_softmax,
             after=after,
-            unknown_fraction=record["unknown_fraction"],
-            vocabulary={"types": len(self._vocabulary), "source": self._where_from},
+            unknown_fraction=record.unknown_fraction,
+            vocabulary={"types": len(self._vocabulary), "source": self._vocabulary_source()},
             heldout={
                 "source": self._domain.source,
                 "tokens": heldout.n_tokens,
@@ -199,102 +218,77 @@ class _Run:
             },
             tokens=progress.tokens,
             epochs=progress.epochs,
-            seconds=round(seconds, 1),
-            improved=is_better,
+            seconds=round(self._seconds() + progress.seconds, 1),
+            improved=improved,
         )
-        folder.note(result=done.as_object())
-        folder.write_card(card(done, self._source.files.weights_sha256, record["domain"]["train"]))
-        return done
+        self._note(result=asdict(result))
+        card = model_card(result, self._source.files.weights_sha256, record.train)
+        write_text(path / CARD_FILE, [card], errors="backslashreplace")
+        return result
 
     def _fit(self) -> NextTokenSoftmax:
-        limit = self._settings.max_seconds
-        self._say(f"a softmax of {len(self._vocabulary):,} types is fitted to the frozen biLM")
+        n_types, limit = len(self._vocabulary), self._settings.max_seconds
+        self._reporter.message(f"fitting a softmax of {n_types:,} types to the frozen biLM")
         fit = fit_softmax(
             self._bilm,
             self._vocabulary,
-            replace(self._domain, heldout=self._look),
-            replace(self._settings, max_seconds=limit and limit * _SHARE_TO_FIT),
-            self._job.head_tokens,
-            self._report,
+            replace(self._domain, heldout=self._sample),
+            replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION),
+            self._job.softmax_tokens or SOFTMAX_TOKENS,
+            self._reporter.log_line,
         )
-        write_softmax(fit.softmax, self._folder.path / FITTED_NAME)
+        write_softmax(fit.softmax, self._folder.path / FITTED_FILE)
         seconds = round(fit.seconds, 1)
-        self._folder.note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
+        self._note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
         return fit.softmax
 
-    def _fitted_head(self) -> NextTokenSoftmax:
-        projection = self._bilm.options.projection_dim
-        path, n_types = self._folder.fitted(), len(self._vocabulary)
-        return read_softmax(path, n_types=n_types, projection=projection).to(self._job.device)
+    def _own_softmax(self) -> NextTokenSoftmax:
+        assert self._source.softmax is not None
+        return self._source.softmax.to(self._job.device)
 
-    def _measure(self, what: str, head: NextTokenSoftmax) -> Perplexity:
-        measured = perplexity(
-            LanguageModel(self._bilm, head, self._vocabulary), self._domain.heldout
-        )
-        self._say(
+    def _fitted(self) -> NextTokenSoftmax:
+        path = self._folder.path / FITTED_FILE
+        if not path.exists():
+            raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
+        projection = self._bilm.options.projection_dim
+        softmax = read_softmax(path, n_types=len(self._vocabulary), projection=projection)
+        return softmax.to(self._job.device)
+
+    def _measure(self, what: str, softmax: NextTokenSoftmax) -> Perplexity:
+        model = LanguageModel(self._bilm, softmax, self._vocabulary)
+        measured = perplexity(model, self._domain.heldout)
+        self._reporter.message(
             f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
             f"backward {measured.backward:.2f}), {measured.unknown_fraction:.2%} unknown"
         )
         return measured
 
-    def _measure_folder(self) -> Figures:
-        """The model as it was written, in whatever dtype."""
-        model = load_language_model(self._folder.path)
-        device = self._job.device
-        model.bilm.to(device)
-        model.softmax.to(device)
-        return Figures.of(perplexity(model, self._domain.heldout))
+    def _measure_folder(self) -> Measurement:
+        """The model as it was written, in its dtype."""
+        model, device = load_language_model(self._folder.path), self._job.device
+        model = replace(model, bilm=model.bilm.to(device), softmax=model.softmax.to(device))
+        return Measurement.of(perplexity(model, self._domain.heldout))
 
-    def _warn_of_measuring(self, limit: float, training_s: float) -> None:
-        """Say that the time limit is not for training.
+    def _export_source(self) -> None:
+        source = load_source(self._job, self._source.files)
+        softmax = self._fitted() if self._is_fitted else source.softmax
+        assert softmax is not None
+        dtype = self._settings.dtype
+        export_model(self._folder.path, source.bilm, softmax, self._vocabulary, dtype=dtype)
 
-        Args:
-            training_s: what is left of it; 0 or less for nothing.
-        """
-        fit_s = self._fit_s
-        measuring_s = limit - training_s - fit_s
-        if training_s > 0 and measuring_s <= _MUCH_MEASURING * limit:
-            return
-        fitting = f", fitting took {fit_s:,.1f} s" if fit_s else ""
-        left = f"{training_s:,.1f} s are left" if training_s > 0 else "no time is left"
-        self._say(
-            f"warning: measuring takes about {measuring_s:,.1f} s of the {limit:,.1f} s of "
-            f"--max-seconds{fitting}: {left} to train; raise it, or give a shorter `--heldout`"
-        )
-
-    def _put_source_back(self) -> None:
-        source = load_source(self._job.source, fit_head=self._job.fit_head)
-        head = source.head if self._which_head == "model" else None
-        export_model(
-            self._folder.path,
-            source.bilm,
-            head or self._fitted_head(),
-            self._vocabulary,
-            dtype=self._settings.dtype,
-        )
-
-    @property
-    def _fit_s(self) -> float:
-        seconds: float = self._folder.record.get("fit", {}).get("seconds", 0.0)
-        return seconds
-
-    @property
-    def _spent_s(self) -> float:
-        """On fitting, and on measuring with one softmax or two, before training."""
-        n_heads = 2 if "before_model_softmax" in self._folder.record else 1
-        measuring_s: float = self._folder.record["measuring_s"]
-        return self._fit_s + n_heads * measuring_s
-
-    @property
-    def _which_head(self) -> str:
-        return "fitted" if self._job.fit_head or self._source.head is None else "model"
-
-    @property
-    def _where_from(self) -> str:
+    def _vocabulary_source(self) -> str:
         if self._source.vocabulary is None:
             return "counted in the domain"
-        return self._job.source.vocabulary or "that of the model"
+        return self._job.vocabulary or "that of the model"
 
+    def _seconds(self) -> float:
+        """Spent so far in all parts of the run, except on training."""
+        return self._record.seconds + time.monotonic() - self._noted_at_s
 
-def _n_predictions(corpus: Corpus) -> int:
-    return corpus.n_tokens + corpus.n_sentences
+    def _note(self, **facts: Any) -> None:
+        """Add facts and the time to the record, and save it."""
+        self._record.seconds, self._noted_at_s = self._seconds(), time.monotonic()
+        for name, value in facts.items():
+            setattr(self._record, name, value)
+        text = json.dumps(asdict(self._record), indent=2)
+        write_text(self._folder.path / RECORD_FILE, [text, "\n"])
