@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -196,6 +197,15 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
         again.train()
     assert "`learning_rate=0.0025`" in it.value.hint
     assert (tmp_path / FILE_NAME).read_bytes() == good
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weight(tmp_path: Path) -> None:
+    run = trainer(tmp_path)
+    before = weights(run)
+    run.step.model.softmax.weight.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(TrainingError, match="step 1: loss nan"):
+        run.train()
+    assert equal(weights(run), before)
 
 
 def test_a_rising_perplexity_stops_the_run(tmp_path: Path) -> None:
