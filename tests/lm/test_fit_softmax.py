@@ -11,6 +11,7 @@ from tiny_run import SENTENCES
 
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.evaluation import length_sorted, top_layer_outputs
+from elmo_cli.lm.finetune import fit_softmax as module
 from elmo_cli.lm.finetune.domain import Domain
 from elmo_cli.lm.finetune.fit_softmax import FittedSoftmax, fit_softmax
 from elmo_cli.lm.forward import type_vectors
@@ -86,4 +87,24 @@ def test_limits_of_a_fit(tiny_bilm: BiLM, unigram: float) -> None:
     assert late.tokens in (64 * 7, 32 * 7)  # one batch
     assert average(tiny_bilm, late.softmax) == pytest.approx(unigram, rel=0.05)
     assert [line["fit_pass"] for line in lines] == [0]
-    assert fit(tiny_bilm, 100, max_seconds=1e-9).tokens == 98  # whole sentences
+    assert fit(tiny_bilm, 150, max_seconds=1e-9).tokens == 147  # whole sentences
+
+
+def test_best_pass_is_kept_and_the_learning_rate_falls(
+    tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_pass, rates, lines = module._Fit.run_pass, list[float](), list[dict[str, Any]]()
+
+    def spied(self: Any, *args: Any) -> None:
+        rates.append(self._optimizer.param_groups[0]["lr"])
+        run_pass(self, *args)
+
+    monkeypatch.setattr(module._Fit, "run_pass", spied)
+    monkeypatch.setattr(module, "_LEARNING_RATE", 1.0)  # so that perplexity rises and falls
+    monkeypatch.setattr(module, "_MAX_PASSES", 4)
+    found = fit_softmax(tiny_bilm, VOCABULARY, DOMAIN, SETTINGS, 10_000, lines.append)
+    averages = [line["heldout"]["average"] for line in lines]
+    assert min(averages) < averages[-1]
+    assert average(tiny_bilm, found.softmax) == min(averages)
+    assert rates[-1] < rates[0] == 1.0
+    assert rates == sorted(rates, reverse=True)
