@@ -71,6 +71,8 @@ def test_tokens_per_file_end_with_a_sentence(tmp_path: Path) -> None:
     two.write_text("g\n")
     corpus = read_corpus([str(one), str(two)], tokens_per_file=3)
     assert words(corpus) == "<S> a b </S> <S> c d e </S> <S> g </S>"
+    corpus = read_corpus([str(one), str(two)], tokens_per_file=2)
+    assert words(corpus) == "<S> a b </S> <S> g </S>"
 
 
 def test_selected_sentences_keep_their_documents() -> None:
