@@ -51,7 +51,7 @@ def check_output_path(path: StrPath, *, overwrite: bool = False, regular: bool =
         os.stat(os.path.join(resolve(path).parent, ""))
     if name.lower().endswith((".gz", ".xz", ".bz2")):
         hint = "choose a name without this suffix, and compress the file afterwards"
-        raise OutputError(f"{name}: would not be compressed, contrary to its name", hint)
+        raise OutputError(f"{name}: would not be compressed, despite its suffix", hint)
     if is_file and not overwrite:
         raise OutputError(f"{name}: exists", f"`overwrite=True` replaces it; or {_OTHER_PATH}")
 

@@ -25,11 +25,11 @@ _OTHER = "give another file"
 
 GZIP = FileType("gzip data", "decompress it: `gzip -dc FILE > NEW_FILE`")
 XZ = FileType("xz data", "decompress it: `xz -dc FILE > NEW_FILE`")
-ZIP = FileType("a zip archive (or docx, odt, xlsx)", f"{_UNPACK}; of a document, {_PLAIN_TEXT}")
+ZIP = FileType("a zip archive (or docx, odt, xlsx)", f"{_UNPACK}; if a document, {_PLAIN_TEXT}")
 TAR = FileType("a tar archive", f"{_UNPACK}: `tar -xf FILE`")
 HDF5 = FileType("an HDF5 file", "`elmo inspect FILE` describes it")
 TORCH = FileType("a PyTorch checkpoint", "`elmo inspect` takes the weights.hdf5 next to it")
-LFS_POINTER = FileType("a Git LFS pointer that stands for the file", "run `git lfs pull`")
+LFS_POINTER = FileType("a Git LFS pointer instead of the file", "run `git lfs pull`")
 
 _MAGIC: tuple[tuple[bytes, FileType], ...] = (
     (rb"\x1f\x8b", GZIP),

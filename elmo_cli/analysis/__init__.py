@@ -1,1 +1,1 @@
-"""What vectors know, asked of embeddings files."""
+"""Analysis of embeddings files: nearest neighbours, words in context and linear probes."""

@@ -1,6 +1,6 @@
 """LabelledVectors: the vectors of an embeddings file, joined with the labels of another file.
 
-A label file has a column of labels next to the tokens, or a line of labels per sentence.
+A label file has either a column of labels next to the tokens or one line of labels per sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONLLU_COLUMNS = (
     *("feats", "head", "deprel", "deps", "misc"),
 )
 _DEFAULT_COLUMNS = {"conllu": "xpos", "conll": "-1"}
-_MAX_TOKENS = 1 << 22  # of a sentence; an endless one must end
+_MAX_TOKENS = 1 << 22  # per sentence, so that a line without end is refused
 _SAME_TEXT = "embeddings and labels must be of the same text, sentence by sentence"
 
 
@@ -35,8 +35,8 @@ class LabelledSentence:
     """A sentence and its labels.
 
     Attributes:
-        sentence: with its tokens; of plain text, the line of labels in their place.
-        labels: one for each token.
+        sentence: the sentence with its tokens; in plain text, the line of labels instead of them.
+        labels: one label per token.
         has_tokens: whether the file contains the tokens.
     """
 
@@ -47,11 +47,11 @@ class LabelledSentence:
 
 @dataclass(frozen=True)
 class LabelSettings:
-    """How label files are read.
+    """Settings for reading label files.
 
     Attributes:
         format: "plain" (a line of labels per sentence), "conll", "conllu", or "auto" (by suffix).
-        encoding: a text encoding that Python knows.
+        encoding: name of a Python text encoding.
         column: the label column: a number from 1, -1 for the last, or in CoNLL-U a name such as
             "upos"; by default "xpos" in CoNLL-U, else the last.
     """
@@ -64,7 +64,7 @@ class LabelSettings:
         """The format of a label file.
 
         Raises:
-            UsageError: a format without labels, or `column` where there are none.
+            UsageError: the format has no labels, or `column` is given for a format without columns.
         """
         found = format_of(path, InputSettings(format=self.format))
         if found == "jsonl":
@@ -105,7 +105,7 @@ class LabelSettings:
 
 
 class JoinedSentence(NamedTuple):
-    """A sentence of an embeddings file: its labels, one per vector, and tokens, if known."""
+    """A sentence of an embeddings file, with one label per vector, and its tokens if known."""
 
     key: Key
     labels: tuple[str, ...]
@@ -117,9 +117,9 @@ class LabelledVectors:
     """The vectors of one embeddings file that have a label.
 
     Attributes:
-        vectors_file, labels_file: their names.
-        sentences: those with labels, in the order of the label file.
-        n_missing: sentences with labels that the embeddings file does not contain.
+        vectors_file, labels_file: names of the two files.
+        sentences: the sentences with labels, in the order of the label file.
+        n_missing: number of labelled sentences that the embeddings file does not contain.
     """
 
     vectors_file: str
@@ -140,11 +140,11 @@ class LabelledVectors:
         return list(chain.from_iterable(known)) if len(known) == len(words) else None
 
     def select(self, picked: Iterable[int]) -> LabelledVectors:
-        """Only the sentences at these positions."""
+        """Return only the sentences at these positions."""
         return replace(self, sentences=tuple(self.sentences[position] for position in picked))
 
     def vectors(self, layer: int | str) -> Vectors:
-        """All vectors of one layer, (vector, dim) float32, in new memory.
+        """Return a new array of all vectors of one layer, (vector, dim) float32.
 
         Raises:
             EmbeddingsFileError: the file cannot be read, or a value is not finite.
@@ -167,14 +167,14 @@ def join_labels(
 ) -> LabelledVectors:
     """Join the sentences of an embeddings file with those of a label file.
 
-    Tokens are compared where both files contain them, elsewhere their numbers. A sentence that the
-    embeddings file does not contain, because it was skipped, is counted.
+    If both files contain tokens, the tokens are compared, otherwise only their number. Sentences
+    that the embeddings file does not contain, because they were skipped, are counted.
 
     Args:
-        layers: whose values are checked.
+        layers: the layers whose values are checked.
     Raises:
-        EmbeddingsFileError: a sentence without labels, or a value that is not finite.
-        InputError, UsageError: labels that cannot be read or are not those of the file.
+        EmbeddingsFileError: a sentence has no labels, or a value is not finite.
+        InputError, UsageError: the labels cannot be read or belong to another text.
     """
     positions = [_position(embeddings, layer) for layer in layers]
     sentences = read_labels(labels_file, settings, _token_column(embeddings, labels_file, settings))
@@ -200,14 +200,14 @@ def join_labels(
 
 
 def _interned(words: Sequence[str]) -> tuple[str, ...]:
-    """Words of which equal ones share memory."""
+    """Return the words with equal strings sharing memory."""
     return tuple(map(sys.intern, words))
 
 
 def _with_keys(
     embeddings: Embeddings, sentences: Iterator[LabelledSentence]
 ) -> Iterator[tuple[LabelledSentence, Key]]:
-    """The sentences, each with its key in the embeddings file."""
+    """Pair each sentence with its key in the embeddings file."""
     first = next(sentences, None)
     given = chain([] if first is None else [first], sentences)
     if first is None or not embeddings.is_keyed_by_name:
@@ -221,7 +221,7 @@ def _with_keys(
 def _in_file_order(
     embeddings: Embeddings, given: list[LabelledSentence]
 ) -> Iterator[tuple[LabelledSentence, Key]]:
-    """Lines of labels for a file that is keyed by the names of sentences."""
+    """Match lines of labels with a file whose keys are the sentences themselves."""
     if not embeddings.order_is_known or embeddings.count("duplicate_sentences"):
         why = "equal sentences once" if embeddings.order_is_known else "them in unknown order"
         raise UsageError(
@@ -237,7 +237,7 @@ def _in_file_order(
 
 
 def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) -> int | None:
-    """The column that the tokens were read from, if the text had the format of the labels."""
+    """Return the token column, if the text was read in the format of the labels."""
     column = embeddings.attributes.get("column")
     try:
         source = str(embeddings.attributes["sources"][0][0])
@@ -251,7 +251,7 @@ def _token_column(embeddings: Embeddings, path: str, settings: LabelSettings) ->
 def _matching_words(
     embeddings: Embeddings, given: LabelledSentence, key: Key
 ) -> tuple[str, ...] | None:
-    """The tokens of a sentence whose labels match its vectors; None if they are not known."""
+    """Return the tokens of a sentence whose labels match its vectors; None if unknown."""
     count = n_vectors(embeddings, key)
     if embeddings.unit != "tokens":
         if len(given.labels) > 1:
@@ -291,23 +291,23 @@ def _mismatch(embeddings: Embeddings, given: LabelledSentence, has: str) -> Inpu
 
 
 def _position(embeddings: Embeddings, layer: int | str) -> int:
-    """Where a layer is in an array; the only layer of a file may have any name."""
+    """Return the index of a layer; if a file has only one layer, any name is accepted."""
     return embeddings.layers.index(layer) if len(embeddings.layers) > 1 else 0
 
 
 def read_labels(
     path: str, settings: LabelSettings, token_column: int | None = None
 ) -> Iterator[LabelledSentence]:
-    """The sentences of a label file with their labels; keys as `elmo embed` counts them.
+    """Read the sentences of a label file; their keys are counted as in `elmo embed`.
 
     Comments, ranges of words (`1-2`) and empty nodes (`8.1`) have no labels. In plain text a blank
     line is a sentence without labels.
 
     Args:
-        token_column: of columns, that of the tokens; by default as `elmo embed` finds it.
+        token_column: the column of the tokens; by default detected as in `elmo embed`.
     Raises:
-        UsageError: as the methods of `settings`.
-        InputError: the file, or a line of it, cannot be read.
+        UsageError: `settings` do not fit the file.
+        InputError: the file or one of its lines cannot be read.
     """
     number = settings.column_number(path)
     reading = InputSettings(

@@ -1,4 +1,4 @@
-"""A linear probe on each layer: softmax regression from a vector to its label; and baselines."""
+"""Linear probes: softmax regression from the vectors of a layer to labels, with baselines."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from torch.nn import functional
 from elmo_cli.analysis.probe_data import Ids, ProbeData
 from elmo_cli.analysis.vectors import Vectors
 
-# Factors of the sum of squared weights, which is added to the mean loss.
+# Factors of the sum of squared weights in the loss.
 WEIGHT_DECAYS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 1e-7)
 EPOCHS = 10
 BATCH_SIZE = 512
 LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
-_DIMS_AT_ONCE = 64  # standardised
-_MAX_SCORES = 1 << 26  # in memory
+_DIMS_AT_ONCE = 64  # dimensions standardised at once
+_MAX_SCORES = 1 << 26  # scores kept in memory
 
 Advance = Callable[[int], object]
 
@@ -32,9 +32,9 @@ class Accuracy:
     """The percentage of correct labels.
 
     Attributes:
-        dev, test: of all labels of the split.
-        unseen_words: of the tokens of test whose word form is not in train; None if there are none,
-            or tokens are not known.
+        dev, test: over all labels of the split.
+        unseen_words: over the tokens of test whose word form is not in train; None if there are no
+            such tokens, or if the tokens are unknown.
     """
 
     dev: float
@@ -47,14 +47,14 @@ class ProbeResult(Accuracy):
     """The accuracy of a probe.
 
     Attributes:
-        weight_decay: the one with the best accuracy on dev, the largest of equally good ones.
+        weight_decay: the value with the best accuracy on dev; the largest of them on a tie.
     """
 
     weight_decay: float
 
 
 def n_steps(data: ProbeData) -> int:
-    """The number of weight updates of one training."""
+    """Return the number of weight updates for one weight decay."""
     return EPOCHS * math.ceil(len(data.targets["train"]) / BATCH_SIZE)
 
 
@@ -66,7 +66,7 @@ def n_epochs(data: ProbeData) -> int:
 def probe_layers(
     data: ProbeData, *, seed: int = 0, advance: Advance = lambda n: None
 ) -> Iterator[tuple[int | str, ProbeResult]]:
-    """Yield each layer with the result of its probe; the vectors of one layer are in memory.
+    """Yield each layer with the result of its probe, holding one layer in memory at a time.
 
     Raises:
         EmbeddingsFileError: a file cannot be read.
@@ -82,12 +82,13 @@ def probe(
     seed: int = 0,
     advance: Advance = lambda n: None,
 ) -> ProbeResult:
-    """Train a probe for each weight decay and report the one that is best on dev.
+    """Train a probe for each weight decay and return the result of the best one on dev.
 
     Args:
-        vectors: of each split, (vector, dim) float32; they are standardised in place.
-        seed: of the order of training examples.
+        vectors: the vectors of each split, (vector, dim) float32; standardised in place.
+        seed: random seed for the order of training examples.
         advance: called with 1 after each epoch.
+
     Source: Peters et al. 2018, 5.3 and table 6; optimizer, decays and epochs are not in the paper.
     """
     standardise(vectors)
@@ -105,14 +106,14 @@ def standardise(vectors: Mapping[str, Vectors]) -> None:
     """Scale each dimension to mean 0 and standard deviation 1 in train, in place.
 
     Args:
-        vectors: of each split, "train" among them, (vector, dim) float32. A dimension that is
-            constant in train is only shifted.
+        vectors: the vectors of each split, including "train", (vector, dim) float32. A dimension
+            that is constant in train is only shifted.
     """
     train = vectors["train"]
-    for start in range(0, train.shape[1], _DIMS_AT_ONCE):  # or numpy would copy all of train
+    for start in range(0, train.shape[1], _DIMS_AT_ONCE):  # NumPy would copy all of train
         dims = slice(start, start + _DIMS_AT_ONCE)
         mean, deviation = train[:, dims].mean(0), train[:, dims].std(0)
-        # The mean is rounded, so that equal values may seem to deviate from it.
+        # Equal values may deviate from their mean, because the mean is rounded.
         varies = (train[:, dims].max(0) > train[:, dims].min(0)) & (deviation > 0)
         scale = 1 / np.where(varies, deviation, 1)
         for array in vectors.values():
@@ -121,7 +122,7 @@ def standardise(vectors: Mapping[str, Vectors]) -> None:
 
 
 def predict(vectors: Tensor, weights: Tensor) -> Tensor:
-    """The ids of the most probable labels, (vector,) int64."""
+    """Return the ids of the most probable labels, (vector,) int64."""
     n_rows = max(1, _MAX_SCORES // weights.shape[1])
     return torch.cat([_scores(rows, weights).argmax(1) for rows in torch.split(vectors, n_rows)])
 
@@ -135,7 +136,7 @@ def fit(
     seed: int = 0,
     advance: Advance = lambda n: None,
 ) -> Tensor:
-    """Train the weights of a softmax regression with Adam, (dim + 1, label); the last is the bias.
+    """Fit a softmax regression with Adam; returns (dim + 1, label), the last row being the bias.
 
     Args:
         vectors: (vector, dim) float32.
@@ -164,7 +165,7 @@ def _scores(vectors: Tensor, weights: Tensor) -> Tensor:
 
 
 def accuracy(data: ProbeData, dev: Ids, test: Ids) -> Accuracy:
-    """The accuracy of predicted label ids, (vector,) each."""
+    """Return the accuracy of predicted label ids, each (vector,)."""
     is_right = test == data.targets["test"]
     unseen = data.is_unseen
     on_unseen = None if unseen is None or not unseen.any() else _percent(is_right[unseen])
@@ -176,16 +177,16 @@ def _percent(is_right: npt.NDArray[np.bool_]) -> float:
 
 
 def majority_label(data: ProbeData) -> Accuracy:
-    """The accuracy of the most frequent label of train, the first of equally frequent ones."""
+    """Return the accuracy of the most frequent label of train; on a tie, the first of them."""
     majority = int(np.bincount(data.targets["train"]).argmax())
     dev, test = (np.full_like(data.targets[name], majority) for name in ("dev", "test"))
     return accuracy(data, dev, test)
 
 
 def majority_label_per_word(data: ProbeData) -> Accuracy | None:
-    """The accuracy of the most frequent label of each word form in train.
+    """Return the accuracy of predicting the most frequent label of each word form in train.
 
-    Other words get the most frequent label of all. Case matters. None if tokens are not known.
+    Unseen words get the most frequent label overall. Case matters. None if tokens are unknown.
     """
     if data.words is None:
         return None

@@ -17,11 +17,11 @@ from elmo_cli.analysis.vectors import LayerView, Vectors
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts import Key
 
-CHUNK_TOKENS = 4096  # compared at once
-DIGITS = 6  # of a cosine; equal vectors must have equal cosines, whatever products round to
+CHUNK_TOKENS = 4096  # tokens compared at once
+DIGITS = 6  # of a cosine, so that equal vectors have equal cosines in spite of rounding
 
 Array = npt.NDArray[np.float64]
-_Found = tuple[float, int, Occurrence]  # minus the cosine, index in the file
+_Found = tuple[float, int, Occurrence]  # negative cosine, index in the file, token
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,10 @@ class Neighbors:
     """The result of a search.
 
     Attributes:
-        n_compared: tokens (or sentences, or types) of the file.
-        sentences_without_tokens: skipped by `same_word`, because their tokens are not stored.
-        neighbors: for each query, the nearest first, each with its cosine.
+        n_compared: number of tokens (or sentences, or types) of the file that were compared.
+        sentences_without_tokens: number of sentences that `same_word` skipped, because their tokens
+            are not stored.
+        neighbors: the neighbours of each query with their cosines, nearest first.
     """
 
     n_compared: int
@@ -42,7 +43,7 @@ class Neighbors:
 class _Sentence(NamedTuple):
     key: Key
     tokens: tuple[str, ...] | None
-    vectors: Array  # of length 1, or zeros, (token, dim)
+    vectors: Array  # (token, dim), scaled to length 1, or zeros
 
 
 def nearest(
@@ -53,16 +54,16 @@ def nearest(
     same_word: bool = False,
     query_view: LayerView | None = None,
 ) -> Neighbors:
-    """Find the `k` tokens nearest to each query by cosine, of equal ones the first in the file.
+    """Find the `k` tokens nearest to each query by cosine; ties are in file order.
 
     The sentence of a query, sentences with the same tokens and zero vectors are left out. The file
     is read once, `CHUNK_TOKENS` at a time.
 
     Args:
-        same_word: compare only with tokens that are spelled like the query, in any case.
+        same_word: compare only with the same word form (case-insensitive).
         query_view: the layer that the queries are from; `view` by default.
     Raises:
-        UsageError: a query is a zero vector; or `same_word`, and tokens are not stored.
+        UsageError: a query is a zero vector, or `same_word` is set and tokens are not stored.
         EmbeddingsFileError: a vector is not finite, or the file is corrupt.
     """
     source = query_view or view
@@ -74,7 +75,7 @@ def nearest(
     n_compared = n_without = 0
     for chunk in _chunks(view):
         vectors = np.concatenate([sentence.vectors for sentence in chunk])
-        # Not by BLAS, whose threads may not start in a process with limited memory.
+        # Without BLAS, whose threads may fail to start in a process with limited memory.
         all_cosines = np.einsum("td,qd->qt", vectors, query_vectors).round(DIGITS)
         is_zero = ~vectors.any(-1)
         for number, query in enumerate(queries):
@@ -94,7 +95,7 @@ def nearest(
 def _check_words(view: LayerView, source: LayerView, queries: Sequence[Occurrence]) -> None:
     if not view.per_token:
         raise UsageError(
-            f"{view.path}: the vectors are of {view.unit}, not of words", "leave out `same_word`"
+            f"{view.path}: has vectors of {view.unit}, not of words", "leave out `same_word`"
         )
     check_has_tokens(view)
     for query in queries:
@@ -116,7 +117,7 @@ def _query_vector(view: LayerView, query: Occurrence) -> Array:
 
 
 def _chunks(view: LayerView) -> Iterator[list[_Sentence]]:
-    """All sentences of a file, in chunks of at least `CHUNK_TOKENS` vectors but for the last."""
+    """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk."""
     chunk: list[_Sentence] = []
     n_vectors = 0
     for key in view:
@@ -130,7 +131,7 @@ def _chunks(view: LayerView) -> Iterator[list[_Sentence]]:
 
 
 def _unit(vectors: Vectors) -> Array:
-    """Vectors scaled to length 1 in float64; zeros stay."""
+    """Scale vectors to length 1 in float64; zero vectors stay zero."""
     exact = vectors.astype(np.float64)
     lengths = np.sqrt(np.square(exact).sum(-1, keepdims=True))
     unit: Array = exact / np.where(lengths > 0, lengths, 1)
@@ -140,7 +141,7 @@ def _unit(vectors: Vectors) -> Array:
 def _is_excluded(
     chunk: Sequence[_Sentence], query: Occurrence, own_key: Key | None, same_word: bool
 ) -> npt.NDArray[np.bool_]:
-    """Whether each vector is in the sentence of the query, or of another word, (vector,)."""
+    """Mark the vectors of the sentence of the query and those of other words, (vector,)."""
     word = query.token.lower() if same_word and query.token is not None else None
     found: list[bool] = []
     for key, tokens, vectors in chunk:
@@ -155,7 +156,7 @@ def _is_excluded(
 def _best(
     chunk: Sequence[_Sentence], cosines: Array, offset: int, k: int, *, per_token: bool
 ) -> list[_Found]:
-    """The `k` highest cosines of a chunk that are finite; `offset` vectors come before it."""
+    """Return the `k` highest finite cosines of a chunk that starts at vector `offset`."""
     starts = np.cumsum([0, *(len(sentence.vectors) for sentence in chunk)])
     found = []
     for index in np.argsort(-cosines, kind="stable")[:k].tolist():

@@ -17,12 +17,12 @@ from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.store.reader import Embeddings, open_embeddings
 
 SPLITS = ("train", "dev", "test")
-DEV_EVERY = 10  # the last of so many sentences of train is in dev, if dev has no files
+DEV_EVERY = 10  # without files for dev, every tenth sentence of train is in dev
 UNKNOWN_LABEL = -1  # the id of a label that is not in train
 _NO_LABEL = "_"
 
 Ids = npt.NDArray[np.int64]
-FilePair = tuple[str, str]  # embeddings and labels
+FilePair = tuple[str, str]  # names of an embeddings file and a label file
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class ProbeData:
     """The vectors and labels of train, dev and test.
 
     Attributes:
-        splits: by name.
+        splits: the labelled vectors of each split, by name.
         layers: the layers to probe: numbers, or "top", "average", "mix:…", "unknown".
-        unit: what has a label: "tokens" or "sentences".
-        column: the label column; None for lines of labels.
-        model, state: of the embeddings, if recorded.
-        has_own_dev: whether dev is not a part of train.
-        warnings: what looks wrong but can be used.
+        unit: what the labels belong to: "tokens" or "sentences".
+        column: name of the label column; None for lines of labels.
+        model, state: model and initial state of the embeddings, if recorded.
+        has_own_dev: whether dev has its own files instead of being split off train.
+        warnings: messages about data that look wrong but can be used.
     """
 
     splits: Mapping[str, LabelledVectors]
@@ -50,7 +50,7 @@ class ProbeData:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The labels of train; their positions are their ids."""
+        """The labels of train, indexed by label id."""
         return tuple(sorted(set(self.splits["train"].labels)))
 
     @cached_property
@@ -64,21 +64,21 @@ class ProbeData:
 
     @cached_property
     def words(self) -> dict[str, list[str]] | None:
-        """The tokens of each split; None if some are not known, or labels are of sentences."""
+        """The tokens of each split; None if some are unknown, or if sentences are labelled."""
         words = {name: split.words for name, split in self.splits.items()}
         known = {name: found for name, found in words.items() if found is not None}
         return known if len(known) == len(words) else None
 
     @cached_property
     def is_unseen(self) -> npt.NDArray[np.bool_] | None:
-        """Whether each token of test is not in train, (vector,); None if tokens are not known."""
+        """Whether each token of test is missing in train, (vector,); None if tokens are unknown."""
         if self.words is None:
             return None
         known = set(self.words["train"])
         return np.array([word not in known for word in self.words["test"]], np.bool_)
 
     def vectors(self, layer: int | str) -> dict[str, Vectors]:
-        """All vectors of a layer by split, (vector, dim) float32, in new memory."""
+        """Return new arrays of all vectors of a layer by split, (vector, dim) float32."""
         return {name: split.vectors(layer) for name, split in self.splits.items()}
 
 
@@ -97,10 +97,10 @@ def read_probe_data(
             is in dev.
         layers: numbers of the layers to probe; all stored layers by default.
     Raises:
-        EmbeddingsFileError: a file cannot be read, or contains no sentences or no text; the files
-            are not comparable or have other layers; a value is not finite.
-        InputError: labels that cannot be read or used, or are of another text.
-        UsageError: as `LabelSettings`; a layer that is not stored.
+        EmbeddingsFileError: a file cannot be read or contains no sentences, the files are not
+            comparable or have different layers, or a value is not finite.
+        InputError: the labels cannot be read or used, or belong to another text.
+        UsageError: the label settings do not fit a file, or a layer is not stored.
     """
     labels = labels or LabelSettings()
     files = {"train": train, "dev": dev, "test": test}
@@ -153,7 +153,7 @@ def split_dev(train: LabelledVectors) -> tuple[LabelledVectors, LabelledVectors]
 
 
 def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[int | str, ...]:
-    """Check that vectors of all files can be compared; the layers to probe."""
+    """Check that vectors of all files can be compared, and return the layers to probe."""
     for embeddings in files:
         if embeddings.unit == "types":
             hint = "a probe needs the vectors of a text: `elmo embed` in another layout"
@@ -177,10 +177,10 @@ def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[
 def _check_same_layers(
     embeddings: Embeddings, reference: Embeddings, layers: tuple[int, ...]
 ) -> None:
-    """Refuse other layers than those of `reference`.
+    """Refuse layers that differ from those of `reference`.
 
-    If both files record their layers, only those to probe matter. A layer that is not recorded may
-    be any other.
+    If both files record their layers, only the layers to probe have to agree. A layer whose number
+    is not recorded is assumed to match.
     """
     ours, theirs = embeddings.layers, reference.layers
     are_recorded = all("layers" in file.attributes for file in (embeddings, reference))
@@ -195,7 +195,7 @@ def _check_same_layers(
 
 
 def _check_labels(split: LabelledVectors, column: str | None) -> None:
-    """Refuse labels that are none."""
+    """Refuse a label file without usable labels."""
     if not split.labels:
         raise InputError(
             f"{split.labels_file}: has no labels for {split.vectors_file}",
@@ -212,22 +212,22 @@ def _check_two_labels(train: LabelledVectors) -> None:
     if len(set(train.labels)) < 2:
         raise InputError(
             f"{train.labels_file}: all labels of train are `{train.labels[0]}`",
-            "a probe needs at least two labels; `dev` leaves all of the file to train",
+            "a probe needs at least two labels; with `dev`, all of the file is used to train",
         )
 
 
 def _warnings(
     opened: Mapping[str, Embeddings], splits: Mapping[str, LabelledVectors], column: str | None
 ) -> Iterator[str]:
-    """What looks wrong but can be used."""
+    """Yield warnings about data that look wrong but can be used."""
     first = opened["train"].attributes
     for name, split in splits.items():
         if n := split.n_missing:
-            yield f"{split.vectors_file}: sentences with labels that are missing: {n:,}"
+            yield f"{split.vectors_file}: labelled sentences that are missing: {n:,}"
         if column is not None and (n := split.labels.count(_NO_LABEL)):
             yield f"{split.labels_file}: {n:,} of {len(split.labels):,} labels are `_`"
         digest = opened[name].attributes.get("tokens_sha256")
         if name != "train" and digest and digest == first.get("tokens_sha256"):
             yield f"{split.vectors_file}: contains the sentences of train"
         if split.words is None and opened[name].unit == "tokens":
-            yield f"{split.vectors_file}: tokens are not stored, so words are not known"
+            yield f"{split.vectors_file}: tokens are not stored, so unseen words are unknown"

@@ -1,4 +1,4 @@
-"""Occurrence: a token in its sentence; the one that a query names, and all those of a word."""
+"""Occurrences of tokens: find the token that a query names, or all occurrences of a word."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Occurrence:
     """A token in its sentence, or a whole sentence or type.
 
     Attributes:
-        key: of the sentence.
-        position: of the token, from 0; None where one vector stands for the whole sentence.
-        tokens: of the sentence; None where they are not stored.
+        key: key of the sentence.
+        position: zero-based position of the token; None if the sentence has a single vector.
+        tokens: tokens of the sentence; None if they are not stored.
     """
 
     key: Key
@@ -31,14 +31,15 @@ class Occurrence:
 
     @property
     def token(self) -> str | None:
-        """The token; None for a sentence or a type, and where tokens are not stored."""
+        """The token; None for a sentence or a type, or if tokens are not stored."""
         is_unknown = self.tokens is None or self.position is None
         return None if is_unknown else self.tokens[self.position]  # type: ignore[index]
 
     def context(self, n: int) -> tuple[str, str, str]:
-        """Up to `n` tokens before, the token, and up to `n` tokens after it; `…` marks a cut.
+        """Return up to `n` tokens before it, the token, and up to `n` after it; `…` marks a cut.
 
-        Of a whole sentence, the first 2n + 1 tokens come last. Unknown tokens are empty strings.
+        For a whole sentence, the third string has its first 2n + 1 tokens. Unknown tokens give
+        empty strings.
         """
         if self.tokens is None:
             return "", "", ""
@@ -53,12 +54,12 @@ class Occurrence:
 
 
 def find_token(view: LayerView, query: str) -> Occurrence:
-    """The token that a query names.
+    """Return the token that a query names.
 
     Args:
         query: KEY:N for token N, from 0; KEY:WORD for the first token spelled WORD, and KEY:=WORD
-            if WORD is a number. Keys and words may contain colons: the longest key that exists is
-            taken. Where a sentence or type has one vector, a query is a key.
+            if WORD is a number. Keys and words may contain colons; the longest existing key is
+            used. If each sentence or type has one vector, a query is a key.
     Raises:
         UsageError: there is no such sentence or token.
     """
@@ -74,14 +75,14 @@ def find_token(view: LayerView, query: str) -> Occurrence:
     if view.find_key(name) is not None:
         raise UsageError(
             f"{view.path}: {query} names a sentence but no token",
-            f"`{name}:0` is its first token, `{name}:WORD` the first one that is spelled so",
+            f"`{name}:0` is its first token, `{name}:WORD` the first token spelled WORD",
         )
     hint = "KEY:N is token N of sentence KEY, both counted from 0"
     raise _no_sentence(view, query[: ends[-1]] if ends else query, hint)
 
 
 def _token_of(view: LayerView, key: Key, name: str, wanted: str) -> Occurrence:
-    """A token of sentence `key`, which the user called `name`, by its number or spelling."""
+    """Return a token of sentence `key`, which the user calls `name`, by its number or spelling."""
     tokens, n_tokens = view.tokens(key), view.embeddings.shape(key)[-2]
     where, last = f"{view.path}: sentence {name}", f"{name}:{n_tokens - 1}"
     if not n_tokens:
@@ -108,9 +109,9 @@ def _token_of(view: LayerView, key: Key, name: str, wanted: str) -> Occurrence:
 
 
 def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
-    """The occurrences of a word, in any case of its letters, in file order.
+    """Yield the occurrences of a word in file order, case-insensitive.
 
-    A sentence or type with one vector occurs once.
+    A sentence or type with a single vector counts as one occurrence.
 
     Raises:
         UsageError: the file stores no tokens.
@@ -127,7 +128,7 @@ def check_has_tokens(view: LayerView) -> None:
     """Refuse a file that stores no tokens.
 
     Raises:
-        UsageError: it stores none.
+        UsageError: the file stores no tokens.
     """
     if not view.has_tokens:
         hint = "embed the text again with layout flat, which stores its tokens"

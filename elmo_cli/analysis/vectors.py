@@ -1,4 +1,4 @@
-"""LayerView: the vectors of one layer of an embeddings file, and which files are comparable."""
+"""LayerView: one layer of an embeddings file, and checks that two files are comparable."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from elmo_cli.store.reader import Embeddings
 
 Vectors = npt.NDArray[np.float32]
 
-# Settings of a run that change its vectors, and their value where a file does not record them.
+# Settings of a run that change its vectors, and their values if a file does not record them.
 _SETTINGS = {"state": "zero", "state_sha256": None, "batch_size": None, "precision": "float32"}
 
 
 class LayerView:
-    """One layer of an open embeddings file: a vector of each token, or of each sentence or type.
+    """One layer of an open embeddings file, with one vector per token, sentence or type.
 
     Attributes:
         embeddings: the file.
         layer: the number of the layer in its model, or "top", "average", "mix:…", "unknown".
-        unit: what has a vector: "tokens", "sentences" or "types".
+        unit: what the vectors belong to: "tokens", "sentences" or "types".
         per_token: whether `unit` is "tokens".
     """
 
     def __init__(self, embeddings: Embeddings, layer: int | str | None = None) -> None:
         """
         Args:
-            layer: one of `embeddings.layers`; None for the highest number, or the only layer.
+            layer: one of `embeddings.layers`; None for the highest or only layer.
         Raises:
-            UsageError: the file does not contain it.
+            UsageError: the file does not contain this layer.
         """
         self.embeddings = embeddings
         highest = max(stored_layers(embeddings), default=embeddings.layers[0])
@@ -59,40 +59,40 @@ class LayerView:
         return any(self.tokens(key) for key in self)
 
     def __iter__(self) -> Iterator[Key]:
-        """The keys of all sentences in the order of the file.
+        """Iterate over the keys of all sentences in file order.
 
-        They are numbers where the key of a sentence is its text, unless its order is unknown.
+        If the file is keyed by sentences, these are numbers, unless the order is unknown.
         """
         first, n = self.embeddings.first_sentence, len(self.embeddings)
         is_text = self.embeddings.is_keyed_by_name and self._has_numbers
         yield from range(first, first + n) if is_text else self.embeddings
 
     def find_key(self, name: str) -> Key | None:
-        """The key that a user writes as `name`; None if there is no such sentence."""
+        """Return the key that a user writes as `name`; None if there is no such sentence."""
         names: list[Key] = [name, int(name)] if is_number(name) else [name]
-        if self._has_numbers:  # a number means the sentence that is listed under it
+        if self._has_numbers:  # a number refers to the sentence listed under it
             names.reverse()
         return next((key for key in names if key in self.embeddings), None)
 
     def vectors(self, key: Key) -> Vectors:
-        """The vectors of a sentence, (token, dim) float32, or (1, dim) unless `per_token`.
+        """Return the vectors of a sentence, (token, dim) float32; (1, dim) unless `per_token`.
 
         Raises:
-            EmbeddingsFileError: as `read_vectors`.
+            EmbeddingsFileError: the array cannot be read, or a value is not finite.
         """
         vectors: Vectors = read_vectors(self.embeddings, key, (self._position,))[0]
         return vectors
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
-        """The tokens of a sentence; None where they are not stored."""
+        """Return the tokens of a sentence; None if they are not stored."""
         tokens = self.embeddings.tokens(key)
         if tokens and self.per_token and len(tokens) != self.embeddings.shape(key)[-2]:
-            return None  # the line of another program's file, whose tokens contain spaces
+            return None  # in files of other programs the key is a line, and tokens contain spaces
         return tokens
 
 
 def no_layer(embeddings: Embeddings, layer: int | str) -> UsageError:
-    """The error for a layer that a file does not contain."""
+    """Return the error for a layer that a file does not contain."""
     numbers = stored_layers(embeddings)
     has = layer_list(numbers) if numbers else f"only one layer, `{embeddings.layers[0]}`"
     hint = "`layer` takes a number of a stored layer" if numbers else "leave out `layer`"
@@ -100,11 +100,11 @@ def no_layer(embeddings: Embeddings, layer: int | str) -> UsageError:
 
 
 def n_vectors(embeddings: Embeddings, key: Key) -> int:
-    """The number of vectors of a sentence in each layer.
+    """Return the number of vectors of a sentence in each layer.
 
     Raises:
         KeyError: there is no such sentence.
-        EmbeddingsFileError: its array has another shape than those of other sentences.
+        EmbeddingsFileError: the shape of its array differs from those of other sentences.
     """
     shape = embeddings.shape(key)
     layers = () if embeddings.n_layers is None else (embeddings.n_layers,)
@@ -119,13 +119,13 @@ def n_vectors(embeddings: Embeddings, key: Key) -> int:
 
 
 def read_vectors(embeddings: Embeddings, key: Key, positions: Sequence[int]) -> Vectors:
-    """The vectors of a sentence in some layers, (layer, vector, dim) float32.
+    """Read the vectors of a sentence in some layers, (layer, vector, dim) float32.
 
     Args:
-        positions: of the layers in `embeddings.layers`.
+        positions: indices of the layers in `embeddings.layers`.
     Raises:
-        EmbeddingsFileError: as `n_vectors`; the array cannot be read, or a value is not finite in
-            float32.
+        EmbeddingsFileError: the array has another shape than those of other sentences, cannot be
+            read, or has a value that is not finite in float32.
     """
     n = n_vectors(embeddings, key)
     layers = embeddings[key].reshape(len(embeddings.layers), n, embeddings.dim)[list(positions)]
@@ -151,9 +151,9 @@ def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]
     """Check that the vectors of two files can be compared, as far as the files record it.
 
     Returns:
-        settings that differ and change vectors a little, each as a message.
+        One message for each setting that differs and changes vectors slightly.
     Raises:
-        EmbeddingsFileError: different models, units, pooling or dimensions.
+        EmbeddingsFileError: the models, units, pooling or dimensions differ.
     """
     ours, theirs = embeddings.attributes, reference.attributes
     models = [(facts.get("model_sha256"), _model(facts)) for facts in (ours, theirs)]
@@ -177,12 +177,12 @@ def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]
 
 
 def same_layer(view: LayerView, embeddings: Embeddings) -> LayerView:
-    """The layer of another file that is the layer of `view`.
+    """Return the view of the same layer in another file.
 
-    The highest layer of a file that contains all layers is also "top".
+    "top" matches the highest layer of a file that contains all layers.
 
     Raises:
-        EmbeddingsFileError: no layer is, as far as the files record it.
+        EmbeddingsFileError: the other file does not contain this layer, as far as is recorded.
     """
     wanted = _names(view.embeddings, view.layer)
     for layer in embeddings.layers:
@@ -190,13 +190,14 @@ def same_layer(view: LayerView, embeddings: Embeddings) -> LayerView:
             return LayerView(embeddings, layer)
     layers = ", ".join(map(str, embeddings.layers))
     raise EmbeddingsFileError(
-        f"{embeddings.path}: contains layer {layers}, needed is layer {view.layer} of {view.path}",
+        f"{embeddings.path}: contains layer {layers}, but layer {view.layer} of {view.path} "
+        "is needed",
         f"embed this text with layer {view.layer} too",
     )
 
 
 def _names(embeddings: Embeddings, layer: int | str) -> set[str]:
-    """What a layer is called."""
+    """Return the names of a layer."""
     contains_all = str(embeddings.attributes.get("layers", "all")) == "all"
     is_top = contains_all and isinstance(layer, int) and layer == embeddings.layers[-1]
     return {str(layer), "top"} if is_top else {str(layer)}

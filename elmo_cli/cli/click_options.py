@@ -195,12 +195,12 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def non_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of click: refuse an empty value, as an unset variable of the shell makes it."""
+    """Callback of click: refuse an empty value, such as that of an unset shell variable."""
     if value == "" or (isinstance(value, tuple) and "" in value):
         name = parameter.metavar if isinstance(parameter, click.Argument) else parameter.opts[-1]
         raise UsageError(
-            f"a name is empty: {(name or 'FILE').rstrip('…')}",
-            "is a variable of the shell not set?",
+            f"empty value for {(name or 'FILE').rstrip('…')}",
+            "is a shell variable unset?",
         )
     return value
 
@@ -225,7 +225,7 @@ def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     if is_url(found):
         raise UsageError(
             f"{without_secrets(found)}: only `elmo embed --ray` writes to a URL",
-            "`-o` with a path, and copy it there",
+            "write to a path with `-o`, then copy the file there",
         )
     return found
 

@@ -1,4 +1,4 @@
-"""What a person reads: messages, answers, tables and progress, harmless for a terminal."""
+"""Console output: messages, results, tables and progress, without control characters."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _LINE_EVERY_S, _LOADING_S = 15.0, 0.5
 _BAR_WIDTH = 40
 _LINE_END = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-# C0 and C1 controls, which also start escape sequences; bytes that are no UTF-8; bidi overrides.
+# C0 and C1 controls, which also start escape sequences; invalid UTF-8; bidi overrides.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: object) -> str:
-    r"""Text on one line, without characters that control a terminal.
+    r"""Return text on one line, without characters that control a terminal.
 
-    File names, tokens, keys and attributes may contain any character. Line ends become a space,
-    other control characters their escapes in Python, such as `\x1b`.
+    File names, tokens, keys and attributes may contain any character. A line end is replaced by a
+    space, and another control character by its Python escape, such as `\x1b`.
     """
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], _LINE_END.sub(" ", str(text)))
 
@@ -64,7 +64,7 @@ def _finite(fact: Any) -> Any:
 
 
 def print_error(message: str, hint: str) -> None:
-    """Print an error and what to do next, one line each, on stderr."""
+    """Print an error and a hint on stderr, one line each."""
     note(f"error: {message}".rstrip())
     if hint:
         note(f"hint: {hint}".rstrip())
@@ -76,7 +76,7 @@ def print_row(cells: Iterable[object]) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on stdout: aligned on a terminal, tab-separated in a pipe."""
+    """Print a table on stdout, aligned on a terminal and tab-separated in a pipe."""
     if not is_terminal(sys.stdout):
         for row in (columns, *rows):
             print_row(row)
@@ -93,14 +93,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def out() -> Console:
-    """The rich console on stdout."""
+    """Return the rich console for stdout."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=not is_terminal(sys.stdout))
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal; a stream that was closed before the start is None."""
+    """Return whether a stream is a terminal; None is a stream that was closed before the start."""
     return stream is not None and stream.isatty()
 
 
@@ -112,18 +112,18 @@ def check_stdout(hint: str = "`> FILE` saves the result in a file") -> None:
 
 @contextmanager
 def binary_stdout() -> Iterator[BinaryIO]:
-    """Open standard output for bytes, and flush it at the end."""
+    """Open standard output for binary data and flush it at the end."""
     check_stdout("`-o FILE` writes a file")
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 
 
 def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
-    """Refuse, before any work, an output path of text that cannot be written to.
+    """Refuse, before any work, a text output that cannot be written.
 
     Args:
         output: a file, or "-" for standard output.
-        texts: input files; a UsageError if the output is one of them.
+        texts: input files; it is a UsageError if the output is one of them.
     """
     from elmo_cli.files import check_distinct, check_output_path
 
@@ -133,7 +133,7 @@ def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
 
 
 def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> None:
-    """Write lines, which include their ends, in UTF-8 to a file or, for "-", standard output.
+    """Write lines (including line ends) in UTF-8 to a file or, for "-", to standard output.
 
     File names in them are written byte for byte.
     """
@@ -147,7 +147,7 @@ def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> None:
 
 
 def print_input_warnings(report: InputReport, *, quiet: bool, is_cut: bool = True) -> None:
-    """Print what the readers reported; long tokens only if a model reads and cuts them."""
+    """Print the warnings of the readers; `is_cut`: also warn of tokens that the model truncates."""
     for warning in report.warnings:
         note(f"warning: {warning}", quiet=quiet)
     if is_cut:
@@ -155,29 +155,31 @@ def print_input_warnings(report: InputReport, *, quiet: bool, is_cut: bool = Tru
 
 
 def print_truncated(report: InputReport, *, quiet: bool) -> None:
-    """Print how many tokens are longer than the model reads."""
+    """Print how many tokens the model truncates."""
     if report.first_truncated is None:
         return
     token, source, line = report.first_truncated
     where = f"`{token}` ({source}, line {line})"
     if (n_cut := report.truncated_tokens) == 1:
-        what = f"1 token is longer than the model reads and cut: {where}"
+        what = f"1 token is longer than the model reads and was cut: {where}"
     else:
-        what = f"{n_cut:,} tokens are longer than the model reads and cut; the first is {where}"
+        what = (
+            f"{n_cut:,} tokens are longer than the model reads and were cut; the first is {where}"
+        )
     note(f"warning: {what}", quiet=quiet)
 
 
 def exit_if_skipped(
     *reports: InputReport,
     lists: Sequence[str] = (),
-    more: str = "`--on-error stop` ends at the first",
+    more: str = "`--on-error stop` stops at the first",
 ) -> None:
     """Raise a SkippedError (exit code 3) if lines of the input were skipped.
 
     Args:
-        reports: one for each output.
+        reports: one report per output.
         lists: files that list the skipped lines.
-        more: the hint if there is none.
+        more: the hint if there are no such files.
     """
     skipped = [line for report in reports for line in report.skipped]
     if not skipped:
@@ -201,12 +203,12 @@ def warn_of_slow_bf16(device: torch.device, *, quiet: bool) -> None:
 
 
 def plural(n: int, noun: str) -> str:
-    """A number with its noun: "1 sentence", "1,200 sentences"."""
+    """Return a number with its noun: "1 sentence", "1,200 sentences"."""
     return f"{n:,} {noun}" + "s" * (n != 1)
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person reads them: "12 s", "3 min 20 s", "2 h 5 min"."""
+    """Format seconds for people: "12 s", "3 min 20 s", "2 h 5 min"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -216,13 +218,13 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """Show how far some work is: a bar on a terminal, elsewhere a line every 15 s.
+    """Show progress: a bar on a terminal, elsewhere a line every 15 s.
 
     Args:
-        total: units in all; if None, nothing is shown before the first `update`.
+        total: total number of units; if None, nothing is shown before the first `update`.
         unit: "tokens", "bytes", ….
         quiet: show nothing.
-        rate: expected units per second, used until units are done.
+        rate: expected units per second, used until the first units are done.
         is_estimate: whether totals are estimates.
     """
 
@@ -248,11 +250,11 @@ class Progress:
         self._stack.close()
 
     def advance(self, n: float) -> None:
-        """Count units that are done."""
+        """Add completed units."""
         self.update(self.done + n, self.total)
 
     def update(self, done: float, total: float | None) -> None:
-        """Set how many units are done, and how many there are; None if unknown."""
+        """Set the completed and the total number of units; None if the total is unknown."""
         self.done, self.total, self._updated_s = done, total, time.monotonic()
         if not self.is_shown:
             self.is_shown, self._before, self._start_s = True, done, self._updated_s
@@ -262,7 +264,7 @@ class Progress:
                 self._stack.enter_context(_every(_LINE_EVERY_S, lambda: note(self.text())))
 
     def text(self) -> str:
-        """The state in words: counts, rate, time left."""
+        """Return the progress as text: counts, rate, time left."""
         n_done, of, left = self.done - self._before, "", ""
         rate = self._expected
         if n_done:
@@ -294,14 +296,14 @@ class Progress:
 
 @contextmanager
 def loading(*, quiet: bool) -> Iterator[None]:
-    """Print "loading" if what is inside takes more than half a second."""
+    """Print "loading" if the body of the `with` takes more than half a second."""
     with _every(_LOADING_S, lambda: note("loading", quiet=quiet), times=1):
         yield
 
 
 @contextmanager
 def _every(seconds: float, call: Callable[[], None], *, times: int = 1 << 62) -> Iterator[None]:
-    """Call a function at intervals, in a thread."""
+    """Call a function at regular intervals in a thread."""
     is_over = threading.Event()
 
     def repeat() -> None:

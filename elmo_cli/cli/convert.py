@@ -1,4 +1,4 @@
-"""`elmo convert`."""
+"""`elmo convert`: convert an embeddings file to another layout, dtype or choice of layers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from elmo_cli.cli.options import (
 def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any) -> None:
     """Convert an embeddings file to another layout, dtype or choice of layers.
 
-    FILE may have any layout that `elmo embed` writes, and may come from elmo or from the original
+    FILE may have any layout that `elmo embed` writes, and may be written by elmo or by the original
     programs. If the new layout needs information that the file lacks (document keys, the order of
     the sentences), the error names it.
 

@@ -1,4 +1,4 @@
-"""`elmo embed`: the options, the jobs that they describe, the run and its report."""
+"""`elmo embed`: the options, the jobs that they describe, and the run."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 _CLUSTER = ("ray_address", "workers", "gpus_per_worker")
 _FILE = ("overwrite", "resume", "shard", "layout", "use_sentence_keys", "forget_sentences")
 _WITHOUT_RAY = ("without --ray", _CLUSTER, "`--ray` distributes the run")
-# What a run writes to -> where options have no meaning: the words, the options and a hint.
+# Destination of a run -> options without effect: where, their names and a hint.
 _REFUSED: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
     "file": [
         _WITHOUT_RAY,
-        ("for a file, which is HDF5", ("stream",), "`-o -` writes to standard output"),
+        ("for a file, whose format is HDF5", ("stream",), "`-o -` writes to standard output"),
     ],
     "stdout": [
         _WITHOUT_RAY,
@@ -88,8 +88,8 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
 @value(
     "Output",
     "--layout NAME",
-    "Layout of the file, chosen by the program that reads it: allennlp, bilm, bilm-types, "
-    "e2e-coref, lsgn, dygie, manylangs or flat.",
+    "Layout of the file, which depends on the program that will read it: allennlp, bilm, "
+    "bilm-types, e2e-coref, lsgn, dygie, manylangs or flat.",
     callback=non_empty,
     default="allennlp",
 )
@@ -118,11 +118,11 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
     default="jsonl",
 )
 @overwrite_option
-@flag("Output", "--resume", "Continue an interrupted run, or start it.")
+@flag("Output", "--resume", "Continue an interrupted run, or start a new one.")
 @value(
     "Output",
     "--shard I/N",
-    "Compute only part I of N; `elmo merge` joins the parts.",
+    "Compute only shard I of N; `elmo merge` joins the shards.",
     callback=non_empty,
 )
 @flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing.", callback=printed)
@@ -138,14 +138,14 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
 @value(
     "Model",
     "--batch-size N",
-    "Sentences computed together; with --state carry it affects the vectors.  [default: 512, or "
-    "64 with carry]",
+    "Number of sentences computed together; with --state carry it affects the vectors.  "
+    "[default: 512, or 64 with carry]",
     type=click.IntRange(min=1),
 )
 @value(
     "Compute",
     "--engine NAME",
-    "Implementation: fast, or plain for the readable reference.",
+    "Implementation: fast, or plain (the reference implementation).",
     type=click.Choice(["fast", "plain"]),
     default="fast",
 )
@@ -162,7 +162,7 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
 @value(
     "Input",
     "--max-sentence-length N",
-    "Refuse sentences of more than N tokens.",
+    "Refuse sentences with more than N tokens.",
     "max_tokens",
     type=int,
     default=100_000,
@@ -191,8 +191,8 @@ def embed(ctx: click.Context, /, **given: Any) -> None:
     """Compute embeddings of the sentences in text files and write them to an HDF5 file.
 
     FILE is a text file, plain or compressed (.gz, .xz); - is standard input. Keys are zero-based
-    line numbers; blank lines count. An interrupted run continues with --resume and ends with the
-    same file as an uninterrupted one.
+    line numbers; blank lines count. After an interruption, --resume continues the run and produces
+    the same file as an uninterrupted run.
 
     \b
     Examples:
@@ -209,7 +209,7 @@ def embed(ctx: click.Context, /, **given: Any) -> None:
     start_s = time.monotonic()
     if not given["files"]:
         raise UsageError("no input FILE is given", "name text files, or `-` for standard input")
-    # Before numpy and h5py are imported, which takes half of the time of a refusal.
+    # Checked before numpy and h5py are imported, which takes half of the time of an error.
     check_inputs(given["files"], input_settings(given))
     target = "stdout" if given["output"] == "-" else "file"
     for where, names, hint in _REFUSED["ray" if given["ray"] else target]:
@@ -255,7 +255,7 @@ def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
 
 
 def _job(given: dict[str, Any]) -> EmbedJob:
-    """The job of the options; an error if they contradict each other."""
+    """Build the job from the options; raise an error if they contradict each other."""
     from elmo_cli.embed.job import EmbedJob
     from elmo_cli.embed.settings import EmbedderSettings
     from elmo_cli.pretrained.load import ModelSource
@@ -282,14 +282,14 @@ def _job(given: dict[str, Any]) -> EmbedJob:
 
 
 def _jobs(job: EmbedJob) -> list[EmbedJob]:
-    """The jobs of a command, one per output file, whose paths are checked."""
+    """Return the jobs of a command, one per output file, after checking their paths."""
     from elmo_cli.cluster.shard_folder import is_url, without_secrets
     from elmo_cli.files import check_distinct, is_folder
 
     if is_url(job.output):
         raise UsageError(
             f"{without_secrets(job.output)}: only --ray writes to a URL",
-            "`-o FILE`, and copy it there; or `-o URL/ --ray`, which puts shards there",
+            "write to `-o FILE` and copy it there, or write shards with `-o URL/ --ray`",
         )
     if not is_folder(job.output):
         job.check_paths()
@@ -304,11 +304,11 @@ def _jobs(job: EmbedJob) -> list[EmbedJob]:
 
 
 def _check_suffix(output: str) -> None:
-    """Refuse an output path with the suffix of another format than HDF5."""
+    """Refuse an output path whose suffix belongs to a format other than HDF5."""
     suffix = Path(output).suffix.lower()
     if _OTHER_SUFFIX.fullmatch(suffix):
         raise OutputError(
-            f"{output}: files of embeddings are HDF5, not {suffix}",
+            f"{output}: embeddings files are HDF5, not {suffix}",
             f"`-o {Path(output).with_suffix('.hdf5')}` writes HDF5, which `open_embeddings` reads; "
             f"`-o - --output-format FORMAT > {output}` writes jsonl, npz or text",
         )

@@ -36,7 +36,7 @@ def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
     _check(job)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    logging.disable(logging.WARNING)  # of Ray, which has log files of its own
+    logging.disable(logging.WARNING)  # Ray writes its own log files
     warnings.filterwarnings("ignore", module=r"ray\.")
     try:
         from elmo_cli.cluster.run import ClusterSettings, embed_on_cluster
@@ -58,7 +58,7 @@ def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
             console.note(f"{plural(total, 'token')}, {done:,} done", quiet=quiet)
         progress.update(done, total)
 
-    with progress, redirect_stdout(sys.stderr):  # Ray prints there that a worker died
+    with progress, redirect_stdout(sys.stderr):  # Ray reports a dead worker on stdout
         result = embed_on_cluster(job, cluster, on_progress)
     summary = _summary(without_secrets(job.output), result, time.monotonic() - start_s)
     console.print_input_warnings(result.report, quiet=quiet)
@@ -72,7 +72,7 @@ def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
 
 
 def _check(job: EmbedJob) -> None:
-    """Refuse, before Ray is imported, what no cluster can do."""
+    """Refuse, before Ray is imported, options that cannot work on a cluster."""
     if not is_folder(job.output):
         hint = f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one"
         what = f"--ray: {without_secrets(job.output)} must be a folder of shards"
@@ -86,12 +86,14 @@ def _check(job: EmbedJob) -> None:
     open_shard_folder(job.output)
     name = job.model.name_or_path
     published = find_model(str(name)) if name else None
-    if published is None or installed_dir(published) is not None:  # else workers may have it
+    if (
+        published is None or installed_dir(published) is not None
+    ):  # otherwise the workers may have it
         job.locate_model()
 
 
 def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:
-    """The object that `--json` prints."""
+    """Return the object that `--json` prints."""
     workers: dict[str, dict[str, Any]] = {}
     for piece in filter(lambda piece: piece.worker, result.pieces):
         worker = workers.setdefault(piece.worker, {"shards": 0, "tokens": 0, "seconds": 0.0})
@@ -130,11 +132,11 @@ def _print_summary(result: ClusterResult, summary: Mapping[str, Any]) -> None:
         folder = "shards/"
         console.note(f"`{_download_command(summary['output'], folder)}` downloads them")
     names = os.path.join(folder, f"part-*-{summary['shards'][0].rpartition('-')[2]}")
-    console.note(f"`elmo merge {names} -o OUT.hdf5` makes one file of them")
+    console.note(f"`elmo merge {names} -o OUT.hdf5` joins them into one file")
 
 
 def _download_command(url: str, folder: str) -> str:
-    """A command that copies the shards from a store; `elmo merge` reads local files only."""
+    """Return a command that downloads the shards; `elmo merge` reads only local files."""
     if url.startswith("s3://"):
         return f"aws s3 cp --recursive {url} {folder}"
     get = f"fs.get(path.rstrip('/') + '/', '{folder}', recursive=True)"
@@ -146,5 +148,5 @@ def _refuse_missing(output: str, result: ClusterResult) -> None:
     if missing:
         n_missing = f"{len(missing):,} of {plural(len(result.pieces), 'shard')}"
         first = f"the first is {missing[0].number}: {missing[0].error}"
-        hint = f"{missing[0].hint}; then the same command computes the missing shards"
+        hint = f"{missing[0].hint}; then repeat the command to compute the missing shards"
         raise InputError(f"{output}: {n_missing} missing, {first}", hint)

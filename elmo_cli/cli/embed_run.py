@@ -1,4 +1,4 @@
-"""What `elmo embed` does once its jobs are checked: load the model, write or plan, report."""
+"""The run of `elmo embed` after its jobs are checked: load the model, write or plan, report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from elmo_cli.text.input import InputReport, is_stream, read_sentences
 def load_embedder(
     job: EmbedJob, files: ModelFiles, threads: int | None, *, quiet: bool
 ) -> Embedder:
-    """The embedder of a job, on the threads and with the device that it reports."""
+    """Load the embedder of a job and print its device and number of threads."""
     set_num_threads(threads)
     keep_freed_memory()
     embedder = make_embedder(job, load_files(files))
@@ -157,9 +157,9 @@ def _in_words(output: str, plan: Plan, seconds: Sequence[float]) -> str:
     size = format_bytes(plan.size.total)
     counts = f"{output}: {plural(plan.sentences, 'sentence')}, {plural(plan.tokens, 'token')}"
     if plan.finished:
-        return f"{counts}, {size}; finished, nothing remains to be done; nothing was written"
+        return f"{counts}, {size}; already finished; nothing was written"
     if plan.size.is_copied:
-        size += f" (on the disk {format_bytes(plan.size.peak)} while it is completed)"
+        size += f" ({format_bytes(plan.size.peak)} on disk while it is being completed)"
     estimate, low, high = map(console.duration, seconds)
     remaining = ""
     if plan.committed:

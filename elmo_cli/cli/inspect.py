@@ -1,4 +1,4 @@
-"""`elmo inspect`: the facts of a file, what is wrong with it, and Python that reads it."""
+"""`elmo inspect`: describe a file, list its problems and print Python code that reads it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from elmo_cli.text.input import InputSettings
 
 _FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
-_SHOWN = 5  # problems that are printed; --json has more of them
+_SHOWN = 5  # maximum number of problems to print; --json contains more
 
 
 @click.command(
@@ -53,12 +53,12 @@ _SHOWN = 5  # problems that are printed; --json has more of them
 @value(
     "Checks",
     "--text FILE",
-    "Compare the tokens, or their counts where the file has none, with this text; with --recompute "
-    "also take the sentences from it. May be repeated.",
+    "Compare the tokens (or their number, if the file has no tokens) with this text; --recompute "
+    "then takes the sentences from it. May be repeated.",
     multiple=True,
     callback=text_names,
 )
-@flag("Checks", "--no-verify", "Print the metadata only, without reading all values.")
+@flag("Checks", "--no-verify", "Print only the metadata, without reading all values.")
 @model_options
 @processor_options
 @input_options
@@ -71,8 +71,9 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
 
     FILE is an embeddings file of any layout, an unfinished one (FILE.part), or a biLM weight file.
     The whole file is read to verify its structure, counts, keys and shapes, and that all values are
-    finite. Python code that reads the file is printed last. Exit code 1 if the file is corrupt or
-    unfinished. The model and device options need --recompute, the input options --text.
+    finite. Python code that reads the file is printed last. The exit code is 1 if the file is
+    corrupt or unfinished. The model and device options require --recompute, and the input options
+    require --text.
 
     \b
     Examples:
@@ -95,7 +96,7 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
     else:
         hint = "`--text FILE` names the text to compare with"
         refuse_options(ctx, INPUT_FIELDS, "without --text", hint)
-    # In a child process: HDF5 may crash on a corrupt file.
+    # Read in a child process, because HDF5 may crash on a corrupt file.
     files = [path, *given["text"]]
     facts = run_isolated(lambda: _facts(path, text, given), files, EmbeddingsFileError)
     example = facts.pop("example")
@@ -109,13 +110,13 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
             console.say("", "read it:", "", *(f"    {line}".rstrip() for line in example))
     if problems := facts["problems"]:
         n_more = facts["problem_count"] - 1
-        more = f", and {n_more:,} more" if n_more else ""
+        more = f" (and {plural(n_more, 'more problem')})" if n_more else ""
         first = problems[0].removeprefix(f"{path}: ")
         raise EmbeddingsFileError(f"{path}: {first}{more}", _hint(facts))
 
 
 def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, Any]:
-    """Facts, problems, the sample to recompute, and lines of Python that read the file."""
+    """Return the facts, problems, sample to recompute, and Python code that reads the file."""
     from elmo_cli.store.describe import describe, python_example
     from elmo_cli.store.sample import take_sample
     from elmo_cli.store.verify import compare_with_text, verify
@@ -133,7 +134,7 @@ def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, A
     facts["problems"] = [problem for one in found for problem in one.listed]
     facts["problem_count"] = sum(one.count for one in found)
     if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
-        facts["tokens"] = found[0].tokens  # a file of another program does not state them
+        facts["tokens"] = found[0].tokens  # not recorded in files of other programs
     if given["recompute"]:
         sentences = list(read_sentences(given["text"], text)) if given["text"] else None
         facts["recomputed"] = take_sample(path, given["recompute"], sentences)
@@ -143,15 +144,15 @@ def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, A
 
 
 def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
-    """Compare the sample with what the model computes, and add the results to the facts."""
+    """Compare the sample with recomputed vectors and add the results to the facts."""
     from elmo_cli.embed.verify_sample import recompute_sample
     from elmo_cli.engine.runtime import set_num_threads
     from elmo_cli.pretrained.load import load
 
     sample: Sample = facts["recomputed"]
     if n := sample.passed_over:
-        what = f"{sample.path}: passed over {plural(n, 'sentence')} of which the file does not "
-        console.note(f"warning: {what}record the tokens; --text gives them", quiet=given["quiet"])
+        what = f"{sample.path}: skipped {plural(n, 'sentence')} whose tokens the file does not "
+        console.note(f"warning: {what}record; give them with --text", quiet=given["quiet"])
     set_num_threads(given["threads"])
     bilm = load(given["model"], options=given["options"], weights=given["weights"])
     found = recompute_sample(sample, bilm, device=given["device"])
@@ -181,7 +182,7 @@ def _hint(facts: dict[str, Any]) -> str:
 
 
 def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
-    """The facts as aligned lines."""
+    """Format the facts as aligned lines."""
     rows = _ROWS[facts["kind"]](facts)
     if facts.get("tokens", 0) is None:
         rows["tokens"] = "not recorded" if is_verified else "not counted"
@@ -233,7 +234,7 @@ def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
 
     sentences, tokens = (plural(facts["sentences"], "sentence"), plural(facts["tokens"], "token"))
     return {
-        "unfinished": f"{sentences}, {tokens} are committed",
+        "unfinished": f"{sentences} and {tokens} are committed",
         "size": format_bytes(facts["bytes"]),
     }
 

@@ -1,4 +1,4 @@
-"""elmo kwic, and the printing of tokens in context."""
+"""`elmo kwic`: list the occurrences of a word in context; and printing of tokens in context."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _COUNT = "Maximum number of occurrences to list.  [default: all]"
 def kwic(*, file: str, word: str, count: int | None, quiet: bool, as_json: bool) -> None:
     """List the occurrences of a word in context (keyword in context).
 
-    FILE is an embeddings file that stores its tokens: layout flat does, and so do files that store
-    the sentences. Upper and lower case are not distinguished. The position of an occurrence is a
-    QUERY of `elmo neighbors`.
+    FILE is an embeddings file that stores its tokens: one of layout flat, or one that stores the
+    sentences. The search is case-insensitive. The position of an occurrence can be used as a QUERY
+    of `elmo neighbors`.
 
     \b
     Examples:
@@ -65,20 +65,20 @@ def kwic(*, file: str, word: str, count: int | None, quiet: bool, as_json: bool)
 
 
 def as_facts(occurrence: Occurrence) -> dict[str, Any]:
-    """The JSON fields of an occurrence."""
+    """Return the JSON fields of an occurrence."""
     return {name: getattr(occurrence, name) for name in ("key", "position", "token", "tokens")}
 
 
 def in_context(occurrence: Occurrence) -> tuple[str, ...]:
-    """The cells of an occurrence: where it is, and the text before, at and after it."""
+    """Return the cells of an occurrence: position, left context, token and right context."""
     return str(occurrence), *occurrence.context(_CONTEXT)
 
 
 def print_in_context(columns: Sequence[str], groups: Sequence[Sequence[tuple[str, ...]]]) -> None:
-    """Print rows that end in the cells of `in_context`, on a terminal each group aligned by itself.
+    """Print rows that end in the cells of `in_context`; a terminal aligns each group separately.
 
     Args:
-        columns: the names of all cells of a row, up to the text.
+        columns: the column names, except those of the text.
     """
     names = (*columns, "before", "token", "after")
     if not console.is_terminal(sys.stdout):
@@ -92,7 +92,7 @@ def print_in_context(columns: Sequence[str], groups: Sequence[Sequence[tuple[str
         for name in names:
             ruled.add_column(name, justify="right" if name == "before" else "left", overflow="fold")
         for row in group:
-            # Text, or a token such as [b] would be taken for markup of rich.
+            # A Text object: rich would interpret a token such as [b] as markup.
             cells = [Text(console.printable(cell)) for cell in row]
             cells[-2].stylize("bold")
             ruled.add_row(*cells)

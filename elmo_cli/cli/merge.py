@@ -1,4 +1,4 @@
-"""`elmo merge`."""
+"""`elmo merge`: join the shards of a run into one file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def merge(
 ) -> None:
     """Join the shards of a run into one file.
 
-    The arrays and attributes equal those of a run without --shard. Shards may be named in any
-    order; missing or repeated shards and shards of another run are refused.
+    The arrays and attributes equal those of a run without --shard. Shards may be given in any
+    order. A missing or repeated shard, or one of another run, is an error.
 
     \b
     Examples:

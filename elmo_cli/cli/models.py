@@ -1,4 +1,4 @@
-"""`elmo models`: the published models and the bundled one."""
+"""`elmo models`: list, show and download pretrained models."""
 
 from __future__ import annotations
 
@@ -101,14 +101,14 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
     model = find_model(name)
     if model is None:
         raise no_such_model(name, "`elmo models list` shows all names")
-    # Nothing is shown unless something is downloaded.
+    # A progress bar is shown only if something is downloaded.
     with console.Progress(None, "bytes", quiet=quiet) as progress:
         files = pull(
             model,
             overwrite=overwrite,
             on_bytes=lambda done, total: progress.update(done, total or None),
             on_wait=lambda: console.note(
-                f"waiting for another process that downloads {model.name}", quiet=quiet
+                f"waiting for another process that is downloading {model.name}", quiet=quiet
             ),
         )
     console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
@@ -142,7 +142,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
 
 
 def _rows_of_files(facts: dict[str, Any]) -> dict[str, str]:
-    """What only the files of a model state."""
+    """Return the rows that only the files of a model can provide."""
     lstm, cnn = facts["options"]["lstm"], facts["options"]["char_cnn"]
     clips = {"cells": lstm["cell_clip"], "projections": lstm["proj_clip"]}
     n_filters = sum(count for _, count in cnn["filters"])

@@ -1,4 +1,4 @@
-"""elmo neighbors."""
+"""`elmo neighbors`: find the nearest neighbours of a token."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @value(
     "Search",
     "--layer N",
-    "Layer to compare, 0 is the token layer.  [default: the highest stored]",
+    "Layer to compare; 0 is the token layer.  [default: the highest stored layer]",
     type=click.IntRange(min=0),
 )
 @value("Search", "-k, --count N", "Number of neighbours per query.", type=AT_LEAST_1, default=5)
@@ -53,14 +53,15 @@ def neighbors(
 ) -> None:
     """Find the nearest neighbours of a token by cosine, each in its sentence.
 
-    FILE is an embeddings file of any layout. A QUERY is KEY:N, token N of sentence KEY, both
-    counted from 0, or KEY:WORD, the first token WORD of it; KEY:=7 is the first token that is
-    spelled 7. A WORD needs a file that stores its tokens: layout flat does, and so do files that
-    store the sentences. The nearest neighbours are listed first, equally near ones in file order,
+    FILE is an embeddings file of any layout. A QUERY is KEY:N (token N of sentence KEY, both
+    counted from 0) or KEY:WORD (the first token WORD of the sentence); KEY:=7 is the first token
+    spelled 7. A query with a WORD requires a file that stores its tokens: those of layout flat, and
+    those that store the sentences. The nearest neighbours are listed first, ties in file order,
     each with up to 6 tokens of context on either side.
 
-    The sentence of the query, sentences with the same tokens and zero vectors are left out. In a
-    file of pooled sentences or of types a QUERY is a KEY, and sentences or types are found.
+    The sentence of the query, sentences with the same tokens, and zero vectors are left out. In a
+    file of pooled sentences or of types, a QUERY is a KEY, and its neighbours are sentences or
+    types.
 
     \b
     Examples:

@@ -51,7 +51,7 @@ _COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:
 @value(
     "State",
     "--batch-size N",
-    "With --state carry: number of streams that the text is read in, as in bilm-tf.  [default: 1]",
+    "With --state carry: number of parallel streams of text, as in bilm-tf.  [default: 1]",
     type=click.IntRange(min=1),
 )
 @value(
@@ -68,15 +68,15 @@ _COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:
 def perplexity(**given: Any) -> None:
     """Measure the perplexity of a text, forward and backward.
 
-    TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The end of a sentence
-    (backward: its start) is predicted too. The full softmax is computed; <UNK> stands for tokens
-    that are not in the vocabulary.
+    TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The model also
+    predicts the end of each sentence (backward: its start). The full softmax is computed; <UNK>
+    stands for tokens that are not in the vocabulary.
 
-    Perplexities with different vocabularies can't be compared. Bits per byte can: they are the bits
-    of all predictions, plus for each <UNK> those of its spelling, divided by the bytes of all
-    tokens, each with one byte for the following space. The spelling is predicted by a byte model
-    that is estimated from the vocabulary alone (each byte from the three before it, Witten-Bell
-    smoothing).
+    Perplexities of models with different vocabularies cannot be compared, but bits per byte can.
+    They are the bits of all predictions, plus the bits of the spelling of each <UNK>, divided by
+    the bytes of all tokens, counting one byte per token for the following space. A byte model that
+    is estimated from the vocabulary alone predicts the spelling (each byte from the three before
+    it, with Witten-Bell smoothing).
 
     \b
     Examples:
@@ -202,6 +202,6 @@ def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
     if measured.not_scored:
         yield (
             f"{measured.not_scored:,} more predictions were not scored: the rest of the streams "
-            "after the first one had ended"
+            "after the first one ended"
         )
     yield f"model {model}, state {state}"

@@ -1,4 +1,4 @@
-"""elmo pretrain."""
+"""`elmo pretrain`: train a biLM from scratch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _output_options = together(
     flag(
         "Output",
         "--resume",
-        "Continue the run in DIR; options that are not given come from its recipe.",
+        "Continue the run in DIR; its recipe supplies the options that are not given.",
     ),
     flag(
         "Output",
@@ -69,7 +69,7 @@ _output_options = together(
 _training_options = together(
     train_options("max_seconds", "max_steps", "max_epochs"),
     patience_option(),
-    heldout_option("Held-out text to evaluate on, never trained on; may be repeated."),
+    heldout_option("Held-out text for evaluation, which is never trained on; may be repeated."),
     setting(
         TextSettings,
         "Evaluation",
@@ -98,7 +98,7 @@ _model_options = together(
         PretrainConfig,
         "Vocabulary",
         ("--vocabulary-size N", "Maximum number of types, including <S>, </S> and <UNK>."),
-        ("--min-count N", "Leave out types that occur less than N times."),
+        ("--min-count N", "Leave out types that occur fewer than N times."),
         ("--vocabulary FILE", "Types to predict, one per line, instead of counting them."),
     ),
 )
@@ -133,8 +133,8 @@ def pretrain(ctx: click.Context, /, **options: Any) -> None:
 
     TEXT is a text file, plain or compressed (.gz, .xz). Training stops at the first limit that is
     reached; the folder contains the model from the first evaluation on. Ctrl-C saves everything.
-    Several processes train one model when torchrun starts them: each reads --batch-size streams of
-    its own. --resume needs no TEXT: the folder keeps it as numbers.
+    With torchrun, several processes train one model, and each of them reads --batch-size separate
+    streams. --resume needs no TEXT, because the folder stores it as numbers.
 
     \b
     Examples:
@@ -166,7 +166,7 @@ def _mode(options: dict[str, Any]) -> str:
 
 
 def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
-    """The settings of the command line, and for the others of a recipe if there is one."""
+    """Return the settings of the command line, completed by those of a recipe if one exists."""
     data_dir = Path(options["data_dir"]) if options["data_dir"] else None
     own = Path(options["output"]) / RECIPE_FILE
     base = PretrainConfig(data_dir=data_dir)

@@ -1,4 +1,4 @@
-"""elmo probe."""
+"""`elmo probe`: train a linear probe on each layer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.probe_data import ProbeData
 
 _FEW_STEPS = 100
-_MAX_SHOWN = 5  # labels that are not in train
+_MAX_SHOWN = 5  # maximum number of unknown labels to print
 
 
 def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
-    """Refuse another option in place of a file name, which click accepts; a callback of click."""
+    """Callback of click: refuse an option in place of a file name, which click would accept."""
     for name in names or ():
         if name.startswith("--"):
             raise UsageError(
@@ -48,9 +48,7 @@ _files = partial(value, "Input", nargs=2, callback=_pair)
     "Embeddings and labels that select the weight decay.  [default: every tenth sentence of "
     "--train]",
 )
-@_files(
-    "--test FILE LABELS", "Embeddings and labels that the accuracy is reported for.", required=True
-)
+@_files("--test FILE LABELS", "Embeddings and labels to report the accuracy on.", required=True)
 @value(
     "Input",
     "--label-format FORMAT",
@@ -69,7 +67,7 @@ _files = partial(value, "Input", nargs=2, callback=_pair)
 @value(
     "Probe",
     "--layer N",
-    "Layer to probe, 0 is the token layer; may be repeated.  [default: all stored]",
+    "Layer to probe; 0 is the token layer. May be repeated.  [default: all stored layers]",
     type=click.IntRange(min=0),
     multiple=True,
 )
@@ -80,16 +78,16 @@ _files = partial(value, "Input", nargs=2, callback=_pair)
 def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given: Any) -> None:
     """Train a linear probe on each layer and report its accuracy.
 
-    For each layer, a softmax regression is trained to predict the label of a token (its part of
-    speech, say) from its vector alone. The weight decay is selected on dev; the accuracy is
+    For each layer, a softmax regression is trained to predict the label of a token (such as its
+    part of speech) from its vector alone. The weight decay is selected on dev; the accuracy is
     reported for test, for dev, and for the tokens of test whose word form is not in train. The
     baseline needs no vectors: it predicts the most frequent label of each word form in train.
 
     FILE is an embeddings file of any layout. LABELS are CoNLL-U, other columns, or plain text with
-    one label per token, separated by whitespace, and one line per sentence; .gz and .xz are read
-    too. Where both files contain the tokens, these are compared. A file with one vector per
-    sentence (`elmo embed --pool`) takes one label per line. Labels that are not in train count as
-    errors.
+    one label per token, separated by whitespace, and one line per sentence, optionally compressed
+    as .gz or .xz. If both files contain the tokens, they are compared. A file with one vector per
+    sentence (`elmo embed --pool`) requires one label per line. Labels that are not in train
+    count as errors.
 
     \b
     Examples:
@@ -99,9 +97,9 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
       elmo probe --train a.hdf5 a.conllu --test b.hdf5 b.conllu --label-column upos --layer 1
       elmo probe --train a.hdf5 a.tags --test b.hdf5 b.tags
 
-    The vectors of one layer are kept in memory: tokens of all files x dimensions x 4 bytes. 200,000
-    tokens of 1,024 dimensions take 0.8 GB, and some minutes per layer. The same command gives the
-    same result; another number of --threads changes it only by rounding.
+    The vectors of one layer are kept in memory: tokens of all files x dimensions x 4 bytes. For
+    200,000 tokens of 1,024 dimensions these are 0.8 GB, and a layer takes a few minutes. Repeating
+    a command gives the same result; another number of --threads changes it only by rounding.
     """
     from elmo_cli.analysis.linear import n_epochs, probe_layers
     from elmo_cli.engine.runtime import set_num_threads
@@ -162,7 +160,7 @@ def _summary(data: ProbeData) -> Iterator[str]:
     column = "" if data.column is None else f" in column {data.column}"
     yield f"{len(data.labels):,} labels{column}; {data.unit}: {counts}"
     if not data.has_own_dev:
-        yield "dev is every tenth sentence of train, and not trained on"
+        yield "dev is every tenth sentence of train, which is not trained on"
     if data.model is not None:
         yield f"model {data.model}, state {data.state or 'zero'}"
 

@@ -61,8 +61,8 @@ def tokenize(**given: Any) -> None:
     for name in texts:
         if (kind := format_of(name, InputSettings())) != "plain":
             raise UsageError(
-                f"{name}: {kind} by its name, which is not raw text",
-                "`elmo embed` reads it as it is; `elmo tokenize - < FILE` takes any as raw text",
+                f"{name}: {kind} according to its suffix, which is not raw text",
+                "`elmo embed` reads it directly; `elmo tokenize - < FILE` reads any raw text",
             )
     sentences = read_sentences(texts, input_settings({**given, **_RAW}), report)
     console.check_output(output, texts, overwrite=given["overwrite"])

@@ -40,8 +40,8 @@ def vocab(**given: Any) -> None:
     """Count the types of a text and write a vocabulary file.
 
     TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The vocabulary starts
-    with <S>, </S> and <UNK>, followed by the types, most frequent first and equally frequent ones
-    in alphabetical order. Memory grows with the number of types only.
+    with <S>, </S> and <UNK>, followed by the types in order of descending frequency, ties in
+    alphabetical order. Memory grows only with the number of types.
 
     \b
     Examples:

@@ -161,8 +161,8 @@ def check_types(sentences: Iterable[Sentence]) -> None:
     for sentence in sentences:
         if len(sentence.tokens) != 1:
             raise InputError(
-                f"{sentence.where}: {len(sentence.tokens)} tokens, a vocabulary has one a line",
-                "this layout needs one type per line; other layouts hold sentences",
+                f"{sentence.where}: {len(sentence.tokens)} tokens; a vocabulary has one per line",
+                "this layout needs one type per line; other layouts store sentences",
             )
 
 

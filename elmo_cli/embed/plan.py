@@ -123,7 +123,7 @@ def check_same_text(where: str, done: Progress, text_sha256: str) -> None:
     if text_sha256 != done.text_sha256:
         raise ResumeError(
             f"{where}: made from a different text ({done.sentences:,} sentences)",
-            "give the text that the run began with; or `overwrite=True` starts over",
+            "give the text that the run started with, or start over with `overwrite=True`",
         )
 
 

@@ -57,7 +57,7 @@ def recompute_sample(
         raise EmbeddingsFileError(
             f"{sample.path}: made with {facts.get('model')} (sha256 {str(made_with)[:12]}…), "
             f"not with {bilm.name} (sha256 {bilm.sha256[:12]}…)",
-            "`model` names the model that it was made with",
+            "choose the model of the file with `model`",
         )
     pool = facts.get("pool")
     embedder = Embedder(

@@ -1,4 +1,4 @@
-"""Engine: what computes layers, what every engine promises, and the engines by name."""
+"""Engine: the interface of the engines that compute layers, and their creation by name."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from elmo_cli.text.batching import Batch
 
 
 class Engine(Protocol):
-    """Computes the layers of batches. It keeps no state: a vector depends only on the arguments.
+    """Computes the layers of batches without keeping state between calls.
 
     Attributes:
-        options: of its biLM.
-        pads: whether each row of a batch takes the time and memory of the longest.
+        options: options of its biLM.
+        pads: whether each row of a batch takes the time and memory of the longest row.
     """
 
     options: Options
     pads: bool
 
     def embed_types(self, types: Sequence[str]) -> Tensor:
-        """Context-free vectors of types, (type, projection_dim), on the engine's device."""
+        """Compute context-free vectors of types, (type, projection_dim), on the engine's device."""
 
     def forward(
         self,
@@ -42,71 +42,76 @@ class Engine(Protocol):
         shared_start: bool = False,
         top_layer: int | None = None,
     ) -> tuple[Tensor, State | None]:
-        """The layers of a batch.
+        """Compute the layers of a batch.
 
         Args:
-            batch: rows whose numbers index `type_vectors`.
+            batch: rows of indices into `type_vectors`.
             type_vectors: (type, projection_dim), from `embed_types`.
-            start: the state before each row, zeros when None; a single row if it is shared.
-            shared_start: whether all rows start from the same state and no final state is wanted;
+            start: the state before each row; None for zeros; a single row if it is shared.
+            shared_start: whether all rows start from the same state and no final state is needed;
                 the fast engine then computes shared prefixes once.
-            top_layer: the highest layer wanted, 0 for type vectors alone, None for all; only with
+            top_layer: highest layer to compute, 0 for type vectors alone, None for all; requires
                 `shared_start`.
         Returns:
-            Layers (layer, token, dim), the tokens of row after row without sentence boundaries;
-            and the final state of each row, None with `shared_start`.
+            Layers, (layer, token, dim), with the tokens of all rows concatenated, without sentence
+            boundaries; and the final state of each row, or None with `shared_start`.
         """
 
 
 class WeightsGuard:
-    """Refuses a model whose weights changed after its engine was made.
+    """Detects that the weights of a model have changed since its engine was created.
 
-    An engine keeps copies of the weights and vectors computed from them, so it would compute with
-    some of the old weights and some of the new ones. The check takes a fraction of a millisecond.
-    A change through `.data` or NumPy cannot be seen: the fast engine then keeps all old weights.
+    An engine keeps copies of some weights and of vectors computed from them, so after a change it
+    would mix old and new weights. The check takes a fraction of a millisecond. A change through
+    `.data` or NumPy cannot be detected; the fast engine then uses all of the old weights.
     """
 
     def __init__(self, bilm: BiLM) -> None:
         self._bilm, self._versions = bilm, _versions(bilm)
-        self._weights = [weight.detach() for weight in bilm.parameters()]  # keeps their addresses
+        self._weights = [
+            weight.detach() for weight in bilm.parameters()
+        ]  # keeps their addresses in use
 
     def check(self) -> None:
-        """Raise a UsageError if a weight was edited, replaced, converted or moved."""
+        """Raise a UsageError if a weight was modified, replaced, converted or moved."""
         if _versions(self._bilm) != self._versions:
             raise UsageError(
-                "the weights of the model have changed since this Embedder was made",
-                "make a new `Embedder` of the model",
+                "the weights of the model have changed since this Embedder was created",
+                "create a new `Embedder` for the model",
             )
 
     def release(self) -> None:
-        """Free the memory of the weights, of which the fast engine has its own copy."""
+        """Free the memory of the weights; the fast engine has its own copy."""
         self._weights = []
         self._versions = _versions(self._bilm.to("meta"))
 
 
 def _versions(bilm: BiLM) -> list[tuple[int, int]]:
-    """Address and number of changes of each weight; inference tensors count no changes."""
+    """Return address and version counter of each weight; inference tensors have no counter."""
     weights = bilm.parameters()
     return [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
 
 
 def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "float32") -> Engine:
-    """The engine of a name, with the biLM's weights on the device.
+    """Create the engine with this name, with the weights of the biLM on the device.
 
     Raises:
-        UsageError: no such engine or precision, or the weights are not float32.
-        DeviceError: the device has no products of this precision.
+        UsageError: the engine or precision is unknown, or the weights are not float32.
+        DeviceError: the device does not support this precision.
     """
     check_choice("engine", name, ENGINES)
     check_choice("precision", precision, PRECISIONS)
     dtypes = {str(weight.dtype).removeprefix("torch.") for weight in bilm.parameters()}
     if dtypes != {"float32"}:
         what = f"the weights of the model are {', '.join(sorted(dtypes))}, not float32"
-        raise UsageError(what, "load it again, or `.float()`; `precision=bf16` computes faster")
+        raise UsageError(
+            what, "load it again, or convert it with `.float()`; `precision=bf16` is faster"
+        )
     if name == "plain":
         if precision != "float32":
             raise UsageError(
-                f"`precision={precision}`: the plain engine computes in float32", "`engine=fast`"
+                f"`precision={precision}`: the plain engine computes in float32",
+                "use `engine=fast`",
             )
         return PlainEngine(bilm, device)
     if precision == "int8":
@@ -117,13 +122,13 @@ def make_engine(name: str, bilm: BiLM, device: torch.device, precision: str = "f
 def _check_int8(device: torch.device) -> None:
     if device.type != "cpu":
         raise DeviceError(
-            f"`precision=int8`: only for CPUs, not for {device.type}",
-            "`precision=bf16`, or `device=cpu`",
+            f"`precision=int8`: supported only on CPUs, not on {device.type}",
+            "use `precision=bf16` or `device=cpu`",
         )
     try:
         ones = torch.ones(16, 16, dtype=torch.float32)
         make_gemm([ones], None, "int8").linear(ones)
     except (AttributeError, RuntimeError) as error:
         raise DeviceError(
-            "`precision=int8`: this build of torch has no 8-bit products", "leave it out"
+            "`precision=int8`: this build of torch has no 8-bit matrix products", "leave it out"
         ) from error

@@ -19,29 +19,29 @@ from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
 
 FILE_NAME = "checkpoint.pt"
-_VERSION = 5  # raised when checkpoints of older programs can't be read any more
+_VERSION = 5  # incremented when older checkpoints can no longer be read
 
 
 @dataclass
 class TrainingProgress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
-        state: LSTM state after the last batch, of the streams of this process.
+        state: LSTM state of the streams of this process after the last batch.
         step: number of weight updates.
-        seconds: of all parts of the run.
-        tokens: trained on in each direction.
-        epoch, index: of the next batch.
-        n_batches: in that epoch; 0 before the first batch.
-        losses: of the steps since the last loss in the log.
+        seconds: training time of all parts of the run.
+        tokens: number of tokens trained on in each direction.
+        epoch, index: position of the next batch.
+        n_batches: number of batches in that epoch; 0 before the first batch.
+        losses: losses of the steps since the last loss in the log.
         loss: the last loss in the log; NaN for none.
         best_loss: the lowest loss in the log.
-        log_size: bytes of the log when the checkpoint was saved.
+        log_size: size of the log in bytes when the checkpoint was saved.
         heldout: fingerprint of the held-out text; "" without one.
         evaluated_at: step of the last evaluation; -1 for none.
         evaluation_seconds: duration of the last evaluation, with checkpoint and export.
-        best, best_step: the best held-out perplexity, and when; -1 for never.
-        evaluations_since_best: evaluations that were not better.
+        best, best_step: the best held-out perplexity and its step; -1 for none.
+        evaluations_since_best: number of evaluations since then, none of them better.
         exported: the log line of the evaluation of the exported weights; empty without one.
     """
 
@@ -66,7 +66,7 @@ class TrainingProgress:
 
     @property
     def epochs(self) -> float:
-        """How often the text was read; 1.5 is one and a half times."""
+        """Number of passes over the text, possibly fractional."""
         return self.epoch + (self.index / self.n_batches if self.n_batches else 0.0)
 
     def reset_best(self) -> None:
@@ -76,11 +76,12 @@ class TrainingProgress:
 
 
 def fixed_settings(step: TrainStep) -> dict[str, Any]:
-    """What must be the same in all parts of a run, as plain values."""
+    """Return the settings that must be the same in all parts of a run, as plain values."""
     model, corpus, settings = step.model, step.corpus, step.settings
     return {
         **settings.fixed(),
-        "batch_size": step.group.size * step.n_streams,  # however the streams are divided
+        "batch_size": step.group.size
+        * step.n_streams,  # independent of how the streams are divided
         "options": asdict(model.bilm.options),
         "vocabulary": model.vocabulary.fingerprint,
         "text": corpus.fingerprint,
@@ -90,28 +91,28 @@ def fixed_settings(step: TrainStep) -> dict[str, Any]:
 def save_checkpoint(
     path: Path, step: TrainStep, state: dict[str, Any], progress: TrainingProgress
 ) -> None:
-    """Replace the checkpoint by a new one, whole or not at all; or OutputError.
+    """Replace the checkpoint atomically; raises OutputError.
 
     Args:
         state: `step.state_dict()`.
-        progress: with the LSTM state of all streams of all processes.
+        progress: the progress, with the LSTM state of the streams of all processes.
     """
     facts = {**vars(progress), "state": (progress.state.h, progress.state.c)}
     content = {"version": _VERSION, "run": fixed_settings(step), "progress": facts, **state}
     with new_file(path, durable=True, resumable=path.exists()) as file:
         try:
             torch.save(content, file)
-        except RuntimeError as error:  # of torch's zip writer, when the disk is full
+        except RuntimeError as error:  # torch's zip writer raises it when the disk is full
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
 
 
 def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
-    """Restore a run, whose state is that of all streams of all processes.
+    """Restore a run; the returned LSTM state has the streams of all processes.
 
     Raises:
-        ResumeError: no checkpoint, a corrupt one, or one of a run with other settings or text.
+        ResumeError: there is no checkpoint, it is corrupt, or its settings or text differ.
     """
     content, fixed = read_checkpoint(path), fixed_settings(step)
     for name, now in fixed.items():
@@ -134,16 +135,16 @@ def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
 
 
 def read_options(path: Path) -> Options:
-    """The sizes of the biLM in a checkpoint; ResumeError as in `load_checkpoint`.
+    """Read the sizes of the biLM from a checkpoint; raises ResumeError.
 
-    Its options.json can't express a projection of equal size, which AllenNLP's weights have.
+    options.json cannot express a projection of the same size, which AllenNLP's weights have.
     """
     with as_resume_error(path):
         return Options(**read_checkpoint(path)["run"]["options"])
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The content of a checkpoint, on the CPU, without running code in it; or ResumeError."""
+    """Load a checkpoint on the CPU without running code in it; raises ResumeError."""
     if not path.exists():
         raise ResumeError(f"{path}: no such checkpoint", "start without `resume`")
     with as_resume_error(path):
@@ -166,5 +167,5 @@ def as_resume_error(path: Path) -> Iterator[None]:
     except Exception as error:
         raise ResumeError(
             f"{path}: corrupt, or written by another version of elmo",
-            "`overwrite=True` starts over; a backup copy of the file would do too",
+            "start over with `overwrite=True`, or restore the file from a backup",
         ) from error

@@ -108,7 +108,7 @@ class Corpus:
                     f"{name}: no sentence in it could be read",
                     f"the first line that was left out is {source}, line {line}: {why}",
                 )
-            raise TrainingError(f"{name}: no sentence in it", "give a text with tokens in it")
+            raise TrainingError(f"{name}: contains no sentences", "give a text with tokens in it")
         return cls(
             np.asarray(tokens, np.int32),
             np.asarray(starts, np.int64),

@@ -1,8 +1,8 @@
 """Evaluation: the log-likelihood of every prediction of a text, with the full softmax.
 
-Predictions are numbered through the text; such a number is a *position*. A sentence of n tokens has
-n + 1 of them, forward w1 … wn </S> and backward wn … w1 <S>. A *schedule* says which predictions
-are computed together: positions, (step, stream) int64, -1 where a stream has none.
+Predictions are numbered throughout the text; this number is their *position*. A sentence of n
+tokens has n + 1 of them, forward w1 … wn </S> and backward wn … w1 <S>. A *schedule* says which
+predictions are computed together: positions, (step, stream) int64, -1 if a stream has none.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from elmo_cli.text.vocabulary import Vocabulary
 _SENTENCES_AT_ONCE = 64
 _STEPS_AT_ONCE = 64
 _PREDICTIONS_AT_ONCE = 1024
-_TYPES_AT_ONCE = {"cpu": 1024}  # their logits then stay in the cache
+_TYPES_AT_ONCE = {"cpu": 1024}  # so that their logits stay in the cache
 _TYPES_AT_ONCE_ON_GPU = 16384
 
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """How well a sentence was predicted.
+    """The score of one sentence.
 
     Attributes:
-        number: of the sentence in the corpus, from 0.
-        tokens: in the sentence.
-        unknown: tokens that are not in the vocabulary.
-        predictions: that were scored, in each direction.
-        forward, backward: log-likelihood of these, natural logarithm.
+        number: zero-based number of the sentence in the corpus.
+        tokens: number of tokens in the sentence.
+        unknown: number of tokens that are not in the vocabulary.
+        predictions: number of scored predictions in each direction.
+        forward, backward: their log-likelihood, natural logarithm.
     """
 
     number: int
@@ -66,10 +66,10 @@ class Scores:
 
     Attributes:
         values: natural logarithm, (direction, position) float32; NaN where not scored.
-        starts: position of the first prediction of each sentence, and the number of predictions,
+        starts: position of the first prediction of each sentence, then the number of predictions,
             (sentence + 1,) int64.
         corpus: the text.
-        vocabulary: of the softmax.
+        vocabulary: the vocabulary of the softmax.
     """
 
     values: npt.NDArray[np.float32]
@@ -79,21 +79,21 @@ class Scores:
 
     @property
     def is_scored(self) -> npt.NDArray[np.bool_]:
-        """Which predictions were scored, (position,)."""
+        """Whether each prediction was scored, (position,)."""
         scored: npt.NDArray[np.bool_] = ~np.isnan(self.values[FORWARD])
         return scored
 
     def targets(self, direction: int) -> Int32Array:
-        """The type numbers that are predicted, (position,)."""
+        """Return the target type numbers, (position,)."""
         return flatten(self.corpus, np.arange(self.corpus.n_sentences), direction)[1]
 
     def sums(self) -> npt.NDArray[np.float64]:
-        """The log-likelihood of each sentence's scored predictions, (direction, sentence)."""
+        """Return the log-likelihood of the scored predictions, (direction, sentence)."""
         values = np.nan_to_num(self.values, nan=0.0)
         return np.add.reduceat(values, self.starts[:-1], 1, dtype=np.float64)
 
     def sentences(self) -> Iterator[SentenceScore]:
-        """The sentences with a scored prediction, in the order of the text."""
+        """Yield the sentences with a scored prediction, in text order."""
         is_unknown = self.corpus.ids(self.vocabulary) == self.vocabulary.unknown
         n_scored = np.add.reduceat(self.is_scored, self.starts[:-1], dtype=np.int64)
         sums = self.sums()
@@ -110,7 +110,7 @@ class Scores:
 
 
 def exp_or_inf(nll: float) -> float:
-    """exp of a mean negative log-likelihood; infinite where a diverged model exceeds a float."""
+    """Return exp of a mean negative log-likelihood; inf if it overflows, after divergence."""
     try:
         return math.exp(nll)
     except OverflowError:
@@ -129,16 +129,17 @@ def score(
 ) -> Scores:
     """Predict a text with the full softmax.
 
-    Memory grows by about 80 bytes per token, and by the vectors of all distinct types.
+    Memory use is about 80 bytes per token plus the vectors of all distinct types.
 
     Args:
-        model: on the device that computes.
-        initial_state: one row, before each sentence (with `carry` before the text); default zeros.
+        model: the model, on the device to compute on.
+        initial_state: one row: the state before each sentence, or with `carry` before the text;
+            zeros by default.
         carry: carry the state through the text, read in `batch_size` streams (see `carried`).
-        on_progress: called with the number of new predictions.
+        on_progress: called with the number of newly computed predictions.
     Raises:
         UsageError: nothing is left to score.
-        WeightFileError: the weights are so large that a prediction has no likelihood.
+        WeightFileError: the weights are so large that a likelihood is not finite.
         DeviceError: the device has no memory left.
     """
     bilm, softmax, device = model.bilm, model.softmax, model.softmax.weight.device
@@ -175,13 +176,13 @@ def score(
 
 
 def prediction_starts(corpus: Corpus) -> Int64Array:
-    """Position of the first prediction of each sentence, and their number, (sentence + 1,)."""
+    """Return the first position of each sentence, then the number of all, (sentence + 1,)."""
     starts: Int64Array = corpus.starts - np.arange(len(corpus.starts))
     return starts
 
 
 def length_sorted(corpus: Corpus, batch_size: int = _SENTENCES_AT_ONCE) -> Iterator[Int64Array]:
-    """Schedules of one sentence per stream, with sentences of similar length together."""
+    """Yield schedules with one sentence per stream, grouped by similar length."""
     starts = prediction_starts(corpus)
     lengths = np.diff(starts)
     order = np.argsort(lengths, kind="stable")
@@ -192,13 +193,13 @@ def length_sorted(corpus: Corpus, batch_size: int = _SENTENCES_AT_ONCE) -> Itera
 
 
 def carried(corpus: Corpus, batch_size: int) -> Int64Array:
-    """One schedule of the whole text, in which a stream that ends takes the next sentence.
+    """Return one schedule of the whole text; a stream that ends takes the next sentence.
 
-    At each step stream 0 comes before stream 1. The schedule ends before the first step at which a
-    stream finds no sentence; what the others still hold is not scored. Fewer sentences than streams
-    give a schedule of no steps.
+    At each step, stream 0 takes its sentence before stream 1. The schedule ends before the first
+    step at which a stream finds no sentence; the rest of the other streams is not scored. If there
+    are fewer sentences than streams, the schedule has no steps.
 
-    Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as its `test` has them.
+    Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as in its `test`.
     """
     starts = prediction_starts(corpus)
     streams: list[list[Int64Array]] = [[np.empty(0, np.int64)] for _ in range(batch_size)]
@@ -217,12 +218,12 @@ def top_layer_outputs(
     """Compute the predictions of a schedule, some steps at a time.
 
     Args:
-        table: the vector of each type of the corpus, of `type_vectors`.
-        initial_state: one row, before the first step of each stream.
+        table: the vector of each type of the corpus, from `type_vectors`.
+        initial_state: one row: the state before the first step of each stream.
     Yields:
         Positions, (step, stream); target type numbers, (step, direction, stream); outputs of the
         top layer, (step, direction, stream, projection). Where there is no prediction, targets and
-        outputs mean nothing.
+        outputs are undefined.
     """
     starts, tokens = prediction_starts(corpus), corpus.tokens
     state = initial_state.to(table.device).expand(schedule.shape[1])
@@ -241,7 +242,7 @@ def top_layer_outputs(
 
 
 def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> Tensor:
-    """What `softmax` computes, (prediction,), for some predictions and types at a time."""
+    """Compute log-likelihoods, (prediction,), for some predictions and types at a time."""
     n_types = _TYPES_AT_ONCE.get(h.device.type, _TYPES_AT_ONCE_ON_GPU)
     layers = list(
         zip(torch.split(softmax.weight, n_types), torch.split(softmax.bias, n_types), strict=True)
@@ -251,7 +252,7 @@ def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> T
     for some, ids in zip(torch.split(h, at_once), torch.split(targets, at_once), strict=True):
         sums = [functional.linear(some, *layer).logsumexp(1) for layer in layers]
         own = (some * softmax.weight[ids]).sum(1) + softmax.bias[ids]
-        # Rounding alone could make a likelihood of more than 1.
+        # Rounding could give a likelihood above 1.
         found.append((own - torch.stack(sums).logsumexp(0)).clamp_max_(0))
     values = torch.cat(found)
     if not values.isfinite().all():

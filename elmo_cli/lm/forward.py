@@ -1,7 +1,7 @@
 """Forward pass over a batch of token streams, as training and evaluation compute it.
 
-The same function as `model.BiLM`, with one vector per distinct type instead of one per token, both
-directions in the same matrix products, and dropout where the originals have it.
+It computes the same function as `model.BiLM`, but one vector per distinct type instead of one per
+token and both directions in the same matrix products, and applies dropout as bilm-tf does.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.state import State
 from elmo_cli.text.characters import PADDING
 
-_TYPES_AT_ONCE = {"cpu": 384}  # their products then stay in the cache
+_TYPES_AT_ONCE = {"cpu": 384}  # so that their products stay in the cache
 _TYPES_AT_ONCE_ON_GPU = 2048
 
 
 def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor:
-    """Vectors of types, on the device of `char_cnn`: (type, char) -> (type, projection).
+    """Compute vectors of types on the device of `char_cnn`: (type, char) -> (type, projection).
 
     Types of similar length are computed together. One position of padding after the longest of them
-    is enough: further right all positions are alike, so the maximum is the same. The filters are
-    one matrix product over all positions, which is faster than convolutions of few channels.
+    is enough: all later positions are equal and do not change the maximum. The filters are computed
+    as one matrix product over all positions, which is faster than a convolution with few channels.
     """
     device = char_cnn.embedding.weight.device
     lengths = (characters != PADDING).sum(1)
     order = np.argsort(lengths, kind="stable")
-    # With gradients one product of all rows is faster; without them groups save memory.
+    # One product of all rows is faster with gradients; groups save memory without them.
     in_groups = not torch.is_grad_enabled()
     found, at_once = [], _TYPES_AT_ONCE.get(device.type, _TYPES_AT_ONCE_ON_GPU)
     for begin in range(0, len(order), at_once):
@@ -49,7 +49,7 @@ def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor
 
 
 def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
-    """The maximum of each filter over the positions of a type: (type, char) -> (type, filter)."""
+    """Compute the maximum of each filter over positions: (type, char) -> (type, filter)."""
     n_types, n_positions = ids.shape
     x, maxima = char_cnn.embedding(ids), []  # (type, char, char_dim)
     for part, (width, count) in zip(char_cnn.filters, char_cnn.options.filters, strict=True):
@@ -65,7 +65,7 @@ def _maxima(char_cnn: CharCNN, ids: Tensor, *, longest: int) -> Tensor:
 def token_vectors(
     char_cnn: CharCNN, characters: npt.NDArray[np.int16], numbers: Int32Array
 ) -> Tensor:
-    """Vectors of tokens given as type numbers: any shape -> shape + (projection,)."""
+    """Look up the vectors of type numbers: any shape -> shape + (projection,)."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
     vectors = type_vectors(char_cnn, characters[distinct])
     index = torch.from_numpy(inverse.reshape(-1).astype(np.int64)).to(vectors.device)
@@ -73,18 +73,18 @@ def token_vectors(
 
 
 class Dropout:
-    """Zeroes values with probability `rate` and scales the others, with its own random numbers.
+    """Dropout with its own random number generator.
 
     Attributes:
         rate: dropout probability.
-        generator: of the random numbers; its state is saved in checkpoints.
+        generator: random number generator, whose state is saved in checkpoints.
     """
 
     def __init__(self, rate: float, generator: torch.Generator) -> None:
         self.rate, self.generator = rate, generator
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Any shape -> the same shape."""
+        """Apply dropout: any shape -> the same shape."""
         if self.rate == 0:
             return x
         keep = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.generator)
@@ -104,10 +104,10 @@ def forward(
     Args:
         vectors: token vectors in the reading order of each direction,
             (token, direction, stream, projection).
-        state: after the batch before.
-        dropout: on the input of each LSTM layer and the output of the top one, as in bilm-tf
-            `bilm/training.py`.
-        dtype: of the matrix products, such as bfloat16; default that of `vectors`.
+        state: LSTM state after the previous batch.
+        dropout: applied to the input of each LSTM layer and the output of the top one, as in
+            bilm-tf `bilm/training.py`.
+        dtype: dtype of the matrix products, such as bfloat16; that of `vectors` by default.
     Returns:
         Outputs of the top layer, (token, direction, stream, projection) in `dtype`, and the state
         after the batch, detached, in the dtype of `state`.

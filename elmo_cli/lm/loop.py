@@ -25,17 +25,17 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import Batch, batches
 
-_DIVERGED = 10  # times the best perplexity: a model that gets there does not recover
+_DIVERGED = 10  # times the best perplexity: such a model does not recover
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """A run at its end.
+    """The result of a training run.
 
     Attributes:
-        progress: of all parts of the run.
-        n_steps: of this part.
-        limit: that ended the run, such as "max_steps=100".
+        progress: the progress over all parts of the run.
+        n_steps: number of steps in this part.
+        limit: the limit that ended the run, such as "max_steps=100".
     """
 
     progress: TrainingProgress
@@ -44,15 +44,15 @@ class TrainResult:
 
 
 class Trainer:
-    """One training run: its model, its position in the text, its log.
+    """A training run: its model, its position in the text, and its log.
 
     Args:
-        step: with the model, the text, the settings and the processes of the run.
+        step: the training step, with the model, text, settings and process group of the run.
         heldout: the text to evaluate on.
-        folder: for model, checkpoint and log; it exists.
+        folder: existing folder for the model, checkpoint and log.
         on_log: called with each line of the log.
     Raises:
-        UsageError: settings that need a held-out text, without one.
+        UsageError: the settings need a held-out text, and none is given.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class Trainer:
         state = step.new_state(step.n_streams)
         self.progress = TrainingProgress(state, heldout=self._heldout_fingerprint)
         self._fraction_done = 0.0  # the same in all processes
-        self._exported_step = -1  # by this process
+        self._exported_step = -1  # in this process
 
     def resume(self) -> None:
-        """Continue from the checkpoint in the folder; log lines after it are removed.
+        """Continue from the checkpoint in the folder and remove later lines from the log.
 
-        Evaluations on another held-out text do not count, nor does a best one whose weights were
-        not exported, if the best ones are to be kept from now on.
+        Evaluations on another held-out text are ignored. If `keep_best` is now set, so is a best
+        evaluation whose weights were not exported.
 
         Raises:
-            ResumeError: no checkpoint, or of another run.
+            ResumeError: there is no checkpoint, or it belongs to another run.
         """
         progress = load_checkpoint(self.folder / FILE_NAME, self.step)
         is_exported = progress.exported.get("step") == progress.best_step
@@ -93,7 +93,7 @@ class Trainer:
         self._group.run_on_first(lambda: self._log.truncate(progress.log_size))
 
     def save(self) -> None:
-        """Save a checkpoint; where the first process can't, all raise an error."""
+        """Save a checkpoint; if the first process fails, all processes raise an error."""
         self._group.run_on_first(self._checkpoint_writer())
 
     def train(self) -> TrainResult:
@@ -118,7 +118,7 @@ class Trainer:
         )
         with stop_on_signal() as signals:
             if progress.step == 0:
-                self.save()  # to meet a full disk now rather than after hours
+                self.save()  # so that a full disk is noticed now rather than after hours
             if (settings.keep_best or settings.patience) and progress.best_step < 0:
                 self._evaluate()  # the initial weights may be the best ones
             stop = self._synchronize(signals.is_set())
@@ -142,7 +142,7 @@ class Trainer:
                 self._stop()
             self._evaluate()
         if not settings.keep_best:
-            self._group.run_on_first(self._export)  # of an earlier part, maybe in another dtype
+            self._group.run_on_first(self._export)  # replaces that of an earlier part
         self._synchronize(False)
         self._log_loss()  # a resumed run removes the line and logs these losses again
         used = limits_used(settings, progress, progress.seconds)
@@ -167,7 +167,7 @@ class Trainer:
         progress.n_batches = batch.n_batches
 
     def _synchronize(self, stop: bool) -> bool:
-        """Take over the clock of the first process, and whether any process wants to stop."""
+        """Synchronize the clock with the first process; return whether any process must stop."""
         seconds = time.monotonic() - self._started_at
         used = limits_used(self.settings, self.progress, seconds)
         values = seconds, max(used.values())
@@ -175,7 +175,7 @@ class Trainer:
         return stop
 
     def _evaluate(self) -> None:
-        """Measure, export and save, unless this step was evaluated already."""
+        """Measure, export and save, unless this step has already been evaluated."""
         progress, started_at = self.progress, time.monotonic()
         if progress.evaluated_at == progress.step:
             return
@@ -184,7 +184,7 @@ class Trainer:
 
         def on_first() -> None:
             measured = self._measure()
-            # Before the checkpoint: a run that is killed in between evaluates and exports again.
+            # Export before the checkpoint: a run killed in between evaluates and exports again.
             if not self.settings.keep_best or progress.best_step == progress.step:
                 progress.exported = measured
                 self._export()
@@ -194,7 +194,7 @@ class Trainer:
         progress.evaluation_seconds = time.monotonic() - started_at
 
     def _measure(self) -> dict[str, Any]:
-        """Evaluate the held-out text; the line that was logged, empty without such a text."""
+        """Evaluate the held-out text and return the log line; empty without a held-out text."""
         progress = self.progress
         if self.heldout is None:
             return {}
@@ -229,7 +229,7 @@ class Trainer:
         raise StoppedError(what, "the same command with `resume=True` continues the run")
 
     def _checkpoint_writer(self) -> Callable[[], None]:
-        """Gather what all processes hold; the function writes it."""
+        """Gather the state of all processes and return a function that writes it."""
         content, state = self.step.state_dict(), self._group.gather_state(self.progress.state)
 
         def write() -> None:
@@ -247,7 +247,7 @@ class Trainer:
             self._exported_step = self.progress.step
 
     def _log_loss(self) -> None:
-        """Log the mean loss of the steps since the last such line, if there were any."""
+        """Log the mean loss of the steps since the last loss in the log, if there are any."""
         progress = self.progress
         if not progress.losses:
             return
@@ -288,9 +288,9 @@ class Trainer:
 def limits_used(
     settings: TrainSettings, progress: TrainingProgress, seconds: float
 ) -> dict[str, float]:
-    """The fraction of each limit of a run that is used up; a run ends when one reaches 1.
+    """Return the used fraction of each limit of a run; the run ends when one reaches 1.
 
-    Training stops before `max_seconds` by the time of an evaluation, at most by half of the limit.
+    Training stops before `max_seconds` to leave time for an evaluation, at most half of the limit.
     """
     patience, max_seconds = settings.patience, settings.max_seconds
     if max_seconds is not None:

@@ -1,9 +1,9 @@
-"""Fused LSTM layer of training: both directions in the same products, with its own backward pass.
+"""Fused LSTM layer for training: both directions in one matrix product, custom backward pass.
 
-This is the third implementation on purpose (`model.lstm` specifies it, `engine.lstm` embeds). Of
-the loop in `model.lstm` autograd records about fifteen small nodes per token, and a gradient of the
-weights for each. Here a batch is one node: the backward pass visits each token once and computes
-the gradient of each weight in one product over all tokens.
+This is deliberately a third implementation: `model.lstm` is the reference, and `engine.lstm` is for
+embedding. For the loop in `model.lstm`, autograd records about fifteen small nodes per token, each
+with a gradient of the weights. Here a batch is a single node: the backward pass visits each token
+once and computes the gradient of each weight in one matrix product over all tokens.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def fused_lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run a layer over a batch.
 
-    Products and gates are computed in the dtype of `x`, cells in that of `c`: bfloat16 cells would
-    lose what they accumulate.
+    Matrix products and gates are computed in the dtype of `x`, cells in that of `c`, because
+    bfloat16 cells would accumulate rounding errors.
 
     Args:
         x: (token, direction, stream, projection).
-        h: before the first token, (direction, stream, projection), without gradient.
-        c: before the first token, (direction, stream, cell), without gradient.
-        layers: of each direction; gradients flow into their parameters.
+        h: output before the first token, (direction, stream, projection), without gradient.
+        c: cell state before the first token, (direction, stream, cell), without gradient.
+        layers: the layer of each direction; gradients flow into its parameters.
         clips: bounds of the cell and of the projected output, or None.
     Returns:
-        Outputs (token, direction, stream, projection); h and c after the last token, detached.
+        Outputs, (token, direction, stream, projection), and h and c after the last token, detached.
     """
     parameters = [parameter for layer in layers for parameter in _parameters(layer)]
     found: tuple[Tensor, Tensor] = _FusedLSTM.apply(  # type: ignore[no-untyped-call]
@@ -49,7 +49,7 @@ def fused_lstm(
 
 
 def _parameters(layer: ProjectedLSTM) -> list[Tensor]:
-    """Weights of the gates over x and over h, their bias, and the projection if there is one."""
+    """Return the gate weights over x and h, the bias, and the projection if there is one."""
     found: list[Tensor] = [layer.input.weight, layer.recurrent.weight, layer.input.bias]
     if layer.options.has_lstm_projection:
         found.append(layer.projection.get_parameter("weight"))
@@ -77,7 +77,9 @@ class _FusedLSTM(torch.autograd.Function):
         acts = _at_all_steps(x, of_x, biases)  # (token, direction, stream, 4 * cell)
         cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
         squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
-        hs = x.new_empty(n_tokens + 1, *x.shape[1:])  # before each token, and after the last
+        hs = x.new_empty(
+            n_tokens + 1, *x.shape[1:]
+        )  # outputs before each token and after the last one
         cells[0], hs[0] = c, h
         recurrent, projected = _StepProduct(of_h), _StepProduct(down) if down else None
         for t in range(n_tokens):
@@ -132,7 +134,7 @@ class _FusedLSTM(torch.autograd.Function):
             d_cell *= f
             d_h = recurrent.of(d_z[t])
         d_x = _at_all_steps(d_z, [weight.t() for weight in of_x])
-        d_bias = d_z.sum(0).sum(1)  # one sum over both axes takes 20 times as long
+        d_bias = d_z.sum(0).sum(1)  # a single sum over both axes takes 20 times as long
         opened = acts[..., -cells.shape[3] :] * squashed if down else None
         d_parameters: list[Tensor] = []
         for d in range(n_directions):
@@ -148,10 +150,10 @@ _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 class _StepProduct:
-    """Products with the same weights at each token; oneDNN weights are packed only once.
+    """Matrix products with the same weights at each token; oneDNN packs the weights only once.
 
     Args:
-        weights: of each direction, (n_out, n_in).
+        weights: the weights of each direction, (n_out, n_in).
     """
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
@@ -162,7 +164,7 @@ class _StepProduct:
             self._weights = torch.stack([weight.t() for weight in weights])
 
     def of(self, x: Tensor) -> Tensor:
-        """x @ weight.T: (direction, stream, n_in) -> (direction, stream, n_out)."""
+        """Compute x @ weight.T: (direction, stream, n_in) -> (direction, stream, n_out)."""
         if self._packed is None:
             return torch.bmm(x, self._weights)
         return torch.stack([w.linear(rows) for w, rows in zip(self._packed, x, strict=True)])
@@ -183,14 +185,14 @@ def _with_forget_bias(bias: Tensor) -> Tensor:
 
 
 def _at_bounds(values: Tensor, clip: float) -> Tensor:
-    """Where clipped values are at a bound, so that no gradient flows."""
+    """Mask the clipped values at a bound, through which no gradient flows."""
     return (values >= clip).logical_or_(values <= -clip)
 
 
 def _at_all_steps(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None = None
 ) -> Tensor:
-    """x @ weight.T of all tokens: (token, direction, stream, n_in) -> (…, n_out)."""
+    """Compute x @ weight.T for all tokens: (token, direction, stream, n_in) -> (…, n_out)."""
     n_tokens, n_directions, n_rows, _ = x.shape
     made = x.new_empty(n_tokens, n_directions, n_rows, len(weights[0]))
     for d, weight in enumerate(weights):
@@ -201,5 +203,5 @@ def _at_all_steps(
 
 
 def _over_all_steps(left: Tensor, right: Tensor, d: int) -> Tensor:
-    """Sum of the outer products over tokens and streams of a direction, (left size, right size)."""
+    """Sum the outer products over tokens and streams of a direction, (left size, right size)."""
     return left[:, d].flatten(0, 1).t() @ right[:, d].flatten(0, 1)

@@ -1,9 +1,10 @@
 """Perplexity and bits per byte of a text under a biLM, with the full softmax.
 
-Perplexity counts the prediction of `<UNK>` and not which token it was, so a model that knows few
-types looks good. Bits per byte also charge the bits of the token's spelling under a byte model that
-is estimated from the vocabulary alone: with it the biLM gives every text a probability, and a small
-vocabulary gains nothing, because it has more to spell and knows fewer spellings.
+Perplexity scores the prediction of `<UNK>` but not which token it was, which favours models with
+small vocabularies. Bits per byte also include the bits of the token's spelling under a byte
+model that is estimated from the vocabulary alone. With it, the biLM assigns a probability to every
+text, and a small vocabulary has no advantage: more tokens are spelled, and fewer spellings are
+known.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.stream import BACKWARD, FORWARD
 from elmo_cli.text.vocabulary import SPECIALS, Vocabulary
 
-_ORDER = 3  # bytes that the next one is predicted from
+_ORDER = 3  # number of bytes of context
 _BORDER = 256  # the symbol before a token (_ORDER times) and after it
 _N_SYMBOLS = 257
 
@@ -30,13 +31,13 @@ _N_SYMBOLS = 257
 class BitsPerByte:
     """Bits of a text per byte of its tokens, a figure that compares across vocabularies.
 
-    The bits are -log2 of the likelihood of all predictions, ends of sentences included, plus the
-    spelling of each predicted `<UNK>` (see `ByteModel`). The bytes are those of the tokens in UTF-8
-    and one more for each, for the space or line end that follows it.
+    The bits are -log2 of the likelihood of all predictions, including ends of sentences, plus the
+    bits of the spelling of each predicted `<UNK>` (see `ByteModel`). The bytes are those of the
+    tokens in UTF-8, plus one per token for the space or line end that follows it.
 
     Attributes:
-        forward, backward: of one direction.
-        average: of both.
+        forward, backward: bits per byte of one direction.
+        average: bits per byte of both directions.
         spelling: the part of the average that is due to spelling.
     """
 
@@ -48,16 +49,17 @@ class BitsPerByte:
 
 @dataclass(frozen=True)
 class Perplexity:
-    """Figures of a whole text.
+    """Perplexity and related figures of a whole text.
 
     Attributes:
         forward, backward: exp of the mean negative log-likelihood in one direction.
         average: exp of the mean over both directions.
-        predictions: in each direction; the end of a sentence (its begin, backward) is one.
+        predictions: number in each direction, including the end of each sentence (its start,
+            backward).
         unknown_fraction: fraction of the predicted tokens that are not in the vocabulary.
-        tokens, sentences: of the text, scored or not.
-        not_scored: predictions in each direction that were not scored.
-        bits_per_byte: with unknown tokens spelled out.
+        tokens, sentences: numbers in the text, scored or not.
+        not_scored: number of predictions in each direction that were not scored.
+        bits_per_byte: bits per byte, including the spelling of unknown tokens.
     """
 
     forward: float
@@ -72,7 +74,7 @@ class Perplexity:
 
 
 def perplexity(model: LanguageModel, corpus: Corpus) -> Perplexity:
-    """Measure a biLM on a text, each sentence from zero states; errors as in `score`.
+    """Measure a biLM on a text, each sentence from zero states; raises the errors of `score`.
 
     Source: bilm-tf `bilm/training.py` `test`, which carries the state.
     """
@@ -80,13 +82,13 @@ def perplexity(model: LanguageModel, corpus: Corpus) -> Perplexity:
 
 
 def perplexity_of(scores: Scores) -> Perplexity:
-    """The figures of a text that was scored."""
+    """Compute the figures from the scores of a text."""
     corpus, vocabulary, is_scored = scores.corpus, scores.vocabulary, scores.is_scored
     n_predictions = int(is_scored.sum())
     is_token = is_scored.copy()
     is_token[scores.starts[1:] - 1] = False
-    # How often each type was a target, (direction, type); the directions differ where streams end
-    # within a sentence.
+    # Number of times each type was a target, (direction, type); the directions differ if streams
+    # end within a sentence.
     targets = [scores.targets(direction)[is_token] for direction in (FORWARD, BACKWARD)]
     counts = np.stack([np.bincount(ids, minlength=len(corpus.types)) for ids in targets])
     unknown = np.flatnonzero(corpus.ids(vocabulary) == vocabulary.unknown)
@@ -115,7 +117,7 @@ def perplexity_of(scores: Scores) -> Perplexity:
 
 
 class ByteModel:
-    """The probability of a token's bytes, one after the other, and of its end.
+    """A byte-level model of the spelling of tokens, including their end.
 
     A byte is predicted from the three before it by Witten-Bell interpolation: with n the count of a
     byte after a context, N the count of the context and T the number of different bytes after it,
@@ -132,7 +134,7 @@ class ByteModel:
         self._counts = [_NGramCounts(keys) for keys in _ngrams(types)]
 
     def bits_per_token(self, tokens: Sequence[str]) -> npt.NDArray[np.float64]:
-        """The bits of each token, its end included, (token,)."""
+        """Return the bits of each token, including its end, (token,)."""
         lengths = byte_counts(tokens)
         p = np.full(lengths.sum(), 1 / _N_SYMBOLS)
         for counts, keys in zip(self._counts, _ngrams(tokens), strict=True):
@@ -145,7 +147,7 @@ class ByteModel:
 
 
 def byte_counts(tokens: Sequence[str]) -> Int64Array:
-    """Bytes of each token in UTF-8 plus one for its end, (token,)."""
+    """Return the bytes of each token in UTF-8 plus one for its end, (token,)."""
     return np.asarray([len(_utf8(token)) + 1 for token in tokens], np.int64)
 
 
@@ -154,7 +156,7 @@ def _utf8(token: str) -> bytes:
 
 
 def _ngrams(tokens: Sequence[str]) -> list[Int64Array]:
-    """For each order 0 … 3, a number per predicted symbol: the symbols before it, and itself."""
+    """For each order 0 … 3, encode each symbol with its context as one number."""
     joined = b"".join(b"\0" * _ORDER + _utf8(token) + b"\0" for token in tokens)
     symbols = np.frombuffer(joined, np.uint8).astype(np.int64)
     lengths = byte_counts(tokens)
@@ -171,7 +173,7 @@ def _ngrams(tokens: Sequence[str]) -> list[Int64Array]:
 
 
 class _NGramCounts:
-    """How often each symbol follows each context of one length."""
+    """Counts of symbols after each context of one length."""
 
     def __init__(self, keys: Int64Array) -> None:
         ngrams, n = np.unique(keys, return_counts=True)
@@ -181,7 +183,7 @@ class _NGramCounts:
         self._n_different = contexts, np.diff([*first, len(ngrams)])
 
     def of(self, keys: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """For each key: its count, that of its context, different symbols after the context."""
+        """Return for each key its count, its context's count, and the distinct symbols after it."""
         contexts = keys // _N_SYMBOLS
         return (
             _look_up(*self._n, keys),
@@ -191,7 +193,7 @@ class _NGramCounts:
 
 
 def _look_up(names: Int64Array, values: Int64Array, wanted: Int64Array) -> Int64Array:
-    """The value of each name, 0 for one that is missing."""
+    """Return the value of each name, 0 if it is missing."""
     if not len(names):
         return np.zeros(len(wanted), np.int64)
     index = np.minimum(np.searchsorted(names, wanted), len(names) - 1)

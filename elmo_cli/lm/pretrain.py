@@ -1,4 +1,4 @@
-"""Pretraining as a whole: from text files to a model folder."""
+"""Pretraining: train a biLM from text files and write a model folder."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def pretrain(
     """Train a biLM and write it as a model folder.
 
     Args:
-        folder: of the model, its recipe, text, log and checkpoint.
+        folder: folder of the model, its recipe, text, log and checkpoint.
         mode: "new", "resume" or "overwrite", see `RunFolder.open`.
-        prepare_only: stop before the first step; "resume" then trains, also in a copy of the
+        prepare_only: stop before the first step; mode "resume" then trains, even in a copy of the
             folder.
-        group: the processes that train together; None for this one alone, on the CPU.
+        group: the process group; None for this process alone, on the CPU.
     Raises:
-        OutputError, ResumeError: of `RunFolder.open`, or the folder cannot be written to.
-        SettingError: a resumed run started with another setting.
-        InputError, TrainingError, ModelError, StoppedError: from reading and training.
+        OutputError, ResumeError: the folder cannot be used (see `RunFolder.open`) or written to.
+        SettingError: the resumed run started with another setting.
+        InputError, TrainingError, ModelError, StoppedError: reading or training failed or stopped.
     """
     group, settings = group or ProcessGroup(), config.training
     with RunFolder(folder, "pretrain") as run_folder:
@@ -60,7 +60,7 @@ def pretrain(
         options = _options(config, folder, mode)
         stored = folder / TEXT_FILE if is_kept else None
         train, heldout = _read_text(config.text, stored, options.max_characters, reporter)
-        if mode != "resume":  # where another text, which may be too short as well, is reported
+        if mode != "resume":  # a resumed run first reports that the text differs
             n_streams = settings.batch_size * settings.gradient_accumulation_steps * group.size
             check_long_enough(train, batch_size=n_streams, bptt=settings.bptt)
         model = _initial_model(config, folder, mode, options, train, reporter)
@@ -75,7 +75,7 @@ def pretrain(
         def begin() -> None:
             if mode != "resume":
                 run_folder.start()
-            config.write(folder)  # first, since it marks the folder of a run
+            config.write(folder)  # first, because it marks the folder of a run
             if not is_kept:
                 save_corpora(folder / TEXT_FILE, train, heldout)
             if mode != "resume":
@@ -92,13 +92,13 @@ def pretrain(
         if mode == "resume" and result.n_steps == 0:
             reporter.message(
                 f"warning: no step was made, because {result.limit} is reached; limits "
-                "count all parts of a run, and a larger one continues it"
+                "apply to all parts of a run, and a larger limit continues it"
             )
         return result.progress
 
 
 def _check(config: PretrainConfig, mode: str) -> list[Path]:
-    """Refuse settings that cannot work, before any work; the files that the run starts from."""
+    """Refuse settings that cannot work; return the files that the run starts from."""
     config.training.check(has_heldout=bool(config.text.heldout))
     if mode == "resume":
         return []
@@ -114,16 +114,16 @@ def _check(config: PretrainConfig, mode: str) -> list[Path]:
     if config.vocabulary is None:
         return []
     vocabulary = Path(config.vocabulary)
-    if not vocabulary.is_fifo():  # which can be read only once
+    if not vocabulary.is_fifo():  # a pipe can be read only once
         Vocabulary.read(vocabulary)
     return [vocabulary]
 
 
 def _keeps_text(config: PretrainConfig, folder: Path) -> bool:
-    """Check that a run may be resumed with these settings, and whether its text is the stored one.
+    """Check that these settings may resume a run; return whether its stored text is used.
 
     Raises:
-        SettingError: it started with another setting.
+        SettingError: the run started with another setting.
     """
     saved = PretrainConfig.read(folder / RECIPE_FILE, data_dir=config.data_dir)
     config.check_same_run(saved)
@@ -138,8 +138,8 @@ def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
     train = without(texts, heldout)
     if not train:
         raise UsageError(
-            f"{shorten_list(texts)}: only held-out text, so nothing is left to train on",
-            "name texts to train on, or other ones with `heldout`",
+            f"{shorten_list(texts)}: only held-out texts, so nothing is left to train on",
+            "name texts to train on, or choose other held-out texts with `heldout`",
         )
     check_inputs([*train, *heldout], config.text.reading)
     if left_out := without(texts, train):
@@ -147,7 +147,7 @@ def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
 
 
 def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
-    """The sizes of the biLM."""
+    """Return the sizes of the biLM."""
     if mode == "resume":
         return read_options(folder / CHECKPOINT_FILE)
     if config.init_from is not None:
@@ -167,11 +167,11 @@ def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
 def _read_text(
     text: TextSettings, stored: Path | None, max_characters: int, reporter: Reporter
 ) -> tuple[Corpus, Corpus | None]:
-    """Read the texts to train and to evaluate on, and report how much there is.
+    """Read the texts to train and to evaluate on, and report their size.
 
     Args:
-        stored: the file in which the folder has both; None to read text files.
-        max_characters: ids that the model reads per token.
+        stored: the file in the folder that contains both; None to read the text files.
+        max_characters: number of character ids per token that the model reads.
     """
     notes = InputReport()
     if stored is not None:
@@ -206,7 +206,7 @@ def _initial_model(
     train: Corpus,
     reporter: Reporter,
 ) -> LanguageModel:
-    """The model before the first step; the checkpoint of a resumed run replaces its weights."""
+    """Create the model of the first step; a resumed run then loads the checkpoint weights."""
 
     def warn(warning: str) -> None:
         reporter.message(f"warning: {warning}")

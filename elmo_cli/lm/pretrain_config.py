@@ -1,6 +1,6 @@
 """PretrainConfig: all settings of a pretraining run, and the recipe file that stores them.
 
-A recipe is a JSON file with the settings by the long names of their options.
+A recipe is a JSON file whose keys are the long names of the options.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _READING = ("format", "tokenize", "encoding", "column", "on_error")
 _LISTS = ("texts", "heldout")  # file names or patterns, such as "train/*.txt.xz"
 _FILES = ("options_file", "vocabulary")
 _SIZES, _TYPES = ("lstm_dim", "projection_dim", "char_filters"), ("vocabulary_size", "min_count")
-_WITHOUT_EFFECT = {  # of a setting that is given on others
+_WITHOUT_EFFECT = {  # setting -> settings that it makes ineffective
     "init_from": ("options_file", *_SIZES, "vocabulary", *_TYPES),
     "options_file": _SIZES,
     "vocabulary": _TYPES,
@@ -52,13 +52,13 @@ class PretrainConfig:
     """All settings of a pretraining run.
 
     Attributes:
-        init_from: name or path of the model whose weights, softmax and vocabulary training starts
-            from.
-        options_file: options.json with all sizes of a new biLM, instead of the next three.
-        vocabulary: file of the types to predict; None to count them in the text.
-        vocabulary_size, min_count: bounds of a vocabulary that is counted.
-        device, threads: of the machine; see `engine.runtime`.
-        data_dir: folder that the file names in a recipe are relative to; None for its own folder.
+        init_from: name or path of the model that provides the initial weights, softmax and
+            vocabulary.
+        options_file: options.json with all sizes of a new biLM, instead of the next three fields.
+        vocabulary: file with the types to predict; None to count them in the text.
+        vocabulary_size, min_count: limits of a vocabulary that is counted in the text.
+        device, threads: settings of the machine; see `engine.runtime`.
+        data_dir: folder that file names in a recipe are relative to; None for the recipe's folder.
     """
 
     text: TextSettings = field(default_factory=TextSettings)
@@ -80,10 +80,10 @@ class PretrainConfig:
 
     @classmethod
     def read(cls, path: Path, *, data_dir: Path | None = None) -> PretrainConfig:
-        """Read a recipe; patterns among the names of texts are expanded.
+        """Read a recipe and expand patterns in the names of texts.
 
         Raises:
-            UsageError: no such file, not JSON, an unknown key, a value that does not fit.
+            UsageError: the file is missing or not JSON, a key is unknown, or a value is invalid.
         """
         try:
             content = read_json(path, UsageError, _EXAMPLE)
@@ -104,7 +104,7 @@ class PretrainConfig:
             raise UsageError(f"{path}: {error.message}", error.hint) from None
 
     def write(self, folder: Path) -> None:
-        """Write the settings as the recipe of the model in `folder`; or OutputError."""
+        """Write the settings as the recipe of the model in `folder`; raises OutputError."""
         home = self.data_dir or folder
         values = self._values()
         for other, _ in _without_effect(values):
@@ -112,20 +112,20 @@ class PretrainConfig:
         recipe = {
             _key(name): _written_value(name, value, home)
             for name, value in values.items()
-            if name != "device"  # of this machine, not of the run
+            if name != "device"  # a setting of the machine, not of the run
             if value is not None and value is not False and value != ()
         }
-        # In ASCII, since names of files need not be UTF-8.
+        # In ASCII, because file names may not be valid UTF-8.
         write_text(folder / RECIPE_FILE, [json.dumps(recipe, indent=2), "\n"])
 
     def updated(self, given: Mapping[str, Any]) -> PretrainConfig:
-        """These settings with some replaced; a given limit replaces all limits.
+        """Return a copy with some settings replaced; a given limit replaces all limits.
 
         Args:
-            given: values by name, including those of `text`, its `reading` and `training`; other
+            given: values by name, including those of `text`, its `reading` and `training`; unknown
                 names are ignored.
         Raises:
-            SettingError: one that is out of bounds, or has no effect beside another.
+            SettingError: a setting is out of bounds, or has no effect in combination with another.
         """
         values = {**self._values(), **given}
         if not given.keys().isdisjoint(LIMITS):
@@ -145,7 +145,7 @@ class PretrainConfig:
         return PretrainConfig(**rest, text=text, training=training, data_dir=self.data_dir)
 
     def check_same_run(self, saved: PretrainConfig) -> None:
-        """Raise a SettingError for a setting that the run `saved` may not change."""
+        """Raise a SettingError if a setting differs that resuming `saved` must not change."""
         mine = self._fixed()
         for name, before in saved._fixed().items():
             if mine[name] != before:
@@ -165,14 +165,14 @@ class PretrainConfig:
 
 
 def _without_effect(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings that have no effect beside another one, each with that one."""
+    """Yield each ineffective setting with the setting that makes it so."""
     for name, others in _WITHOUT_EFFECT.items():
         if values.get(name):
             yield from ((other, name) for other in others)
 
 
 def _names() -> list[str]:
-    """The settings of a recipe."""
+    """Return the names of the settings in a recipe."""
     owners = (TextSettings, TrainSettings, PretrainConfig)
     found = [one.name for owner in owners for one in fields(owner)]
     return [*_READING, *(name for name in found if name not in _NESTED)]
@@ -183,7 +183,7 @@ def _key(name: str) -> str:
 
 
 def _known(key: str) -> str:
-    """The name of the setting with a key."""
+    """Return the name of the setting with this key."""
     keys = {_key(name): name for name in _names()}
     if key not in keys:
         near = get_close_matches(key.lstrip("-").replace("_", "-"), keys, 1)
@@ -193,7 +193,7 @@ def _known(key: str) -> str:
 
 
 def _read_value(name: str, value: Any, home: Path) -> Any:
-    """A value of a recipe, with its type checked and the names of files joined to `home`."""
+    """Check the type of a value of a recipe, and join file names to `home`."""
     if name in _LISTS:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list) or not all(one and isinstance(one, str) for one in names):
@@ -206,7 +206,7 @@ def _read_value(name: str, value: Any, home: Path) -> Any:
 
 
 def _expanded(name: str, home: Path) -> Iterator[str]:
-    """The files that a name or pattern of a recipe stands for; `-` is standard input."""
+    """Yield the files that match a name or pattern of a recipe; `-` is standard input."""
     path = os.path.join(home, name)
     found: list[str] = []
     if not os.path.exists(path) and set(name) & set("*?["):
@@ -226,5 +226,5 @@ def _written_value(name: str, value: Any, home: Path) -> Any:
 
 
 def _relative(name: str, home: Path) -> str:
-    """A file name as it is found from a folder; `-` is standard input."""
+    """Return a file name relative to a folder; `-` is standard input."""
     return name if name == "-" else os.path.relpath(os.path.realpath(name), os.path.realpath(home))

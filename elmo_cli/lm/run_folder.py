@@ -20,7 +20,7 @@ CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, "tex
 RECORD_FILE, FITTED_FILE = "finetune.json", "fitted_softmax.hdf5"
 LOCK_FILE = ".lock"
 _MARKERS = {"pretrain": RECIPE_FILE, "finetune": RECORD_FILE}
-_FILES = {  # that a run writes, the marker last
+_FILES = {  # files that a run writes; the last one marks its folder
     kind: (
         *(PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE),
         *(CHECKPOINT_FILE, LOG_FILE, *own),
@@ -34,7 +34,7 @@ class RunFolder:
     """The output folder of a run, as a context manager that unlocks it at the end.
 
     Args:
-        path: of the folder.
+        path: path of the folder.
         kind: "pretrain" or "finetune".
     """
 
@@ -44,15 +44,16 @@ class RunFolder:
         self._is_new = False
 
     def open(self, mode: str = "new", *, reads: Sequence[Path] = ()) -> None:
-        """Create and lock the folder, before any work.
+        """Create and lock the folder before any work.
 
         Args:
-            mode: "new" for a folder that is new or empty, "resume" for one with a run of this kind,
+            mode: "new" for a new or empty folder, "resume" for a folder with a run of this kind,
                 "overwrite" for either.
             reads: files of the model that the run starts from, which must not be in the folder.
         Raises:
             UsageError: one of `reads` would be replaced.
-            OutputError: a file, another content, or another process is training there.
+            OutputError: the path is a file, the folder has other content, or another process is
+                training there.
             ResumeError: there is no run to resume.
         """
         path = self.path
@@ -70,8 +71,8 @@ class RunFolder:
             if not self._lock.acquire():
                 what = f"{path}: another process is training there"
                 raise OutputError(what, "wait for it, or choose another folder with `output`")
-            self._check_content(mode)  # of a run that may just have ended
-            for name in _FILES[self.kind]:  # parts of files that a kill has left
+            self._check_content(mode)  # checked under the lock, since a run may just have ended
+            for name in _FILES[self.kind]:  # partial files of a killed run
                 for left in path.glob(f"{name}.{'[0-9a-f]' * 8}{TEMPORARY_SUFFIX}"):
                     left.unlink()
 
@@ -91,7 +92,7 @@ class RunFolder:
             raise OutputError(f"{path}: contains a {self.kind} run already", hint)
 
     def start(self) -> None:
-        """Remove what an earlier run has written; or OutputError."""
+        """Remove the files of an earlier run; raises OutputError."""
         with output_errors(self.path):
             for name in _FILES[self.kind]:
                 (self.path / name).unlink(missing_ok=True)
@@ -108,8 +109,10 @@ class RunFolder:
         if self._lock.descriptor < 0:
             return
         with suppress(OSError):
-            if not os.fstat(self._lock.descriptor).st_size:  # else it is a file of the user
-                (self.path / LOCK_FILE).unlink()  # while locked, so that it is no other run's
+            if not os.fstat(self._lock.descriptor).st_size:  # otherwise it is a file of the user
+                (
+                    self.path / LOCK_FILE
+                ).unlink()  # while locked, so that it is not the lock of another run
         self._lock.release()
         if self._is_new:
             with suppress(OSError):  # not empty
@@ -117,7 +120,7 @@ class RunFolder:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one folder."""
+    """Return whether two paths lead to the same folder."""
     try:
         return os.path.samefile(one, other)
     except OSError:

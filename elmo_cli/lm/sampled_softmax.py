@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from elmo_cli.model.bilm import NextTokenSoftmax
 
-_PREDICTIONS_AT_ONCE = {"cpu": 256}  # their logits then stay in the cache
+_PREDICTIONS_AT_ONCE = {"cpu": 256}  # so that their logits stay in the cache
 _PREDICTIONS_AT_ONCE_ON_GPU = 4096
 
 
@@ -21,7 +21,7 @@ class LogUniformSampler:
     Type k has probability log((k + 2) / (k + 1)) / log(n_types + 1): Zipf's law for a vocabulary in
     order of descending frequency. Types are drawn until `n_negatives` (< `n_types`) are distinct.
 
-    Source: TensorFlow's `log_uniform_candidate_sampler`, which bilm-tf trains with.
+    Source: TensorFlow's `log_uniform_candidate_sampler`, which bilm-tf uses in training.
     """
 
     def __init__(self, n_types: int, n_negatives: int) -> None:
@@ -30,7 +30,7 @@ class LogUniformSampler:
         self._probability = torch.log1p(1 / ranks) / math.log(n_types + 1)
 
     def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Distinct types, (n_negatives,) int64, and the expected count of each type, (type,)."""
+        """Draw distinct types, (n_negatives,) int64; and expected counts of all types, (type,)."""
         drawn = torch.empty(0, dtype=torch.int64)
         while True:
             more = torch.rand(4 * self.n_negatives, generator=generator, dtype=torch.float64)
@@ -45,7 +45,7 @@ class LogUniformSampler:
 
 
 def _first_positions(ids: Tensor, n_types: int) -> Tensor:
-    """The position of the first occurrence of each distinct id, in order."""
+    """Return the position of the first occurrence of each distinct id, in order."""
     positions = torch.full((n_types,), len(ids))
     positions.scatter_reduce_(0, ids, torch.arange(len(ids)), "amin")
     return positions[positions < len(ids)].sort().values
@@ -60,30 +60,30 @@ def sampled_softmax_loss(
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Mean negative log-likelihood of each target among itself and the negative samples.
+    """Compute the mean negative log-likelihood of targets among themselves and the negatives.
 
     Args:
         h: outputs of the top layer, (prediction, projection).
         targets: ids, (prediction,) int64.
-        negatives: distinct ids, (negative,) int64, the same for all predictions; one that is the
-            target itself is left out of that prediction.
-        expected_counts: of each type in a draw, (type,); their logarithm is subtracted from the
-            logits, so that frequent types are not punished for being drawn often.
-        dtype: of the large products, such as bfloat16; default that of the weights.
+        negatives: distinct ids, (negative,) int64, the same for all predictions; a negative that
+            is the target of a prediction is ignored there.
+        expected_counts: expected count of each type in a draw, (type,); its logarithm is subtracted
+            from the logits, which corrects for frequent types being drawn often.
+        dtype: dtype of the large matrix products, such as bfloat16; that of the weights by default.
     Returns:
         A scalar.
 
-    Its mean over draws: let q be the probability of a type to be drawn, s its logit, t the target
-    and R the sum of exp(s_k) / q_k over the drawn types except t. The loss is
+    Expectation over draws: let q be the probability that a type is drawn, s its logit, t the target
+    and R the sum of exp(s_k) / q_k over the drawn types except t. Then the loss is
     log(1 + q_t R / exp(s_t)).
 
-    - R is unbiased: its mean is the sum of exp(s_k) over all types except t. This is exact where
-      `expected_counts` is; that of `LogUniformSampler` is off by less than 1 %.
-    - For a target that is always drawn the loss is that of the full softmax except for the bias of
-      the logarithm: lower by about half the variance of R over the square of the whole sum.
-    - For a rarer target it is lower by up to -log q_t more, so it is no estimate of the perplexity.
-      But the mean of its gradient is zero where that of the full softmax is: at the model whose
-      distribution is that of the targets.
+    - R is unbiased: its mean is the sum of exp(s_k) over all types except t. This is exact if
+      `expected_counts` is exact; the error of those of `LogUniformSampler` is below 1 %.
+    - For a target that is always drawn, the loss is that of the full softmax except for the bias of
+      the logarithm: it is lower by about half the variance of R over the square of the whole sum.
+    - For a rarer target, it is lower by up to another -log q_t, so it does not estimate the
+      perplexity. But its mean gradient is zero where that of the full softmax is zero: for the
+      model whose distribution equals that of the targets.
 
     Source: Jean et al. 2015; TensorFlow's `sampled_softmax_loss`.
     """
@@ -91,7 +91,7 @@ def sampled_softmax_loss(
     # The position of a type among the negatives, -1 for those that were not drawn.
     column = torch.full_like(expected_counts, -1, dtype=torch.int64)
     column[negatives] = torch.arange(len(negatives), device=negatives.device)
-    # One gather: each may have a gradient as large as the softmax.
+    # A single gather, since each may have a gradient as large as the softmax.
     both = torch.cat([targets, negatives])
     loss: Tensor = _SampledSoftmaxLoss.apply(  # type: ignore[no-untyped-call]
         h.to(dtype),
@@ -103,10 +103,10 @@ def sampled_softmax_loss(
 
 
 def _rows(weight: Tensor, ids: Tensor) -> Tensor:
-    """Rows of a weight; on a CPU a gradient that exists is updated in these rows only.
+    """Select rows of a weight; on a CPU, an existing gradient is updated only in these rows.
 
-    A dense gradient, zero nearly everywhere and as large as the softmax, would need memory of its
-    own: a tenth of a step with a large vocabulary.
+    A separate dense gradient would be as large as the softmax and zero almost everywhere; writing
+    it would cost a tenth of a step with a large vocabulary.
     """
     if weight.grad is not None and weight.device.type == "cpu":
         return nn.functional.embedding(ids, weight, sparse=True)
@@ -114,12 +114,14 @@ def _rows(weight: Tensor, ids: Tensor) -> Tensor:
 
 
 class _SampledSoftmaxLoss(torch.autograd.Function):
-    """Loss and gradient in one pass over groups of predictions: the logits, which would be the
-    largest array of training, are never stored."""
+    """Compute loss and gradient in one pass over groups of predictions.
+
+    The logits, which would be the largest array of training, are never stored as a whole.
+    """
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, rows: Tensor, biases: Tensor, hit: Tensor) -> Tensor:
-        """`rows` and `biases` of the softmax are those of the targets, then of the negatives."""
+        """Take softmax `rows` and `biases` of the targets, followed by those of the negatives."""
         n = len(h)
         d_h = torch.empty_like(h)
         d_rows, d_biases = torch.zeros_like(rows), torch.zeros_like(biases)

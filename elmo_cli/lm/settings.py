@@ -1,4 +1,4 @@
-"""TrainSettings and TextSettings: how to train, and on which text."""
+"""TrainSettings and TextSettings: the settings of training and of its text."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Any, get_args, get_origin, get_type_hints
 from elmo_cli.errors import SettingError, UsageError
 from elmo_cli.text.input_settings import InputSettings
 
-LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # from short runs; of bilm-tf
+LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # chosen in short runs; that of bilm-tf
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
-_FULL_SOFTMAX = 8192  # types up to which the full softmax is the default
+_FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
 _NEGATIVE_SAMPLES = 2048
-_MOST_SEED = 2**63 - 1  # NumPy takes no negative seed, torch none of more than 64 bits
+_MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
 _NOT_FIXED = (
     *(*LIMITS, "learning_rate", "patience", "keep_best", "precision", "dtype"),
     *("log_steps", "eval_seconds", "eval_steps"),
-    *("batch_size", "gradient_accumulation_steps"),  # their product is, see `checkpoint`
+    *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
 )
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 def bounded(default: Any, allowed: str, holds: Callable[[Any], bool]) -> Any:
-    """A field of a dataclass; None, or a value that `holds` accepts and `allowed` describes."""
+    """Declare a dataclass field: None, or a value that `holds` accepts and `allowed` describes."""
     return field(default=default, metadata={"allowed": allowed, "holds": holds})
 
 
 def at_least(least: int, default: int | None = None) -> Any:
-    """A `bounded` field with a whole number."""
+    """Declare a `bounded` field with a minimum."""
     return bounded(default, f"at least {least}", lambda value: value >= least)
 
 
 def positive(default: float | None = None) -> Any:
-    """A `bounded` field with a number above zero."""
+    """Declare a `bounded` field with a positive number."""
     return bounded(default, "a positive number", lambda value: 0 < value < math.inf)
 
 
 def one_of(*choices: Any) -> Any:
-    """A field of a dataclass with one of some values, the first by default."""
+    """Declare a dataclass field with one of several values; the first is the default."""
     return field(default=choices[0], metadata={"choices": choices})
 
 
 def check_fields(settings: Any) -> None:
-    """Raise a SettingError for a field of a dataclass with a wrong type or value."""
+    """Raise a SettingError if a field of a dataclass has a wrong type or value."""
     hints = get_type_hints(type(settings))
     for one in fields(settings):
         value, allowed, hint = getattr(settings, one.name), one.metadata, hints[one.name]
@@ -63,34 +63,35 @@ def check_fields(settings: Any) -> None:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How to train; a value out of bounds is a SettingError.
+    """Settings of training; a value out of bounds raises a SettingError.
 
     A *step* is one weight update; a run ends at the first of its limits. An *evaluation* measures
     the perplexity of the held-out text and saves a checkpoint and the model.
 
     Attributes:
         batch_size: streams of text that each process reads in parallel, in each direction.
-        gradient_accumulation_steps: batches per weight update. Each has `batch_size` streams of its
-            own, so the step is that of a larger batch, in the memory of one.
+        gradient_accumulation_steps: batches per weight update. Each has `batch_size` separate
+            streams, so a step has a larger effective batch in the memory of one batch.
         bptt: length of truncated backpropagation through time, in tokens.
         shuffle: "sentences", as in bilm-tf, or "documents", whose sentences stay in order.
         optimizer: "adamw", with warmup and cosine decay, or "adagrad", as in bilm-tf.
         learning_rate: peak learning rate; None for the default of the optimizer.
         warmup_steps: steps in which the learning rate of AdamW rises from zero.
-        dropout: dropout probability, where bilm-tf has it.
+        dropout: dropout probability, applied where bilm-tf applies it.
         max_grad_norm: maximum norm of the gradient, for the loss summed over 20 tokens.
         negative_samples: types sampled for the softmax; 0 for the full softmax; None for the full
-            softmax of at most 8,192 types and 2,048 samples of more.
+            softmax with up to 8,192 types and 2,048 samples with more.
         max_seconds: time for training, including the last evaluation.
-        max_epochs: how often the text is read; 1.5 is one and a half times.
+        max_epochs: number of passes over the text, possibly fractional.
         patience: evaluations in a row without a better held-out perplexity before the run stops.
         keep_best: export the weights of the best evaluation, which may be the one before the first
             step.
-        precision: "float32", or "bf16": products in bfloat16; weights, cells and sums in float32.
-        dtype: of the exported weights.
+        precision: "float32", or "bf16" for matrix products in bfloat16, with weights, cells and
+            sums in float32.
+        dtype: dtype of the exported weights.
         log_steps: steps between two lines of the log.
-        eval_seconds: seconds between two evaluations, or with `eval_steps` two checkpoints.
-        eval_steps: steps between two evaluations; None where time decides.
+        eval_seconds: seconds between two evaluations; with `eval_steps`, between two checkpoints.
+        eval_steps: steps between two evaluations; None to evaluate by time.
     """
 
     batch_size: int = at_least(1, 32)
@@ -121,10 +122,10 @@ class TrainSettings:
         check_fields(self)
 
     def check(self, *, has_heldout: bool) -> None:
-        """Refuse to train without an end, or by a held-out text that is missing.
+        """Check that training has a limit, and a held-out text if it needs one.
 
         Raises:
-            UsageError: no limit; `patience` or `keep_best` without held-out text.
+            UsageError: there is no limit, or `patience` or `keep_best` lacks a held-out text.
         """
         if all(getattr(self, name) is None for name in LIMITS):
             what = "no limit is given: the training would never end"
@@ -134,7 +135,7 @@ class TrainSettings:
             raise SettingError(name, "there is no held-out text", "`heldout` names one")
 
     def n_negatives(self, n_types: int) -> int:
-        """Number of types sampled for the softmax of a vocabulary; 0 for the full softmax."""
+        """Return the number of types to sample for the softmax; 0 for the full softmax."""
         n_sampled = self.negative_samples
         if n_sampled is None:
             n_sampled = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVE_SAMPLES
@@ -153,13 +154,13 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class TextSettings:
-    """Which text files a run reads, and how.
+    """Settings of the text files that a run reads.
 
     Attributes:
         texts: files to train on, except those that are also in `heldout`.
-        heldout: files that are only evaluated.
-        train_tokens_per_file, heldout_tokens_per_file: tokens to read of each file, and the
-            sentence to its end.
+        heldout: files that are used only for evaluation.
+        train_tokens_per_file, heldout_tokens_per_file: number of tokens to read from each file;
+            the last sentence is read to its end.
         treebank_fraction: fraction of the documents of `texts` whose quotes and brackets are
             written as in treebanks, so that the model has seen both spellings.
     """

@@ -1,4 +1,4 @@
-"""TrainStep: one weight update, with the optimizer and the learning-rate schedule."""
+"""TrainStep: one weight update, with its optimizer and learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Negatives = tuple[Tensor, Tensor]
 
 
 def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -> float:
-    """Constant for Adagrad; for AdamW linear warmup, then half a cosine.
+    """Return the learning rate: constant for Adagrad; linear warmup and cosine decay for AdamW.
 
     Args:
-        step: from 0.
-        fraction_done: of the whole run, 0 to 1.
+        step: zero-based step.
+        fraction_done: completed fraction of the whole run, 0 to 1.
     """
     if settings.optimizer == "adagrad":
         return settings.peak_rate
@@ -40,7 +40,7 @@ def learning_rate_at(settings: TrainSettings, step: int, fraction_done: float) -
 def make_optimizer(
     settings: TrainSettings, parameters: list[nn.Parameter]
 ) -> torch.optim.Optimizer:
-    """AdamW, or Adagrad as in bilm-tf `bilm/training.py`, with accumulators that start at 1."""
+    """Create AdamW, or Adagrad with accumulators starting at 1 (bilm-tf `bilm/training.py`)."""
     rate = settings.peak_rate
     if settings.optimizer == "adagrad":
         return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0, eps=0.0)
@@ -55,9 +55,9 @@ class TrainStep:
 
     Args:
         model: on the device of `group`; all of its parameters are trained.
-        corpus: the text of the batches.
+        corpus: the text that the batches come from.
     Attributes:
-        n_streams: of this process, in all batches of a step.
+        n_streams: number of streams of this process, in all batches of a step.
         is_sampled: whether the softmax is sampled.
     """
 
@@ -70,7 +70,9 @@ class TrainStep:
         self._modules = nn.ModuleDict({"bilm": model.bilm, "softmax": model.softmax})
         self._parameters = list(self._modules.requires_grad_().parameters())
         self._optimizer = make_optimizer(settings, self._parameters)
-        self._sampler_rng = torch.Generator().manual_seed(settings.seed)  # alike in all processes
+        self._sampler_rng = torch.Generator().manual_seed(
+            settings.seed
+        )  # the same in all processes
         self._dropout = Dropout(settings.dropout, torch.Generator(group.device))
         self._seed_dropout(0)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
@@ -83,18 +85,18 @@ class TrainStep:
 
     @property
     def own_streams(self) -> slice:
-        """Which streams of a batch this process computes."""
+        """The streams of a batch that this process computes."""
         first = self.group.rank * self.n_streams
         return slice(first, first + self.n_streams)
 
     @property
     def learning_rate(self) -> float:
-        """Of the last step."""
+        """The learning rate of the last step."""
         rate: float = self._optimizer.param_groups[0]["lr"]
         return rate
 
     def new_state(self, n_streams: int) -> State:
-        """The LSTM state before any text was read."""
+        """Return the LSTM state before any text is read."""
         weight = self.model.softmax.weight
         return State.zeros(
             self.model.bilm.options, n_streams, device=weight.device, dtype=weight.dtype
@@ -104,12 +106,12 @@ class TrainStep:
         """Update the weights.
 
         Args:
-            batch: all streams of all processes.
-            state: of the streams of this process, after the batch before.
+            batch: the streams of all processes.
+            state: LSTM state of the streams of this process after the previous batch.
         Returns:
-            The loss before the update, the mean over directions and streams of all processes, and
-            the state after the batch. If loss or gradient is not finite the weights stay as they
-            are and the loss is NaN.
+            The loss before the update, averaged over directions and the streams of all processes,
+            and the state after the batch. If the loss or the gradient is not finite, the weights
+            stay unchanged and the loss is NaN.
         """
         settings, size = self.settings, self.settings.batch_size
         batch, negatives = batch.streams(self.own_streams), self._draw_negatives()
@@ -136,10 +138,10 @@ class TrainStep:
     def loss(
         self, batch: Batch, state: State, negatives: Negatives | None = None
     ) -> tuple[Tensor, State]:
-        """The mean loss of a batch, a scalar with gradient, and the state after the batch.
+        """Return the mean loss of a batch, a scalar with gradient, and the state after the batch.
 
         Args:
-            negatives: of `LogUniformSampler.draw`; None for the full softmax.
+            negatives: result of `LogUniformSampler.draw`; None for the full softmax.
         """
         bilm, softmax = self.model.bilm, self.model.softmax
         with self._autocast():
@@ -156,7 +158,7 @@ class TrainStep:
             return -softmax(h, targets).mean(), new_state
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimizer and random states of all processes, which must all call this."""
+        """Return weights, optimizer and random states; all processes must call this."""
         return {
             "model": self._modules.state_dict(),
             "optimizer": self._optimizer.state_dict(),
@@ -166,7 +168,7 @@ class TrainStep:
         }
 
     def load_state_dict(self, saved: dict[str, Any], step: int) -> None:
-        """Restore a `state_dict` of `step`, also of another number of processes or device."""
+        """Restore a `state_dict` of `step`; the device and number of processes may differ."""
         self._optimizer.load_state_dict(saved["optimizer"])
         self._sampler_rng.set_state(saved["sampler_rng"])
         self._modules.load_state_dict(saved["model"])
@@ -177,7 +179,7 @@ class TrainStep:
             self._seed_dropout(step)
 
     def _seed_dropout(self, step: int) -> None:
-        """Random numbers that no other process or step starts with."""
+        """Seed the dropout generator differently in each process and step."""
         numbers = (self.settings.seed, self.group.rank + 1, step)
         seed = sum(n * factor for n, factor in zip(numbers, _SEED_FACTORS, strict=True))
         self._dropout.generator.manual_seed(seed % (1 << 63))
@@ -190,7 +192,7 @@ class TrainStep:
         return negatives.to(weight.device), expected_counts.to(weight)
 
     def _update(self, learning_rate: float) -> bool:
-        """Apply the mean gradient of all processes; False if it is not finite."""
+        """Apply the mean gradient of all processes; return False if it is not finite."""
         self.group.average_gradients([p.grad for p in self._parameters if p.grad is not None])
         norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm)
         if not math.isfinite(norm.item()):

@@ -20,9 +20,9 @@ class Batch:
     Attributes:
         inputs: type numbers of the corpus, (token, direction, stream) int32.
         targets: the type that follows each input, same shape.
-        epoch: from 0.
-        index: of the batch within the epoch, from 0.
-        n_batches: in this epoch.
+        epoch: zero-based epoch.
+        index: zero-based index of the batch within the epoch.
+        n_batches: number of batches in this epoch.
     """
 
     inputs: Int32Array
@@ -32,7 +32,7 @@ class Batch:
     n_batches: int
 
     def streams(self, part: slice) -> Batch:
-        """The same window of some of the streams."""
+        """Return the same window for some of the streams."""
         return replace(self, inputs=self.inputs[..., part], targets=self.targets[..., part])
 
 
@@ -57,7 +57,7 @@ def batches(
     shuffle: str = "sentences",
     start: tuple[int, int] = (0, 0),
 ) -> Iterator[Batch]:
-    """Yield batches without end; each continues the streams where the one before ended.
+    """Yield batches endlessly; each continues the streams where the previous batch ended.
 
     The sentences are shuffled in each epoch, differently in the two directions, and divided into
     `batch_size` streams of equal length. A window may therefore hold parts of several sentences,
@@ -73,8 +73,8 @@ def batches(
     Raises:
         TrainingError: the text is shorter than one batch.
 
-    Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which deals whole sentences to streams
-    that never end.
+    Source: bilm-tf `bilm/data.py` `BidirectionalLMDataset`, which assigns whole sentences to
+    endless streams.
     """
     check_long_enough(corpus, batch_size=batch_size, bptt=bptt)
     epoch, first = start
@@ -95,7 +95,7 @@ def batches(
 
 
 def _streams(flat: tuple[Int32Array, Int32Array], batch_size: int) -> list[Int32Array]:
-    """Divide inputs and targets into streams of equal length: two of (stream, position)."""
+    """Divide inputs and targets into streams of equal length, each (stream, position)."""
     length = len(flat[0]) // batch_size
     return [side[: batch_size * length].reshape(batch_size, length) for side in flat]
 
@@ -103,7 +103,7 @@ def _streams(flat: tuple[Int32Array, Int32Array], batch_size: int) -> list[Int32
 def shuffled_order(
     corpus: Corpus, random: np.random.Generator, shuffle: str = "sentences"
 ) -> Int64Array:
-    """All sentence numbers in random order, (sentence,) int64."""
+    """Return all sentence numbers in random order, (sentence,) int64."""
     if shuffle == "sentences":
         return random.permutation(corpus.n_sentences)
     firsts, lengths = corpus.documents[:-1], np.diff(corpus.documents)
@@ -115,7 +115,7 @@ def flatten(corpus: Corpus, order: Int64Array, direction: int) -> tuple[Int32Arr
     """Join sentences in the reading order of a direction.
 
     Forward, the inputs of a sentence are `<S> w1 … wn` and the targets `w1 … wn </S>`; backward
-    `</S> wn … w1` and `wn … w1 <S>`. The last symbol of a sentence is only ever a target.
+    `</S> wn … w1` and `wn … w1 <S>`. The last symbol of a sentence is only used as a target.
 
     Args:
         order: sentence numbers, (sentence,) int64.
@@ -132,7 +132,7 @@ def flatten(corpus: Corpus, order: Int64Array, direction: int) -> tuple[Int32Arr
 
 
 def _ranges(firsts: Int64Array, lengths: Int64Array) -> Int64Array:
-    """The concatenation of `first, first + 1, …` of each length."""
+    """Concatenate the ranges `first, first + 1, …` of the given lengths."""
     ends = np.cumsum(lengths)
     joined: Int64Array = np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1])
     return joined

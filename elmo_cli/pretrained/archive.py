@@ -135,7 +135,7 @@ def _select(path: Path, members: Iterable[_Member]) -> dict[str, _Member]:
         total += member.n_bytes
         problems = {
             f"{name!r} is a link or a device": not member.is_regular,
-            f"{member.name!r} leads out of it": not {"..", "/"}.isdisjoint(parts),
+            f"{member.name!r} leads out of the archive": not {"..", "/"}.isdisjoint(parts),
             f"{name!r} occurs twice": name in found,
             f"it extracts to more than {limit} bytes": total > limit,
         }

@@ -29,7 +29,7 @@ from elmo_cli.store.layouts import (
 from elmo_cli.text.sentence import Sentence
 
 _UNFINISHED = "the run that writes it has not finished"
-_FINISH = "finish its run first: repeat its `elmo embed` command and resume it"
+_FINISH = "finish the run first: resume the `elmo embed` command that writes the file"
 
 
 class Embeddings(Mapping[Key, Array]):

@@ -15,7 +15,7 @@ from elmo_cli.store.reader import Embeddings, open_embeddings
 from elmo_cli.store.shards import sentences_of_shard
 from elmo_cli.text.sentence import Sentence
 
-_TEXT = "`text` names the text that it was made from, read with the same settings"
+_TEXT = "give the text of the file with `text`, and the same input settings"
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def difference(old: FileSpec, new: FileSpec) -> str:
             what = name.removesuffix("_sha256").replace("_", " ")
             what = "weights" if name == "model_sha256" else what
             values = f"{_shown(before.get(name))}, now {_shown(now.get(name))}"
-            return f"made with other {what} ({values})"
+            return f"made with other settings ({what}: {values})"
     return ""
 
 

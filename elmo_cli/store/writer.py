@@ -304,5 +304,5 @@ def refuse_committed(path: StrPath, progress: Progress) -> None:
 def check_same_settings(where: str, old: FileSpec, new: FileSpec) -> None:
     """Refuse, with both values, to resume a file that was made with other settings."""
     if what := difference(old, new):
-        hint = "`overwrite=True` starts over; or give the settings of the file"
+        hint = "repeat the settings of the file, or start over with `overwrite=True`"
         raise ResumeError(f"{where}, {what}", hint)

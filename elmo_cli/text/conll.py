@@ -139,7 +139,7 @@ def _conllu_cells(column: int, lines: Lines) -> Cells:
             continue
         n_words += 1
         if found["word"] != str(n_words):
-            what = f"ID {shortened(cells[0])!r}, {n_words} has to follow; is a blank line missing?"
+            what = f"ID {shortened(cells[0])!r} instead of {n_words}; is a blank line missing?"
             hint = "`format='conll'` with `column=2` reads the words and ignores their IDs"
             raise LineError(what, hint, number)
         yield number, _cell(cells, column, number)

@@ -13,7 +13,7 @@ from elmo_cli.text.tokenizer import Sentences, Split, sentence_splitter
 
 _EXPECTED = (
     'each line is an object with "tokens" (a list of strings), "text" (a string), or "doc_key" and '
-    "\"sentences\" (lists of tokens); `jq -c '.[]' FILE.json` makes such lines of one big list"
+    "\"sentences\" (lists of tokens); `jq -c '.[]' FILE.json` converts a JSON list to such lines"
 )
 
 Document = tuple[str | None, int | None]  # its key and its `sent_offset`

@@ -87,7 +87,7 @@ def token_problem(token: str) -> str:
     if "\0" in token:
         return "holds a NUL"
     is_half = not token.isascii() and _SURROGATE.search(token)
-    return "holds half a character, a lone surrogate" if is_half else ""
+    return "contains a lone surrogate (half a character)" if is_half else ""
 
 
 class DocumentCounter:

@@ -93,7 +93,7 @@ class TypeCounts:
             counts.update(sentence)
             n_sentences += len(sentence) > 0
         if not counts:
-            raise InputError(f"{name}: no sentence in it", "give a text with tokens")
+            raise InputError(f"{name}: contains no sentences", "give a text with tokens")
         return cls(counts, n_sentences)
 
     @property

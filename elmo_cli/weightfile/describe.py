@@ -96,7 +96,7 @@ def read_values(dataset: h5py.Dataset) -> Array:
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
             array: Array = hdf5.read_dataset(dataset).astype(np.float32)
     if not (largest := np.abs(array).max(initial=0)) <= _LARGEST:  # NaN is not
-        what = f"{where} has a value of {largest:.3g}, weights are below {_LARGEST:g}"
+        what = f"{where} has a value of {largest:.3g}; weights must be below {_LARGEST:g}"
         raise WeightFileError(what, "it is corrupt or its training has diverged: get it again")
     return array
 

@@ -102,7 +102,7 @@ def _dataset(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset
     if dataset is None or dataset.shape not in shapes:
         found = "missing" if dataset is None else f"of shape {dataset.shape}"
         raise WeightFileError(
-            f"{file.filename}: {name} is {found}, the model asks for {shape}", _MISMATCH_HINT
+            f"{file.filename}: {name} is {found}, expected shape {shape}", _MISMATCH_HINT
         )
     return dataset
 

@@ -185,7 +185,7 @@ def test_types(tmp_path):
         view = LayerView(embeddings, 0)
         assert [one.key for one, _ in search(view, "1", k=2).neighbors[0]] == [2, 0]
         assert view.unit == "types"
-        with pytest.raises(UsageError, match="vectors are of types"):
+        with pytest.raises(UsageError, match="has vectors of types"):
             search(view, "1", same_word=True)
 
 

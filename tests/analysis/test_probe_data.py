@@ -198,9 +198,9 @@ def test_what_looks_wrong_is_warned_of(tmp_path):
         "c.conllu: 1 of 9 labels are `_`",
         "c.conllu: 1 of 9 labels are `_`",
         "a.hdf5: contains the sentences of train",
-        "b.hdf5: sentences with labels that are missing: 1",
+        "b.hdf5: labelled sentences that are missing: 1",
         "b.hdf5: contains the sentences of train",
-        "b.hdf5: tokens are not stored, so words are not known",
+        "b.hdf5: tokens are not stored, so unseen words are unknown",
     )
     assert tuple(warning.rpartition("/")[2] for warning in data.warnings) == expected
     assert (data.words, data.is_unseen) == (None, None)

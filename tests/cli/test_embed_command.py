@@ -265,7 +265,7 @@ def test_json() -> None:
     }
     assert done.out.count(b"\n") == 1
     assert (
-        f"1 token is longer than the model reads and cut: `{'a' * 49}` (long.txt, line 1)"
+        f"1 token is longer than the model reads and was cut: `{'a' * 49}` (long.txt, line 1)"
         in done.err
     )
     several = json.loads(made("embed", "corpus.txt", "long.txt", "-o", "v/", "--json").out)
@@ -289,7 +289,7 @@ def test_dry_run_writes_nothing_and_tells_sizes() -> None:
     assert sorted(os.listdir()) == before
     found = re.fullmatch(
         r"out\.hdf5: 1,200 sentences, ([\d,]+) tokens, about ([\d.]+) KiB "
-        r"\(on the disk ([\d.]+) KiB while it is completed\), about \d+ s \(\d+ s to \d+ s\); "
+        r"\(([\d.]+) KiB on disk while it is being completed\), about \d+ s \(\d+ s to \d+ s\); "
         r"nothing was written\n",
         done.out.decode(),
     )
@@ -417,7 +417,7 @@ def test_dry_run_of_resume_says_what_is_left(monkeypatch: pytest.MonkeyPatch) ->
     told = json.loads(made(*command, *dry, "--json").out)
     assert (told["tokens"], told["computed_tokens"]) == (N_TOKENS, 0)
     assert told["bytes"] == os.path.getsize("out.hdf5")
-    assert b"finished, nothing remains to be done" in made(*command, *dry).out
+    assert b"already finished" in made(*command, *dry).out
 
 
 def test_resume_in_a_folder_does_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

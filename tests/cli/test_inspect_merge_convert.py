@@ -230,7 +230,7 @@ def test_what_is_wrong_is_told() -> None:
     damage(embedded("bilm"))
     done = elmo("inspect", "a.hdf5")
     not_finite = "sentence 1: 1 of 96 values are not finite"
-    refused(done, 1, f"a.hdf5: {not_finite}, and 1 more", "--json")
+    refused(done, 1, f"a.hdf5: {not_finite} (and 1 more problem)", "--json")
     assert rows_of(done)["checked"].startswith(f"{not_finite}; sentence 1: corrupt: ")
     assert rows_of(done)["checksums"].startswith("not all")
     done = elmo("inspect", "a.hdf5", "--json")
@@ -320,7 +320,7 @@ def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert elmo("embed", "d.jsonl", "-o", "a.hdf5").code == 130
     done = elmo("inspect", "a.hdf5.part")
     refused(done, 1, "a.hdf5.part: unfinished: 3 sentences are committed", "`--resume`")
-    assert rows_of(done)["unfinished"] == "3 sentences, 9 tokens are committed"
+    assert rows_of(done)["unfinished"] == "3 sentences and 9 tokens are committed"
     done = elmo("inspect", "a.hdf5")
     refused(done, 1, "a.hdf5: the run that writes it has not finished", "resume")
 
@@ -355,7 +355,8 @@ def test_a_wider_type_does_not_hide_the_rounding(dtype: str) -> None:
     made("convert", embedded("flat", "--dtype", dtype), "-o", "b.hdf5", "--dtype", "float32", "-q")
     made("inspect", "b.hdf5", "--recompute", "7")
     done = elmo("embed", "d.jsonl", "-o", "b.hdf5", "--layout", "flat", "--resume")
-    refused(done, 1, f"b.hdf5: finished, made with other rounded from ({dtype}, now none)", "")
+    what = f"made with other settings (rounded from: {dtype}, now none)"
+    refused(done, 1, f"b.hdf5: finished, {what}", "")
 
 
 @pytest.mark.parametrize(
@@ -444,7 +445,7 @@ def test_against_conllu(name: str) -> None:
     assert made("inspect", "t.hdf5", "--text", "t.conllu").err == ""
     Path("u.conllu").write_text(CONLLU + "1\tmore\t_\n\n")
     done = elmo("inspect", "t.hdf5", "--text", "u.conllu")
-    what = "t.hdf5: sentence 2: not in the file, 1 tokens in the text, and 1 more"
+    what = "t.hdf5: sentence 2: not in the file, 1 tokens in the text (and 1 more problem)"
     refused(done, 1, what, "--json")
     Path("t.txt").write_text("The cat\nIt slept.\n")  # before it was tokenised
     done = elmo("inspect", "t.hdf5", "--text", "t.txt", "--json")

@@ -144,7 +144,7 @@ def test_a_file_name_is_one_cell_of_the_table(name: bytes, cell: bytes) -> None:
     ("words", "code", "message"),
     [
         ("text", 1, "this model has no softmax"),
-        ("empty -m model", 1, "empty: no sentence in it"),
+        ("empty -m model", 1, "empty: contains no sentences"),
         ("latin -m model --on-error skip", 1, "latin: no sentence in it could be read"),
         ("missing -m model", 1, "missing: no such file"),
         ("text -m model --batch-size 4", 2, "--batch-size 4: has no meaning"),

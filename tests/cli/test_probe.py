@@ -182,7 +182,7 @@ def test_corrupt_embeddings_are_read_in_a_child_process(tmp_path: Path) -> None:
     [
         (probe(splits=("train",)), 2, "missing option '--test'"),
         (["probe", "--train", "train.hdf5", "--test", "test.hdf5", "test.conllu"], 2, "--train: "),
-        ([*probe(), "--dev", "", "dev.conllu"], 2, "a name is empty: --dev"),
+        ([*probe(), "--dev", "", "dev.conllu"], 2, "empty value for --dev"),
         ([*probe(), "--layer", "3"], 2, "train.hdf5: `--layer 3`: the file has layers 0, 1, 2"),
         ([*probe(), "--label-column", "ner"], 2, "`--label-column ner`: no column of train.conllu"),
         ([*probe(), "--label-format", "conll", "--label-column", "upos"], 2, "`--label-column up"),

@@ -73,7 +73,7 @@ def test_missing_shards_are_reported(scene: Any) -> None:
     assert [missing["shard"] for missing in summary["missing"]] == [3]
     error, hint = done.err.splitlines()[-2:]
     assert error.startswith("error: shards/: 1 of 5 shards missing, the first is 3: given up")
-    assert hint.endswith("`--batch-size`; then the same command computes the missing shards")
+    assert hint.endswith("`--batch-size`; then repeat the command to compute the missing shards")
 
 
 def test_skipped_lines_are_listed_next_to_the_shards() -> None:

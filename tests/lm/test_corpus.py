@@ -125,7 +125,7 @@ def test_text_without_a_sentence_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no sentence in it could be read") as caught:
         read_corpus([str(path)], reading, notes=notes)
     assert "a.txt, line 1" in caught.value.hint
-    with pytest.raises(TrainingError, match=r"empty\.txt: no sentence in it") as caught:
+    with pytest.raises(TrainingError, match=r"empty\.txt: contains no sentences") as caught:
         read_corpus([str(empty)], reading, notes=notes)
     assert "a.txt" not in caught.value.hint
 

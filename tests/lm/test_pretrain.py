@@ -143,7 +143,7 @@ def test_an_old_run_is_not_overwritten_unasked(text: Path, tmp_path: Path) -> No
     ("words", "code", "message", "hint"),
     [
         (("--resume",), 1, "m: contains no run to resume", "leave out `--resume`"),
-        (("--heldout", "empty.txt"), 1, "empty.txt: no sentence in it", "tokens"),
+        (("--heldout", "empty.txt"), 1, "empty.txt: contains no sentences", "tokens"),
         (("--min-count", 100_000), 2, "`--min-count 100000`: the most frequent type", "smaller"),
         (("--batch-size", 4000, "--prepare"), 1, "tokens", "`--batch-size 60`"),
     ],

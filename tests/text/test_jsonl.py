@@ -90,7 +90,7 @@ def test_raw_texts_are_documents_of_sentences(jsonl: Path) -> None:
         ('{"words": [], "id": 1}', "the object has 'words', 'id'"),
         ('{"tokens": "a b"}', '"tokens" is not a list of strings'),
         ('{"tokens": ["a", ""]}', '"tokens[1]" is empty'),
-        ('{"tokens": ["\\ud83d"]}', '"tokens[0]" holds half a character'),
+        ('{"tokens": ["\\ud83d"]}', '"tokens[0]" contains a lone surrogate'),
         ('{"tokens": ["a\\u0000"]}', '"tokens[0]" holds a NUL'),
         ('{"text": ["a"]}', '"text" is missing or not a string'),
         ('{"sentences": [["a"]]}', '"doc_key" is missing'),

@@ -104,7 +104,7 @@ STRUCTURE: dict[str, tuple[Change, str]] = {
     **{
         f"{name} of another shape": (
             replaced(name, np.zeros((7, *array.shape), "f4")),
-            f"{name} is of shape {(7, *array.shape)}, the model asks for {array.shape}",
+            f"{name} is of shape {(7, *array.shape)}, expected shape {array.shape}",
         )
         for name, array in TINY.items()
     },
@@ -119,7 +119,7 @@ STRUCTURE: dict[str, tuple[Change, str]] = {
     "an array": (replaced("RNN_0", np.zeros(3, "f4")), f"{FIRST_LSTM}/W_0 is missing"),
     "263 characters": (
         replaced("char_embed", np.zeros((263, 4), "f4")),
-        "char_embed is of shape (263, 4), the model asks for (261, 4)",
+        "char_embed is of shape (263, 4), expected shape (261, 4)",
     ),
     "external link": (replaced("CNN", h5py.ExternalLink("/dev/zero", "x")), "'CNN/W_cnn_"),
     "soft link": (
@@ -146,7 +146,7 @@ def test_a_changed_file_is_refused(case: str, tmp_path: Path) -> None:
         ("char_cnn", {"n_highway": 0}, "holds CNN_high_0/W_carry, options.json says n_highway 0"),
         ("char_cnn", {"filters": [[1, 4]]}, "holds CNN/W_cnn_1, options.json says 1 filters"),
         ("char_cnn", {"n_highway": 2}, "CNN_high_1/W_carry is missing"),
-        ("char_cnn", {"embedding": {"dim": 5}}, "char_embed is of shape (261, 4), the model asks"),
+        ("char_cnn", {"embedding": {"dim": 5}}, "char_embed is of shape (261, 4), expected shape"),
         ("lstm", {"n_layers": 3}, "RNN_0/RNN/MultiRNNCell/Cell2/LSTMCell/W_0 is missing"),
         # Sizes that no machine has are refused before memory is taken.
         ("lstm", {"dim": 10**7, "projection_dim": 10**7, "n_layers": 1000}, ""),
@@ -200,10 +200,14 @@ state_of = partial(read_state, options=OPTIONS)
         (softmax_of, {"other": [1.0]}, "softmax/W is missing"),
         (softmax_of, {"softmax/W": W}, "softmax/b is missing"),
         (softmax_of, {"softmax/W": np.zeros((5, 3)), "softmax/b": B}, "softmax/W is of shape (5, "),
-        (softmax_of, {"softmax/W": W, "softmax/b": np.zeros(3)}, "softmax/b is of shape (3,), the"),
+        (
+            softmax_of,
+            {"softmax/W": W, "softmax/b": np.zeros(3)},
+            "softmax/b is of shape (3,), expected",
+        ),
         (softmax_of, {"softmax/W": W * np.nan, "softmax/b": B}, "softmax/W has a value of nan"),
-        (state_of, {"h": H}, "c is missing, the model asks for (2, 2, 1, 5)"),
-        (state_of, {"h": H, "c": H}, "c is of shape (2, 2, 1, 3), the model asks for (2, 2, 1, 5)"),
+        (state_of, {"h": H}, "c is missing, expected shape (2, 2, 1, 5)"),
+        (state_of, {"h": H, "c": H}, "c is of shape (2, 2, 1, 3), expected shape (2, 2, 1, 5)"),
         (state_of, {"h": H[:1], "c": C}, "h is of shape (1, 2, 1, 3)"),
         (state_of, {"h": H * np.nan, "c": C}, "h has a value of nan"),
     ],

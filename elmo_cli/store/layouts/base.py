@@ -252,7 +252,7 @@ def name_problem(name: str) -> str:
         "has an empty part next to a `/`": "" in parts,
         "has a part that is only `.`": "." in parts,
         "is the name of the sentence map": name == SENTENCE_MAP,
-        f"has {longest} bytes, HDF5 takes at most {_MAX_NAME_BYTES}": longest > _MAX_NAME_BYTES,
+        f"has {longest} bytes, HDF5 allows at most {_MAX_NAME_BYTES}": longest > _MAX_NAME_BYTES,
     }
     return next((problem for problem, is_found in problems.items() if is_found), "")
 
