@@ -247,7 +247,8 @@ def test_problems_are_counted_where_they_are_not_listed() -> None:
     made("embed", "a.txt", "-o", "a.hdf5", "-q")
     done = elmo("inspect", "a.hdf5", "--text", "b.txt")
     first = "sentence 1: not in the file, 1 tokens in the text"
-    refused(done, 1, f"a.hdf5: {first}, and 60 more", "`elmo inspect --json` lists 50 of them; ")
+    listed = "`elmo inspect --json` lists 50 of them; "
+    refused(done, 1, f"a.hdf5: {first} (and 60 more problems)", listed)
     assert rows_of(done)["checked"].startswith(f"{first}; sentence 2: ")
     assert rows_of(done)["checked"].endswith("sentence 5: not in the file, 1 tokens in the text; "
                                              "and 56 more")  # fmt: skip
@@ -479,7 +480,7 @@ def test_a_sample_of_a_shard_by_the_whole_text(monkeypatch: pytest.MonkeyPatch) 
         made("inspect", "s.hdf5", "--recompute", 9, "--text", "t.txt")
     Path("t.txt").write_text("a b\nc\nd e f\n")
     done = elmo("inspect", "s.hdf5", "--recompute", 9, "--text", "t.txt")
-    refused(done, 1, "s.hdf5: has 3 sentences, the text 1", "read with the same settings")
+    refused(done, 1, "s.hdf5: has 3 sentences, the text 1", "the same input settings")
 
 
 def test_options_that_would_be_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
