@@ -1,12 +1,11 @@
-"""Export: a model folder that `embed`, AllenNLP and bilm-tf take."""
+"""Export of a model folder that `elmo embed`, AllenNLP and bilm-tf can read."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from elmo_cli.files import write_text
-from elmo_cli.lm.model_folder import new_folder
+from elmo_cli.files import output_errors, write_text
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import Options
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
@@ -27,11 +26,12 @@ def export_model(
     """Write options.json, weights.hdf5, softmax.hdf5, vocab.txt and parts.json into `folder`.
 
     Args:
-        dtype: of the weights and the softmax; float16 halves the files.
+        dtype: type of the stored weights; float16 halves the size of the files.
     Raises:
-        OutputError: the folder or a file in it can't be written.
+        OutputError: the folder or one of its files cannot be written.
     """
-    new_folder(folder)
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     remove_parts(folder)
     write_options(folder, bilm.options)
     vocabulary.write(folder / VOCABULARY_FILE)
@@ -44,6 +44,6 @@ def write_options(folder: Path, options: Options) -> None:
     """Write options.json into `folder`.
 
     Raises:
-        OutputError: it can't be written.
+        OutputError: the file cannot be written.
     """
     write_text(folder / OPTIONS_FILE, [json.dumps(options.to_dict(), indent=2), "\n"])
