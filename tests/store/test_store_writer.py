@@ -234,16 +234,25 @@ def test_a_run_that_committed_nothing_leaves_nothing(out: Path) -> None:
 
 
 SETTINGS_THAT_DIFFER: dict[str, tuple[dict[str, Any], str]] = {
-    "layout": ({"layout": "flat"}, r"other layout \(bilm, now flat\)"),
-    "dtype": ({"dtype": "float16"}, r"other dtype \(float32, now float16\)"),
-    "first": ({"first_sentence": 9}, r"other first sentence \(0, now 9\)"),
+    "layout": ({"layout": "flat"}, r"other settings \(layout: bilm, now flat\)"),
+    "dtype": ({"dtype": "float16"}, r"other settings \(dtype: float32, now float16\)"),
+    "first": ({"first_sentence": 9}, r"other settings \(first sentence: 0, now 9\)"),
     "weights": (
         {"run_settings": {**SETTINGS, "model_sha256": "77" * 32}},
-        r"other weights \(sha256 6c1f…, now sha256 7777…\)",
+        r"other settings \(weights: sha256 6c1f…, now sha256 7777…\)",
     ),
-    "state": ({"run_settings": {**SETTINGS, "state": "x"}}, r"other state \(zero, now x\)"),
-    "more": ({"run_settings": {**SETTINGS, "pool": "max"}}, r"other pool \(none, now max\)"),
-    "less": ({"run_settings": {"layers": "all", "state": "zero"}}, r"\(sha256 6c1f…, now none\)"),
+    "state": (
+        {"run_settings": {**SETTINGS, "state": "x"}},
+        r"other settings \(state: zero, now x\)",
+    ),
+    "more": (
+        {"run_settings": {**SETTINGS, "pool": "max"}},
+        r"other settings \(pool: none, now max\)",
+    ),
+    "less": (
+        {"run_settings": {"layers": "all", "state": "zero"}},
+        r"\(weights: sha256 6c1f…, now none\)",
+    ),
 }
 
 
