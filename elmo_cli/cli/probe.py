@@ -12,8 +12,8 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import GroupedCommand, non_empty, text_names, value
 from elmo_cli.cli.options import encoding_option, json_option, quiet_option, threads_option
-from elmo_cli.cli.training_options import MOST_SEED
 from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.lm.settings import MOST_SEED
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.linear import Accuracy, ProbeResult

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from elmo_cli.cli.click_options import (
-    FiniteRange,
     Option,
     flag,
     local_path,
@@ -17,8 +16,6 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.cli.options import processor_options
 from elmo_cli.lm.settings import TrainSettings
 
-MOST_SEED = 2**63 - 1  # numpy takes none below zero, torch none beyond 64 bits
-POSITIVE = FiniteRange(min=0, min_open=True)
 AT_LEAST_1 = click.IntRange(min=1)
 
 _OPTIONS = {  # of a field of TrainSettings: heading, declaration, help
@@ -105,18 +102,11 @@ def train_options(*names: str) -> Option:
 overwrite_run_option: Option = flag(
     "Output", "-f, --overwrite", "Start over where DIR holds a run."
 )
-weights_dtype_option: Option = train_options("dtype")
-max_steps_option: Option = train_options("max_steps")
-optimizer_option: Option = train_options("optimizer")
-batch_options: Option = train_options("batch_size", "gradient_accumulation_steps")
-dropout_option: Option = train_options("dropout")
-negative_samples_option: Option = train_options("negative_samples")
-seed_option: Option = train_options("seed")
 training_compute_options: Option = together(processor_options, train_options("precision"))
 
 
 def output_folder(contents: str) -> Option:
-    """The folder that training writes its model to."""
+    """The option for the output folder of training."""
     return value(
         "Output",
         "-o, --output DIR",
@@ -127,7 +117,7 @@ def output_folder(contents: str) -> Option:
 
 
 def learning_rate_option(*, adamw: float, adagrad: float) -> Option:
-    """The peak learning rate, with the default of each optimizer."""
+    """The option for the peak learning rate, with the default of each optimizer."""
     return setting(
         TrainSettings,
         "Training",
@@ -137,12 +127,12 @@ def learning_rate_option(*, adamw: float, adagrad: float) -> Option:
 
 
 def heldout_option(description: str) -> Option:
-    """Held-out texts, in any number."""
+    """The option for held-out texts."""
     return value("Evaluation", "--heldout FILE", description, multiple=True, callback=text_names)
 
 
 def patience_option(default: int | None = None) -> Option:
-    """When to stop for lack of progress."""
+    """The option to stop when the held-out perplexity no longer improves."""
     return setting(
         TrainSettings,
         "Length" if default is None else "Evaluation",
@@ -153,7 +143,7 @@ def patience_option(default: int | None = None) -> Option:
 
 
 def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Option:
-    """Bounds of a vocabulary that is plural in the text, under the heading `group`."""
+    """Options for the bounds of a vocabulary that is counted in the text."""
     unlimited = "" if size else "  [default: unlimited]"
     return together(
         value(

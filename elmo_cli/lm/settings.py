@@ -14,7 +14,7 @@ LEARNING_RATES = {"adamw": 2.5e-3, "adagrad": 0.2}  # chosen in short runs; that
 LIMITS = ("max_seconds", "max_steps", "max_epochs")
 _FULL_SOFTMAX = 8192  # number of types up to which the full softmax is the default
 _NEGATIVE_SAMPLES = 2048
-_MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
+MOST_SEED = 2**63 - 1  # NumPy refuses negative seeds, torch those of more than 64 bits
 _NOT_FIXED = (
     *(*LIMITS, "learning_rate", "patience", "keep_best", "precision", "dtype"),
     *("log_steps", "eval_seconds", "eval_steps"),
@@ -111,9 +111,7 @@ class TrainSettings:
     keep_best: bool = False
     precision: str = one_of("float32", "bf16")
     dtype: str = one_of("float32", "float16")
-    seed: int = bounded(
-        0, f"a number from 0 to {_MOST_SEED}", lambda value: 0 <= value <= _MOST_SEED
-    )
+    seed: int = bounded(0, f"a number from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
     log_steps: int = at_least(1, 100)
     eval_seconds: float = positive(600.0)
     eval_steps: int | None = at_least(1)

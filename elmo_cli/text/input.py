@@ -66,17 +66,6 @@ def read_columns(
     return zip(*(read(each, 0) for each in readers), strict=True)
 
 
-def count_sentences(
-    paths: Name | Sequence[Name], settings: InputSettings | None = None
-) -> tuple[int, int]:
-    """Count (sentences, tokens) that `read_sentences` yields for the same files."""
-    n_sentences = n_tokens = 0
-    for sentence in read_sentences(paths, settings):
-        n_sentences += 1
-        n_tokens += len(sentence.tokens)
-    return n_sentences, n_tokens
-
-
 def check_inputs(paths: Name | Sequence[Name], settings: InputSettings | None = None) -> list[str]:
     """The names of inputs; an error for one that `read_sentences` would refuse without reading."""
     names = [os.fspath(p) for p in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]

@@ -146,7 +146,7 @@ CONTRADICTIONS = [
     bad("--output-format of an input", "embed a.txt -q -o - --output-format conll"),
     bad("stdout --layout", "embed a.txt -q -o - --layout bilm"),
     bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),
-    # With a text that would be refused as soon as somebody looked at it.
+    # With a text that would be refused as soon as it is read.
     bad("--use-sentence-keys with another layout, before the text is read",
         "EMBED a.txt --use-sentence-keys --layout bilm", file("a.txt", b"\xff\n")),
     bad("--forget-sentences with another layout, in a dry run",
@@ -205,7 +205,7 @@ FAR = [
 
 PLACES = [
     *FAR,
-    bad("output is there", "embed -q a.txt -o out.hdf5"),
+    bad("output exists", "embed -q a.txt -o out.hdf5"),
     bad("output a folder", f"{MERGE} -o texts", SHARDS, folder("texts")),
     bad("output ends in a slash", f"{MERGE} -o texts/", SHARDS),
     bad("merge to stdout", f"{MERGE} -o -", SHARDS),
@@ -213,15 +213,15 @@ PLACES = [
     bad("a file in the place of the folder", "embed -q a.txt -o a.txt/b.hdf5"),
     bad("a link to no folder", "embed -q a.txt -o to.hdf5", link("to.hdf5", "nowhere/out.hdf5")),
     bad("standard output by its name", "embed -q a.txt -o /dev/stdout"),
-    bad("somebody's unfinished file", "embed -q a.txt -o b.hdf5", file("b.hdf5.part", "precious")),
-    bad("somebody's unfinished file to go on with", "embed -q a.txt -o b.hdf5 --resume",
+    bad("foreign unfinished file", "embed -q a.txt -o b.hdf5", file("b.hdf5.part", "precious")),
+    bad("foreign unfinished file to resume", "embed -q a.txt -o b.hdf5 --resume",
         file("b.hdf5.part", "precious")),
     bad("text under the name of a packed one", "tokenize a.txt -o b.txt.XZ"),
     bad("a vocabulary under the name of a packed one", "vocab a.txt -o b.gz"),
-    bad("a folder that can't be made", "embed -q a.txt -o a.txt/b/"),
+    bad("a folder that cannot be created", "embed -q a.txt -o a.txt/b/"),
     bad("a device", "embed -q a.txt -o /dev/null --overwrite"),
     bad("one name for two inputs", "embed -q a.txt b/a.txt -o vectors/", file("b/a.txt")),
-    bad("one output of the folder is there", "embed -q a.txt b.txt -o vectors/", file("b.txt"),
+    bad("one output of the folder exists", "embed -q a.txt b.txt -o vectors/", file("b.txt"),
         file("vectors/b.hdf5", "precious")),
     bad("no model for a new folder", "embed -q a.txt -m nosuch -o vectors/"),
 ]
@@ -238,7 +238,7 @@ INPUTS = [
         file("a.hdf5.part")),
     bad("output is the model", "embed -q a.txt -m tiny -o tiny/weights.hdf5 --overwrite",
         stocked("tiny")),
-    bad("output lies beside the model",
+    bad("output among the files of the model",
         "embed -q a.txt -m tiny/weights.hdf5 -o tiny/options.json --overwrite", stocked("tiny")),
     bad("merged into a shard", f"{MERGE} -o l.hdf5 --overwrite", SHARDS,
         link("l.hdf5", "part-2.hdf5")),
@@ -254,7 +254,7 @@ INPUTS = [
 UNFINISHED = stocked("long.txt", "long.hdf5.part", "long.hdf5.part.log")
 GO_ON = "embed -q long.txt -o long.hdf5 --resume"
 RUNS = [
-    bad("unfinished output is there", "embed -q long.txt -o long.hdf5", UNFINISHED),
+    bad("unfinished output exists", "embed -q long.txt -o long.hdf5", UNFINISHED),
     bad("--resume with another text", GO_ON, UNFINISHED, file("long.txt", "The dog .\n" * 1400)),
     bad("--resume with another model", f"{GO_ON} -m odd", UNFINISHED, stocked("odd")),
     bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
@@ -553,13 +553,13 @@ TRAINING = [
         leaves=("m", *(f"m/{name}" for name in BEGUN))),
     bad("a vocabulary without <S>", f"{PRETRAIN} --vocabulary v.txt", TEXT,
         file("v.txt", "the\ncat\n")),
-    bad("a run is there", PRETRAIN, TEXT, *RUN),
+    bad("the folder contains a run", PRETRAIN, TEXT, *RUN),
     bad("a file in the place of the model", PRETRAIN, TEXT, file("m", "precious")),
-    bad("no run to go on with", f"{PRETRAIN} --resume", TEXT),
+    bad("no run to resume", f"{PRETRAIN} --resume", TEXT),
     bad("checkpoint damaged", "pretrain -q -o m --resume", TEXT, *RUN,
         stocked("tiny/options.json", name="m/options.json"),
         file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n")),
-    bad("train anew and go on", f"{PRETRAIN} --resume --overwrite", TEXT, *RUN),
+    bad("overwrite and resume a run", f"{PRETRAIN} --resume --overwrite", TEXT, *RUN),
     bad("empty text to count", "vocab -q b.txt -o v.txt", file("b.txt", "\n")),
     bad("vocabulary over its text", "vocab a.txt -o a.txt --overwrite"),
     bad("vocabulary and --json on stdout", "vocab a.txt -o - --json"),

@@ -14,7 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from disks import disk_of
-from tiny_run import SETTINGS, evaluations, log, trainer, weights
+from tiny_run import SETTINGS, evaluations, log, trainer, weights, write_texts
 
 from elmo_cli.cli.main import cli
 from elmo_cli.errors import DeviceError, TrainingError, UsageError
@@ -45,9 +45,6 @@ def test_gradient_accumulation_equals_a_larger_batch(
         torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
-LINES = [
-    f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(90)
-]
 SIZES = ["--lstm-dim", "24", "--projection-dim", "12", "--threads", "1", "--dropout", "0"]
 
 
@@ -66,10 +63,7 @@ def compare(two: Path, one: Path) -> None:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text.txt"
-    for name in (path, path.with_name("dev.txt")):
-        name.write_text("\n".join(LINES) + "\n")
-    return path
+    return write_texts(tmp_path, 90)
 
 
 def test_two_processes_equal_one(text: Path, tmp_path: Path) -> None:

@@ -14,22 +14,17 @@ from typing import Any
 import h5py
 import pytest
 from click.testing import CliRunner
+from tiny_run import write_texts
 
 from elmo_cli.cli.main import cli
 
-LINES = [
-    f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more ." for i in range(400)
-]
 SIZES = ["--lstm-dim", "48", "--projection-dim", "24", "--batch-size", "8", "--threads", "1"]
 EVALUATIONS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
 
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text.txt"
-    for name in (path, path.with_name("dev.txt")):
-        name.write_text("\n".join(LINES) + "\n")
-    return path
+    return write_texts(tmp_path, 400)
 
 
 def arguments(text: Path, out: Path, n_steps: int, *more: str) -> list[str]:

@@ -83,7 +83,6 @@ def test_a_missing_log_is_explained(tmp_path: Path) -> None:
 
 def test_a_picture_shows_losses_and_perplexities(folder: Path, tmp_path: Path) -> None:
     """The curves of several runs, with their names, in the format of the suffix."""
-    pytest.importorskip("matplotlib")
     svg, png = tmp_path / "curves.svg", tmp_path / "curves.png"
     made("curves", folder, folder / "log.jsonl", "-o", svg)
     for label in ("model (sampled softmax)", "model, average", "model, backward", "tokens"):
@@ -98,7 +97,6 @@ def test_a_picture_shows_losses_and_perplexities(folder: Path, tmp_path: Path) -
 @pytest.mark.parametrize("name", ["_run", r"a$\foo$", "\udce9"])
 def test_any_name_of_a_folder_is_in_the_legend(name: str, folder: Path) -> None:
     """matplotlib takes some for formulas, and leaves some out."""
-    pytest.importorskip("matplotlib")
     out = folder.parent / "curves.svg"
     made("curves", folder.rename(folder.with_name(name)), "-o", out)
     shown = name.replace("\udce9", r"\udce9")
@@ -122,7 +120,6 @@ def test_outputs_that_are_no_new_picture_are_refused(
     output: str, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is replaced, least of all the log of a run."""
-    pytest.importorskip("matplotlib")
     monkeypatch.chdir(folder.parent)
     Path("keep.png").write_bytes(b"mine")
     Path("link.svg").symlink_to(folder / "log.jsonl")
@@ -134,7 +131,6 @@ def test_outputs_that_are_no_new_picture_are_refused(
 
 
 def test_an_empty_log_cannot_be_drawn(folder: Path) -> None:
-    pytest.importorskip("matplotlib")
     (folder / "log.jsonl").write_text("")
     done = elmo("curves", folder, "-o", folder.parent / "curves.png")
     assert "no line in it yet" in done.err
@@ -144,7 +140,6 @@ def test_a_picture_is_written_completely_or_not_at_all(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk would leave half a picture in place of the old one."""
-    figure = pytest.importorskip("matplotlib.figure").Figure
     old, link = tmp_path / "old.png", tmp_path / "link.png"
     old.write_bytes(b"mine")
     link.symlink_to(old)
@@ -154,7 +149,7 @@ def test_a_picture_is_written_completely_or_not_at_all(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(figure, "savefig", half)
+        patched.setattr("matplotlib.figure.Figure.savefig", half)
         assert "link.png: no space left" in elmo("curves", folder, "-o", link, "-f").err
     assert old.read_bytes() == b"mine"
     made("curves", folder, "-o", link, "-f")

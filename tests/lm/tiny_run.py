@@ -78,3 +78,14 @@ def log(folder: Path) -> list[dict[str, Any]]:
 def evaluations(folder: Path) -> list[tuple[int, float]]:
     """Step and average held-out perplexity of each evaluation."""
     return [(line["step"], line["heldout"]["average"]) for line in log(folder) if "heldout" in line]
+
+
+def write_texts(folder: Path, n_lines: int) -> Path:
+    """Write the same lines to text.txt and dev.txt; return the name of the former."""
+    lines = [
+        f"the cat number {i % 7} sees {'the dog ' * (i % 4)}and {i % 13} more .\n"
+        for i in range(n_lines)
+    ]
+    for name in ("text.txt", "dev.txt"):
+        (folder / name).write_text("".join(lines))
+    return folder / "text.txt"
