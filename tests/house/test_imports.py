@@ -22,6 +22,7 @@ ALLOWED = {
     "embed": {"engine", "pretrained", "store", "model", "text"},
     "analysis": {"store", "text"},
     "lm": {"pretrained", "weightfile", "engine", "model", "text"},
+    "tasks": {"embed", "lm", "pretrained", "store", "engine", "model", "text"},
     "cluster": {"embed", "engine", "pretrained", "store", "text"},
 }
 ALLOWED["cli"] = set(ALLOWED)

@@ -1,0 +1,235 @@
+"""Inputs: the sentences of a data file as padded tensors of words, characters and biLM layers."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from elmo_cli.errors import EmbeddingsFileError, InputError
+from elmo_cli.regular_files import check_regular
+
+Array = npt.NDArray[Any]
+Tokens = tuple[str, ...]
+PADDING, UNKNOWN = 0, 1  # rows of the table of word vectors
+MAX_BYTES = 20  # of a token that the character CNN reads, with a mark at each end
+_BEGIN, _END = 257, 258
+N_CHARACTERS = 259
+_MOST_WORDS = 100_000  # rows of a file of word vectors that a task model keeps
+
+
+@dataclass(frozen=True)
+class SentenceBatch:
+    """Sentences padded to one length.
+
+    Attributes:
+        lengths: (batch,), in tokens.
+        mask: (batch, token), true where there is a token.
+        words: (batch, token) rows of the table of word vectors, 0 where there is no token.
+        types: (batch, token) rows of `characters`, 0 where there is no token.
+        characters: (type, character), 0 where there is none; the first row is padding.
+        layers: (layer, batch, token, dim) float32, 0 where there is no token; None without ELMo.
+    """
+
+    lengths: Tensor
+    mask: Tensor
+    words: Tensor
+    types: Tensor
+    characters: Tensor
+    layers: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+class WordVectors:
+    """The vectors of the most frequent words of a file.
+
+    Args:
+        words: in lower case, or as in the file.
+        vectors: (word, dim).
+    """
+
+    def __init__(self, words: Sequence[str], vectors: Array) -> None:
+        self.words, self.vectors = list(words), np.asarray(vectors, np.float16)
+        self._rows = {word: row for row, word in enumerate(self.words)}
+
+    @property
+    def dim(self) -> int:
+        """The size of a vector."""
+        return int(self.vectors.shape[1])
+
+    def find(self, word: str) -> int | None:
+        """The row of a word, or else of the word in lower case; None for neither."""
+        row = self._rows.get(word)
+        return self._rows.get(word.lower()) if row is None else row
+
+    @classmethod
+    def read(cls, path: str, seen: Iterable[str] = ()) -> WordVectors:
+        """Read GloVe or word2vec text, plain or .gz, or .npz with `words` and `vectors`.
+
+        Args:
+            seen: words that are kept even if they are not among the first 100,000 of the file.
+        Raises:
+            InputError: the file cannot be read as word vectors; it names the line.
+        """
+        check_regular(path, InputError)
+        wanted = {form for word in seen for form in (word, word.lower())}
+        try:
+            if path.endswith(".npz"):
+                with np.load(path, allow_pickle=False) as arrays:
+                    words, vectors = arrays["words"].tolist(), arrays["vectors"]
+                if vectors.ndim != 2 or len(words) != len(vectors):
+                    raise ValueError("`words` and `vectors` have different lengths")
+                kept = [i for i, word in enumerate(words) if i < _MOST_WORDS or word in wanted]
+                return cls([words[i] for i in kept], vectors[kept])
+            rows = dict(_read_rows(path, wanted))
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            what = f"{path}: cannot be read as word vectors ({error})"
+            raise InputError(what, "give GloVe or word2vec text, or .npz") from None
+        return cls(list(rows), np.stack(list(rows.values())))
+
+
+def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
+    """Yield words and vectors of a text file; the count and size of word2vec are skipped."""
+    dim = 0
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file):
+            word, *numbers = line.rstrip().split(" ")
+            if number == 0 and len(numbers) == 1:
+                continue
+            dim = dim or len(numbers)
+            if len(numbers) != dim or not dim:
+                raise ValueError(f"line {number + 1} has {len(numbers)} numbers, others {dim}")
+            if number < _MOST_WORDS or word in wanted:
+                yield word, np.array(numbers, np.float32)
+    if not dim:
+        raise ValueError("the file is empty")
+
+
+class WordTable:
+    """The rows of the embedding of words: padding, the unknown word, then those of `words`.
+
+    Args:
+        words: distinct words, which are the words of the training and dev data that have a vector.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = list(words)
+        self._rows = {word: row for row, word in enumerate(self.words, UNKNOWN + 1)}
+
+    def __len__(self) -> int:
+        return len(self.words) + UNKNOWN + 1
+
+    @classmethod
+    def of(cls, vectors: WordVectors, sentences: Iterable[Tokens]) -> WordTable:
+        """The words of sentences that have a vector, in order of first occurrence."""
+        found = dict.fromkeys(
+            row
+            for word in dict.fromkeys(word for tokens in sentences for word in tokens)
+            if (row := vectors.find(word)) is not None
+        )
+        return cls([vectors.words[row] for row in found])
+
+    def extended(self, vectors: WordVectors, sentences: Iterable[Tokens]) -> WordTable:
+        """This table, followed by further words of `sentences` that have a vector."""
+        more = WordTable.of(vectors, sentences).words
+        return WordTable(list(dict.fromkeys([*self.words, *more])))
+
+    def rows_of(self, tokens: Tokens) -> list[int]:
+        """The rows of tokens; an unknown token is looked up in lower case too."""
+        rows = self._rows
+        return [rows.get(t) or rows.get(t.lower(), UNKNOWN) for t in tokens]
+
+    def initial(self, vectors: WordVectors) -> Tensor:
+        """The table as (row, dim) float32: the unknown word is the mean of the others."""
+        rows = [row for word in self.words if (row := vectors.find(word)) is not None]
+        found = torch.from_numpy(vectors.vectors[rows].astype(np.float32))
+        mean = found.mean(0, keepdim=True) if len(found) else torch.zeros(1, vectors.dim)
+        return torch.cat([torch.zeros(1, vectors.dim), mean, found])
+
+
+class Inputs:
+    """Makes batches of the sentences of a data file.
+
+    Args:
+        sentences: those of the `Split`.
+        vectors: index of a sentence -> its array (layer, token, dim) with the layers that the
+            model uses; None without ELMo.
+        words: the table of words; None without word vectors.
+        device: of the tensors.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Tokens],
+        vectors: Mapping[int, Array] | Sequence[Array] | None,
+        words: WordTable | None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.sentences, self._vectors, self._words = sentences, vectors, words
+        self.device = torch.device(device)
+
+    def batch(self, numbers: Sequence[int]) -> SentenceBatch:
+        """A batch of the sentences with these indices, in this order.
+
+        Raises:
+            EmbeddingsFileError: a value of a layer is not finite.
+        """
+        found = [self.sentences[number] for number in numbers]
+        lengths = torch.tensor([len(tokens) for tokens in found])
+        longest = int(lengths.max())
+        words = torch.zeros(len(found), longest, dtype=torch.long)
+        types = torch.zeros(len(found), longest, dtype=torch.long)
+        rows: dict[str, int] = {}
+        for i, tokens in enumerate(found):
+            if self._words is not None:
+                words[i, : len(tokens)] = torch.tensor(self._words.rows_of(tokens))
+            types[i, : len(tokens)] = torch.tensor(
+                [rows.setdefault(token, len(rows) + 1) for token in tokens]
+            )
+        characters = torch.zeros(len(rows) + 1, MAX_BYTES, dtype=torch.long)
+        for token, row in rows.items():
+            ids = character_ids(token)
+            characters[row, : len(ids)] = torch.tensor(ids)
+        layers = None if self._vectors is None else self._layers(numbers, longest)
+        mask = torch.arange(longest)[None] < lengths[:, None]
+        tensors = (lengths, mask, words, types, characters, layers)
+        return SentenceBatch(*(None if t is None else t.to(self.device) for t in tensors))  # type: ignore[arg-type]
+
+    def _layers(self, numbers: Sequence[int], longest: int) -> Tensor:
+        assert self._vectors is not None
+        arrays = [self._vectors[number] for number in numbers]
+        n_layers, _, dim = arrays[0].shape
+        layers = torch.zeros(n_layers, len(arrays), longest, dim, dtype=torch.float32)
+        for i, array in enumerate(arrays):
+            layers[:, i, : array.shape[1]] = torch.from_numpy(array)
+        if not torch.isfinite(layers.sum()):
+            for number, array in zip(numbers, arrays, strict=True):
+                if not np.isfinite(array).all():
+                    text = " ".join(self.sentences[number])
+                    raise EmbeddingsFileError(
+                        f"embeddings of `{text[:60]}`: a value is not finite",
+                        "`elmo inspect FILE` finds all such values; embed the text again",
+                    )
+        return layers
+
+
+def character_ids(token: str) -> list[int]:
+    """The ids of the first bytes of a token and its two ends; 0 is padding."""
+    return [_BEGIN, *(byte + 1 for byte in token.encode()[: MAX_BYTES - 2]), _END]
+
+
+def read_word_vectors(path: str | None, sentences: Iterable[Tokens]) -> WordVectors | None:
+    """Read the word vectors of a file for these sentences; None without a file."""
+    if path is None:
+        return None
+    return WordVectors.read(str(Path(path)), (word for tokens in sentences for word in tokens))

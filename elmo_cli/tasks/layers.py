@@ -1,0 +1,78 @@
+"""Layers of the task models: dropout with one mask per sequence, biLSTMs, pooling, softmaxes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+FAR = -1e4  # a score that no softmax gives any weight
+
+
+class SequenceDropout(nn.Module):
+    """Dropout of (batch, token, dim) with one mask per sequence (Gal and Ghahramani 2016)."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or not self.p:
+            return x
+        kept = torch.rand(x.shape[0], 1, x.shape[2], device=x.device) >= self.p
+        return x * (kept.to(x.dtype) / (1 - self.p))
+
+
+def reversed_rows(lengths: Tensor, longest: int) -> Tensor:
+    """Positions that reverse each row within its length, (batch, token); padding stays."""
+    positions = torch.arange(longest, device=lengths.device)[None]
+    reverse = lengths[:, None] - 1 - positions
+    return torch.where(reverse >= 0, reverse, positions)
+
+
+def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
+    """Tokens of (batch, token, dim) at `positions` (batch, n), as (batch, n, dim)."""
+    return x.gather(1, positions[..., None].expand(-1, -1, x.shape[2]))
+
+
+class BiLSTM(nn.Module):
+    """A stack of bidirectional LSTMs over padded rows; (batch, token, dim) -> (…, 2 * hidden).
+
+    The backward direction reads each row reversed within its length, which on a CPU takes half the
+    time of packed sequences.
+
+    Attributes:
+        dim: size of the output.
+    """
+
+    def __init__(self, dim: int, hidden: int, n_layers: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dim = 2 * hidden
+        sizes = [dim] + [self.dim] * (n_layers - 1)
+        self.ahead = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in sizes)
+        self.back = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in sizes)
+        self.dropout = SequenceDropout(dropout)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        reverse = reversed_rows(lengths, x.shape[1])
+        for number, (ahead, back) in enumerate(zip(self.ahead, self.back, strict=True)):
+            x = self.dropout(x) if number else x
+            forward, _ = ahead(x)
+            backward, _ = back(gather_tokens(x, reverse))
+            x = torch.cat([forward, gather_tokens(backward, reverse)], -1)
+        return x
+
+
+def masked_max(x: Tensor, mask: Tensor) -> Tensor:
+    """The maximum of (batch, token, dim) over the tokens of a mask (batch, token)."""
+    return x.masked_fill(~mask[..., None], FAR).amax(1)
+
+
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+    """The mean of (batch, token, dim) over the tokens of a mask (batch, token)."""
+    kept = mask[..., None].to(x.dtype)
+    return (x * kept).sum(1) / kept.sum(1).clamp(min=1)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """A softmax over the last axis of `scores`, zero outside of a mask of the same shape."""
+    return torch.softmax(scores.masked_fill(~mask, FAR), -1)

@@ -1,0 +1,140 @@
+"""TaskSettings: the settings that all tasks share, and how they are changed by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from elmo_cli.errors import SettingError
+from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
+
+
+def probability(default: float) -> Any:
+    """Declare a dataclass field with a dropout probability."""
+    return bounded(default, "a number from 0 to below 1", lambda value: 0 <= value < 1)
+
+
+@dataclass(frozen=True)
+class ElmoSettings:
+    """How a task model uses the layers of the biLM; section 3.3 of the paper.
+
+    Attributes:
+        layers: "all" (a learned weighted sum of the layers), "last", "type" (the token layer) or
+            "none" (no ELMo).
+        where: "input" (next to the word vectors), "output" (next to the states of the biLSTM) or
+            "both", each with a sum of its own.
+        l2: lambda of the penalty on the weights of the sum.
+        dropout: dropout probability of the sum.
+        projection: size of a linear map of the sum; 0 for none, as in the paper.
+        layer_norm: normalise each layer before it is weighted.
+    """
+
+    layers: str = one_of("all", "last", "type", "none")
+    where: str = one_of("input", "output", "both")
+    l2: float = bounded(0.001, "a number from 0", lambda value: value >= 0)
+    dropout: float = probability(0.5)
+    projection: int = at_least(0, 128)
+    layer_norm: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """The settings that all tasks share; a value out of bounds raises a SettingError.
+
+    Attributes:
+        elmo: how the model uses the biLM layers.
+        train_word_vectors: train the word vectors, or keep them as they are in their file.
+        char_filters: filters of the character CNN; 0 for no characters.
+        char_dim: size of a character's vector.
+        char_width: width of a filter in characters (bytes of UTF-8).
+        hidden: size of an LSTM direction.
+        layers: number of biLSTM layers.
+        dropout: dropout probability, with one mask per sequence.
+        optimizer: "adam", or "adadelta" with rho 0.95.
+        learning_rate: of the optimizer.
+        lr_patience: epochs without a better dev score before the learning rate is halved; 0 never.
+        max_grad_norm: maximum norm of the gradient.
+        batch_size: examples per step.
+        epochs: maximum number of passes over the training data.
+        patience: epochs without a better dev score before training stops, counted from the first
+            score above 0.
+        fraction: fraction of the training examples to train on.
+        seed: random seed.
+    """
+
+    elmo: ElmoSettings = field(default_factory=ElmoSettings)
+    train_word_vectors: bool = True
+    char_filters: int = at_least(0, 64)
+    char_dim: int = at_least(1, 16)
+    char_width: int = at_least(1, 3)
+    hidden: int = at_least(1, 100)
+    layers: int = at_least(1, 1)
+    dropout: float = probability(0.5)
+    optimizer: str = one_of("adam", "adadelta")
+    learning_rate: float = positive(0.001)
+    lr_patience: int = at_least(0, 2)
+    max_grad_norm: float = positive(5.0)
+    batch_size: int = at_least(1, 32)
+    epochs: int = at_least(1, 30)
+    patience: int = at_least(1, 4)
+    fraction: float = bounded(1.0, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
+    seed: int = bounded(0, f"a number from 0 to {MOST_SEED}", lambda value: 0 <= value <= MOST_SEED)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+S = TypeVar("S", bound=TaskSettings)
+
+
+def with_settings(settings: S, changes: Mapping[str, Any]) -> S:
+    """Settings with some of them changed.
+
+    Args:
+        changes: name -> value, or its text; names of `settings.elmo` begin with "elmo.".
+    Raises:
+        SettingError: no such name, with "did you mean", or a value that it cannot have.
+    """
+    own: dict[str, Any] = {}
+    elmo: dict[str, Any] = {}
+    known = list(as_flat(settings))
+    for name, value in changes.items():
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(known)}"
+            raise SettingError(name, "no such setting", hint)
+        owner: Any = settings.elmo if name.startswith("elmo.") else settings
+        short = name.removeprefix("elmo.")
+        (elmo if owner is settings.elmo else own)[short] = _parsed(type(owner), short, value)
+    return replace(settings, elmo=replace(settings.elmo, **elmo), **own)
+
+
+def as_flat(settings: TaskSettings) -> dict[str, Any]:
+    """All settings by name, as `with_settings` takes them."""
+    own = {one.name: getattr(settings, one.name) for one in fields(settings) if one.name != "elmo"}
+    return {**{f"elmo.{name}": value for name, value in asdict(settings.elmo).items()}, **own}
+
+
+def _parsed(owner: type, name: str, value: Any) -> Any:
+    """The value of a setting from its text, by the type of the field."""
+    if not isinstance(value, str):
+        return value
+    hint = get_type_hints(owner)[name]
+    kinds = get_args(hint) or (hint,)
+    if bool in kinds:
+        if value.lower() not in ("true", "false"):
+            raise SettingError(name, f"{value!r} is not true or false")
+        return value.lower() == "true"
+    if str in kinds:
+        return value
+    kind = float if float in kinds else int
+    try:
+        return kind(value)
+    except ValueError:
+        what = "a number" if kind is float else "a whole number"
+        raise SettingError(name, f"{value!r} is not {what}") from None
