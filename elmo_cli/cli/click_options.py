@@ -32,6 +32,10 @@ def _completions(metavar: str | None, incomplete: str) -> list[CompletionItem]:
 
         names = [model.name for model in CATALOGUE]
         found += [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    if metavar == "TASK":
+        from elmo_cli.tasks.settings import TASKS
+
+        return [CompletionItem(name) for name in TASKS if name.startswith(incomplete)]
     words = set(re.findall(r"[A-Z]+", metavar or ""))
     if words & {"FILE", "LOG", "PATH", "SHARD", "TEXT"}:
         found.append(CompletionItem(incomplete, type="file"))
@@ -222,7 +226,7 @@ def check_stdin(texts: Sequence[str]) -> None:
 def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Callback of click: refuse an output that is empty or a URL."""
     found: str = non_empty(ctx, parameter, value)
-    if is_url(found):
+    if found is not None and is_url(found):
         raise UsageError(
             f"{without_secrets(found)}: only `elmo embed --ray` writes to a URL",
             "write to a path with `-o`, then copy the file there",

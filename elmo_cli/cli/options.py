@@ -148,12 +148,14 @@ def language_model_options(*, or_counted: bool = False) -> Option:
     )
 
 
-threads_option: Option = value(
-    "Compute",
-    "--threads N",
-    "Number of CPU threads.  [default: chosen by PyTorch]",
-    type=click.IntRange(1, _MOST_THREADS),
-)
+def threads_option_with(default: str) -> Option:
+    """The number of CPU threads."""
+    help_text = f"Number of CPU threads.  [default: {default}]"
+    kind = click.IntRange(1, _MOST_THREADS)
+    return value("Compute", "--threads N", help_text, type=kind)
+
+
+threads_option: Option = threads_option_with("chosen by PyTorch")
 
 
 def _checked_device(context: click.Context, parameter: click.Parameter, name: str) -> str:
@@ -162,17 +164,15 @@ def _checked_device(context: click.Context, parameter: click.Parameter, name: st
     return name
 
 
-processor_options: Option = together(
-    value(
-        "Compute",
-        "--device NAME",
-        "Device: auto, cpu, cuda, cuda:N or mps.",
-        envvar="ELMO_DEVICE",
-        default="auto",
-        callback=_checked_device,
-    ),
-    threads_option,
+device_option: Option = value(
+    "Compute",
+    "--device NAME",
+    "Device: auto, cpu, cuda, cuda:N or mps.",
+    envvar="ELMO_DEVICE",
+    default="auto",
+    callback=_checked_device,
 )
+processor_options: Option = together(device_option, threads_option)
 
 
 def precision_option(*precisions: str, description: str) -> Option:

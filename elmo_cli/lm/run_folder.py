@@ -19,7 +19,8 @@ from elmo_cli.pretrained.parts import PARTS_FILE
 CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, "text.npz"
 RECORD_FILE, FITTED_FILE = "finetune.json", "fitted_softmax.hdf5"
 LOCK_FILE = ".lock"
-_MARKERS = {"pretrain": RECIPE_FILE, "finetune": RECORD_FILE}
+TASK_FILE, VECTORS_FOLDER = "task.json", "vectors"
+_MARKERS = {"pretrain": RECIPE_FILE, "finetune": RECORD_FILE, "train": TASK_FILE}
 _FILES = {  # files that a run writes; the last one marks its folder
     kind: (
         *(PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE),
@@ -28,6 +29,10 @@ _FILES = {  # files that a run writes; the last one marks its folder
     )
     for kind, own in {"pretrain": (TEXT_FILE,), "finetune": (FITTED_FILE, CARD_FILE)}.items()
 }
+_FILES["train"] = (
+    *("model.pt", "scores.json", "word_vectors.npz", CHECKPOINT_FILE, LOG_FILE),
+    TASK_FILE,
+)
 
 
 class RunFolder:
@@ -35,7 +40,7 @@ class RunFolder:
 
     Args:
         path: path of the folder.
-        kind: "pretrain" or "finetune".
+        kind: "pretrain", "finetune" or "train" (of a task model).
     """
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -80,7 +85,7 @@ class RunFolder:
         path, marker = self.path, _MARKERS[self.kind]
         is_run = (path / marker).exists()
         content = sorted(os.listdir(path)) if path.exists() else []
-        content = [name for name in content if name != LOCK_FILE]
+        content = [name for name in content if name not in (LOCK_FILE, VECTORS_FOLDER)]
         if content and not is_run:
             what = f"{path}: contains {content[0]}, but no {self.kind} run ({marker})"
             raise OutputError(what, "choose a new or empty folder with `output`")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -157,13 +157,19 @@ class WordTable:
         return torch.cat([torch.zeros(1, vectors.dim), mean, found])
 
 
+class LayerSource(Protocol):
+    """The layers of sentences."""
+
+    def __getitem__(self, number: int, /) -> Array:
+        """The layers of a sentence that the model uses, (layer, token, dim)."""
+
+
 class Inputs:
     """Makes batches of the sentences of a data file.
 
     Args:
         sentences: those of the `Split`.
-        vectors: index of a sentence -> its array (layer, token, dim) with the layers that the
-            model uses; None without ELMo.
+        vectors: the layers of each sentence; None without ELMo.
         words: the table of words; None without word vectors.
         device: of the tensors.
     """
@@ -171,7 +177,7 @@ class Inputs:
     def __init__(
         self,
         sentences: Sequence[Tokens],
-        vectors: Mapping[int, Array] | Sequence[Array] | None,
+        vectors: LayerSource | None,
         words: WordTable | None,
         device: torch.device | str = "cpu",
     ) -> None:

@@ -94,6 +94,12 @@ class TokenRepresentation(nn.Module):
             return states
         return torch.cat([states, self.output_mix(batch)], -1)
 
+    def add_words(self, rows: Tensor) -> None:
+        """Append rows (row, dim) to the table of words, for text with words that it lacks."""
+        if self.words is not None and len(rows):
+            weight = torch.cat([self.words.weight.detach(), rows.to(self.words.weight)])
+            self.words = nn.Embedding(len(weight), weight.shape[1], PADDING, _weight=weight)
+
     @property
     def mixes(self) -> dict[str, ElmoMix]:
         """The learned sums of layers, by "input" and "output"."""

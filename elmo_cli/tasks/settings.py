@@ -1,4 +1,4 @@
-"""TaskSettings: the settings that all tasks share, and how they are changed by name."""
+"""TaskSettings: the settings that all tasks share, and the table of tasks; without torch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
+
+# Name -> the module that has the task as `TASK`.
+TASKS: dict[str, str] = {}
 
 
 def probability(default: float) -> Any:

@@ -1,4 +1,4 @@
-"""Task: what every task defines, and the table of tasks."""
+"""Task: what every task defines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,8 @@ from torch import Tensor, nn
 from elmo_cli.errors import UsageError
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.settings import TASKS, TaskSettings
 from elmo_cli.text.input import InputSettings, read_sentences
-
-# Name -> the module that has the task as `TASK`.
-TASKS = {
-    "ner": "elmo_cli.tasks.ner",
-}
 
 
 @dataclass(frozen=True)
@@ -115,6 +110,7 @@ class Task(ABC, Generic[E, P]):
         settings: the dataclass of its settings.
         presets: name -> settings that differ from the defaults, as of `with_settings`.
         formats: formats of predictions; the first is the default.
+        reads_text: whether the task can predict on plain text, by `read_text`.
     """
 
     name: ClassVar[str]
@@ -122,6 +118,7 @@ class Task(ABC, Generic[E, P]):
     settings: ClassVar[type[TaskSettings]] = TaskSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     formats: ClassVar[tuple[str, ...]] = ("jsonl",)
+    reads_text: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, path: str, settings: TaskSettings, *, labelled: bool = True) -> Split[E]:
@@ -136,14 +133,12 @@ class Task(ABC, Generic[E, P]):
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[E]:
         """Read plain text, or whatever `elmo embed` reads, to predict on; one example per sentence.
 
+        Only tasks with `reads_text` define it.
+
         Raises:
-            UsageError: the task cannot predict on text alone.
             InputError: a file cannot be read.
         """
-        raise UsageError(
-            f"{self.name}: {', '.join(paths)}: plain text has no examples of this task",
-            "give a file in a format of the training data; what is predicted may lack in it",
-        )
+        raise NotImplementedError(self.name)
 
     @abstractmethod
     def labels(self, train: Split[E]) -> Any:

@@ -14,9 +14,10 @@ def offered(*words: str) -> list[tuple[str, str]]:
     return [(item.type, item.value) for item in found]
 
 
-@pytest.mark.parametrize(
-    "command", [name for name in COMMANDS if name not in ("models", "probe", "finetune")]
-)
+NOT_FILES_FIRST = ("models", "probe", "finetune", "train", "evaluate", "predict")
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in NOT_FILES_FIRST])
 def test_files_are_completed(command: str) -> None:
     """A shell that has a completion of ours asks nobody else: `elmo embed c<TAB>` did nothing."""
     assert ("file", "corp") in offered(command, "corp")
@@ -26,6 +27,9 @@ def test_files_folders_and_models_of_options() -> None:
     assert offered("embed", "-o", "x") == [("file", "x")]
     assert offered("pretrain", "--data-dir", "x") == [("dir", "x")]
     assert offered("finetune", "--domain", "x") == [("file", "x")]
+    assert offered("train", "ner", "--train", "x") == [("file", "x")]
+    assert offered("evaluate", "x") == [("dir", "x")]
+    assert offered("predict", "ner", "x") == [("file", "x")]
     assert offered("probe", "--train", "x") == [("file", "x")]
     assert offered("probe", "--train", "a.hdf5", "x") == [("file", "x")]
     assert offered("embed", "-m", "orig") == [

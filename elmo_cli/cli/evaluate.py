@@ -1,0 +1,83 @@
+"""`elmo evaluate`: score the predictions of a task model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, value
+from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
+from elmo_cli.cli.task_options import (
+    TaskReporter,
+    embeddings_option,
+    model_option,
+    print_scores,
+    task_compute_options,
+    use_threads,
+)
+
+
+@click.command(
+    cls=GroupedCommand,
+    short_help="Score the predictions of a task model.",
+    no_args_is_help=True,
+)
+@argument("folder", metavar="DIR")
+@value(
+    "Data",
+    "--test FILE",
+    "Data to score, as the model was trained on.",
+    required=True,
+    callback=non_empty,
+)
+@embeddings_option("DIR/vectors")
+@model_option
+@value("Output", "-o, --output FILE", "File to write the predictions to.", callback=non_empty)
+@value(
+    "Output", "--output-format FORMAT", "Format of the predictions.  [default: that of the task]"
+)
+@overwrite_option
+@task_compute_options
+@quiet_option
+@json_option
+def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any) -> None:
+    """Score the predictions of a task model on test data.
+
+    DIR is the output of `elmo train`. Scores are in percent: F1 of spans for ner.
+
+    \b
+    Examples:
+      elmo evaluate ner/ --test test.conll
+      elmo evaluate ner/ --test test.conll --embeddings vectors/ --json
+      elmo evaluate ner/ --test test.conll -o predicted.conll
+    """
+    console.check_stdout()
+    from elmo_cli.engine.runtime import select_device
+    from elmo_cli.tasks.elmo_vectors import VectorFolder
+    from elmo_cli.tasks.task_folder import check_format, load_trained
+    from elmo_cli.tasks.task_folder import evaluate as score
+    from elmo_cli.tasks.train import as_facts
+
+    use_threads(given["threads"])
+    output = given["output"]
+    if output is not None:
+        console.check_output(output, [test], overwrite=given["overwrite"])
+    trained = load_trained(folder, str(select_device(given["device"])))
+    form = check_format(trained.task, given["output_format"])
+    vectors = None
+    if trained.reads_elmo:
+        path = given["embeddings"] or str(Path(folder) / "vectors")
+        vectors = VectorFolder(path, given["model"], bilm=trained.bilm, device=given["device"])
+    with TaskReporter(quiet=quiet) as reporter:
+        split, predictions, scores = score(trained, test, vectors, reporter.embedding)
+    if output is not None:
+        lines = (f"{line}\n" for line in trained.task.lines(split, predictions, form))
+        console.write_lines(output, lines, overwrite=given["overwrite"])
+    facts = {"test": test, "examples": len(split.examples), **as_facts(scores)}
+    if as_json:
+        console.print_json(facts)
+    else:
+        print_scores(f"{test}, {console.plural(len(split.examples), 'example')}", facts)

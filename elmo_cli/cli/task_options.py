@@ -1,0 +1,101 @@
+"""Options, progress and scores that `elmo train`, `evaluate` and `predict` share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elmo_cli.cli import console
+from elmo_cli.cli.click_options import Option, non_empty, together, value
+from elmo_cli.cli.options import device_option, threads_option_with
+
+model_option: Option = value(
+    "Data",
+    "-m, --model NAME|PATH",
+    "biLM of the embeddings.  [default: that of the files, else elmo-en]",
+    callback=non_empty,
+)
+task_compute_options: Option = together(device_option, threads_option_with("1"))
+
+
+def embeddings_option(default: str) -> Option:
+    """The folder of the embeddings."""
+    return value(
+        "Data",
+        "--embeddings PATH",
+        "Embeddings file, or folder that is searched for those of the data; missing ones are "
+        f"computed into it.  [default: {default}]",
+        callback=non_empty,
+    )
+
+
+def use_threads(threads: int | None) -> None:
+    """Set the number of CPU threads; one by default, since matrices of task models are small."""
+    from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+
+    set_num_threads(threads or 1)
+    keep_freed_memory()
+
+
+class TaskReporter:
+    """Prints what a training run reports: messages, progress, and a line per epoch."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._progress: console.Progress | None = None
+        self._unit = ""
+
+    def message(self, text: str) -> None:
+        """Print a line about the run."""
+        self._stop()
+        console.note(text, quiet=self._quiet)
+
+    def embedding(self, done: int, total: int | None) -> None:
+        """Show the progress of embedding."""
+        self._show("tokens embedded", done, total)
+
+    def training(self, done: int, total: int | None) -> None:
+        """Show the progress of training."""
+        self._show("tokens", done, total)
+
+    def epoch(self, line: dict[str, Any]) -> None:
+        """Print the loss and the dev scores of an epoch."""
+        scores = ", ".join(f"{name} {score:.2f}" for name, score in line["dev"].items())
+        what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
+        console.note(f"{what}, {line['seconds']:.1f} s", quiet=self._quiet)
+
+    def _show(self, unit: str, done: int, total: int | None) -> None:
+        if self._progress is None or unit != self._unit:
+            self._stop()
+            self._unit = unit
+            self._progress = console.Progress(None, unit, quiet=self._quiet, is_estimate=True)
+            self._progress.__enter__()
+        self._progress.update(done, total)
+
+    def _stop(self) -> None:
+        if self._progress is not None:
+            self._progress.__exit__()
+            self._progress = None
+
+    def __enter__(self) -> TaskReporter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop()
+
+
+def print_scores(title: str, facts: dict[str, Any]) -> None:
+    """Print the scores of `as_facts`: one line for all, and a table by type."""
+    named = {name: score for name, score in facts.items() if isinstance(score, float)}
+    console.say(f"{title}: " + ", ".join(f"{name} {score:.2f}" for name, score in named.items()))
+    if facts["note"]:
+        console.say(facts["note"])
+    if by_type := facts["by_type"]:
+        columns = list(next(iter(by_type.values())))
+        rows = [
+            [
+                name,
+                *(f"{one[c]:.2f}" if isinstance(one[c], float) else f"{one[c]:,}" for c in columns),
+            ]
+            for name, one in by_type.items()
+        ]
+        console.table(["type", *columns], rows)

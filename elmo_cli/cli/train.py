@@ -1,0 +1,180 @@
+"""`elmo train`: train a model of a task on embeddings files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.cli.click_options import (
+    GroupedCommand,
+    argument,
+    flag,
+    local_path,
+    non_empty,
+    together,
+    value,
+)
+from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
+from elmo_cli.cli.task_options import (
+    TaskReporter,
+    embeddings_option,
+    model_option,
+    print_scores,
+    task_compute_options,
+    use_threads,
+)
+from elmo_cli.errors import UsageError
+
+# Option -> the setting that it changes.
+_SETTINGS = {
+    "elmo": "elmo.layers",
+    "elmo_at": "elmo.where",
+    "epochs": "epochs",
+    **{name: name for name in ("batch_size", "learning_rate", "patience", "fraction", "seed")},
+}
+
+
+def _setting(declaration: str, description: str, kind: Any = str) -> Any:
+    hint = "  [default: that of TASK]"
+    return value("Settings", declaration, description + hint, type=kind)
+
+
+_setting_options = together(
+    value("Settings", "--preset NAME", "Named settings, such as paper (the published sizes)."),
+    _setting(
+        "--elmo LAYERS",
+        "Layers of ELMo: all (a learned sum), last, type (the token layer) or none.",
+        click.Choice(["all", "last", "type", "none"]),
+    ),
+    _setting(
+        "--elmo-at WHERE",
+        "Where the model reads ELMo: input, output or both.",
+        click.Choice(["input", "output", "both"]),
+    ),
+    _setting("--epochs N", "Maximum number of epochs.", int),
+    _setting("--patience N", "Stop after this many epochs without a better dev score.", int),
+    _setting("--batch-size N", "Examples per step.", int),
+    _setting("--learning-rate FLOAT", "Learning rate.", float),
+    _setting("--fraction P", "Fraction of the training examples to train on.", float),
+    _setting("--seed N", "Random seed.", int),
+    value(
+        "Settings",
+        "--set NAME=VALUE",
+        "Change any setting; may be repeated. `--settings` lists them.",
+        "changes",
+        multiple=True,
+    ),
+    flag(
+        "Settings", "--settings", "List all settings of TASK with their values, and exit.", "shown"
+    ),
+)
+
+
+@click.command(
+    cls=GroupedCommand,
+    short_help="Train a task model on embeddings files.",
+    no_args_is_help=True,
+)
+@argument("task", metavar="TASK")
+@value("Data", "--train FILE", "Training data, in the format of TASK.", callback=non_empty)
+@value("Data", "--dev FILE", "Data that select the best epoch.", callback=non_empty)
+@embeddings_option("DIR/vectors of the output")
+@value(
+    "Data",
+    "--word-vectors FILE",
+    "Word vectors: GloVe or word2vec text, .gz, or .npz.  [default: none]",
+    callback=non_empty,
+)
+@model_option
+@value("Output", "-o, --output DIR", "Folder of the task model.", callback=local_path)
+@flag("Output", "--resume", "Continue the run in DIR.")
+@overwrite_option
+@_setting_options
+@task_compute_options
+@quiet_option
+@json_option
+def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
+    """Train a task model on embeddings files.
+
+    TASK is ner (any BIO, BIOUL or plain labels in columns). The model reads a learned sum of the
+    layers of ELMo (equation 1 of the paper), word vectors and characters, and keeps the weights of
+    its best epoch on dev. Embeddings are found by the text of the data, whatever the names of their
+    files; missing ones are computed first. The learned weights of the layers are printed at the
+    end; `elmo convert --layers mix:…` applies them.
+
+    \b
+    Examples:
+      elmo train ner --train train.conll --dev dev.conll -o ner/
+      elmo train ner --train train.conll --dev dev.conll --embeddings vectors/ -o ner/ \\
+          --word-vectors glove.6B.50d.txt --set hidden=200
+      elmo train ner --train train.conll --dev dev.conll -o baseline/ --elmo none
+      elmo evaluate ner/ --test test.conll
+      elmo predict ner/ new.txt -o new.conll
+    """
+    from elmo_cli.tasks.settings import as_flat, with_settings
+    from elmo_cli.tasks.task import load_task
+
+    found = load_task(task)
+    settings = with_settings(found.settings(), _changes(found.presets, given))
+    if given["shown"]:
+        for name, one in as_flat(settings).items():
+            console.print_row((name, one))
+        return
+    for name in ("train", "dev", "output"):
+        if given[name] is None:
+            raise UsageError(f"missing option `--{name}`", "`elmo train --help` shows examples")
+    if given["resume"] and given["overwrite"]:
+        what = "--overwrite and --resume contradict each other"
+        raise UsageError(what, "leave out `--overwrite` to keep what is done")
+    console.check_stdout()
+    from elmo_cli.tasks.elmo_vectors import VectorFolder
+    from elmo_cli.tasks.train import TaskData, train_task
+
+    use_threads(given["threads"])
+    vectors = None
+    if settings.elmo.layers != "none":
+        path = given["embeddings"] or str(Path(given["output"]) / "vectors")
+        vectors = VectorFolder(path, given["model"], device=given["device"])
+    data = TaskData(given["train"], given["dev"], given["word_vectors"], vectors)
+    mode = "resume" if given["resume"] else "overwrite" if given["overwrite"] else "new"
+    with TaskReporter(quiet=quiet) as reporter:
+        facts = train_task(
+            found, data, settings, given["output"], reporter, mode=mode, device=given["device"]
+        )
+    if as_json:
+        console.print_json(facts)
+        return
+    _print(given["output"], facts)
+
+
+def _changes(presets: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that the command line changes, by name."""
+    changes: dict[str, Any] = {}
+    if (name := given["preset"]) is not None:
+        if name not in presets:
+            hint = f"choose one of {', '.join(presets)}" if presets else "leave it out"
+            raise UsageError(f"`preset={name}`: no such preset of this task", hint)
+        changes |= presets[name]
+    options = {setting: given[option] for option, setting in _SETTINGS.items()}
+    changes |= {setting: value for setting, value in options.items() if value is not None}
+    for pair in given["changes"]:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set {pair}: has no `=`", "give NAME=VALUE, such as hidden=200")
+        changes[name.strip()] = value.strip()
+    return changes
+
+
+def _print(output: str, facts: dict[str, Any]) -> None:
+    dev = facts["dev"]
+    print_scores(f"dev, epoch {facts['best_epoch']} of {facts['epochs']}", dev)
+    for where, mix in facts["mix"].items():
+        weights = ", ".join(f"{weight:.2f}" for weight in mix["weights"])
+        console.say(f"layer weights at the {where}: {weights}; gamma {mix['gamma']:.2f}")
+        if len(mix["weights"]) > 1:
+            numbers = [*mix["weights"], mix["gamma"]]
+            console.say(f"  --layers mix:{','.join(f'{number:.6g}' for number in numbers)}")
+    console.say(f"{output}: trained in {facts['seconds']:,.0f} s")

@@ -1,0 +1,267 @@
+"""VectorFolder: the layers of the sentences of data files, found by their text or computed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import run_job
+from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.errors import EmbeddingsFileError, ModelError, UnfinishedError, UsageError
+from elmo_cli.files import write_text
+from elmo_cli.pretrained.load import load_files, locate
+from elmo_cli.store.layouts import tokens_digest, tokens_sha256
+from elmo_cli.store.reader import Embeddings, open_embeddings
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.tasks.inputs import Array, Tokens
+from elmo_cli.tasks.task import Split
+from elmo_cli.text.input import InputSettings, stem
+
+Progress = Callable[[int, int | None], None]
+_SUFFIXES = (".hdf5", ".h5")
+_INDEPENDENT = ("zero", "warm")  # states in which a sentence does not depend on others
+
+
+@dataclass(frozen=True)
+class BiLMRecord:
+    """The biLM whose layers a task model reads.
+
+    Attributes:
+        source: a name of the catalogue or a path.
+        sha256: of the model, "" if unknown.
+        state: initial LSTM state of each sentence, as of `EmbedderSettings`.
+        n_layers, dim: layers, the token layer among them, and their dimension.
+    """
+
+    source: str
+    sha256: str
+    state: str
+    n_layers: int
+    dim: int
+
+
+class SentenceVectors:
+    """The layers of the sentences of a data file: `vectors[i]` is (layer, token, dim).
+
+    Args:
+        embeddings: an open file, or the arrays themselves.
+        places: for each sentence its position in the file.
+        layers: "all", "last" or "type".
+    """
+
+    def __init__(
+        self, embeddings: Embeddings | Sequence[Array], places: Sequence[int], layers: str
+    ) -> None:
+        self._embeddings, self._places = embeddings, places
+        self._keys: Sequence[Any] = range(len(embeddings))
+        if isinstance(embeddings, Embeddings):
+            self._keys = list(embeddings)
+        self._layers = layer_slice(layers)
+
+    def __getitem__(self, number: int) -> Array:
+        array: Array = self._embeddings[self._keys[self._places[number]]]
+        return array[self._layers]
+
+
+def layer_slice(layers: str) -> slice:
+    """The rows of the layer axis that a setting `elmo.layers` names."""
+    return {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}[layers]
+
+
+class VectorFolder:
+    """Finds the embeddings of data files in a folder, whatever their names, or makes them.
+
+    Equal sentences are embedded once: a file fits if its text is all sentences of the data in
+    order, or the distinct ones in the order in which they first occur, which is what `find` writes.
+
+    Args:
+        path: folder, created when it is needed, or one embeddings file.
+        model: the biLM that a user named; by default that of the files, else the bundled one.
+        bilm: the biLM of a trained task model, which the files must be of.
+        device: that new embeddings are computed on.
+    Attributes:
+        bilm: the biLM of the vectors; None before the first `find`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        model: str | None = None,
+        *,
+        bilm: BiLMRecord | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.path, self.bilm = Path(path), bilm
+        self._model, self._device = model, device
+        self._embedder: Embedder | None = None
+        if model is not None:
+            self._require(model)
+
+    def find(
+        self, split: Split[Any], layers: str, progress: Progress | None = None
+    ) -> SentenceVectors:
+        """The vectors of the sentences of a data file.
+
+        Args:
+            layers: "all", "last" or "type".
+            progress: called with the tokens embedded and their number, where the file is missing.
+        Raises:
+            EmbeddingsFileError: a file has this text but another model or not all layers, or it
+                seems to be meant for the data but has another text.
+            ElmoError: as of `elmo_cli.embed.run.run_job`.
+        """
+        distinct = list(dict.fromkeys(split.sentences))
+        digests = {sha256_of(sentences): sentences for sentences in (distinct, split.sentences)}
+        found = self._find(split, digests)
+        if found is None:
+            output = self._embed(split.path, distinct, progress)
+            found = open_embeddings(output)
+        self._keep(found)
+        if len(found) == len(split.sentences):
+            return SentenceVectors(found, range(len(found)), layers)
+        rows = {tokens: row for row, tokens in enumerate(distinct)}
+        return SentenceVectors(found, [rows[tokens] for tokens in split.sentences], layers)
+
+    def compute(self, sentences: Sequence[Tokens], layers: str) -> SentenceVectors:
+        """The vectors of sentences, computed and not stored."""
+        arrays = [array for _, array in self._make_embedder().stream(sentences)]
+        return SentenceVectors(arrays, range(len(arrays)), layers)
+
+    def _find(self, split: Split[Any], digests: dict[str, Sequence[Tokens]]) -> Embeddings | None:
+        counts = {(len(one), sum(map(len, one))) for one in digests.values()}
+        name = stem(Path(split.path).name)
+        refused: EmbeddingsFileError | None = None
+        for embeddings in self._open_all():
+            attributes = embeddings.attributes
+            if attributes.get("tokens_sha256") in digests:
+                problem = self._problem(embeddings)
+                if not problem:
+                    return embeddings
+                what = f"{embeddings.path}: has the text of {split.path}, but {problem}"
+                refused = EmbeddingsFileError(what, "name another folder (`embeddings`), or model")
+                continue
+            count = attributes.get("sentences"), attributes.get("tokens")
+            if count in counts or embeddings.path.stem == name or self.path.is_file():
+                own = (
+                    f"{count[0]:,} sentences, {count[1]:,} tokens"
+                    if None not in count
+                    else "unknown"
+                )
+                what = f"{embeddings.path}: its text ({own}) is not that of {split.path}"
+                hint = f"embed {split.path} again, or name another folder (`embeddings`)"
+                refused = refused or EmbeddingsFileError(what, hint)
+        if refused is not None:
+            raise refused
+        return None
+
+    def _open_all(self) -> Iterator[Embeddings]:
+        paths = [self.path]
+        if not self.path.is_file():
+            exists = self.path.exists()
+            names = sorted(os.listdir(self.path)) if exists else []
+            paths = [self.path / name for name in names if name.endswith(_SUFFIXES)]
+        for path in paths:
+            try:
+                yield open_embeddings(path)
+            except UnfinishedError:
+                if self.path.is_file():
+                    raise
+
+    def _problem(self, embeddings: Embeddings) -> str:
+        """Why vectors of the right text cannot be used; "" if they can."""
+        has_all = embeddings.n_layers and embeddings.layers == tuple(range(embeddings.n_layers))
+        if embeddings.unit != "tokens" or not has_all or embeddings.layers == (0,):
+            return f"not all layers (layers {', '.join(map(str, embeddings.layers))})"
+        if not embeddings.order_is_known:
+            return "not in a known order"
+        expected, found = self.bilm, _record(embeddings)
+        if expected is None:
+            return ""
+        for attribute in ("sha256", "state", "n_layers", "dim"):
+            ours, theirs = getattr(expected, attribute), getattr(found, attribute)
+            if ours != theirs and "" not in (ours, theirs):
+                what = "model" if attribute == "sha256" else attribute
+                ours, theirs = (
+                    (expected.source, found.source) if what == "model" else (ours, theirs)
+                )
+                return f"of {what} {theirs}, not {ours}"
+        return ""
+
+    def _keep(self, embeddings: Embeddings) -> None:
+        if self.bilm is None:
+            self.bilm = _record(embeddings)
+
+    def _require(self, model: str) -> None:
+        """Make a model that the user named the one that all vectors must be of."""
+        files = locate(model)
+        options = files.read_options()
+        source = str(Path(model).resolve()) if Path(model).exists() else model
+        known = self.bilm
+        if known is not None and known.sha256 not in ("", files.sha256):
+            what = f"{model}: not the biLM that the task model was trained with ({known.source})"
+            raise ModelError(what, f"its SHA-256 begins with {known.sha256[:12]}")
+        state = known.state if known else "zero"
+        sizes = 1 + options.n_layers, options.dim
+        self.bilm = BiLMRecord(source, files.sha256, state, *sizes)
+
+    def _make_embedder(self) -> Embedder:
+        if self._embedder is None:
+            if self.bilm is None:
+                self._require("elmo-en")
+            assert self.bilm is not None
+            source = self.bilm.source
+            try:
+                files = locate(source)
+            except ModelError as error:
+                hint = "name it with `model`"
+                raise ModelError(f"{error}, the biLM of these embeddings", hint) from None
+            if self.bilm.sha256 not in ("", files.sha256):
+                what = f"{source}: not the model of the embeddings, whose SHA-256 begins with "
+                raise ModelError(what + self.bilm.sha256[:12], "name it with `model`")
+            if self.bilm.state not in _INDEPENDENT:
+                what = f"`state={self.bilm.state}`: vectors depend on the sentences before"
+                raise UsageError(what, "embed all files of the data with `elmo embed` first")
+            settings = EmbedderSettings(state=self.bilm.state, dtype="float16", device=self._device)
+            self._embedder = Embedder(load_files(files), settings)
+        return self._embedder
+
+    def _embed(self, name: str, sentences: Sequence[Tokens], progress: Progress | None) -> Path:
+        embedder = self._make_embedder()
+        self.path.mkdir(parents=True, exist_ok=True)
+        output = self.path / f"{stem(Path(name).name)}-{sha256_of(sentences)[:8]}.hdf5"
+        text = output.with_suffix(".jsonl")
+        lines = (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences)
+        write_text(str(text), lines, overwrite=True)
+        job = EmbedJob(
+            (str(text),),
+            str(output),
+            text=InputSettings(format="jsonl"),
+            embedder=replace(embedder.settings, batch_size=embedder.batch_size),
+            file=FileSpec(layout="flat"),
+            resume=True,
+        )
+        run_job(job, embedder=embedder, progress=progress, warn=lambda message: None)
+        text.unlink()
+        return output
+
+
+def sha256_of(sentences: Iterable[Tokens]) -> str:
+    """The digest of a text by which its embeddings are found: `tokens_sha256` of SCHEMA.md."""
+    return tokens_sha256(b"".join(map(tokens_digest, sentences)))
+
+
+def _record(embeddings: Embeddings) -> BiLMRecord:
+    attributes = embeddings.attributes
+    return BiLMRecord(
+        str(attributes.get("model", "")),
+        str(attributes.get("model_sha256", "")),
+        str(attributes.get("state", "zero")),
+        embeddings.n_layers or 0,
+        embeddings.dim,
+    )
