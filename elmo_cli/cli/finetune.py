@@ -20,30 +20,30 @@ from elmo_cli.cli.click_options import (
     value,
 )
 from elmo_cli.cli.options import (
+    AT_LEAST_1,
     input_options,
     input_settings,
     json_option,
     language_model_options,
     model_options,
     quiet_option,
-)
-from elmo_cli.cli.training_options import (
-    AT_LEAST_1,
-    heldout_option,
-    learning_rate_option,
-    output_folder,
-    overwrite_run_option,
-    patience_option,
-    train_options,
-    training_compute_options,
     vocabulary_size_options,
 )
-from elmo_cli.errors import UsageError
+from elmo_cli.cli.training import (
+    ConsoleReporter,
+    compute_options,
+    heldout_option,
+    output_options,
+    patience_option,
+    print_deletable,
+    run_mode,
+    training_options,
+    warn_of_unknown,
+)
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.finetune.job import FinetuneJob
-    from elmo_cli.lm.finetune.result import FinetuneResult
+    from elmo_cli.lm.finetune.job import FinetuneJob, FinetuneResult
 
 _CELL = 15
 
@@ -78,12 +78,6 @@ _softmax_options = together(
     ),
     vocabulary_size_options("Model", 25_000, 2),
 )
-_run_options = together(
-    output_folder("model, model card, log and checkpoint"),
-    flag("Output", "--resume", "Continue the run in DIR."),
-    overwrite_run_option,
-    train_options("dtype"),
-)
 _training_options = together(
     setting(
         TrainSettings,
@@ -99,12 +93,9 @@ _training_options = together(
             "--max-seconds SECONDS",
             "Stop after this many seconds, fitting and measuring included.",
         ),
+        ("--max-steps N", "Stop after N weight updates."),
     ),
-    train_options("max_steps", "optimizer"),
-    learning_rate_option(adamw=0.001, adagrad=0.05),
-    train_options(
-        *("batch_size", "gradient_accumulation_steps", "dropout", "negative_samples", "seed")
-    ),
+    training_options(adamw=0.001, adagrad=0.05),
 )
 
 
@@ -117,9 +108,9 @@ _training_options = together(
 @model_options
 @language_model_options(or_counted=True)
 @_softmax_options
-@_run_options
+@output_options("model, model card, log and checkpoint", "Continue the run in DIR.")
 @_training_options
-@training_compute_options
+@compute_options
 @input_options
 @quiet_option
 @json_option
@@ -139,7 +130,6 @@ def finetune(ctx: click.Context, /, **options: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
-    from elmo_cli.cli.reporting import ConsoleReporter, say_much_unknown, say_only_to_resume
     from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
     from elmo_cli.lm.finetune import run
 
@@ -150,14 +140,14 @@ def finetune(ctx: click.Context, /, **options: Any) -> None:
         console.warn_of_slow_bf16(job.device, quiet=quiet)
     reporter = ConsoleReporter("a part of the held-out text", quiet=quiet)
     result = run.finetune(job, reporter=reporter)
-    say_much_unknown(result.unknown_fraction, "the held-out tokens", quiet=quiet)
+    warn_of_unknown(result.unknown_fraction, "the held-out tokens", quiet=quiet)
     if options["as_json"]:
         console.print_json(asdict(result))
     else:
         _print(result)
     if not result.improved:
         reporter.message(_why_not_improved(result, job))
-    say_only_to_resume(job.output, quiet=quiet)
+    print_deletable(job.output, quiet=quiet)
     console.exit_if_skipped(reporter.notes)
 
 
@@ -166,9 +156,6 @@ def _job(options: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
     from elmo_cli.lm.finetune.job import FinetuneJob
     from elmo_cli.pretrained.load import ModelSource
 
-    if options["resume"] and options["overwrite"]:
-        what = "--overwrite and --resume contradict each other"
-        raise UsageError(what, "leave out `--overwrite` to keep what is done")
     names = [one.name for one in fields(TrainSettings) if one.name in options]
     return FinetuneJob(
         domain=options["domain"],
@@ -184,7 +171,7 @@ def _job(options: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
         min_count=given.get("min_count"),
         reading=input_settings(options),
         device=select_device(options["device"]),
-        mode="resume" if options["resume"] else "overwrite" if options["overwrite"] else "new",
+        mode=run_mode(options),
     )
 
 
@@ -199,7 +186,7 @@ def _why_not_improved(result: FinetuneResult, job: FinetuneJob) -> str:
 
 
 def _print(result: FinetuneResult) -> None:
-    from elmo_cli.lm.finetune.result import comparison_table
+    from elmo_cli.lm.finetune.job import comparison_table
 
     header = ("", "forward", "backward", "average", "bits per byte")
     for name, *cells in (header, *comparison_table(result)):

@@ -11,13 +11,12 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, value
-from elmo_cli.cli.options import json_option, quiet_option
+from elmo_cli.cli.options import AT_LEAST_1, json_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.query import Occurrence
 
-AT_LEAST_1 = click.IntRange(min=1)
 _CONTEXT = 6  # tokens shown on either side
 _COUNT = "Maximum number of occurrences to list.  [default: all]"
 

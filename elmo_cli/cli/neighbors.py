@@ -10,8 +10,8 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import GroupedCommand, argument, flag, non_empty, value
-from elmo_cli.cli.kwic import AT_LEAST_1, as_facts, in_context, print_in_context
-from elmo_cli.cli.options import json_option, quiet_option
+from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
+from elmo_cli.cli.options import AT_LEAST_1, json_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from elmo_cli.text.input import InputSettings
 
 
+AT_LEAST_1 = click.IntRange(min=1)
 _MOST_THREADS = 1024
 
 
@@ -145,6 +146,27 @@ def language_model_options(*, or_counted: bool = False) -> Option:
             callback=non_empty,
         ),
         value("Model", "--vocabulary FILE", _VOCABULARY + default, callback=non_empty),
+    )
+
+
+def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Option:
+    """Limits of a vocabulary that is counted in the text, with their defaults."""
+    unlimited = "" if size else "  [default: unlimited]"
+    return together(
+        value(
+            group,
+            "--vocabulary-size N",
+            f"Maximum number of types, including <S>, </S> and <UNK>.{unlimited}",
+            type=click.IntRange(min=4),
+            default=size,
+        ),
+        value(
+            group,
+            "--min-count N",
+            "Leave out types that occur fewer than N times.",
+            type=AT_LEAST_1,
+            default=min_count,
+        ),
     )
 
 

@@ -85,7 +85,7 @@ def perplexity(**given: Any) -> None:
       elmo perplexity heldout.txt -m model/ --state carry --batch-size 256
       elmo perplexity heldout.txt -m model/ -o sentences.tsv
     """
-    from elmo_cli.cli.reporting import say_much_unknown
+    from elmo_cli.cli.training import warn_of_unknown
     from elmo_cli.engine.runtime import select_device, set_num_threads
     from elmo_cli.files import check_distinct
     from elmo_cli.lm.language_model import load_language_model
@@ -114,7 +114,7 @@ def perplexity(**given: Any) -> None:
         if warning:
             console.note(f"warning: {warning}", quiet=quiet)
     console.print_input_warnings(report, quiet=quiet)
-    say_much_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
+    warn_of_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
     if given["as_json"]:
         facts = asdict(measured)
         console.print_json(

@@ -21,28 +21,32 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.cli.options import input_options, json_option, quiet_option
-from elmo_cli.cli.training_options import (
+from elmo_cli.cli.options import (
+    input_options,
+    json_option,
+    quiet_option,
+    vocabulary_size_options,
+)
+from elmo_cli.cli.training import (
+    ConsoleReporter,
+    compute_options,
     heldout_option,
-    learning_rate_option,
-    output_folder,
-    overwrite_run_option,
+    output_options,
     patience_option,
-    train_options,
-    training_compute_options,
+    print_deletable,
+    run_mode,
+    training_options,
 )
 from elmo_cli.errors import UsageError
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
-from elmo_cli.lm.settings import TextSettings
+from elmo_cli.lm.settings import TextSettings, TrainSettings
 
 if TYPE_CHECKING:
     from elmo_cli.lm.distributed import ProcessGroup
 
 _output_options = together(
-    output_folder("model, vocabulary, recipe, log and checkpoint"),
-    flag(
-        "Output",
-        "--resume",
+    output_options(
+        "model, vocabulary, recipe, log and checkpoint",
         "Continue the run in DIR; its recipe supplies the options that are not given.",
     ),
     flag(
@@ -50,8 +54,6 @@ _output_options = together(
         "--prepare",
         "Stop before the first step; `--resume` then trains, also in a copy of DIR.",
     ),
-    overwrite_run_option,
-    train_options("dtype"),
     value(
         "Output",
         "--recipe FILE",
@@ -67,8 +69,16 @@ _output_options = together(
     ),
 )
 _training_options = together(
-    train_options("max_seconds", "max_steps", "max_epochs"),
-    patience_option(),
+    settings(
+        TrainSettings,
+        "Length",
+        (
+            "--max-seconds SECONDS",
+            "Stop after this many seconds of training, over all parts of the run.",
+        ),
+        ("--max-steps N", "Stop after N weight updates."),
+        ("--max-epochs FLOAT", "Stop after reading the text this many times; 0.5 is half of it."),
+    ),
     heldout_option("Held-out text for evaluation, which is never trained on; may be repeated."),
     setting(
         TextSettings,
@@ -76,10 +86,42 @@ _training_options = together(
         "--heldout-tokens-per-file N",
         "Read at most N tokens from each held-out file.",
     ),
-    train_options("eval_seconds", "eval_steps", "keep_best", "log_steps", "optimizer"),
-    learning_rate_option(adamw=0.0025, adagrad=0.2),
-    train_options("warmup_steps", "batch_size", "gradient_accumulation_steps", "bptt", "shuffle"),
-    train_options("dropout", "max_grad_norm", "negative_samples", "seed"),
+    settings(
+        TrainSettings,
+        "Evaluation",
+        (
+            "--eval-seconds SECONDS",
+            "Time between two evaluations, each with a checkpoint and an export.",
+        ),
+        (
+            "--eval-steps N",
+            "Evaluate every N steps instead; checkpoints are still saved every --eval-seconds.",
+        ),
+        (
+            "--keep-best",
+            "Export the weights with the best held-out perplexity instead of the last.",
+        ),
+        ("--log-steps N", "Steps between two lines of the log."),
+    ),
+    patience_option(),
+    training_options(adamw=0.0025, adagrad=0.2),
+    settings(
+        TrainSettings,
+        "Training",
+        (
+            "--warmup-steps N",
+            "Steps of linear learning-rate warmup for adamw; cosine decay follows.",
+        ),
+        ("--bptt N", "Length of truncated backpropagation through time, in tokens."),
+        (
+            "--shuffle UNIT",
+            "What is shuffled in each epoch: sentences or documents (separated by blank lines).",
+        ),
+        (
+            "--max-grad-norm FLOAT",
+            "Maximum gradient norm, for the loss summed over 20 tokens as in bilm-tf.",
+        ),
+    ),
 )
 _model_options = together(
     settings(
@@ -94,12 +136,12 @@ _model_options = together(
             "Filters of the character CNN: 512, or 2048 as in the published models.",
         ),
     ),
-    settings(
+    vocabulary_size_options("Vocabulary", 25_000, 2),
+    setting(
         PretrainConfig,
         "Vocabulary",
-        ("--vocabulary-size N", "Maximum number of types, including <S>, </S> and <UNK>."),
-        ("--min-count N", "Leave out types that occur fewer than N times."),
-        ("--vocabulary FILE", "Types to predict, one per line, instead of counting them."),
+        "--vocabulary FILE",
+        "Types to predict, one per line, instead of counting them.",
     ),
 )
 _text_options = settings(
@@ -122,7 +164,7 @@ _text_options = settings(
 @_output_options
 @_training_options
 @_model_options
-@training_compute_options
+@compute_options
 @input_options
 @_text_options
 @quiet_option
@@ -148,21 +190,12 @@ def pretrain(ctx: click.Context, /, **options: Any) -> None:
     from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
     from elmo_cli.lm.distributed import process_group
 
-    mode = _mode(options)
+    mode = run_mode(options)
     config = _config(given_options(ctx), options)
     set_num_threads(config.threads)
     keep_freed_memory()
     with process_group(config.device) as group:
         _train(config, mode, options, group)
-
-
-def _mode(options: dict[str, Any]) -> str:
-    others = {"prepare": "train", "overwrite": "keep what is done"}
-    for name, purpose in others.items():
-        if options["resume"] and options[name]:
-            what = f"--{name} and --resume contradict each other"
-            raise UsageError(what, f"leave out `--{name}` to {purpose}")
-    return "resume" if options["resume"] else "overwrite" if options["overwrite"] else "new"
 
 
 def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
@@ -181,7 +214,6 @@ def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
 
 
 def _train(config: PretrainConfig, mode: str, options: dict[str, Any], group: ProcessGroup) -> None:
-    from elmo_cli.cli.reporting import ConsoleReporter, say_only_to_resume
     from elmo_cli.lm.pretrain import pretrain
 
     folder, quiet = Path(options["output"]), options["quiet"] or not group.is_first
@@ -211,5 +243,5 @@ def _train(config: PretrainConfig, mode: str, options: dict[str, Any], group: Pr
         if not config.text.heldout:
             end += f", loss {progress.loss:.3f}; `--heldout FILE` measures the perplexity of a text"
         reporter.message(f"{folder}: {end}")
-        say_only_to_resume(folder, quiet=quiet)
+        print_deletable(folder, quiet=quiet)
     console.exit_if_skipped(reporter.notes)

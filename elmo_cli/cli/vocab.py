@@ -14,8 +14,8 @@ from elmo_cli.cli.options import (
     json_option,
     overwrite_option,
     quiet_option,
+    vocabulary_size_options,
 )
-from elmo_cli.cli.training_options import vocabulary_size_options
 
 
 @click.command(

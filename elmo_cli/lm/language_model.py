@@ -64,23 +64,17 @@ def load_language_model(
 def language_model_of(
     files: ModelFiles, *, softmax: StrPath | None = None, vocabulary: StrPath | None = None
 ) -> LanguageModel:
-    """The same of files that `locate` has found.
+    """Load a language model from files that `locate` has found.
 
     Args:
-        softmax, vocabulary: as of `load_language_model`.
+        softmax, vocabulary: as in `load_language_model`.
     Raises:
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
     """
     probe_hdf5([softmax])
-    return _read(
-        files,
-        softmax if softmax is not None else softmax_of(files),
-        vocabulary if vocabulary is not None else files.vocabulary,
-    )
-
-
-def _read(files: ModelFiles, softmax: StrPath | None, vocabulary: StrPath | None) -> LanguageModel:
-    # What is missing is said before the weights are read, which may take a while.
+    # Missing files are reported before the weights are read, which may take a while.
+    softmax = softmax if softmax is not None else softmax_of(files)
+    vocabulary = vocabulary if vocabulary is not None else files.vocabulary
     if softmax is None:
         raise ModelError(
             f"{files.weights.parent}: this model has no softmax: no {SOFTMAX_FILE} beside "
@@ -92,14 +86,12 @@ def _read(files: ModelFiles, softmax: StrPath | None, vocabulary: StrPath | None
             f"{files.weights.parent}: no {VOCABULARY_FILE} beside {files.weights.name}",
             "`--vocabulary FILE` names the types that the softmax predicts, one a line",
         )
-    used = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
-    warning = check_parts(files, used)
-    bilm = load_files(files)
-    types = Vocabulary.read(Path(vocabulary))
-    head = read_softmax(
-        Path(softmax), n_types=len(types), projection=bilm.options.projection_dim
-    ).requires_grad_(False)
-    return LanguageModel(bilm, head, types, warning)
+    paths = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
+    warning = check_parts(files, paths)
+    bilm, types = load_files(files), Vocabulary.read(paths["vocabulary"])
+    projection = bilm.options.projection_dim
+    layer = read_softmax(paths["softmax"], n_types=len(types), projection=projection)
+    return LanguageModel(bilm, layer.requires_grad_(False), types, warning)
 
 
 def softmax_of(files: ModelFiles) -> Path | None:

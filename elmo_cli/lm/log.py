@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, InputError, OutputError
 from elmo_cli.files import new_file, output_errors
@@ -22,8 +22,8 @@ _STYLES = {"average": "-", "forward": "--", "backward": ":"}
 _WIDTH, _HEIGHT, _DPI = 11.0, 4.5, 150  # inches
 
 
-class Reporter(Protocol):
-    """Receives what a training run reports."""
+class Reporter:
+    """Receives what a training run reports, and ignores it."""
 
     def message(self, text: str) -> None:
         """One line of text about the run."""
@@ -35,18 +35,7 @@ class Reporter(Protocol):
         """What the readers of text found, once all text is read."""
 
 
-class _Silent:
-    def message(self, text: str) -> None:
-        pass
-
-    def log_line(self, line: dict[str, Any]) -> None:
-        pass
-
-    def input_notes(self, notes: InputReport) -> None:
-        pass
-
-
-SILENT: Reporter = _Silent()
+SILENT = Reporter()
 
 
 class TrainingLog:

@@ -9,18 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError, StoppedError, TrainingError
-from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress, load_checkpoint, save_checkpoint
+from elmo_cli.lm.checkpoint import TrainingProgress, load_checkpoint, save_checkpoint
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.export import export_model
-from elmo_cli.lm.log import FILE_NAME as LOG_FILE
 from elmo_cli.lm.log import TrainingLog
 from elmo_cli.lm.perplexity import perplexity
+from elmo_cli.lm.run_folder import CHECKPOINT_FILE, LOG_FILE, RunFolder
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import Batch, batches
@@ -49,7 +47,7 @@ class Trainer:
     Args:
         step: the training step, with the model, text, settings and process group of the run.
         heldout: the text to evaluate on.
-        folder: existing folder for the model, checkpoint and log.
+        folder: the folder for the model, checkpoint and log.
         on_log: called with each line of the log.
     Raises:
         UsageError: the settings need a held-out text, and none is given.
@@ -59,14 +57,14 @@ class Trainer:
         self,
         step: TrainStep,
         heldout: Corpus | None,
-        folder: Path,
+        folder: RunFolder,
         on_log: Callable[[dict[str, Any]], None] = lambda line: None,
     ) -> None:
         self.step, self.heldout, self.folder, self._on_log = step, heldout, folder, on_log
         self.settings, self._group = step.settings, step.group
         self.settings.check(has_heldout=heldout is not None)
         self._batch_size = step.group.size * step.n_streams
-        self._log = TrainingLog(folder / LOG_FILE)
+        self._log = TrainingLog(folder.path / LOG_FILE)
         self._heldout_fingerprint = "" if heldout is None else heldout.fingerprint
         state = step.new_state(step.n_streams)
         self.progress = TrainingProgress(state, heldout=self._heldout_fingerprint)
@@ -82,7 +80,7 @@ class Trainer:
         Raises:
             ResumeError: there is no checkpoint, or it belongs to another run.
         """
-        progress = load_checkpoint(self.folder / FILE_NAME, self.step)
+        progress = load_checkpoint(self.folder.path / CHECKPOINT_FILE, self.step)
         is_exported = progress.exported.get("step") == progress.best_step
         is_comparable = progress.heldout == self._heldout_fingerprint
         if not is_comparable or (self.settings.keep_best and not is_exported):
@@ -225,7 +223,7 @@ class Trainer:
         if not keeps_best:
             self._group.run_on_first(self._export)
         self._log_loss()
-        what = f"{self.folder}: stopped at step {progress.step:,}; everything is saved"
+        what = f"{self.folder.path}: stopped at step {progress.step:,}; everything is saved"
         raise StoppedError(what, "the same command with `resume=True` continues the run")
 
     def _checkpoint_writer(self) -> Callable[[], None]:
@@ -235,15 +233,14 @@ class Trainer:
         def write() -> None:
             self.progress.log_size = self._log.synced_size()
             saved = replace(self.progress, state=state)
-            save_checkpoint(self.folder / FILE_NAME, self.step, content, saved)
+            save_checkpoint(self.folder.path / CHECKPOINT_FILE, self.step, content, saved)
 
         return write
 
     def _export(self) -> None:
         """Write the model, unless this process has already written it after this step."""
-        model, dtype = self.step.model, self.settings.dtype
         if self._exported_step != self.progress.step:
-            export_model(self.folder, model.bilm, model.softmax, model.vocabulary, dtype=dtype)
+            self.folder.export(self.step.model, self.settings.dtype)
             self._exported_step = self.progress.step
 
     def _log_loss(self) -> None:

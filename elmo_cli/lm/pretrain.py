@@ -9,7 +9,6 @@ from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.lm.checkpoint import TrainingProgress, read_options
 from elmo_cli.lm.corpus import Corpus, load_corpora, overlap, save_corpora
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.export import write_options
 from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.language_model import LanguageModel, load_language_model, softmax_of
 from elmo_cli.lm.log import SILENT, Reporter
@@ -67,7 +66,7 @@ def pretrain(
         model.bilm.to(group.device)
         model.softmax.to(group.device)
         step = TrainStep(model, train, settings, group)
-        trainer = Trainer(step, heldout, folder, reporter.log_line)
+        trainer = Trainer(step, heldout, run_folder, reporter.log_line)
         if mode == "resume":
             trainer.resume()
             group.run_on_first()
@@ -80,7 +79,7 @@ def pretrain(
                 save_corpora(folder / TEXT_FILE, train, heldout)
             if mode != "resume":
                 model.vocabulary.write(folder / VOCABULARY_FILE)
-                write_options(folder, options)
+                run_folder.write_options(options)
             (folder / STATE_FILE).unlink(missing_ok=True)
 
         group.run_on_first(begin)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
-from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors
+from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors, write_text
 from elmo_cli.lm import checkpoint, log
 from elmo_cli.lm.pretrain_config import RECIPE_FILE
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.model_files import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
-from elmo_cli.pretrained.parts import PARTS_FILE
+from elmo_cli.pretrained.parts import PARTS_FILE, remove_parts, write_parts
+from elmo_cli.weightfile.write import write_bilm, write_softmax
+
+if TYPE_CHECKING:
+    from elmo_cli.lm.language_model import LanguageModel
+    from elmo_cli.model.options import Options
 
 CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, "text.npz"
 RECORD_FILE, FITTED_FILE = "finetune.json", "fitted_softmax.hdf5"
@@ -102,6 +109,25 @@ class RunFolder:
             for name in _FILES[self.kind]:
                 (self.path / name).unlink(missing_ok=True)
 
+    def write_options(self, options: Options) -> None:
+        """Write options.json; raises OutputError."""
+        write_text(self.path / OPTIONS_FILE, [json.dumps(options.to_dict(), indent=2), "\n"])
+
+    def export(self, model: LanguageModel, dtype: str = "float32") -> None:
+        """Write a model that `elmo embed`, AllenNLP and bilm-tf can read.
+
+        Args:
+            dtype: dtype of the stored weights; float16 halves the size of the files.
+        Raises:
+            OutputError: one of the files cannot be written.
+        """
+        remove_parts(self.path)
+        self.write_options(model.bilm.options)
+        model.vocabulary.write(self.path / VOCABULARY_FILE)
+        write_softmax(model.softmax, self.path / SOFTMAX_FILE, dtype=dtype)
+        write_bilm(model.bilm, self.path / WEIGHTS_FILE, dtype=dtype)
+        write_parts(self.path)
+
     def __enter__(self) -> RunFolder:
         return self
 
@@ -115,9 +141,8 @@ class RunFolder:
             return
         with suppress(OSError):
             if not os.fstat(self._lock.descriptor).st_size:  # otherwise it is a file of the user
-                (
-                    self.path / LOCK_FILE
-                ).unlink()  # while locked, so that it is not the lock of another run
+                # While it is locked, so that it is not the lock of another run.
+                (self.path / LOCK_FILE).unlink()
         self._lock.release()
         if self._is_new:
             with suppress(OSError):  # not empty

@@ -39,11 +39,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
 
 
 def test_the_best_weights_are_exported(whole: Trainer) -> None:
-    best_step, best = min(evaluations(whole.folder), key=lambda found: found[1])
+    best_step, best = min(evaluations(whole.folder.path), key=lambda found: found[1])
     assert best_step not in (0, 24)  # or the test shows nothing
     assert not equal(exported(whole), weights(whole))
     assert whole.progress.exported["step"] == best_step
-    again = trainer(whole.folder, KEEP_BEST)
+    again = trainer(whole.folder.path, KEEP_BEST)
     with torch.no_grad():
         model = again.step.model
         ours = (*model.bilm.parameters(), *model.softmax.parameters())
@@ -86,7 +86,7 @@ def test_a_killed_run_keeps_the_best_of_all_its_parts(
     assert 0 < rest.progress.step < 20
     rest.train()
     assert rest.progress.best_step == best_step
-    assert evaluations(tmp_path) == evaluations(whole.folder)
+    assert evaluations(tmp_path) == evaluations(whole.folder.path)
     assert equal(exported(rest), exported(whole))
 
 
@@ -107,7 +107,7 @@ def test_a_stopped_run_evaluates_where_an_uninterrupted_one_does(
     rest = trainer(tmp_path, KEEP_BEST)
     rest.resume()
     rest.train()
-    assert evaluations(tmp_path) == evaluations(whole.folder)
+    assert evaluations(tmp_path) == evaluations(whole.folder.path)
     assert equal(exported(rest), exported(whole))
 
 

@@ -15,6 +15,7 @@ from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity_of
+from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
@@ -43,7 +44,8 @@ def test_a_small_model_learns_a_text_by_heart(lines: Lines, tmp_path: Path) -> N
     settings = TrainSettings(
         batch_size=8, dropout=0.0, learning_rate=0.01, warmup_steps=20, max_steps=700
     )
-    Trainer(TrainStep(model, corpus, settings, ProcessGroup()), None, tmp_path).train()
+    step = TrainStep(model, corpus, settings, ProcessGroup())
+    Trainer(step, None, RunFolder(tmp_path, "pretrain")).train()
     # From carried states, as it was trained: what it makes of a zero state it has never met differs
     # from seed to seed (1.7 to 2.5 forward).
     found = perplexity_of(score(model, corpus, carry=True, batch_size=8))
@@ -91,7 +93,8 @@ def test_shuffled_words_teach_no_more_than_how_common_they_are(
         eval_steps=20,
         keep_best=True,
     )
-    trainer = Trainer(TrainStep(model, train, settings, ProcessGroup()), heldout, tmp_path)
+    step = TrainStep(model, train, settings, ProcessGroup())
+    trainer = Trainer(step, heldout, RunFolder(tmp_path, "pretrain"))
     trainer.train()
     ratio = trainer.progress.best / unigram(vocabulary, train, heldout)
     assert least < ratio < most

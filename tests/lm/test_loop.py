@@ -22,6 +22,7 @@ from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.loop import Trainer, limits_used, stop_on_signal
 from elmo_cli.lm.perplexity import perplexity_of
+from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import learning_rate_at
 from elmo_cli.model.state import State
@@ -238,7 +239,7 @@ def test_a_rising_loss_stops_the_run(tmp_path: Path) -> None:
 def test_patience_and_keep_best_need_a_heldout_text(wanted: dict[str, Any], tmp_path: Path) -> None:
     step = trainer(tmp_path, replace(SETTINGS, **wanted)).step
     with pytest.raises(UsageError, match="there is no held-out text"):
-        Trainer(step, None, tmp_path)
+        Trainer(step, None, RunFolder(tmp_path, "pretrain"))
 
 
 def test_signals_set_an_event_once_and_ignored_ones_stay_ignored() -> None:

@@ -15,6 +15,7 @@ from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.language_model import LanguageModel
 from elmo_cli.lm.log import FILE_NAME
 from elmo_cli.lm.loop import Trainer
+from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
@@ -48,7 +49,8 @@ def trainer(
     folder.mkdir(parents=True, exist_ok=True)
     corpus = Corpus.read(SENTENCES)
     model = new_model(corpus, replace(OPTIONS, **options))
-    return Trainer(TrainStep(model, corpus, settings, ProcessGroup()), heldout or corpus, folder)
+    step = TrainStep(model, corpus, settings, ProcessGroup())
+    return Trainer(step, heldout or corpus, RunFolder(folder, "pretrain"))
 
 
 def weights(run: Trainer) -> list[torch.Tensor]:
@@ -59,9 +61,10 @@ def weights(run: Trainer) -> list[torch.Tensor]:
 
 def exported(run: Trainer) -> list[torch.Tensor]:
     """The weights in the folder of a run."""
-    bilm = read_bilm(run.folder / "options.json", run.folder / "weights.hdf5")
+    folder = run.folder.path
+    bilm = read_bilm(folder / "options.json", folder / "weights.hdf5")
     n_types, size = len(run.step.model.vocabulary), bilm.options.projection_dim
-    softmax = read_softmax(run.folder / "softmax.hdf5", n_types=n_types, projection=size)
+    softmax = read_softmax(folder / "softmax.hdf5", n_types=n_types, projection=size)
     return [w.detach() for w in (*bilm.parameters(), *softmax.parameters())]
 
 

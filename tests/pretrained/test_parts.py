@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from elmo_cli.errors import ModelError
-from elmo_cli.lm.export import export_model
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
+from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.model.state import State
 from elmo_cli.pretrained.load import load, locate
@@ -115,16 +115,16 @@ def test_what_writes_a_folder_writes_its_parts(
     after = json.loads((model / PARTS_FILE).read_text())
     assert [part for part in before if after[part] != before[part]] == ["state"]
     assert load(model).warm_state_error is None
-    export_model(model, found.bilm, found.softmax, found.vocabulary, dtype="float16")
+    folder = RunFolder(model, "finetune")
+    folder.export(found, "float16")
     assert load_language_model(model).warning == ""
 
     def stop(*_: object, **__: object) -> None:
         assert not (model / PARTS_FILE).exists()
         raise KeyboardInterrupt
 
-    export = partial(export_model, model, found.bilm, found.softmax, found.vocabulary)
     for name, write in (
-        ("lm.export.write_softmax", export),
+        ("lm.run_folder.write_softmax", partial(folder.export, found)),
         ("pretrained.warm_state.write_state", partial(write_warm_state, model)),
     ):
         write_parts(model)

@@ -1,30 +1,31 @@
-"""FinetuneJob: what to fine-tune, on what, and how; and the model that it starts from."""
+"""FinetuneJob and FinetuneResult: what to fine-tune and what came of it, with record and card."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from elmo_cli.errors import SettingError
+from elmo_cli.errors import ResumeError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.language_model import language_model_of, softmax_of
+from elmo_cli.lm.perplexity import Perplexity
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
-from elmo_cli.pretrained.load import ModelSource, load_files
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.regular_files import read_json
 from elmo_cli.text.input import InputSettings
-from elmo_cli.text.vocabulary import Vocabulary
 
 # From short runs. bilm-tf continues Adagrad at 0.2 with its sums of squared gradients, which no
 # weight file contains; with new sums 0.2 would undo what the model has learned.
 LEARNING_RATES = {"adamw": 1e-3, "adagrad": 0.05}
-VOCABULARY_SIZE, MIN_COUNT, SOFTMAX_TOKENS = 25_000, 2, 300_000
 _EVALUATIONS_PER_EPOCH = 10
 _MIN_STEPS = 25  # between two evaluations
 _MAX_WARMUP = 200
+START_OVER = "`overwrite=True` starts over"
+_DIRECTIONS = ("forward", "backward", "average")
+_MAX_FILES = 8  # named on the model card
 
 
 @dataclass(frozen=True)
@@ -63,42 +64,6 @@ class FinetuneJob:
     mode: str = "new"
 
 
-@dataclass(frozen=True)
-class Source:
-    """The model to fine-tune: its own softmax, unless another vocabulary is to be predicted."""
-
-    files: ModelFiles
-    bilm: BiLM
-    softmax: NextTokenSoftmax | None
-    vocabulary: Vocabulary | None
-    warning: str = ""
-
-
-def load_source(job: FinetuneJob, files: ModelFiles) -> Source:
-    """Load the model to fine-tune; errors as in `load_language_model`."""
-    softmax = job.softmax or softmax_of(files)
-    vocabulary = job.vocabulary or files.vocabulary
-    is_other = job.fit_softmax and job.softmax is None and (job.vocabulary or not vocabulary)
-    if softmax is not None and not is_other:
-        found = language_model_of(files, softmax=job.softmax, vocabulary=job.vocabulary)
-        return Source(files, found.bilm, found.softmax, found.vocabulary, found.warning)
-    types = None if vocabulary is None else Vocabulary.read(Path(vocabulary))
-    return Source(files, load_files(files), None, types)
-
-
-def check_effect(job: FinetuneJob, source: Source) -> None:
-    """Refuse settings that have no effect with this model (SettingError)."""
-    if source.vocabulary is not None:
-        for name in ("vocabulary_size", "min_count"):
-            if getattr(job, name) is not None:
-                whose = job.vocabulary or "the model"
-                problem = f"has no effect, because the vocabulary is that of {whose}"
-                raise SettingError(name, problem, "leave it out")
-    if job.softmax_tokens is not None and source.softmax is not None and not job.fit_softmax:
-        problem = "has no effect, because the model has a softmax"
-        raise SettingError("softmax_tokens", problem, "leave it out, or add `fit_softmax`")
-
-
 def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     """Settings for a trained model: a lower learning rate, the best weights kept.
 
@@ -116,3 +81,157 @@ def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
         keep_best=True,
         eval_steps=settings.eval_steps or interval,
     )
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Figures of a model on the held-out text.
+
+    Attributes:
+        perplexity: "forward", "backward" and "average".
+        bits_per_byte: the same, and "spelling".
+    """
+
+    perplexity: dict[str, float]
+    bits_per_byte: dict[str, float]
+
+    @classmethod
+    def of(cls, measured: Perplexity) -> Measurement:
+        """The figures of the perplexity of a text."""
+        average = {name: getattr(measured, name) for name in _DIRECTIONS}
+        return cls(average, asdict(measured.bits_per_byte))
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    """The outcome of fine-tuning.
+
+    Attributes:
+        model: name of the source model.
+        output: folder of the fine-tuned model.
+        softmax: "model", the model's own softmax, or "fitted".
+        before: the frozen biLM with this softmax, on the whole held-out text.
+        before_model_softmax: the frozen biLM with its own softmax, if another one was fitted.
+        after: the model in `output`, on the same text with the same vocabulary.
+        unknown_fraction: fraction of the held-out tokens that are not in the vocabulary.
+        vocabulary: number of `types`, and `source`.
+        heldout: `source`, `tokens`, `sentences`, and `overlap`, the fraction of its sentences that
+            are in the training text too.
+        tokens: trained on in each direction, without those of the fit.
+        epochs: how often the training text was read.
+        seconds: from the end of reading to the last written file, summed over all parts of the run.
+        improved: False if nothing was gained, and `output` contains the source model.
+    """
+
+    model: str
+    output: str
+    softmax: str
+    before: Measurement
+    before_model_softmax: Measurement | None
+    after: Measurement
+    unknown_fraction: float
+    vocabulary: dict[str, Any]
+    heldout: dict[str, Any]
+    tokens: int
+    epochs: float
+    seconds: float
+    improved: bool
+
+    @property
+    def ratio(self) -> float:
+        """The average perplexity after divided by the one before."""
+        return self.after.perplexity["average"] / self.before.perplexity["average"]
+
+
+@dataclass
+class FinetuneRecord:
+    """The contents of finetune.json.
+
+    Attributes:
+        run: what a resumed run must agree with.
+        train: files to train on.
+        seconds: spent so far, except on training.
+        measuring_s: time of the measurement before training.
+        fit: `tokens`, `passes` and `seconds` of the fit.
+    """
+
+    run: dict[str, str]
+    train: list[str]
+    seconds: float = 0.0
+    measuring_s: float = 0.0
+    unknown_fraction: float = 0.0
+    fit: dict[str, float] | None = None
+    before: Measurement | None = None
+    before_model_softmax: Measurement | None = None
+    result: dict[str, Any] | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> FinetuneRecord:
+        """Read the record of a run to resume; or ResumeError."""
+        try:
+            found = cls(**read_json(path, ResumeError, START_OVER))
+            for name in ("before", "before_model_softmax"):
+                if (figures := getattr(found, name)) is not None:
+                    setattr(found, name, Measurement(**figures))
+        except (OSError, TypeError) as error:
+            raise ResumeError(
+                f"{path}: corrupt or of another version ({error})", START_OVER
+            ) from None
+        return found
+
+
+def model_card(result: FinetuneResult, weights_sha256: str, texts: Sequence[str]) -> str:
+    """The card of a fine-tuned model as Markdown.
+
+    Args:
+        weights_sha256: of the weight file that was fine-tuned.
+        texts: names of the files that were trained on.
+    """
+    names = ", ".join(f"`{name}`" for name in texts[:_MAX_FILES])
+    more = f" and {len(texts) - _MAX_FILES} more" if len(texts) > _MAX_FILES else ""
+    softmax = {"model": "the model's own", "fitted": "fitted to the frozen biLM"}[result.softmax]
+    heldout, vocabulary = result.heldout, result.vocabulary
+    facts = {
+        "fine-tuned from": f"{result.model}, weights with sha256 `{weights_sha256}`",
+        "on": names + more,
+        "trained": f"{result.tokens:,} tokens in each direction, {result.epochs:.2f} epochs",
+        "softmax": f"{softmax}, then trained",
+        "vocabulary": f"{vocabulary['types']:,} types, {vocabulary['source']}",
+        "held-out text": f"{heldout['source']}: {heldout['tokens']:,} tokens, "
+        f"{result.unknown_fraction:.2%} of them not in the vocabulary; {heldout['overlap']:.1%} of "
+        "its sentences are in the training text too",
+    }
+    lines = [
+        *(f"# {result.model}, fine-tuned", ""),
+        "Written by `elmo finetune`. The licence of the source model and the rights in the text "
+        "apply to it too.",
+        *("", "| | |", "|---|---|"),
+        *(f"| {name} | {fact} |" for name, fact in facts.items()),
+        "",
+        "Perplexity on the held-out text: full softmax, each sentence from zero states, the same "
+        "vocabulary in all rows. A part of this text decided which weights were kept.",
+        *("", "| | forward | backward | average | bits per byte |", "|---|---|---|---|---|"),
+        *(f"| {' | '.join(row)} |" for row in comparison_table(result)),
+    ]
+    if not result.improved:
+        lines += ["", "Fine-tuning did not help: the weights are those of the source model."]
+    return "\n".join(lines) + "\n"
+
+
+def comparison_table(result: FinetuneResult) -> list[tuple[str, ...]]:
+    """Before and after: name, perplexity forward, backward and average, bits per byte."""
+    own = "its own softmax"
+    rows = [
+        (f"frozen biLM, {own}", result.before_model_softmax),
+        (f"frozen biLM, {'fitted softmax' if result.softmax == 'fitted' else own}", result.before),
+        ("fine-tuned" if result.improved else "kept: the same", result.after),
+    ]
+    return [
+        (
+            name,
+            *(f"{figures.perplexity[direction]:.2f}" for direction in _DIRECTIONS),
+            f"{figures.bits_per_byte['average']:.4f}",
+        )
+        for name, figures in rows
+        if figures is not None
+    ]

@@ -6,50 +6,48 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import ResumeError
+from elmo_cli.errors import ResumeError, SettingError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.export import export_model
 from elmo_cli.lm.finetune.domain import Domain, find_texts, read_domain
 from elmo_cli.lm.finetune.fit_softmax import fit_softmax
 from elmo_cli.lm.finetune.job import (
-    MIN_COUNT,
-    SOFTMAX_TOKENS,
-    VOCABULARY_SIZE,
-    FinetuneJob,
-    Source,
-    check_effect,
-    finetune_settings,
-    load_source,
-)
-from elmo_cli.lm.finetune.result import (
     START_OVER,
+    FinetuneJob,
     FinetuneRecord,
     FinetuneResult,
     Measurement,
+    finetune_settings,
     model_card,
 )
-from elmo_cli.lm.language_model import LanguageModel, load_language_model
+from elmo_cli.lm.language_model import (
+    LanguageModel,
+    language_model_of,
+    load_language_model,
+    softmax_of,
+)
 from elmo_cli.lm.log import SILENT, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import Perplexity, perplexity
 from elmo_cli.lm.run_folder import CHECKPOINT_FILE, FITTED_FILE, RECORD_FILE, RunFolder
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
-from elmo_cli.model.bilm import NextTokenSoftmax
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
-from elmo_cli.pretrained.load import locate
-from elmo_cli.pretrained.model_files import CARD_FILE, STATE_FILE, VOCABULARY_FILE
+from elmo_cli.pretrained.load import load_files, locate
+from elmo_cli.pretrained.model_files import CARD_FILE, STATE_FILE, VOCABULARY_FILE, ModelFiles
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
+from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_softmax
 
+_VOCABULARY_SIZE, _MIN_COUNT, _SOFTMAX_TOKENS = 25_000, 2, 300_000
 _EVALUATED_TOKENS = 20_000  # of the held-out text in each evaluation; all of it before and after
 _FIT_FRACTION = 1 / 3  # of the time limit
 
@@ -71,8 +69,7 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         folder.open(job.mode, reads=[*files.paths, *named])
         texts = find_texts(job.domain, job.heldout)
         check_inputs([*texts.train, *texts.heldout], job.reading)
-        source = load_source(job, files)
-        check_effect(job, source)
+        source = _load_source(job, files)
         if source.warning:
             reporter.message(f"warning: {source.warning}")
         if texts.not_read:
@@ -89,13 +86,47 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         return run.finish(run.train(softmax))
 
 
+@dataclass(frozen=True)
+class _Source:
+    """The model to fine-tune, without its softmax if another vocabulary is to be predicted."""
+
+    files: ModelFiles
+    bilm: BiLM
+    softmax: NextTokenSoftmax | None
+    vocabulary: Vocabulary | None
+    warning: str = ""
+
+
+def _load_source(job: FinetuneJob, files: ModelFiles) -> _Source:
+    """Load the model and refuse settings that have no effect with it."""
+    softmax = job.softmax or softmax_of(files)
+    vocabulary = job.vocabulary or files.vocabulary
+    is_other = job.fit_softmax and job.softmax is None and (job.vocabulary or not vocabulary)
+    if softmax is not None and not is_other:
+        found = language_model_of(files, softmax=job.softmax, vocabulary=job.vocabulary)
+        source = _Source(files, found.bilm, found.softmax, found.vocabulary, found.warning)
+    else:
+        types = None if vocabulary is None else Vocabulary.read(Path(vocabulary))
+        source = _Source(files, load_files(files), None, types)
+    without_effect = []
+    if source.vocabulary is not None:
+        problem = f"the vocabulary is that of {job.vocabulary or 'the model'}"
+        without_effect += [("vocabulary_size", problem), ("min_count", problem)]
+    if source.softmax is not None and not job.fit_softmax:
+        without_effect.append(("softmax_tokens", "no softmax is fitted without `fit_softmax`"))
+    for name, problem in without_effect:
+        if getattr(job, name) is not None:
+            raise SettingError(name, f"has no effect, because {problem}", "leave it out")
+    return source
+
+
 class _Run:
     """A run of which all text is read; its clock starts now."""
 
     def __init__(
         self,
         job: FinetuneJob,
-        source: Source,
+        source: _Source,
         domain: Domain,
         folder: RunFolder,
         reporter: Reporter,
@@ -108,8 +139,8 @@ class _Run:
         self._bilm = source.bilm.to(job.device)
         self._is_fitted = job.fit_softmax or source.softmax is None
         self._vocabulary = source.vocabulary or domain.train.vocabulary(
-            min_count=job.min_count or MIN_COUNT,
-            max_types=job.vocabulary_size or VOCABULARY_SIZE,
+            min_count=job.min_count or _MIN_COUNT,
+            max_types=job.vocabulary_size or _VOCABULARY_SIZE,
             warn=lambda warning: reporter.message(f"warning: {warning}"),
         )
 
@@ -123,14 +154,12 @@ class _Run:
         }
         self._record = self._resumed(run) if self._job.mode == "resume" else self._new(run, texts)
         if self._record.before is not None:
-            return self._fitted() if self._is_fitted else self._own_softmax()
-        if not self._is_fitted:
-            softmax = self._own_softmax()
-        else:
-            if self._source.softmax is not None:
-                measured = self._measure("the model's own softmax", self._own_softmax())
-                self._note(before_model_softmax=Measurement.of(measured))
-            softmax = self._fit()
+            return self._softmax(self._source.softmax)
+        if self._is_fitted and self._source.softmax is not None:
+            own = self._source.softmax.to(self._job.device)
+            measured = self._measure("the model's own softmax", own)
+            self._note(before_model_softmax=Measurement.of(measured))
+        softmax = self._fit() if self._is_fitted else self._softmax(self._source.softmax)
         start_s = time.monotonic()
         measured = self._measure("before", softmax)
         self._note(
@@ -172,7 +201,7 @@ class _Run:
             left_s = settings.max_seconds - record.seconds - record.measuring_s
             settings = replace(settings, max_seconds=max(left_s, 1e-3))
         step = TrainStep(model, self._domain.train, settings, ProcessGroup(device=self._job.device))
-        trainer = Trainer(step, self._sample, path, self._reporter.log_line)
+        trainer = Trainer(step, self._sample, self._folder, self._reporter.log_line)
         if has_checkpoint := (path / CHECKPOINT_FILE).exists():
             trainer.resume()
             for name in (STATE_FILE, CARD_FILE):  # of the weights of an earlier part
@@ -197,10 +226,14 @@ class _Run:
         after = self._measure_folder() if progress.best_step > 0 else before
         improved = after.perplexity["average"] < before.perplexity["average"]
         if not improved:
-            self._export_source()
+            source = _load_source(self._job, self._source.files)
+            model = LanguageModel(source.bilm, self._softmax(source.softmax), self._vocabulary)
+            self._folder.export(model, self._settings.dtype)
             # The same weights have the same figures, except in float16.
             after = before if self._settings.dtype == "float32" else self._measure_folder()
         write_warm_state(path)
+        counted = "counted in the domain" if self._source.vocabulary is None else ""
+        vocabulary = counted or self._job.vocabulary or "that of the model"
         result = FinetuneResult(
             model=self._source.files.name,
             output=str(path),
@@ -209,7 +242,7 @@ class _Run:
             before_model_softmax=record.before_model_softmax,
             after=after,
             unknown_fraction=record.unknown_fraction,
-            vocabulary={"types": len(self._vocabulary), "source": self._vocabulary_source()},
+            vocabulary={"types": len(self._vocabulary), "source": vocabulary},
             heldout={
                 "source": self._domain.source,
                 "tokens": heldout.n_tokens,
@@ -234,7 +267,7 @@ class _Run:
             self._vocabulary,
             replace(self._domain, heldout=self._sample),
             replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION),
-            self._job.softmax_tokens or SOFTMAX_TOKENS,
+            self._job.softmax_tokens or _SOFTMAX_TOKENS,
             self._reporter.log_line,
         )
         write_softmax(fit.softmax, self._folder.path / FITTED_FILE)
@@ -242,12 +275,12 @@ class _Run:
         self._note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
         return fit.softmax
 
-    def _own_softmax(self) -> NextTokenSoftmax:
-        assert self._source.softmax is not None
-        return self._source.softmax.to(self._job.device)
-
-    def _fitted(self) -> NextTokenSoftmax:
+    def _softmax(self, own: NextTokenSoftmax | None) -> NextTokenSoftmax:
+        """The softmax at the start of training: the fitted one, or the model's own."""
         path = self._folder.path / FITTED_FILE
+        if not self._is_fitted:
+            assert own is not None
+            return own.to(self._job.device)
         if not path.exists():
             raise ResumeError(f"{path}: is missing, so the run cannot continue", START_OVER)
         projection = self._bilm.options.projection_dim
@@ -268,18 +301,6 @@ class _Run:
         model, device = load_language_model(self._folder.path), self._job.device
         model = replace(model, bilm=model.bilm.to(device), softmax=model.softmax.to(device))
         return Measurement.of(perplexity(model, self._domain.heldout))
-
-    def _export_source(self) -> None:
-        source = load_source(self._job, self._source.files)
-        softmax = self._fitted() if self._is_fitted else source.softmax
-        assert softmax is not None
-        dtype = self._settings.dtype
-        export_model(self._folder.path, source.bilm, softmax, self._vocabulary, dtype=dtype)
-
-    def _vocabulary_source(self) -> str:
-        if self._source.vocabulary is None:
-            return "counted in the domain"
-        return self._job.vocabulary or "that of the model"
 
     def _seconds(self) -> float:
         """Spent so far in all parts of the run, except on training."""
