@@ -18,13 +18,10 @@ from elmo_cli.analysis.vectors import Vectors, n_vectors, read_vectors
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
+from elmo_cli.text.conll import CONLLU_COLUMNS
 from elmo_cli.text.input import InputSettings, format_of, read_columns, read_sentences
 from elmo_cli.text.sentence import Sentence
 
-CONLLU_COLUMNS = (
-    *("id", "form", "lemma", "upos", "xpos"),
-    *("feats", "head", "deprel", "deps", "misc"),
-)
 _DEFAULT_COLUMNS = {"conllu": "xpos", "conll": "-1"}
 _MAX_TOKENS = 1 << 22  # per sentence, so that a line without end is refused
 _SAME_TEXT = "embeddings and labels must be of the same text, sentence by sentence"

@@ -12,6 +12,10 @@ from elmo_cli.text.column_detection import BLANK, Columns, Group, detect_columns
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
 
+CONLLU_COLUMNS = (
+    *("id", "form", "lemma", "upos", "xpos"),
+    *("feats", "head", "deprel", "deps", "misc"),
+)
 _CONLLU_ID = re.compile(r"(?P<word>\d+)(?P<more>[-.]\d+)?")
 # The line that starts a document, and its key.
 _CONLLU_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=(?P<id>.*))?")

@@ -1,0 +1,93 @@
+"""CRF: a linear-chain conditional random field, and Viterbi decoding under constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from elmo_cli.tasks.layers import FAR
+from elmo_cli.tasks.spans import OUTSIDE, may_follow
+
+
+def allowed_transitions(labels: Sequence[str], scheme: str) -> Tensor:
+    """Whether a label may follow another in a scheme such as "BIO".
+
+    Returns:
+        (label + 1, label + 1), from row to column; the last of each is the end of a sentence.
+    """
+    names = [*labels, OUTSIDE]
+    return torch.tensor([[may_follow(a, b, scheme) for b in names] for a in names])
+
+
+class CRF(nn.Module):
+    """A linear-chain CRF with one learned score per pair of labels (Lafferty et al. 2001).
+
+    Args:
+        allowed: as of `allowed_transitions`; other transitions are scored -10,000, in training too.
+    Attributes:
+        weights: (label + 1, label + 1), the scores of transitions, in the order of `allowed`.
+    """
+
+    allowed: Tensor
+
+    def __init__(self, allowed: Tensor) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(allowed.shape))
+        self.register_buffer("allowed", allowed, persistent=False)
+
+    @property
+    def transitions(self) -> Tensor:
+        """The scores of transitions, with those that are not allowed far below the others."""
+        return self.weights.masked_fill(~self.allowed, FAR)
+
+    def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+        """The log probability of the labels of each sentence, (batch,).
+
+        Args:
+            scores: (batch, token, label).
+            labels: (batch, token) numbers of labels; any label where there is no token.
+            mask: (batch, token), true where there is a token.
+        """
+        transitions = self.transitions
+        n_labels = scores.shape[2]
+        boundary = labels.new_full((len(labels), 1), n_labels)
+        ends = torch.where(mask, labels, n_labels)
+        before, after = torch.cat([boundary, ends], 1), torch.cat([ends, boundary], 1)
+        is_step = torch.cat([mask[:, :1], mask], 1)  # those between tokens, and the last one
+        steps = (transitions[before, after] * is_step).sum(1)
+        chosen = scores.gather(2, labels[..., None])[..., 0] * mask
+        return chosen.sum(1) + steps - self._log_partition(scores, mask, transitions)
+
+    def _log_partition(self, scores: Tensor, mask: Tensor, transitions: Tensor) -> Tensor:
+        between = transitions[:-1, :-1]
+        total = transitions[-1, :-1] + scores[:, 0]
+        for i in range(1, scores.shape[1]):
+            further = torch.logsumexp(total[:, :, None] + between, 1) + scores[:, i]
+            total = torch.where(mask[:, i, None], further, total)
+        return torch.logsumexp(total + transitions[:-1, -1], 1)
+
+
+def viterbi(scores: Tensor, mask: Tensor, transitions: Tensor) -> list[list[int]]:
+    """The best sequence of labels of each sentence.
+
+    Args:
+        scores: (batch, token, label).
+        mask: (batch, token), true where there is a token.
+        transitions: (label + 1, label + 1), added from label to label, as in `CRF`.
+    """
+    between = transitions[:-1, :-1]
+    best = transitions[-1, :-1] + scores[:, 0]
+    origins = []
+    unchanged = torch.arange(scores.shape[2], device=scores.device)
+    for i in range(1, scores.shape[1]):
+        values, origin = (best[:, :, None] + between).max(1)
+        is_token = mask[:, i, None]
+        best = torch.where(is_token, values + scores[:, i], best)
+        origins.append(torch.where(is_token, origin, unchanged))
+    path = [(best + transitions[:-1, -1]).argmax(1)]
+    for origin in reversed(origins):
+        path.append(origin.gather(1, path[-1][:, None])[:, 0])
+    rows = torch.stack(path[::-1], 1).tolist()
+    return [row[:n] for row, n in zip(rows, mask.sum(1).tolist(), strict=True)]

@@ -1,0 +1,269 @@
+"""Task `ner`: one label per token, such as named entities in BIO or parts of speech."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.errors import InputError, SettingError, UsageError
+from elmo_cli.lm.settings import one_of
+from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
+from elmo_cli.tasks.inputs import Inputs
+from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.spans import (
+    OUTSIDE,
+    find_scheme,
+    is_span_label,
+    labels_of,
+    labels_of_types,
+    score_spans,
+    spans_of,
+)
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, sentences_of_text
+from elmo_cli.text.conll import CONLLU_COLUMNS
+from elmo_cli.text.input import InputSettings, format_of, read_columns
+
+Labels = tuple[str, ...]
+_IGNORED = -100  # the `ignore_index` of torch's losses
+
+
+@dataclass(frozen=True)
+class LabelledExample(Example):
+    """A sentence and its labels, one per token; None where they are unknown."""
+
+    labels: Labels | None
+
+
+@dataclass(frozen=True)
+class NerSettings(TaskSettings):
+    """The settings of `ner`.
+
+    Attributes:
+        label_column: the column of the labels: a number from 1, -1 for the last, or in CoNLL-U a
+            name; by default "xpos" in CoNLL-U, else the last.
+        crf_scheme: "BIO" or "BIOUL", the labels of spans within the model, whatever they are in
+            the files.
+    """
+
+    label_column: str | None = None
+    crf_scheme: str = one_of("BIO", "BIOUL")
+
+
+class Tagger(TaskModel[LabelledExample, Labels]):
+    """A biLSTM with a CRF over labels of spans, or with a softmax over plain labels.
+
+    Args:
+        labels: as of `NerTask.labels`.
+    Source: Peters et al. 2018, A.6; Lample et al. 2016.
+    """
+
+    def __init__(
+        self, settings: NerSettings, labels: Any, representation: TokenRepresentation
+    ) -> None:
+        super().__init__(representation)
+        self.scheme, self.file_scheme = settings.crf_scheme, labels["scheme"]
+        is_plain = self.file_scheme is None
+        names = labels["names"]
+        self.names = names if is_plain else labels_of_types(names, self.scheme)
+        self.numbers = {name: number for number, name in enumerate(self.names)}
+        self.encoder = BiLSTM(
+            representation.dim, settings.hidden, settings.layers, settings.dropout
+        )
+        self.dropout = SequenceDropout(settings.dropout)
+        self.output = nn.Linear(self.encoder.dim + representation.output_dim, len(self.names))
+        self.crf = None if is_plain else CRF(allowed_transitions(self.names, self.scheme))
+
+    def _scores(self, examples: Sequence[LabelledExample], inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """The scores of labels, (batch, token, label), and the mask of the tokens."""
+        batch = inputs.batch([example.sentences[0] for example in examples])
+        states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
+        return self.output(self.representation.at_output(states, batch)), batch.mask
+
+    def _targets(self, examples: Sequence[LabelledExample]) -> Tensor:
+        """The numbers of the labels, (batch, token), `_IGNORED` where there is no token."""
+        rows = []
+        for example in examples:
+            labels: Sequence[str] = example.labels or ()
+            if self.crf is not None:
+                labels = labels_of(spans_of(labels), len(labels), self.scheme)
+            rows.append(torch.tensor([self.numbers[label] for label in labels]))
+        return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=_IGNORED)
+
+    def loss(self, examples: Sequence[LabelledExample], inputs: Inputs) -> Tensor:
+        scores, mask = self._scores(examples, inputs)
+        targets = self._targets(examples).to(scores.device)
+        if self.crf is None:
+            return functional.cross_entropy(
+                scores.flatten(0, 1), targets.flatten(), ignore_index=_IGNORED
+            )
+        return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()
+
+    def predict(self, examples: Sequence[LabelledExample], inputs: Inputs) -> list[Labels]:
+        scores, mask = self._scores(examples, inputs)
+        if self.crf is None:
+            found, lengths = scores.argmax(2).tolist(), mask.sum(1).tolist()
+            rows = [row[:n] for row, n in zip(found, lengths, strict=True)]
+        else:
+            rows = viterbi(scores, mask, self.crf.transitions)
+        return [self._in_file_scheme([self.names[number] for number in row]) for row in rows]
+
+    def _in_file_scheme(self, labels: list[str]) -> Labels:
+        if self.file_scheme in (None, self.scheme):
+            return tuple(labels)
+        return tuple(labels_of(spans_of(labels), len(labels), self.file_scheme))
+
+
+class NerTask(Task[LabelledExample, Labels]):
+    """One label per token: spans in BIO, BIOES or BIOUL, or plain labels."""
+
+    name = "ner"
+    title = "labels of tokens, such as named entities (BIO, BIOES, BIOUL) or parts of speech"
+    settings = NerSettings
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "elmo.l2": 0.1,
+            "elmo.projection": 0,
+            "char_filters": 128,
+            "hidden": 200,
+            "layers": 2,
+            "batch_size": 64,
+            "epochs": 75,
+            "patience": 25,
+            "lr_patience": 0,
+            "crf_scheme": "BIOUL",
+        }
+    }
+    formats = ("conll", "jsonl")
+    reads_text = True
+
+    def read(
+        self, path: str, settings: TaskSettings, *, labelled: bool = True
+    ) -> Split[LabelledExample]:
+        assert isinstance(settings, NerSettings)
+        reading = InputSettings(format=_format_of(path))
+        if not labelled:
+            return self.read_text([path], reading)
+        number = _column_number(path, reading.format, settings.label_column)
+        sentences: list[Labels] = []
+        examples: list[LabelledExample] = []
+        try:  # column 2 is read to refuse a token without a label, whose last column is itself
+            for sentence, labels, _ in read_columns(path, reading, (None, number, 2)):
+                examples.append(LabelledExample((len(sentences),), sentence.where, labels.tokens))
+                sentences.append(sentence.tokens)
+        except InputError as error:
+            what, hint = (
+                text.replace("`column", "`label_column") for text in (error.message, error.hint)
+            )
+            raise InputError(what, hint) from None
+        return Split(path, sentences, examples)
+
+    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[LabelledExample]:
+        found = list(sentences_of_text(paths, text))
+        examples = [LabelledExample((i,), where, None) for i, (_, where) in enumerate(found)]
+        return Split(", ".join(paths), [tokens for tokens, _ in found], examples)
+
+    def labels(self, train: Split[LabelledExample]) -> dict[str, Any]:
+        """`scheme` of the files, None for plain labels; `names` of labels, or of types of spans."""
+        found = {label for example in train.examples for label in example.labels or ()}
+        scheme = find_scheme(found)
+        if scheme is None:
+            return {"scheme": None, "names": sorted(found)}
+        _check_span_labels(train.examples)
+        types = {label.partition("-")[2] for label in found - {OUTSIDE}}
+        if not types:
+            what = f"{train.path}: no label but O"
+            raise InputError(what, "`label_column` chooses the column of the labels")
+        return {"scheme": scheme, "names": sorted(types)}
+
+    def check_labels(self, labels: Any, split: Split[LabelledExample]) -> None:
+        if labels["scheme"] is not None:
+            _check_span_labels(split.examples)
+        known = set(labels["names"])
+        for example in split.examples:
+            for label in example.labels or ():
+                name = label if labels["scheme"] is None else label.partition("-")[2]
+                if name not in known and label != OUTSIDE:
+                    what = f"{example.where}: label `{label}` does not occur in the training data"
+                    raise InputError(what, "correct it, or move its sentences to the training data")
+
+    def model(
+        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
+    ) -> Tagger:
+        assert isinstance(settings, NerSettings)
+        return Tagger(settings, labels, representation)
+
+    def score(self, examples: Sequence[LabelledExample], predictions: Sequence[Labels]) -> Scores:
+        gold = [example.labels or () for example in examples]
+        if find_scheme({label for labels in chain(gold, predictions) for label in labels}) is None:
+            return _accuracy(gold, predictions)
+        _check_span_labels(examples)
+        return score_spans(map(spans_of, gold), map(spans_of, predictions))
+
+    def lines(
+        self, split: Split[LabelledExample], predictions: Sequence[Labels], form: str
+    ) -> Iterator[str]:
+        for example, labels in zip(split.examples, predictions, strict=True):
+            tokens = split.sentences[example.sentences[0]]
+            if form == "jsonl":
+                yield json.dumps({"tokens": tokens, "labels": labels}, ensure_ascii=False)
+                continue
+            for token, label in zip(tokens, labels, strict=True):
+                yield f"{token}\t{label}"
+            yield ""
+
+
+def _format_of(path: str) -> str:
+    """CoNLL-U or other columns, by the suffix of a file."""
+    found = format_of(path, InputSettings())
+    if found == "jsonl":
+        what = f"{path}: labels of tokens are read from columns, not from JSON lines"
+        raise UsageError(what, "give CoNLL-U, or one token and its label per line")
+    return "conllu" if found == "conllu" else "conll"
+
+
+def _column_number(path: str, text_format: str, column: str | None) -> int:
+    is_conllu = text_format == "conllu"
+    column = column or ("xpos" if is_conllu else "-1")
+    if is_conllu and column.lower() in CONLLU_COLUMNS:
+        return CONLLU_COLUMNS.index(column.lower()) + 1
+    try:
+        return int(column)
+    except ValueError:
+        names = f", or one of {', '.join(CONLLU_COLUMNS)}" if is_conllu else ""
+        hint = f"give a number from 1, -1 for the last{names}"
+        raise SettingError("label_column", f"{path} has no column `{column}`", hint) from None
+
+
+def _check_span_labels(examples: Sequence[LabelledExample]) -> None:
+    for example in examples:
+        for label in example.labels or ():
+            if not is_span_label(label):
+                what = f"{example.where}: label `{label}` is neither O nor of a form such as B-PER"
+                raise InputError(what, "spans are labelled in BIO, BIOES or BIOUL throughout")
+
+
+def _accuracy(gold: Sequence[Labels], predictions: Sequence[Labels]) -> Scores:
+    """The percentage of tokens with the right label, over all and for each label."""
+    n_gold, n_correct = Counter[str](), Counter[str]()
+    for ours, theirs in zip(gold, predictions, strict=True):
+        n_gold.update(ours)
+        n_correct.update(a for a, b in zip(ours, theirs, strict=True) if a == b)
+    by_type = {
+        label: {"accuracy": 100 * n_correct[label] / n, "gold": n}
+        for label, n in sorted(n_gold.items())
+    }
+    accuracy = 100 * n_correct.total() / max(n_gold.total(), 1)
+    return Scores("accuracy", {"accuracy": accuracy}, by_type)
+
+
+TASK = NerTask()

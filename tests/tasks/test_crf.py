@@ -1,0 +1,85 @@
+"""Probabilities and best paths of a CRF, against enumeration and against pytorch-crf."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+
+from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
+from elmo_cli.tasks.spans import labels_of_types
+
+LENGTHS = [4, 1, 3]
+MASK = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+SCHEMES = ["BIO", "BIOUL", None]
+
+
+def random_crf(scheme: str | None) -> tuple[CRF, torch.Tensor]:
+    """A CRF for two types of spans, or for five plain labels, and scores of labels."""
+    torch.manual_seed(1)
+    if scheme is None:
+        allowed = torch.ones(6, 6, dtype=torch.bool)
+    else:
+        allowed = allowed_transitions(labels_of_types("XY", scheme), scheme)
+    crf = CRF(allowed).double()
+    torch.nn.init.normal_(crf.weights)
+    return crf, torch.randn(len(LENGTHS), max(LENGTHS), len(allowed) - 1, dtype=torch.double)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_probabilities_and_best_paths_equal_those_of_all_paths(scheme: str | None) -> None:
+    crf, scores = random_crf(scheme)
+    n_labels = scores.shape[2]
+    best = viterbi(scores, MASK, crf.transitions)
+    for row, length in enumerate(LENGTHS):
+        found = {}
+        for path in product(range(n_labels), repeat=length):
+            steps = list(zip((n_labels, *path), (*path, n_labels), strict=True))
+            if all(crf.allowed[step] for step in steps):
+                total = sum(crf.weights[step] for step in steps)
+                found[path] = total + sum(scores[row, i, label] for i, label in enumerate(path))
+        expected = torch.log_softmax(torch.stack(list(found.values())), 0)
+        assert tuple(best[row]) == max(found, key=lambda path: found[path])
+        paths = torch.tensor(list(found))
+        n, padding = len(paths), max(LENGTHS) - length
+        labels = torch.cat([paths, torch.full((n, padding), 2)], 1)
+        repeated = scores[row].expand(n, -1, -1), labels, MASK[row].expand(n, -1)
+        assert torch.allclose(crf.log_likelihood(*repeated), expected)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_equals_pytorch_crf(scheme: str | None) -> None:
+    torchcrf = pytest.importorskip("torchcrf", reason="the package is pytorch-crf")
+    crf, scores = random_crf(scheme)
+    theirs = torchcrf.CRF(scores.shape[2], batch_first=True).double()
+    with torch.no_grad():
+        theirs.transitions.copy_(crf.transitions[:-1, :-1])
+        theirs.start_transitions.copy_(crf.transitions[-1, :-1])
+        theirs.end_transitions.copy_(crf.transitions[:-1, -1])
+    assert viterbi(scores, MASK, crf.transitions) == theirs.decode(scores, MASK)
+    labels = torch.randint(scores.shape[2], MASK.shape)
+    expected = theirs(scores, labels, MASK, reduction="none")
+    assert torch.allclose(crf.log_likelihood(scores, labels, MASK), expected)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected"),
+    [  # from O, B, I and the start of a sentence to O, B, I and its end
+        ("BIO", ["11.1", "1111", "1111", "11.1"]),
+        # from O, B, I, L, U and the start to O, B, I, L, U and the end
+        ("BIOUL", ["11..11", "..11..", "..11..", "11..11", "11..11", "11..11"]),
+    ],
+)
+def test_transitions_of_one_type(scheme: str, expected: list[str]) -> None:
+    found = allowed_transitions(labels_of_types(["X"], scheme), scheme)
+    assert ["".join(".1"[int(one)] for one in row) for row in found] == expected
+
+
+def test_forbidden_transitions_get_no_weight_by_training() -> None:
+    crf, scores = random_crf("BIO")
+    labels = torch.tensor([viterbi(scores, MASK, crf.transitions)[0]])
+    crf.log_likelihood(scores[:1], labels, MASK[:1]).sum().backward()
+    assert crf.weights.grad is not None
+    assert not crf.weights.grad[~crf.allowed].any()
+    assert crf.weights.grad[crf.allowed].any()

@@ -1,0 +1,107 @@
+"""Spans from labels and back, transitions between labels, and the F1 of spans."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise, product
+
+import pytest
+
+from elmo_cli.tasks.spans import (
+    Span,
+    find_scheme,
+    labels_of,
+    labels_of_types,
+    may_follow,
+    score_spans,
+    spans_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "spans"),
+    [
+        ("O O", []),
+        ("B-X I-X O B-Y", [(0, 2, "X"), (3, 4, "Y")]),
+        ("B-X B-X I-X", [(0, 1, "X"), (1, 3, "X")]),
+        ("B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")]),  # conlleval: another type starts a span
+        ("I-X I-X O I-X B-X", [(0, 2, "X"), (3, 4, "X"), (4, 5, "X")]),  # IOB1
+        ("B-X E-X S-X S-Y", [(0, 2, "X"), (2, 3, "X"), (3, 4, "Y")]),
+        ("B-X I-X L-X U-X O", [(0, 3, "X"), (3, 4, "X")]),
+        ("I-X E-X I-X E-X E-X", [(0, 2, "X"), (2, 4, "X"), (4, 5, "X")]),
+        ("B-A-B I-A-B", [(0, 2, "A-B")]),
+        ("B I O B", [(0, 2, ""), (3, 4, "")]),
+    ],
+)
+def test_spans_of_labels(labels: str, spans: list[Span]) -> None:
+    assert spans_of(labels.split()) == spans
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "BIOUL"])
+def test_labels_may_follow_each_other_where_they_are_those_of_spans(scheme: str) -> None:
+    names = labels_of_types("XY", scheme)
+    n_valid = 0
+    for labels in product(names, repeat=3):
+        is_valid = labels_of(spans_of(labels), 3, scheme) == list(labels)
+        steps = pairwise(["O", *labels, "O"])
+        assert all(may_follow(a, b, scheme) for a, b in steps) == is_valid, labels
+        n_valid += is_valid
+    assert n_valid == 41  # of n tokens: a(n) = 4 a(n - 1) - a(n - 2), of one 3, of two 11
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        ("O B-X I-X", "BIO"),
+        ("O I-X", "BIO"),
+        ("O B-X E-X S-X", "BIOES"),
+        ("O B-X L-X U-Y", "BIOUL"),
+        ("B I O", "BIO"),
+        ("O", "BIO"),
+        ("O B-X PERSON", "BIO"),  # refused later, rather than taken for parts of speech
+        ("NN -LRB- O", None),
+        ("NOUN VERB X", None),
+    ],
+)
+def test_schemes_are_recognised(labels: str, scheme: str | None) -> None:
+    assert find_scheme(labels.split()) == scheme
+
+
+def test_scores_count_spans_with_their_type() -> None:
+    gold = [[Span(0, 1, "X"), Span(2, 4, "Y")], [Span(0, 2, "X")], []]
+    predicted = [[Span(0, 1, "Y"), Span(2, 4, "Y")], [Span(0, 1, "X")], [Span(5, 6, "Z")]]
+    scores = score_spans(gold, predicted, "a note")
+    assert scores.values == pytest.approx({"f1": 200 / 7, "precision": 25, "recall": 100 / 3})
+    assert scores.by_type["Y"] == pytest.approx(
+        {"f1": 200 / 3, "precision": 50, "recall": 100, "predicted": 2, "gold": 1}
+    )
+    assert scores.by_type["X"]["f1"] == 0
+    assert (scores.by_type["Z"]["predicted"], scores.by_type["Z"]["gold"]) == (1, 0)
+    assert (scores.main, scores.note) == ("f1", "a note")
+    assert score_spans([[]], [[]]).main_value == 0
+
+
+@pytest.mark.parametrize("letters", ["BI", "BIES"])
+def test_scores_equal_those_of_seqeval(letters: str) -> None:
+    metrics = pytest.importorskip("seqeval.metrics")
+    chosen = random.Random(0)
+    names = ["O", "O", *(f"{letter}-{one}" for letter in letters for one in "XYZ")]
+    gold, predicted = (
+        [chosen.choices(names, k=n) for n in (1, 2, 5, 9, 30, 100)] for _ in range(2)
+    )
+    predicted = [
+        [theirs if chosen.random() < 0.3 else ours for ours, theirs in zip(*both, strict=True)]
+        for both in zip(gold, predicted, strict=True)
+    ]
+    scores = score_spans(map(spans_of, gold), map(spans_of, predicted))
+    report = metrics.classification_report(gold, predicted, output_dict=True)
+    assert scores.values == pytest.approx(as_percent(report["micro avg"]))
+    for name in "XYZ":
+        found = scores.by_type[name]
+        assert found["gold"] == report[name]["support"]
+        assert {key: found[key] for key in scores.values} == pytest.approx(as_percent(report[name]))
+
+
+def as_percent(row: dict[str, float]) -> dict[str, float]:
+    names = {"f1": "f1-score", "precision": "precision", "recall": "recall"}
+    return {ours: 100 * row[theirs] for ours, theirs in names.items()}

@@ -1,0 +1,53 @@
+"""Task models of tiny sizes, with random word vectors and layers of a biLM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_cli.tasks.inputs import Inputs, WordTable, WordVectors
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import with_settings
+from elmo_cli.tasks.task import Example, Split, Task, TaskModel
+
+N_LAYERS, DIM = 3, 6
+SIZES = {"hidden": 8, "char_filters": 4, "elmo.projection": 5}
+
+
+def build(
+    task: Task[Any, Any], train: Split[Any], **settings: object
+) -> tuple[TaskModel[Any, Any], Inputs]:
+    """A model for the labels of a split, and the inputs of its sentences."""
+    torch.manual_seed(0)
+    random = np.random.default_rng(0)
+    found = {word for tokens in train.sentences for word in tokens}
+    vectors = WordVectors(sorted(found), random.normal(size=(len(found), 4)))
+    words = WordTable.of(vectors, train.sentences)
+    layers = [random.normal(size=(N_LAYERS, len(s), DIM)).astype("f4") for s in train.sentences]
+    chosen = with_settings(task.settings(), SIZES | settings)
+    representation = TokenRepresentation(chosen, words.initial(vectors), N_LAYERS, DIM)
+    model = task.model(chosen, task.labels(train), representation)
+    return model, Inputs(train.sentences, layers, words)
+
+
+def train_on(
+    model: TaskModel[Any, Any], examples: list[Example], inputs: Inputs, *, steps: int
+) -> None:
+    """Take steps of Adam on all examples; the model is then in evaluation mode."""
+    optimizer = torch.optim.Adam(model.parameters(), 0.03)
+    model.train()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model.loss(examples, inputs).backward()
+        optimizer.step()
+    model.eval()
+
+
+def without_gradient(model: TaskModel[Any, Any], examples: list[Example], inputs: Inputs) -> list:
+    """The names of the parameters that the loss of the examples does not depend on."""
+    model.train()
+    model.loss(examples, inputs).backward()
+    named = model.named_parameters()
+    return [name for name, one in named if one.grad is None or not one.grad.abs().sum()]
