@@ -55,9 +55,9 @@ NEW ?= .
 bench-paired: install  ## time `elmo embed` of two checkouts in turns: OLD=HEAD NEW=. TEXT=… [ARGS="--layout flat"]
 	$(BIN)/python benchmarks/speed/paired.py $(OLD) $(NEW) --text $(TEXT) $(ARGS)
 
-fuzz: SECONDS = 300
-fuzz: install  ## read damaged files for SECONDS=300, led by coverage [TARGETS="options merge …"]
-	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(TARGETS)
+fuzz: DAMAGES = 500
+fuzz: install  ## read DAMAGES=500 damaged files of each kind [ARGS="-k 'options or merge'"]
+	ELMO_DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -q tests/fuzz/test_fuzz_readers.py $(ARGS)
 
 check: install  ## format, lint, types
 	$(BIN)/ruff format --check elmo_cli tests benchmarks

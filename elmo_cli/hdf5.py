@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import IO, Any, Literal
+from typing import Any
 
 import h5py
 import numpy.typing as npt
@@ -39,30 +39,28 @@ class NoSuchNameError(KeyError):
     """A name that does not exist in a file; `reading` lets it pass."""
 
 
-def open_hdf5(path: StrPath | IO[bytes], mode: Literal["r", "r+"] = "r") -> h5py.File:
-    """Open an existing HDF5 file, without a lock on file systems that have none; or OSError."""
-    if isinstance(path, (str, os.PathLike)) and not is_regular(path):
+def open_hdf5(path: StrPath) -> h5py.File:
+    """Open an HDF5 file for reading, without a lock on file systems that have none; or OSError."""
+    if not is_regular(path):
         raise OSError("not a regular file")
     try:
-        return h5py.File(path, mode)
+        return h5py.File(path, "r")
     except OSError as error:
         # The second is what HDF5 says where this process has the file open without a lock.
         if error.errno not in NO_LOCKS and "file locking flag" not in str(error):
             raise
-    return h5py.File(path, mode, locking=False)
+    return h5py.File(path, "r", locking=False)
 
 
 @contextmanager
-def reading(
-    path: StrPath, error_class: type[ElmoError], hint: str = CORRUPT_HINT
-) -> Iterator[None]:
+def reading(path: StrPath, error_class: type[ElmoError]) -> Iterator[None]:
     """Raise errors of h5py as `error_class`, except NoSuchNameError; enclose h5py calls only."""
     try:
         yield
     except (ElmoError, NoSuchNameError):
         raise
     except _H5PY_ERRORS as error:
-        hint = "check the name" if isinstance(error, FileNotFoundError) else hint
+        hint = "check the name" if isinstance(error, FileNotFoundError) else CORRUPT_HINT
         raise error_class(f"{path!s}: {reason_of(error)}", hint) from None
 
 

@@ -15,6 +15,7 @@ import pytest
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.hdf5 import (
+    CORRUPT_HINT,
     NoSuchNameError,
     open_dataset,
     open_hdf5,
@@ -221,10 +222,10 @@ def test_a_file_that_is_not_hdf5(content: bytes | str | None, part: str, tmp_pat
         path.write_bytes(content)
     elif content:
         path.symlink_to(content)
-    with pytest.raises(InputError) as raised, reading(path, InputError, "try again"):
+    with pytest.raises(InputError) as raised, reading(path, InputError):
         open_hdf5(path)
     assert raised.value.message == f"{path}: {part}"
-    assert raised.value.hint == ("check the name" if content is None else "try again")
+    assert raised.value.hint == ("check the name" if content is None else CORRUPT_HINT)
     for error in (MemoryError, NoSuchNameError, KeyboardInterrupt, InputError):  # others pass
         with pytest.raises(error), reading(path, EmbeddingsFileError):
             raise error("a")

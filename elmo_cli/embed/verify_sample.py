@@ -42,7 +42,7 @@ class RecomputedSentence:
 
 
 def recompute_sample(
-    sample: Sample, bilm: BiLM, *, device: str = "auto", engine: str = "fast"
+    sample: Sample, bilm: BiLM, *, device: str = "auto"
 ) -> list[RecomputedSentence]:
     """Embed the sentences of a sample and compare them with the vectors of the file.
 
@@ -66,7 +66,6 @@ def recompute_sample(
         layers=str(facts.get("layers", "all")),
         pool=None if pool in (None, "none") else str(pool),
         device=device,
-        engine=engine,
         precision=str(facts.get("precision", "float32")),
     )
     found = []

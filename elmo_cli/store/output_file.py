@@ -31,36 +31,6 @@ _OVERRIDABLE = {"tokens", "duplicate_sentences", "text_is_tokens", "token_digest
 _COPIED_BYTES = 1 << 20
 
 
-class Extents(ValueSink):
-    """Collects where values belong that are to be copied when the file is closed.
-
-    Attributes:
-        extents: address and number of bytes, in the order of the sentences.
-    """
-
-    def __init__(self, n_rows: int) -> None:
-        super().__init__(n_rows)
-        self.extents: list[tuple[int, int]] = []
-
-    def put(self, address: int, values: Array) -> None:
-        start, n_bytes = self.extents[-1] if self.extents else (0, 0)
-        if start + n_bytes == address and n_bytes:
-            self.extents[-1] = start, n_bytes + values.nbytes
-        else:
-            self.extents.append((address, values.nbytes))
-
-
-class ValueWriter(ValueSink):
-    """Writes values to their address at once."""
-
-    def __init__(self, n_rows: int, descriptor: int) -> None:
-        super().__init__(n_rows)
-        self._descriptor = descriptor
-
-    def put(self, address: int, values: Array) -> None:
-        write_at(self._descriptor, values.reshape(-1).view(np.uint8).data, address)
-
-
 def write_hdf5(
     path: Path,
     spec: FileSpec,
@@ -127,6 +97,15 @@ def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
         if found and not isinstance(error, ElmoError):
             raise OSError(int(found[1]), os.strerror(int(found[1]))) from None
         raise
+
+
+def add_extent(extents: list[tuple[int, int]], address: int, values: Array) -> None:
+    """Note where values belong that are copied later: address and bytes, adjacent ones joined."""
+    start, n_bytes = extents[-1] if extents else (0, 0)
+    if start + n_bytes == address and n_bytes:
+        extents[-1] = start, n_bytes + values.nbytes
+    else:
+        extents.append((address, values.nbytes))
 
 
 def write_at(descriptor: int, content: bytes | memoryview, position: int) -> int:

@@ -10,8 +10,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,9 +22,16 @@ from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.isolate import run_isolated
 from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.block_log import BlockLog
-from elmo_cli.store.layouts import StoredSentence, UniqueNames, layout_of_spec, tokens_digest
+from elmo_cli.store.layouts import (
+    Array,
+    StoredSentence,
+    UniqueNames,
+    ValueSink,
+    layout_of_spec,
+    tokens_digest,
+)
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
-from elmo_cli.store.output_file import Extents, ValueWriter, write_hdf5
+from elmo_cli.store.output_file import add_extent, write_at, write_hdf5
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference
 from elmo_cli.text.sentence import Sentence
 
@@ -133,12 +141,13 @@ class EmbeddingsWriter:
             OutputError: no space left; OUT was created meanwhile and may not be overwritten.
         """
         log, digests = self._open_log(), bytearray()
-        stored, sink = log.without_values(digests), Extents(log.n_rows)
+        stored, extents = log.without_values(digests), list[tuple[int, int]]()
+        sink = ValueSink(log.n_rows, partial(add_extent, extents))
         with output_errors(self._out, resumable=log.progress.blocks > 0):
             try:
                 log.allocate()
                 facts = write_hdf5(log.temporary, self._spec, stored, digests, attributes, sink)
-                log.complete(sink.extents)
+                log.complete(extents)
             except BaseException:
                 log.remove_temporary()
                 raise
@@ -146,11 +155,11 @@ class EmbeddingsWriter:
         self.warnings += facts.warnings
         return facts.warnings
 
-    def close(self, *, discard: bool = False) -> None:
-        """Close, and keep what is committed for `resume=True` unless it is to be discarded."""
+    def close(self) -> None:
+        """Close, and keep what is committed for `resume=True`."""
         log, self._log = self._log, None
         if log is not None:
-            log.close(remove=discard or not log.progress.blocks)
+            log.close(remove=not log.progress.blocks)
 
     def __enter__(self) -> EmbeddingsWriter:
         return self
@@ -222,10 +231,13 @@ def write_embeddings(
             if names.add(sentence):
                 yield layout.store(sentence, values, spec)
 
+    def put(address: int, values: Array) -> None:
+        write_at(lock.descriptor, values.reshape(-1).view(np.uint8).data, address)
+
     with output_errors(path):
         lock = lock_own(temporary, _HDF5_SIGNATURE)
         try:
-            sink = ValueWriter(n_rows, lock.descriptor)
+            sink = ValueSink(n_rows, put)
             facts = write_hdf5(temporary, spec, stored(), digests, attributes, sink)
             os.fsync(lock.descriptor)
             publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")
@@ -256,8 +268,8 @@ def run_isolated_writer(
         raise
 
 
-def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[str, Any]:
-    """The attributes of OUT, which is `opened` where it is not a file of this machine.
+def finished_attributes(path: StrPath) -> dict[str, Any]:
+    """The attributes of OUT.
 
     Raises:
         ResumeError: OUT is not a finished embeddings file of ours.
@@ -265,7 +277,7 @@ def finished_attributes(path: StrPath, opened: IO[bytes] | None = None) -> dict[
     """
     name, facts = os.fspath(path), dict[str, Any]()
     try:
-        with open_hdf5(opened or path) as file, suppress(ResumeError), reading(name, ResumeError):
+        with open_hdf5(path) as file, suppress(ResumeError), reading(name, ResumeError):
             facts = read_attributes(file)
     except OSError as error:
         if error.errno is not None:

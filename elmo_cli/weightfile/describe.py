@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli import hdf5
-from elmo_cli.errors import ElmoError, WeightFileError
+from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
 from elmo_cli.isolate import CORRUPT_HINT, run_isolated
@@ -111,22 +111,20 @@ def holds_bilm(path: StrPath) -> bool:
     return run_isolated(work, [path], WeightFileError)
 
 
-def probe_hdf5(
-    paths: Sequence[StrPath | None], error_class: type[ElmoError] = WeightFileError
-) -> None:
+def probe_hdf5(paths: Sequence[StrPath | None]) -> None:
     """Let a child process open and unpack all data sets of files, to find what crashes a reader.
 
     Raises:
-        ElmoError: of `error_class`: HDF5 crashes on one of them or exceeds a limit, or its groups
-            can't be listed; what is wrong with a data set, its reader reports.
+        WeightFileError: HDF5 crashes on one of them or exceeds a limit, or its groups can't be
+            listed; what is wrong with a data set, its reader reports.
     """
     for path in paths:
         if path is not None:
-            run_isolated(partial(_probe, path, error_class), [path], error_class)
+            run_isolated(partial(_probe, path), [path], WeightFileError)
 
 
-def _probe(path: StrPath, error_class: type[ElmoError]) -> None:
-    with suppress(OSError), open_hdf5(path) as file, reading(path, error_class):
+def _probe(path: StrPath) -> None:
+    with suppress(OSError), open_hdf5(path) as file, reading(path, WeightFileError):
         for name in dataset_names(file):
             with suppress(Exception):
                 dataset = open_dataset(file, name)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
-import lzma
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -212,22 +210,6 @@ def options() -> bytes:
 def recipe() -> bytes:
     content = {"texts": ["*.txt", "b"], "batch-size": 32, "init-from": "x", "seed": None}
     return json.dumps(content).encode()
-
-
-TEXTS: dict[str, bytes] = {
-    "plain": "The cat sat .\n\nnaïve 日本語\r\nYes .".encode(),
-    "conll": b"-DOCSTART- -X- O\n\nThe DT O\ncat NN O\n\n#begin document (a/b); part 000\nx y\n",
-    "conllu": b"# newdoc id = d\n# text = Don't go\n1-2\tDon't\t_\n1\tDo\t_\n2\tn't\t_\n"
-    b"2.1\tx\t_\n\n",
-    "jsonl": b'{"tokens": ["a", "b"]}\n{"text": "c d"}\n'
-    b'{"doc_key": "d_1", "sentences": [["a"], []]}\n',
-}
-
-
-def texts(text_format: str) -> list[bytes]:
-    """As it is, and compressed both ways."""
-    text = TEXTS[text_format]
-    return [text, gzip.compress(text, mtime=0), lzma.compress(text)]
 
 
 @cache

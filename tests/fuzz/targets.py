@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
 from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.input import InputSettings, read_sentences
 from elmo_cli.weightfile.describe import probe_hdf5
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
@@ -217,15 +215,6 @@ def _kept_text(folder: Path, content: bytes) -> None:
     load_corpora(_file(folder, "text.npz", content), max_characters=50)
 
 
-def _text(text_format: str) -> Callable[[Path, bytes], None]:
-    def read(folder: Path, content: bytes) -> None:
-        path = _file(folder, "corpus", content)
-        for _ in read_sentences(os.fspath(path), InputSettings(text_format, max_tokens=100)):
-            pass
-
-    return read
-
-
 def _hdf5(
     name: str, seed: Callable[[], Sequence[bytes]], read: Callable[[Path, bytes], object]
 ) -> Target:
@@ -261,10 +250,6 @@ TARGETS = {
             lambda: [seeds.run_files("allennlp")[".part.log"]],
             _log,
             signed=signed_log,
-        ),
-        *(
-            Target(f"text-{name}", lambda name=name: seeds.texts(name), _text(name))
-            for name in seeds.TEXTS
         ),
         _hdf5("inspect-weights", lambda: [seeds.weights(), seeds.softmax()], _inspected),
         _hdf5("weights", lambda: [seeds.weights()], _weights),

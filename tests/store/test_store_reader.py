@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import pickle
@@ -324,23 +323,6 @@ def refused(path: Path) -> str:
     return caught.value.message.removeprefix(f"{path}: ")
 
 
-def test_paths_that_are_no_hdf5_files(tmp_path: Path) -> None:
-    """A pipe is not waited for, a device not read to its end."""
-    whole = write(tmp_path / "whole", lines(), layout="allennlp").read_bytes()
-    contents = (
-        b"",
-        b"The cat",
-        gzip.compress(b"x"),
-        b"\x89HDF\r\n\x1a\n\xff",
-        whole[: len(whole) // 2],
-    )
-    for i, content in enumerate(contents):
-        (tmp_path / f"{i}").write_bytes(content)
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("0", "1", "2", "3", "4", "", "pipe", "0/b.hdf5", "/dev/zero", "missing"):
-        assert refused(tmp_path / name)
-
-
 @pytest.mark.parametrize("name", ["a.hdf5", "a.hdf5.part"])
 def test_unfinished(tmp_path: Path, name: str) -> None:
     """Half a file must not be read as a complete one, by whatever name."""
@@ -456,15 +438,6 @@ def test_a_foreign_map_that_is_none(tmp_path: Path, content: str) -> None:
         assert list(embeddings.reader.problems())
         with pytest.raises((EmbeddingsFileError, KeyError)):
             embeddings["a"]
-
-
-@pytest.mark.parametrize("mark", [b"SNOD", b"TREE", b"HEAP"])
-def test_corrupt_groups_of_other_programs(tmp_path: Path, mark: bytes) -> None:
-    """h5py has RuntimeError, KeyError, ValueError and OSError for them."""
-    path = foreign(tmp_path / "a.hdf5", {str(i): random(3, 2, DIM) for i in range(9)})
-    path.write_bytes(path.read_bytes().replace(mark, b"????"))
-    with pytest.raises(EmbeddingsFileError, match=r"a\.hdf5: "), open_embeddings(path) as found:
-        list(found)
 
 
 @pytest.mark.parametrize(

@@ -106,14 +106,6 @@ def test_each_sentence_with_a_changed_byte_is_named(tmp_path: Path, name: str) -
     check_changes(path, places, random.Random(0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
-def test_a_hundred_changed_bytes_are_a_hundred_problems(tmp_path: Path, name: str) -> None:
-    """The promise of the checksums."""
-    path, rng = made(tmp_path / "a.hdf5", name), random.Random(1)
-    check_changes(path, rng.choices(list(regions(path)), k=100), rng)
-
-
 def test_every_byte_of_flat_is_under_a_checksum(tmp_path: Path) -> None:
     """One changed byte in any column is found in a sentence near it, whatever it says."""
     texts = [

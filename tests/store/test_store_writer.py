@@ -112,19 +112,6 @@ def test_values_that_hdf5_puts_elsewhere_are_copied(
         assert (tmp_path / "in_place.hdf5").read_bytes() == (tmp_path / "copied.hdf5").read_bytes()
 
 
-@pytest.mark.parametrize("way", ALL)
-def test_convert_and_merge_write_the_same_bytes(way: str, tmp_path: Path, out: Path) -> None:
-    """They write without a log; a merged file must equal that of the undivided run."""
-    run(out, way, n=60, block=20)
-    layout, everything = layout_of_spec(spec(way)), sentences(60, way)
-    stored = [layout.store(one, array(one, way), spec(way)) for one in everything]
-    pairs = ((one, array(one, way)) for one in everything)
-    facts, n_rows = {"sources": [["in.txt", 0]]}, sum(len(one.values) for one in stored)
-    write_embeddings(tmp_path / "b.hdf5", spec(way), pairs, facts, n_rows=n_rows)
-    assert out.read_bytes() == (tmp_path / "b.hdf5").read_bytes()
-    assert names(tmp_path) == ["b.hdf5", "out.hdf5"]
-
-
 def test_duplicates_are_counted_over_a_resume(out: Path) -> None:
     """The counts would otherwise depend on whether the run was stopped."""
     run(out, "manylangs", n=4, finish=False)
@@ -588,35 +575,3 @@ def test_a_log_that_becomes_corrupt_while_it_is_written(out: Path, part: Path) -
     writer = run(out, "bilm", resume=True)
     assert "block 3 is corrupt" in writer.warnings[0]
     assert finished_attributes(out)["sentences"] == 6
-
-
-def random_damage(content: bytes, rng: random.Random) -> bytes:
-    """One changed byte, a zeroed or foreign range, a cut, bytes in the middle too few or many."""
-    begin = rng.randrange(len(content))
-    end = min(len(content), begin + 1 + int(rng.expovariate(0.01)))
-    return rng.choice(
-        [
-            flipped(content, begin),
-            content[:begin] + bytes(end - begin) + content[end:],
-            content[:begin] + rng.randbytes(end - begin) + content[end:],
-            content[:begin] + content[end:],
-            content[:begin] + content[begin:end] + content[begin:],
-            content[:begin],
-            content + rng.randbytes(end - begin),
-        ]
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ALL)
-def test_300_random_damages(way: str, tmp_path: Path) -> None:
-    """None of them may give a finished file of other bytes."""
-    damage, rng = Damage(tmp_path, way), random.Random(way)
-    for _ in range(300):
-        data, lines = damage.data, damage.lines
-        if rng.random() < 0.6:
-            data = random_damage(data, rng)
-        if data == damage.data or rng.random() < 0.2:
-            lines = random_damage(lines, rng)
-        damage.resume(data, lines)
-    assert damage.counts["warned"] > 50, damage.counts

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,19 +48,17 @@ class StoredSentence:
     crc32: int  # `checksum` of its identity, values and scales
 
 
-class ValueSink(ABC):
+@dataclass(frozen=True)
+class ValueSink:
     """Takes the values of a file, which HDF5 only makes room for.
 
     Attributes:
         n_rows: sum of the first axis of all `StoredSentence.values`.
+        put: takes the values that belong at an address of the file.
     """
 
-    def __init__(self, n_rows: int) -> None:
-        self.n_rows = n_rows
-
-    @abstractmethod
-    def put(self, address: int, values: Array) -> None:
-        """Take the values that belong at an address of the file."""
+    n_rows: int
+    put: Callable[[int, Array], None]
 
 
 @dataclass
