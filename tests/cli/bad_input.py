@@ -11,13 +11,11 @@ import h5py
 import numpy as np
 from situations import (
     ARCHIVE_LOCK,
-    Maker,
     bad,
     cut,
     file,
     folder,
     gz,
-    hard_link,
     hdf5,
     link,
     objects,
@@ -44,14 +42,11 @@ FILES = [
         )
     ),
     bad("folder", "EMBED texts", folder("texts")),
-    bad("dangling link", "EMBED b.txt", link("b.txt", "gone.txt")),
     bad("link to itself", "EMBED b.txt", link("b.txt", "b.txt")),
     bad("HDF5", "EMBED ok.hdf5", stocked("ok.hdf5")),
     bad("PDF", "EMBED a.pdf", file("a.pdf", b"%PDF-1.7\n%\xe2\xe3")),
-    bad("Word", "EMBED a.docx", file("a.docx", b"PK\x03\x04" + bytes(40))),
     bad("gz in gz", "EMBED a.gz", gz("a.gz", b"\x1f\x8b\x08\x00" + bytes(30))),
     bad("gz cut off", "EMBED a.gz", gz("a.gz", b"The cat .\n" * 99), cut("a.gz", -9)),
-    bad("gz damaged", "EMBED a.gz", file("a.gz", b"\x1f\x8b\x08\x00" + b"\xff" * 40)),
     bad("random bytes", "EMBED a.bin", file("a.bin", b"\xff\xfa\x00" * 99)),
 ]
 
@@ -63,10 +58,7 @@ WIDE = "The cat sat .\n"
 CHARACTERS = [
     bad("Latin-1", "EMBED a.txt", file("a.txt", LATIN)),
     bad("Latin-1 on stdin", "EMBED -", stdin=LATIN),
-    bad("not ASCII", "EMBED a.txt --encoding ascii", file("a.txt", LATIN)),
     bad("UTF-16", "EMBED a.txt", file("a.txt", WIDE.encode("utf-16"))),
-    bad("UTF-16 without mark", "EMBED a.txt", file("a.txt", WIDE.encode("utf-16-le"))),
-    bad("odd UTF-16", "EMBED a.txt --encoding utf-16-le", file("a.txt", b"T\0h")),
     bad("NUL", "EMBED a.txt", file("a.txt", b"The cat .\nIt \0 slept .\n")),
 ]
 
@@ -81,7 +73,6 @@ COLUMNS = [
     bad("ragged columns", "EMBED a.conll --column 3", file("a.conll", "1 The x\n2 cat\n")),
     bad("empty cell", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n2\t\t_\n")),
     bad("IDs with a gap", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n3\tcat\t_\n")),
-    bad("sentences as CoNLL-U", "EMBED a.txt --input-format conllu"),
 ]
 
 OBJECTS = [
@@ -106,7 +97,6 @@ WORDS = [
 
 VALUES = [
     bad("--state nonsense", "EMBED a.txt --state fresh"),
-    bad("--threads 0", "EMBED a.txt --threads 0"),
     bad("--batch-size a word", "EMBED a.txt --batch-size many"),
     bad("--max-sentence-length 0", "EMBED a.txt --max-sentence-length 0"),
     bad("--column 0", "EMBED a.conll --column 0", file("a.conll")),
@@ -114,15 +104,8 @@ VALUES = [
     bad("--layers nonsense", "EMBED a.txt --layers best"),
     bad("--layers not there", "EMBED a.txt --layers 0,7"),
     bad("--layers mix of two", "EMBED a.txt --layers mix:1,2"),
-    *(
-        bad(f"--layers mix beyond float32, {mix}", f"EMBED a.txt --layers mix:{mix}")
-        for mix, weight in (
-            ("1e39,1,1", "1e+39 of layer 0"),
-            ("1,1,-1e20,1e20", "-1e+40 of layer 2"),
-        )
-    ),
+    bad("--layers mix beyond float32", "EMBED a.txt --layers mix:1,1,-1e20,1e20"),
     bad("--shard 4/3", "EMBED a.txt --shard 4/3"),
-    bad("--shard a/b", "EMBED a.txt --shard a/b"),
     bad("--device unknown", "EMBED a.txt --device gpu"),
     bad("--device not there", "EMBED a.txt --device cuda:99"),
     bad("$ELMO_DEVICE", "EMBED a.txt", env={"ELMO_DEVICE": "tpu"}),
@@ -146,11 +129,6 @@ CONTRADICTIONS = [
     bad("--output-format of an input", "embed a.txt -q -o - --output-format conll"),
     bad("stdout --layout", "embed a.txt -q -o - --layout bilm"),
     bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),
-    # With a text that would be refused as soon as it is read.
-    bad("--use-sentence-keys with another layout, before the text is read",
-        "EMBED a.txt --use-sentence-keys --layout bilm", file("a.txt", b"\xff\n")),
-    bad("--forget-sentences with another layout, in a dry run",
-        "EMBED a.txt --forget-sentences --layout flat --dry-run"),
     bad("--column of plain text", "EMBED a.txt --column 2"),
     bad("--tokenize of columns", "EMBED a.conllu --tokenize", file("a.conllu")),
     bad("a model and a pair", "EMBED a.txt -m small --options-file o.json --weight-file w.hdf5"),
@@ -159,17 +137,11 @@ CONTRADICTIONS = [
 
 LAYOUTS = [
     bad("manylangs of all layers", "EMBED a.txt --layout manylangs"),
-    bad("manylangs of a blank line", "EMBED a.txt --layout manylangs --layers top",
-        file("a.txt", "The\n\n")),
     bad("bilm-types --layers", "EMBED a.txt --layout bilm-types --layers top"),
     bad("bilm-types of sentences", "EMBED a.txt --layout bilm-types"),
-    bad("bilm-types of sentences, in a dry run", "EMBED a.txt --layout bilm-types --dry-run"),
     bad("e2e-coref of lines", "EMBED a.txt --layout e2e-coref"),
     bad("same document twice", "EMBED a.jsonl --layout e2e-coref",
         objects("a.jsonl", DOCUMENT, DOCUMENT)),
-    bad("same document in two files", "EMBED a.jsonl b.jsonl --layout lsgn",
-        objects("a.jsonl", {**DOCUMENT, "doc_key": "x"}),
-        objects("b.jsonl", {**DOCUMENT, "doc_key": "x"})),
     bad("same sentence twice", "EMBED a.txt --use-sentence-keys",
         file("a.txt", "It slept\nThe cat\nIt slept\n")),
     bad("sentence within another's key", "EMBED a.txt --use-sentence-keys",
@@ -194,12 +166,8 @@ FAR = [
     bad(f"a URL for {words.partition(' ')[0]}", f"{words} -o s3://name:key@bucket/x")
     for words in (
         MERGE,
-        "convert part-1.hdf5 --layout flat",
-        "vocab a.txt",
         "tokenize a.txt",
         "pretrain a.txt",
-        "finetune --domain texts",
-        "curves log.jsonl",
     )
 ]
 
@@ -207,18 +175,11 @@ PLACES = [
     *FAR,
     bad("output exists", "embed -q a.txt -o out.hdf5"),
     bad("output a folder", f"{MERGE} -o texts", SHARDS, folder("texts")),
-    bad("output ends in a slash", f"{MERGE} -o texts/", SHARDS),
     bad("merge to stdout", f"{MERGE} -o -", SHARDS),
     bad("no such folder", "embed -q a.txt -o far/away.hdf5"),
-    bad("a file in the place of the folder", "embed -q a.txt -o a.txt/b.hdf5"),
-    bad("a link to no folder", "embed -q a.txt -o to.hdf5", link("to.hdf5", "nowhere/out.hdf5")),
     bad("standard output by its name", "embed -q a.txt -o /dev/stdout"),
     bad("foreign unfinished file", "embed -q a.txt -o b.hdf5", file("b.hdf5.part", "precious")),
-    bad("foreign unfinished file to resume", "embed -q a.txt -o b.hdf5 --resume",
-        file("b.hdf5.part", "precious")),
     bad("text under the name of a packed one", "tokenize a.txt -o b.txt.XZ"),
-    bad("a vocabulary under the name of a packed one", "vocab a.txt -o b.gz"),
-    bad("a folder that cannot be created", "embed -q a.txt -o a.txt/b/"),
     bad("a device", "embed -q a.txt -o /dev/null --overwrite"),
     bad("one name for two inputs", "embed -q a.txt b/a.txt -o vectors/", file("b/a.txt")),
     bad("one output of the folder exists", "embed -q a.txt b.txt -o vectors/", file("b.txt"),
@@ -230,20 +191,14 @@ INPUTS = [
     bad("output is the input", "embed -q a.txt -o a.txt --overwrite"),
     bad("output links to the input", "embed -q a.txt -o l.hdf5 --overwrite",
         link("l.hdf5", "a.txt")),
-    bad("one file with two names", "embed -q b.txt a.txt -o b.hdf5 --overwrite", file("b.txt"),
-        hard_link("b.hdf5", "a.txt")),
     bad("output in a folder is an input", "embed -q a.txt v/a.hdf5 -o v/ --overwrite",
         file("v/a.hdf5")),
     bad("input is the unfinished output", "embed -q a.hdf5.part -o a.hdf5 --overwrite",
         file("a.hdf5.part")),
     bad("output is the model", "embed -q a.txt -m tiny -o tiny/weights.hdf5 --overwrite",
         stocked("tiny")),
-    bad("output among the files of the model",
-        "embed -q a.txt -m tiny/weights.hdf5 -o tiny/options.json --overwrite", stocked("tiny")),
     bad("merged into a shard", f"{MERGE} -o l.hdf5 --overwrite", SHARDS,
         link("l.hdf5", "part-2.hdf5")),
-    bad("a whole file under the name of the unfinished one", "embed -q a.txt -o b.hdf5 --overwrite",
-        stocked("ok.hdf5", name="b.hdf5.part")),
     bad("converted into itself", "convert ok.hdf5 -o l.hdf5 --overwrite --dtype float16",
         stocked("ok.hdf5"), link("l.hdf5", "ok.hdf5")),
 ]
@@ -256,16 +211,11 @@ GO_ON = "embed -q long.txt -o long.hdf5 --resume"
 RUNS = [
     bad("unfinished output exists", "embed -q long.txt -o long.hdf5", UNFINISHED),
     bad("--resume with another text", GO_ON, UNFINISHED, file("long.txt", "The dog .\n" * 1400)),
-    bad("--resume with another model", f"{GO_ON} -m odd", UNFINISHED, stocked("odd")),
     bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
-    # A dry run refuses what is known before the model computes.
-    bad("--resume with other layers, in a dry run", f"{GO_ON} --layers top --dry-run", UNFINISHED),
     bad("--resume onto a foreign file", "embed -q a.txt -o b.txt --resume",
         file("b.txt", "precious")),
     bad("--resume of a finished file, other settings",
         "embed -q a.txt -o ok.hdf5 --resume --layers top", stocked("ok.hdf5")),
-    bad("--resume of a finished file, other text", "embed -q a.txt -o ok.hdf5 --resume",
-        file("a.txt", "The cat\n" * 7), stocked("ok.hdf5")),
 ]
 
 
@@ -273,17 +223,12 @@ RUNS = [
 
 OPTIONS_FILE = stocked("tiny/options.json", name="m/options.json")
 MANY_LANGS = ("char.dic", "word.dic", "encoder.pkl", "token_embedder.pkl", "config.json")
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 86472\n"
 NAMES = [
     bad("near miss", "EMBED a.txt -m orginal"),
-    bad("no such name", "EMBED a.txt -m zzzz"),
     bad("not on this machine", "EMBED a.txt -m original"),
-    bad("no such folder of a model", "EMBED a.txt -m models/mine"),
     bad("address", "EMBED a.txt -m https://example.org/elmo.zip"),
     bad("the text in the place of the model", "EMBED a.txt -m a.txt"),
     bad("show of no such name", "models show zzzz"),
-    bad("show of a folder without options", "models show m",
-        stocked("tiny/weights.hdf5", name="m/weights.hdf5")),
     bad("show of weights cut off", "models show tiny", stocked("tiny"),
         cut("tiny/weights.hdf5", 2000)),
     bad("pull of no such name", "models pull zzzz"),
@@ -294,16 +239,12 @@ NAMES = [
 FOREIGN = [
     bad("empty folder", "EMBED a.txt -m m", folder("m")),
     bad("ELMoForManyLangs", "EMBED a.txt -m m", *(file(f"m/{name}", "x") for name in MANY_LANGS)),
-    bad("SavedModel", "EMBED a.txt -m m", file("m/saved_model.pb", b"\x08\x01"),
-        file("m/variables/variables.index", b"x")),
     bad("word vectors", "EMBED a.txt -m glove.txt",
         file("glove.txt", "the " + " ".join(["0.25"] * 50) + "\n")),
     bad("embeddings as weights", "EMBED a.txt -m m", OPTIONS_FILE,
         stocked("ok.hdf5", name="m/weights.hdf5")),
     bad("web page as weights", "EMBED a.txt -m m", OPTIONS_FILE,
         file("m/weights.hdf5", "<!DOCTYPE html><p>404</p>")),
-    bad("Git LFS pointer as weights", "EMBED a.txt -m m", OPTIONS_FILE,
-        file("m/weights.hdf5", POINTER)),
 ]
 
 ARCHIVES = [
@@ -345,38 +286,24 @@ def _spoilt(value: float) -> Callable[[np.ndarray], np.ndarray]:
 DAMAGED = [
     bad("no options", "EMBED a.txt -m m", stocked("tiny/weights.hdf5", name="m/weights.hdf5")),
     bad("no weights", "EMBED a.txt -m m", stocked("tiny/options.json", name="m/options.json")),
-    bad("missing weights", "EMBED a.txt --options-file tiny/options.json --weight-file w.hdf5",
-        TINY),
     bad("missing options", "EMBED a.txt --options-file o.json --weight-file tiny/weights.hdf5",
         TINY),
     bad("weights cut off", MODEL, TINY, cut("tiny/weights.hdf5", -40_000)),
     bad("empty weights", MODEL, TINY, cut("tiny/weights.hdf5", 0)),
     bad("NaN weights", MODEL, TINY, weight(W_0, _spoilt(np.nan))),
-    bad("weights of whole numbers", MODEL, TINY, weight("char_embed", lambda w: w.astype("i4"))),
     bad("an array is missing", MODEL, TINY, hdf5("tiny/weights.hdf5", lambda f: f.pop(W_0))),
     bad("weights of 3e38", MODEL, TINY, weight(W_0, _spoilt(3e38))),
     bad("weights never written", MODEL, TINY, hdf5("tiny/weights.hdf5", _replaced(dtype="f4"))),
     bad("weights in another file", MODEL, TINY,
         hdf5("tiny/weights.hdf5", _replaced(dtype="f4", external=[("/dev/zero", 0, 4096)]))),
-    bad("weights behind a link", MODEL, TINY,
-        hdf5("tiny/weights.hdf5", lambda f: f.update({"x": h5py.ExternalLink("/dev/zero", "x")}))),
-    bad("inspect of 3e38", f"{INSPECT} tiny/weights.hdf5", TINY, weight(W_0, _spoilt(3e38))),
     bad("inspect of whole numbers", f"{INSPECT} tiny/weights.hdf5", TINY,
         weight("char_embed", lambda w: w.astype("i4"))),
-    bad("inspect of weights never written", f"{INSPECT} tiny/weights.hdf5", TINY,
-        hdf5("tiny/weights.hdf5", _replaced(dtype="f4"))),
     bad("a misspelled clip in the options", MODEL, TINY, options(lstm__cell_clp=3)),
     bad("a key twice in the options", MODEL, TINY,
         file("tiny/options.json", '{"lstm": {"dim": 4, "dim": 5}}')),
     bad("a device as options",
         "EMBED a.txt --options-file /dev/zero --weight-file tiny/weights.hdf5", TINY),
-    bad("a device as weights",
-        "EMBED a.txt --options-file tiny/options.json --weight-file /dev/zero", TINY),
-    bad("a device as the model", "EMBED a.txt -m /dev/zero"),
     bad("a device to inspect", f"{INSPECT} /dev/zero"),
-    bad("a device to convert", "convert /dev/zero -o c.hdf5"),
-    bad("a device to merge", "merge /dev/zero -o c.hdf5"),
-    bad("a device to search", "neighbors /dev/zero 0:1"),
     bad("a device to draw", "curves /dev/zero -o c.png"),
     bad("a device as the recipe", "pretrain --recipe /dev/zero -o m"),
     bad("zip cut off", "EMBED a.txt -m m.zip", TINY,
@@ -386,13 +313,9 @@ DAMAGED = [
 
 LIES = [
     bad("options not JSON", MODEL, TINY, file("tiny/options.json", "{'lstm': 5}")),
-    bad("options binary", MODEL, TINY, file("tiny/options.json", b"\xff\xfe\x00")),
     bad("options without dim", MODEL, TINY, options(lstm__dim=None)),
     bad("wrong dim", MODEL, TINY, options(lstm__dim=32)),
-    bad("dim without measure", MODEL, TINY, options(lstm__dim=10**12)),
     bad("wrong filters", MODEL, TINY, options(char_cnn__filters=[[1, 4], [2, 9]])),
-    bad("wrong activation", MODEL, TINY, options(char_cnn__activation="gelu")),
-    bad("other characters", MODEL, TINY, options(char_cnn__n_characters=5000)),
 ]
 
 
@@ -400,14 +323,6 @@ LIES = [
 
 OK = stocked("ok.hdf5")
 BILM = stocked("bilm.hdf5")
-
-
-def unfinished(name: str) -> tuple[Maker, ...]:
-    """An unfinished file and its journal."""
-    return (
-        stocked("long.hdf5.part", name=name),
-        stocked("long.hdf5.part.log", name=f"{name}.log"),
-    )
 
 
 def _nan(file: h5py.File) -> None:
@@ -420,38 +335,24 @@ def _great(file: h5py.File) -> None:
 
 MERGES = [
     bad("a shard is missing", "merge part-2.hdf5 -o m.hdf5", SHARDS),
-    bad("a shard twice", "merge part-1.hdf5 part-2.hdf5 part-1.hdf5 -o m.hdf5", SHARDS),
     bad("a shard of other settings", "merge part-1.hdf5 top-2.hdf5 -o m.hdf5", SHARDS,
         stocked("top-2.hdf5")),
-    bad("a shard of another text", "merge part-1.hdf5 text-2.hdf5 -o m.hdf5", SHARDS,
-        stocked("text-2.hdf5")),
-    bad("no shard", "merge part-1.hdf5 ok.hdf5 -o m.hdf5", SHARDS, OK),
     bad("a shard that is not there", "merge part-1.hdf5 part-3.hdf5 -o m.hdf5", SHARDS),
-    bad("a shard that did not finish", f"{MERGE} -o m.hdf5", stocked("part-1.hdf5"),
-        stocked("part-2.hdf5", name="part-2.hdf5.part")),
     bad("a shard cut off", f"{MERGE} -o m.hdf5", SHARDS, cut("part-2.hdf5", -100)),
 ]
 
 CONVERSIONS = [
     bad("text to convert", "convert a.txt -o c.hdf5"),
-    bad("weights to convert", "convert tiny/weights.hdf5 -o c.hdf5", stocked("tiny")),
     bad("lines to documents", "convert ok.hdf5 -o c.hdf5 --layout e2e-coref", OK),
-    bad("sentences to types", "convert ok.hdf5 -o c.hdf5 --layout bilm-types", OK),
-    bad("all layers to manylangs", "convert ok.hdf5 -o c.hdf5 --layout manylangs", OK),
     bad("unknown words to flat", "convert bilm.hdf5 -o c.hdf5 --layout flat", BILM),
     bad("beyond float16", "convert ok.hdf5 -o c.hdf5 --dtype float16", OK, hdf5("ok.hdf5", _great)),
 ]
 
 INSPECTIONS = [
     bad("empty file", "inspect -q a.hdf5", file("a.hdf5", b"")),
-    bad("no end mark", "inspect -q ok.hdf5", OK,
-        hdf5("ok.hdf5", lambda f: f.attrs.pop("complete"))),
     bad("unfinished file", "inspect -q long.hdf5.part",
         stocked("long.hdf5.part", "long.hdf5.part.log")),
-    bad("an unfinished file to convert", "convert long.hdf5.part -o whole.hdf5",
-        stocked("long.hdf5.part", "long.hdf5.part.log")),
     bad("a checkpoint of torch", "inspect -q checkpoint.pt", torch_file("checkpoint.pt")),
-    bad("NaN in a sentence", "inspect -q ok.hdf5", OK, hdf5("ok.hdf5", _nan)),
     bad("NaN in the weights", "inspect -q tiny/weights.hdf5", stocked("tiny"),
         weight("CNN_proj/b_proj", lambda w: w * np.nan)),
     bad("a sentence is missing", "inspect -q ok.hdf5", OK, hdf5("ok.hdf5", lambda f: f.pop("1"))),
@@ -459,12 +360,8 @@ INSPECTIONS = [
     bad("a newer file", "inspect -q ok.hdf5", OK,
         hdf5("ok.hdf5", lambda f: f.attrs.modify("elmo_schema", 9))),
     bad("made with another model", "inspect -q ok.hdf5 --recompute 2 -m odd", OK, stocked("odd")),
-    bad("text with other sentences", "inspect -q ok.hdf5 --text b.txt", OK,
-        file("b.txt", "The cat .\n")),
     bad("--recompute of weights", "inspect tiny/weights.hdf5 --recompute 3", stocked("tiny")),
     bad("--recompute without its text", "inspect -q bilm.hdf5 --recompute 2", BILM),
-    bad("--recompute with another text", "inspect -q bilm.hdf5 --recompute 2 --text b.txt", BILM,
-        file("b.txt", "The\n")),
 ]
 
 
@@ -475,10 +372,6 @@ def _nan_in_the_top_layer(file: h5py.File) -> None:
     file["1"][2, 1, 0] = np.nan
 
 
-def _zeros(file: h5py.File) -> None:
-    file["0"][2, 3] = 0
-
-
 def _other_model(file: h5py.File) -> None:
     file.attrs["model_sha256"] = "0" * 64
 
@@ -486,32 +379,15 @@ def _other_model(file: h5py.File) -> None:
 NEIGHBORS = [
     bad("no query", "neighbors ok.hdf5", OK),
     bad("an empty query", "neighbors ok.hdf5 ''", OK),
-    bad("a query of no sentence", "neighbors ok.hdf5 0:1 7:1", OK),
-    bad("a word for a query", "neighbors ok.hdf5 cat", OK),
-    bad("a query without a token", "neighbors ok.hdf5 1", OK),
-    bad("a token beyond the sentence", "neighbors ok.hdf5 1:3", OK),
     bad("a word that the sentence lacks", "neighbors ok.hdf5 1:cat", OK),
-    bad("a word of an unknown text", "neighbors bilm.hdf5 1:slept", BILM),
-    bad("--same-word of an unknown text", "neighbors bilm.hdf5 1:1 --same-word", BILM),
-    bad("--same-word among an unknown text",
-        "neighbors bilm.hdf5 1:1 --same-word --query-file ok.hdf5", BILM, OK),
     bad("kwic of an unknown text", "kwic bilm.hdf5 slept", BILM),
     bad("neighbours in a layer beyond the model", "neighbors ok.hdf5 0:1 --layer 3", OK),
-    bad("a layer of a file of the top one", "neighbors top-2.hdf5 1000:1 --layer 2",
-        stocked("top-2.hdf5")),
-    bad("a query of zeros", "neighbors ok.hdf5 0:3", OK, hdf5("ok.hdf5", _zeros)),
     bad("NaN among the neighbours", "neighbors ok.hdf5 0:1", OK,
         hdf5("ok.hdf5", _nan_in_the_top_layer)),
     bad("queries of another model", "neighbors ok.hdf5 0:1 --query-file q.hdf5", OK,
         stocked("ok.hdf5", name="q.hdf5"), hdf5("q.hdf5", _other_model)),
-    bad("queries of another layer", "neighbors ok.hdf5 1000:1 --query-file top-2.hdf5 --layer 1",
-        OK, stocked("top-2.hdf5")),
-    bad("queries in a text", "neighbors ok.hdf5 0:1 --query-file a.txt", OK),
     bad("neighbours in a file that is cut off", "neighbors ok.hdf5 0:1", OK, cut("ok.hdf5", 2000)),
-    bad("neighbours in an unfinished file", "neighbors long.hdf5.part 0:1",
-        stocked("long.hdf5.part", "long.hdf5.part.log")),
     bad("neighbours in weights", "neighbors tiny/weights.hdf5 0:1", stocked("tiny")),
-    bad("neighbours in no file", "neighbors b.hdf5 0:1", file("c.hdf5")),
 ]
 
 
@@ -527,14 +403,8 @@ RUN = (
 BEGUN = ("checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt")
 TRAINING = [
     bad("no text to train on", "pretrain nosuch.txt -o m --max-steps 1"),
-    bad("empty text", "pretrain -q b.txt -o m --max-steps 1", file("b.txt", "")),
     bad("too short a text", PRETRAIN),
     bad("empty held-out text", f"{PRETRAIN} --heldout b.txt", TEXT, file("b.txt", "\n")),
-    bad("Latin-1 to train on", PRETRAIN, file("a.txt", "café\n".encode("latin-1"))),
-    *(
-        bad(f"{name} in the place of the new one", PRETRAIN, TEXT, file(f"m/{name}", "precious"))
-        for name in ("options.json", "vocab.txt", "softmax.hdf5", "state.hdf5")
-    ),
     bad("a folder with another model", f"{PRETRAIN} --overwrite", TEXT,
         file("m/model.hdf5", "precious")),
     bad("a text that the vocabulary would replace",
@@ -545,8 +415,7 @@ TRAINING = [
     bad("no end of training", "pretrain a.txt -o m"),
     *(
         bad(f"--seed {seed} of {command}", f"{command} a.txt -o m --max-steps 1 --seed {seed}")
-        for command in ("pretrain", "finetune --domain")
-        for seed in (-1, 2**63)
+        for command, seed in (("pretrain", -1), ("finetune --domain", 2**63))
     ),
     bad("--learning-rate below zero", f"{PRETRAIN} --learning-rate -1"),
     bad("--learning-rate too high", f"{PRETRAIN} --learning-rate 1e30", TEXT,
@@ -554,14 +423,9 @@ TRAINING = [
     bad("a vocabulary without <S>", f"{PRETRAIN} --vocabulary v.txt", TEXT,
         file("v.txt", "the\ncat\n")),
     bad("the folder contains a run", PRETRAIN, TEXT, *RUN),
-    bad("a file in the place of the model", PRETRAIN, TEXT, file("m", "precious")),
-    bad("no run to resume", f"{PRETRAIN} --resume", TEXT),
     bad("checkpoint damaged", "pretrain -q -o m --resume", TEXT, *RUN,
         stocked("tiny/options.json", name="m/options.json"),
         file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n")),
-    bad("overwrite and resume a run", f"{PRETRAIN} --resume --overwrite", TEXT, *RUN),
-    bad("empty text to count", "vocab -q b.txt -o v.txt", file("b.txt", "\n")),
-    bad("vocabulary over its text", "vocab a.txt -o a.txt --overwrite"),
     bad("vocabulary and --json on stdout", "vocab a.txt -o - --json"),
     bad("a vocabulary of nothing", "vocab a.txt -o v.txt --min-count 4"),
     bad("only sentence boundaries to count", "vocab b.txt -o v.txt", file("b.txt", "<S> </S>\n")),

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import lzma
-import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -98,10 +96,6 @@ def gz(name: str, content: bytes) -> Maker:
     return file(name, gzip.compress(content, mtime=0))
 
 
-def xz(name: str, content: bytes) -> Maker:
-    return file(name, lzma.compress(content))
-
-
 def torch_file(name: str) -> Maker:
     """What `torch.save` makes."""
     return lambda scene: torch.save({"step": 1}, scene.folder / name)
@@ -123,10 +117,6 @@ def folder(name: str) -> Maker:
 
 def link(name: str, to: str) -> Maker:
     return lambda scene: (scene.folder / name).symlink_to(to)
-
-
-def hard_link(name: str, to: str) -> Maker:
-    return lambda scene: os.link(scene.folder / to, scene.folder / name)
 
 
 def stocked(*names: str, name: str = "") -> Maker:

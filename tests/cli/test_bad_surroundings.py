@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from disks import disk_of
 from situations import Scene, file, stocked
 
 from elmo_cli.cli.main import main
@@ -22,21 +22,16 @@ from elmo_cli.errors import ResumeError
 from elmo_cli.store.log_lines import read_log
 
 LONG = ("embed", "-q", "long.txt", "-o", "long.hdf5")
-COMMAND = "from elmo_cli.__main__ import command; command()"
 NO_SPACE = (
     "error: long.hdf5.part: no space left (File too large)\n"
     "hint: free some space, then `--resume` continues after what is saved\n"
 )
 
 
-def elmo(
-    *args: str, before: str = "", flags: tuple[str, ...] = (), **kwargs
-) -> subprocess.Popen[str]:
-    """The command in a process of its own, after some lines of Python, with flags for Python."""
-    code = f"import sys\n{before}\nsys.argv[0] = 'elmo'\n{COMMAND}"
-    return subprocess.Popen(
-        [sys.executable, *flags, "-c", code, *args], stderr=subprocess.PIPE, text=True, **kwargs
-    )
+def elmo(*args: str, **kwargs) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "elmo_cli", *args]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **kwargs)
 
 
 def in_process(*args: str) -> int:
@@ -97,18 +92,6 @@ def test_a_terminal_as_standard_input(line: str, scene: Scene, monkeypatch, caps
     assert files(scene) == before
 
 
-def test_a_real_terminal_as_standard_input(scene: Scene) -> None:
-    keyboard, terminal = os.openpty()
-    run = elmo("tokenize", "-", stdin=terminal, stdout=subprocess.DEVNULL)
-    try:
-        assert run.communicate(timeout=60)[1] == WITHOUT_TEXT
-    finally:
-        run.kill()
-        run.wait()
-        os.close(keyboard)
-        os.close(terminal)
-
-
 def test_standard_output_that_is_closed(scene: Scene, monkeypatch, capsys) -> None:
     """Without it `elmo … >&-` would be an AttributeError."""
     monkeypatch.setattr(sys, "stdout", None)
@@ -150,13 +133,12 @@ def test_a_file_is_made_where_nothing_can_be_printed(scene: Scene, monkeypatch, 
     assert capsys.readouterr().err == ""
 
 
-def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
+def test_no_space_after_the_first_block(scene: Scene, stock: Path, capsys) -> None:
     """Without it a full disk would cost the work before it, or leave a cut file."""
     stocked("long.txt")(scene)
-    limit = (stock / "long.hdf5.part").stat().st_size + 40_000
-    before = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
-    run = elmo(*LONG, before=before)
-    assert (run.communicate()[1], run.returncode) == (NO_SPACE, 1)
+    with disk_of((stock / "long.hdf5.part").stat().st_size + 40_000):
+        assert in_process(*LONG) == 1
+    assert capsys.readouterr().err == NO_SPACE
     assert files(scene) >= {"long.hdf5.part", "long.hdf5.part.log"}
     assert in_process(*LONG, "--resume") == 0
     assert in_process("embed", "-q", "long.txt", "-o", "whole.hdf5") == 0
@@ -164,40 +146,24 @@ def test_no_space_after_the_first_block(scene: Scene, stock: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "written"),
     [
-        "merge part-1.hdf5 part-2.hdf5",
-        "convert part-1.hdf5",
-        "convert part-1.hdf5 --layout flat",
-        "convert part-1.hdf5 --layout flat --dtype int8",
+        ("merge part-1.hdf5 part-2.hdf5 -o new.hdf5", "new.hdf5"),
+        ("convert part-1.hdf5 --layout flat -o new.hdf5", "new.hdf5"),
+        ("embed -q long.txt -o long.hdf5", "long.hdf5.part"),
     ],
 )
-def test_no_space_for_what_can_not_be_gone_on_with(line: str, scene: Scene) -> None:
-    """`--resume` was advised, which these commands don't have, and nothing of theirs is kept."""
-    stocked("part-1.hdf5", "part-2.hdf5")(scene)
-    limit = 100_000
-    before = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
-    there = files(scene)
-    run = elmo(*line.split(), "-o", "new.hdf5", before=before)
-    assert run.communicate()[1] == (
-        "error: new.hdf5: no space left (File too large)\n"
-        "hint: free some space, then run it again\n"
-    )
-    assert (run.returncode, files(scene)) == (1, there)
-
-
-def test_no_space_for_the_first_block(scene: Scene, capsys) -> None:
-    """What holds nothing to go on with is not left behind."""
-    stocked("long.txt")(scene)
+def test_no_space_before_anything_can_be_resumed(
+    line: str, written: str, scene: Scene, capsys
+) -> None:
+    """Nothing is left behind, and no `--resume` is advised."""
+    stocked("part-1.hdf5", "part-2.hdf5", "long.txt")(scene)
     before = files(scene)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
-    try:
-        code = in_process(*LONG)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    nothing_saved = NO_SPACE.replace("`--resume` continues after what is saved", "run it again")
-    assert (capsys.readouterr().err, code) == (nothing_saved, 1)
+    with disk_of(60_000):
+        code = in_process(*line.split())
+    said = NO_SPACE.replace("`--resume` continues after what is saved", "run it again")
+    expected = said.replace("long.hdf5.part", written)
+    assert (capsys.readouterr().err, code) == (expected, 1)
     assert files(scene) == before
 
 
@@ -209,7 +175,9 @@ def committed(part: str) -> int:
         return 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_interrupted(number: int, scene: Scene, stock: Path, monkeypatch) -> None:
     """Without it Ctrl-C, or a cluster's scheduler, would cost what was done, or say how to go on
     and not be able to."""

@@ -111,17 +111,6 @@ def test_tokenized_text_is_read_back(raw: Path) -> None:
     assert begins == [True, False, False, True, True, False, False, True]
 
 
-def test_vectors_are_those_of_embed_tokenize(raw: Path) -> None:
-    tokens = raw.with_name("tokens.txt")
-    made("tokenize", raw, "-o", tokens, "-q")
-    to_stdout = ("-o", "-", "--output-format", "jsonl", "-q")
-    one = made("embed", raw, "--tokenize", *to_stdout).out
-    two = made("embed", tokens, "--blank-lines", "skip", *to_stdout).out
-    layers = [[json.loads(line)["layers"] for line in out.splitlines()] for out in (one, two)]
-    assert layers[0] == layers[1]
-    assert len(layers[0]) == 4
-
-
 COMMANDS = pytest.mark.parametrize(
     ("command", "content", "result"),
     [("vocab", TEXT, "".join(f"{t}\n" for t in TYPES)), ("tokenize", RAW, TOKENS)],

@@ -454,15 +454,6 @@ def test_run_that_failed_at_its_start_is_resumed(
     assert (tmp_path / "out" / "README.md").exists()
 
 
-def test_infinite_perplexity_is_null_in_json(attempt: Callable[..., Done], tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "model" / "softmax.hdf5", "r+") as file:
-        file["softmax/b"][5] = 1e5
-    done = attempt("--fit-softmax")
-    found = json.loads(done.out)
-    assert found["before_model_softmax"]["perplexity"]["average"] is None
-    assert found["before"]["perplexity"]["average"] > 1
-
-
 def test_card_of_a_file_name_that_is_not_utf_8(
     attempt: Callable[..., Done], domain: Path, tmp_path: Path
 ) -> None:
