@@ -12,6 +12,7 @@ from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, valu
 from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
+    default_model,
     embeddings_option,
     model_option,
     print_scores,
@@ -70,7 +71,13 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     vectors = None
     if trained.reads_elmo:
         path = given["embeddings"] or str(Path(folder) / "vectors")
-        vectors = VectorFolder(path, given["model"], bilm=trained.bilm, device=given["device"])
+        vectors = VectorFolder(
+            path,
+            given["model"],
+            default_model=default_model(),
+            bilm=trained.bilm,
+            device=given["device"],
+        )
     with TaskReporter(quiet=quiet) as reporter:
         split, predictions, scores = score(trained, test, vectors, reporter.embedding)
     if output is not None:

@@ -11,6 +11,7 @@ from elmo_cli.cli.click_options import GroupedCommand, argument, flag, non_empty
 from elmo_cli.cli.options import input_options, input_settings, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
+    default_model,
     model_option,
     task_compute_options,
     use_threads,
@@ -69,7 +70,9 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
     vectors = None
     if trained.reads_elmo:
         bilm = trained.bilm
-        vectors = VectorFolder("", given["model"], bilm=bilm, device=given["device"])
+        vectors = VectorFolder(
+            "", given["model"], default_model=default_model(), bilm=bilm, device=given["device"]
+        )
     with TaskReporter(quiet=quiet) as reporter:
         predictions = predict_text(trained, split, vectors, reporter.training)
     lines = (f"{line}\n" for line in trained.task.lines(split, predictions, form))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import Option, non_empty, together, value
 from elmo_cli.cli.options import device_option, threads_option_with
+from elmo_cli.pretrained.catalogue import BUNDLED
 
 model_option: Option = value(
     "Data",
     "-m, --model NAME|PATH",
-    "biLM of the embeddings.  [default: that of the files, else elmo-en]",
+    "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]",
     callback=non_empty,
 )
 task_compute_options: Option = together(device_option, threads_option_with("1"))
@@ -21,11 +23,16 @@ def embeddings_option(default: str) -> Option:
     """The folder of the embeddings."""
     return value(
         "Data",
-        "--embeddings PATH",
-        "Embeddings file, or folder that is searched for those of the data; missing ones are "
-        f"computed into it.  [default: {default}]",
+        "--embeddings DIR",
+        "Folder that is searched for the embeddings of the data; missing ones are computed into "
+        f"it.  [default: {default}]",
         callback=non_empty,
     )
+
+
+def default_model() -> str:
+    """The model of embeddings that are missing, unless an option names one."""
+    return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
 def use_threads(threads: int | None) -> None:

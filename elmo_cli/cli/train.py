@@ -20,6 +20,7 @@ from elmo_cli.cli.click_options import (
 from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
+    default_model,
     embeddings_option,
     model_option,
     print_scores,
@@ -137,7 +138,9 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     vectors = None
     if settings.elmo.layers != "none":
         path = given["embeddings"] or str(Path(given["output"]) / "vectors")
-        vectors = VectorFolder(path, given["model"], device=given["device"])
+        vectors = VectorFolder(
+            path, given["model"], default_model=default_model(), device=given["device"]
+        )
     data = TaskData(given["train"], given["dev"], given["word_vectors"], vectors)
     mode = "resume" if given["resume"] else "overwrite" if given["overwrite"] else "new"
     with TaskReporter(quiet=quiet) as reporter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UnfinishedError, UsageError
 from elmo_cli.files import write_text
+from elmo_cli.pretrained.catalogue import BUNDLED
 from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.store.layouts import tokens_digest, tokens_sha256
 from elmo_cli.store.reader import Embeddings, open_embeddings
@@ -81,8 +83,8 @@ class VectorFolder:
     order, or the distinct ones in the order in which they first occur, which is what `find` writes.
 
     Args:
-        path: folder, created when it is needed, or one embeddings file.
-        model: the biLM that a user named; by default that of the files, else the bundled one.
+        path: the folder, created when it is needed.
+        model: the biLM that a user named; by default that of the files, else `default_model`.
         bilm: the biLM of a trained task model, which the files must be of.
         device: that new embeddings are computed on.
     Attributes:
@@ -95,10 +97,14 @@ class VectorFolder:
         model: str | None = None,
         *,
         bilm: BiLMRecord | None = None,
+        default_model: str = BUNDLED,
         device: str = "auto",
     ) -> None:
         self.path, self.bilm = Path(path), bilm
-        self._model, self._device = model, device
+        if self.path.exists() and not self.path.is_dir():
+            what = f"{path}: is a file, not a folder of embeddings"
+            raise UsageError(what, "name the folder that contains it with `embeddings`")
+        self._default_model, self._device = default_model, device
         self._embedder: Embedder | None = None
         if model is not None:
             self._require(model)
@@ -147,7 +153,7 @@ class VectorFolder:
                 refused = EmbeddingsFileError(what, "name another folder (`embeddings`), or model")
                 continue
             count = attributes.get("sentences"), attributes.get("tokens")
-            if count in counts or embeddings.path.stem == name or self.path.is_file():
+            if count in counts or embeddings.path.stem == name:
                 own = (
                     f"{count[0]:,} sentences, {count[1]:,} tokens"
                     if None not in count
@@ -161,23 +167,17 @@ class VectorFolder:
         return None
 
     def _open_all(self) -> Iterator[Embeddings]:
-        paths = [self.path]
-        if not self.path.is_file():
-            exists = self.path.exists()
-            names = sorted(os.listdir(self.path)) if exists else []
-            paths = [self.path / name for name in names if name.endswith(_SUFFIXES)]
-        for path in paths:
-            try:
-                yield open_embeddings(path)
-            except UnfinishedError:
-                if self.path.is_file():
-                    raise
+        names = sorted(os.listdir(self.path)) if self.path.exists() else []
+        for name in names:
+            if name.endswith(_SUFFIXES):
+                with suppress(UnfinishedError):
+                    yield open_embeddings(self.path / name)
 
     def _problem(self, embeddings: Embeddings) -> str:
         """Why vectors of the right text cannot be used; "" if they can."""
-        has_all = embeddings.n_layers and embeddings.layers == tuple(range(embeddings.n_layers))
-        if embeddings.unit != "tokens" or not has_all or embeddings.layers == (0,):
-            return f"not all layers (layers {', '.join(map(str, embeddings.layers))})"
+        layers = str(embeddings.attributes.get("layers", "all"))
+        if embeddings.unit != "tokens" or layers != "all":
+            return f"not all layers of each token (unit {embeddings.unit}, layers {layers})"
         if not embeddings.order_is_known:
             return "not in a known order"
         expected, found = self.bilm, _record(embeddings)
@@ -213,7 +213,7 @@ class VectorFolder:
     def _make_embedder(self) -> Embedder:
         if self._embedder is None:
             if self.bilm is None:
-                self._require("elmo-en")
+                self._require(self._default_model)
             assert self.bilm is not None
             source = self.bilm.source
             try:

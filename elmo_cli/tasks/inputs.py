@@ -191,25 +191,30 @@ class Inputs:
             EmbeddingsFileError: a value of a layer is not finite.
         """
         found = [self.sentences[number] for number in numbers]
-        lengths = torch.tensor([len(tokens) for tokens in found])
-        longest = int(lengths.max())
-        words = torch.zeros(len(found), longest, dtype=torch.long)
-        types = torch.zeros(len(found), longest, dtype=torch.long)
-        rows: dict[str, int] = {}
-        for i, tokens in enumerate(found):
-            if self._words is not None:
-                words[i, : len(tokens)] = torch.tensor(self._words.rows_of(tokens))
-            types[i, : len(tokens)] = torch.tensor(
-                [rows.setdefault(token, len(rows) + 1) for token in tokens]
-            )
-        characters = torch.zeros(len(rows) + 1, MAX_BYTES, dtype=torch.long)
-        for token, row in rows.items():
+        lengths = np.array([len(tokens) for tokens in found])
+        mask = np.arange(lengths.max())[None] < lengths[:, None]
+        types: dict[str, int] = {}
+        words = np.zeros(mask.shape, np.int64)
+        if self._words is not None:
+            words[mask] = [row for tokens in found for row in self._words.rows_of(tokens)]
+        rows = np.zeros(mask.shape, np.int64)
+        rows[mask] = [types.setdefault(t, len(types) + 1) for tokens in found for t in tokens]
+        characters = np.zeros((len(types) + 1, MAX_BYTES), np.int64)
+        for token, row in types.items():
             ids = character_ids(token)
-            characters[row, : len(ids)] = torch.tensor(ids)
-        layers = None if self._vectors is None else self._layers(numbers, longest)
-        mask = torch.arange(longest)[None] < lengths[:, None]
-        tensors = (lengths, mask, words, types, characters, layers)
-        return SentenceBatch(*(None if t is None else t.to(self.device) for t in tensors))  # type: ignore[arg-type]
+            characters[row, : len(ids)] = ids
+        layers = None if self._vectors is None else self._layers(numbers, int(lengths.max()))
+        return SentenceBatch(
+            lengths=self._tensor(lengths),
+            mask=self._tensor(mask),
+            words=self._tensor(words),
+            types=self._tensor(rows),
+            characters=self._tensor(characters),
+            layers=layers,
+        )
+
+    def _tensor(self, array: Array) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
 
     def _layers(self, numbers: Sequence[int], longest: int) -> Tensor:
         assert self._vectors is not None
@@ -226,7 +231,7 @@ class Inputs:
                         f"embeddings of `{text[:60]}`: a value is not finite",
                         "`elmo inspect FILE` finds all such values; embed the text again",
                     )
-        return layers
+        return layers.to(self.device)
 
 
 def character_ids(token: str) -> list[int]:

@@ -1,0 +1,117 @@
+"""Embeddings are found by the text of the data, and refused where they do not fit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from command_line import made
+
+from elmo_cli.errors import ElmoError, EmbeddingsFileError
+from elmo_cli.store.reader import open_embeddings
+from elmo_cli.tasks.elmo_vectors import BiLMRecord, VectorFolder
+from elmo_cli.tasks.task import Split
+
+SENTENCES = [("Anna", "lives"), ("it", "rains"), ("Anna", "lives"), ("Oslo",)]
+SPLIT = Split("data.conll", SENTENCES, [])
+
+
+def vector_folder(path: str) -> VectorFolder:
+    return VectorFolder(path, default_model=os.environ["ELMO_MODEL"])
+
+
+def write(name: str, sentences: list[tuple[str, ...]]) -> None:
+    Path(name).write_text("".join(" ".join(tokens) + "\n" for tokens in sentences))
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "flat", "bilm"])
+@pytest.mark.parametrize("is_distinct", [False, True])
+def test_a_file_of_any_name_and_layout_is_found(
+    folder: Path, layout: str, is_distinct: bool
+) -> None:
+    sentences = list(dict.fromkeys(SENTENCES)) if is_distinct else SENTENCES
+    write("text.txt", sentences)
+    made("embed", "text.txt", "-o", "some-name.hdf5", "--layout", layout)
+    expected = open_embeddings("some-name.hdf5")
+    vectors = VectorFolder(".").find(SPLIT, "all")
+    for number, tokens in enumerate(SENTENCES):
+        assert np.array_equal(vectors[number], expected[sentences.index(tokens)])
+
+
+@pytest.mark.parametrize(("layers", "rows"), [("all", [0, 1, 2]), ("last", [2]), ("type", [0])])
+def test_missing_embeddings_are_computed_once(folder: Path, layers: str, rows: list[int]) -> None:
+    vectors = vector_folder("new").find(SPLIT, layers)
+    (written,) = Path("new").iterdir()
+    stored = open_embeddings(written)
+    assert (stored.layout, stored.dtype, len(stored)) == ("flat", np.float16, 3)
+    assert np.array_equal(vectors[2], stored[0][rows])
+    assert np.array_equal(vectors[3], stored[2][rows])
+    time = written.stat().st_mtime_ns
+    vector_folder("new").find(SPLIT, layers)
+    assert [path.stat().st_mtime_ns for path in Path("new").iterdir()] == [time]
+
+
+def test_stored_and_computed_vectors_agree(folder: Path) -> None:
+    vectors = vector_folder("new").find(SPLIT, "all")
+    computed = vector_folder("").compute(SENTENCES, "all")
+    for number in range(len(SENTENCES)):
+        assert np.abs(vectors[number] - computed[number]).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options", "words"),
+    [
+        (SENTENCES[:3], "data", (), "its text (3 sentences, 6 tokens) is not that of data.conll"),
+        ([("a", "b"), ("c", "d"), ("e",)], "x", (), "x.hdf5: its text (3 sentences, 5 tokens)"),
+        (
+            SENTENCES,
+            "x",
+            ("--layers", "top"),
+            "but not all layers of each token (unit tokens, layers top)",
+        ),
+        (SENTENCES, "x", ("--layers", "0,1"), "layers 0,1)"),
+        (SENTENCES, "x", ("--pool", "mean"), "but not all layers"),
+        (SENTENCES, "x", ("--state", "document"), "of state document, not zero"),
+    ],
+)
+def test_embeddings_that_do_not_fit_are_refused(
+    folder: Path, text: list[tuple[str, ...]], name: str, options: tuple[str, ...], words: str
+) -> None:
+    write("text.txt", text)
+    made("embed", "text.txt", "-o", f"{name}.hdf5", *options)
+    bilm = record(folder)
+    before = sorted(Path().iterdir())
+    with pytest.raises(EmbeddingsFileError) as error:
+        VectorFolder(".", bilm=bilm).find(SPLIT, "all")
+    assert words in str(error.value)
+    assert sorted(Path().iterdir()) == before
+
+
+def test_embeddings_of_another_model_are_refused(folder: Path, odd: Path) -> None:
+    write("text.txt", SENTENCES)
+    made("embed", "text.txt", "-o", "x.hdf5", "-m", odd)
+    with pytest.raises(EmbeddingsFileError, match="of model odd, not"):
+        VectorFolder(".", bilm=record(folder)).find(SPLIT, "all")
+    assert VectorFolder(".").find(SPLIT, "all")[0].shape == (4, 2, 24)
+
+
+def record(folder: Path) -> BiLMRecord:
+    """What a task model records of the tiny biLM."""
+    vectors = VectorFolder(str(folder / "of-tiny"), default_model=os.environ["ELMO_MODEL"])
+    vectors.find(SPLIT, "all")
+    assert vectors.bilm is not None
+    return vectors.bilm
+
+
+def test_a_model_that_is_named_must_be_that_of_the_task_model(folder: Path, odd: Path) -> None:
+    with pytest.raises(ElmoError, match="not the biLM that the task model was trained with"):
+        VectorFolder(".", str(odd), bilm=record(folder))
+
+
+def test_unfinished_and_foreign_files_of_a_folder_are_no_hindrance(folder: Path) -> None:
+    with h5py.File("y.hdf5", "w") as file:
+        file["0"] = np.zeros((3, 2, 16), np.float32)
+    assert vector_folder(".").find(SPLIT, "all")[0].shape == (3, 2, 16)

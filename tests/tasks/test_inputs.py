@@ -1,0 +1,138 @@
+"""Words, characters and layers of sentences as padded tensors, and the vectors of tokens."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
+from elmo_cli.tasks.inputs import Inputs, WordTable, WordVectors, character_ids
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
+
+GLOVE = "the 1 2\ncat 3 4\nParis 5 6\n"
+SENTENCES = [("The", "cat", "sat"), ("Paris",)]
+
+
+def vectors_of(sentences: list[tuple[str, ...]], n_layers: int = 3) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.normal(size=(n_layers, len(s), 4)).astype("f2") for s in sentences]
+
+
+@pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "word2vec.txt", "glove.npz"])
+def test_word_vectors_are_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name.endswith(".npz"):
+        np.savez(path, words=["the", "cat", "Paris"], vectors=[[1, 2], [3, 4], [5, 6]])
+    elif name.endswith(".gz"):
+        path.write_bytes(gzip.compress(GLOVE.encode()))
+    else:
+        path.write_text(GLOVE if name == "glove.txt" else "3 2\n" + GLOVE)
+    vectors = WordVectors.read(str(path))
+    assert vectors.words == ["the", "cat", "Paris"]
+    assert vectors.vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert [vectors.find(word) for word in ("The", "Paris", "paris", "dog")] == [0, 2, None, None]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the file is empty"),
+        (b"the 1 2\ncat 3\n", "line 2 has 1 numbers, others 2"),
+        (b"the 1 x\n", "could not convert string to float"),
+        (b"\xff\xfe the\n", "cannot be read as word vectors"),
+    ],
+)
+def test_bad_word_vectors_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "bad.txt").write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        WordVectors.read(str(tmp_path / "bad.txt"))
+
+
+def test_the_table_grows_by_the_words_of_new_text() -> None:
+    vectors = WordVectors(["the", "cat", "Paris"], np.array([[1, 2], [3, 4], [5, 6]]))
+    table = WordTable.of(vectors, SENTENCES[:1])
+    assert table.words == ["the", "cat"]
+    assert table.rows_of(("The", "dog", "cat", "Paris")) == [2, 1, 3, 1]
+    assert table.initial(vectors).tolist() == [[0, 0], [2, 3], [1, 2], [3, 4]]
+    extended = table.extended(vectors, SENTENCES)
+    assert extended.rows_of(("Paris", "cat")) == [4, 3]
+    assert extended.initial(vectors).tolist()[4] == [5, 6]
+
+
+def test_a_batch_is_padded() -> None:
+    vectors = WordVectors(["the", "cat", "Paris"], np.array([[1, 2], [3, 4], [5, 6]]))
+    layers = vectors_of(SENTENCES)
+    inputs = Inputs(SENTENCES, layers, WordTable.of(vectors, SENTENCES))
+    batch = inputs.batch([1, 0])
+    assert batch.lengths.tolist() == [1, 3]
+    assert batch.mask.tolist() == [[True, False, False], [True, True, True]]
+    assert batch.words.tolist() == [[4, 0, 0], [2, 3, 1]]
+    assert batch.types.tolist() == [[1, 0, 0], [2, 3, 4]]
+    assert batch.characters[3].tolist()[:5] == character_ids("cat")
+    assert batch.characters[0].count_nonzero() == 0
+    assert batch.layers is not None
+    assert torch.equal(batch.layers[:, 1], torch.from_numpy(layers[0]).float())
+    assert batch.layers[:, 0, 1:].count_nonzero() == 0
+
+
+def test_characters_are_the_bytes_of_a_token() -> None:
+    assert character_ids("a") == [257, ord("a") + 1, 258]
+    assert len(character_ids("é" * 50)) == 20
+
+
+def test_a_vector_that_is_not_finite_is_refused() -> None:
+    layers = vectors_of(SENTENCES)
+    layers[1][2, 0, 3] = np.nan
+    with pytest.raises(EmbeddingsFileError, match="`Paris`: a value is not finite"):
+        Inputs(SENTENCES, layers, None).batch([0, 1])
+
+
+@pytest.mark.parametrize("where", ["input", "output", "both"])
+@pytest.mark.parametrize("projection", [0, 5])
+def test_elmo_is_at_the_input_the_output_or_both(where: str, projection: int) -> None:
+    elmo = ElmoSettings(where=where, projection=projection, dropout=0)
+    settings = TaskSettings(elmo=elmo, char_filters=6, dropout=0)
+    representation = TokenRepresentation(settings, torch.ones(9, 2), 3, 4).eval()
+    batch = Inputs(SENTENCES, vectors_of(SENTENCES), None).batch([0, 1])
+    size = projection or 4
+    is_input, is_output = where != "output", where != "input"
+    assert representation(batch).shape == (2, 3, representation.dim)
+    assert representation.dim == 2 + 6 + size * is_input
+    states = torch.zeros(2, 3, 7)
+    assert representation.at_output(states, batch).shape == (2, 3, 7 + size * is_output)
+    assert representation.output_dim == size * is_output
+    assert list(representation.mixes) == ["input"] * is_input + ["output"] * is_output
+
+
+def test_the_sum_of_layers_is_that_of_equation_1() -> None:
+    settings = TaskSettings(elmo=ElmoSettings(projection=0, l2=0.5), char_filters=0)
+    representation = TokenRepresentation(settings, None, 3, 4).eval()
+    mix = representation.mixes["input"]
+    with torch.no_grad():
+        mix.weights.copy_(torch.tensor([0.0, 1.0, -1.0]))
+        mix.gamma.fill_(2.0)
+    layers = vectors_of(SENTENCES)
+    weights = np.exp([0.0, 1.0, -1.0]) / np.exp([0.0, 1.0, -1.0]).sum()
+    expected = 2.0 * np.tensordot(weights, layers[0].astype("f8"), 1)
+    found = representation(Inputs(SENTENCES, layers, None).batch([0])).detach()
+    assert np.allclose(found[0], expected, atol=1e-6)
+    assert representation.penalty().item() == pytest.approx(0.5 * 2.0)
+
+
+def test_a_model_must_read_something() -> None:
+    settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=0)
+    with pytest.raises(UsageError, match="nothing to read"):
+        TokenRepresentation(settings, None, 0, 0)
+
+
+def test_words_are_added_to_the_table() -> None:
+    settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=0)
+    representation = TokenRepresentation(settings, torch.ones(3, 2), 0, 0)
+    representation.add_words(torch.full((1, 2), 7.0))
+    assert representation.words is not None
+    assert representation.words.weight.tolist()[2:] == [[1, 1], [7, 7]]

@@ -1,0 +1,59 @@
+"""Settings of task models by name, and the word vectors and characters that a model reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from elmo_cli.errors import SettingError, UsageError
+from elmo_cli.tasks.settings import TaskSettings, as_flat, with_settings
+from elmo_cli.tasks.task import load_task
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("hidden", "64", 64),
+        ("learning_rate", "3e-4", 3e-4),
+        ("optimizer", "adadelta", "adadelta"),
+        ("train_word_vectors", "False", False),
+        ("elmo.layers", "last", "last"),
+        ("elmo.l2", "0", 0.0),
+        ("elmo.layer_norm", "true", True),
+    ],
+)
+def test_a_setting_is_changed_by_its_text(name: str, text: str, value: object) -> None:
+    changed = as_flat(with_settings(TaskSettings(), {name: text}))
+    assert changed == {**as_flat(TaskSettings()), name: value}
+    assert type(changed[name]) is type(value)
+
+
+def test_flat_settings_give_the_settings_back() -> None:
+    settings = with_settings(TaskSettings(), {"elmo.where": "both", "hidden": 7, "fraction": 0.5})
+    assert with_settings(TaskSettings(), as_flat(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("hiden", "64", "did you mean `hidden`"),
+        ("elmo.layer", "all", "did you mean `elmo.layers`"),
+        ("xyz", "1", "choose one of elmo.layers"),
+        ("hidden", "many", "'many' is not a whole number"),
+        ("hidden", "0", "0 is not at least 1"),
+        ("dropout", "1", "is not a number from 0 to below 1"),
+        ("fraction", "0", "above 0 and at most 1"),
+        ("learning_rate", "nan", "is not a positive number"),
+        ("elmo.layers", "top", "unknown value 'top'"),
+        ("train_word_vectors", "maybe", "is not true or false"),
+    ],
+)
+def test_a_bad_setting_is_refused(name: str, text: str, words: str) -> None:
+    with pytest.raises(SettingError) as error:
+        with_settings(TaskSettings(), {name: text})
+    assert words in f"{error.value} {error.value.hint}"
+
+
+def test_an_unknown_task_is_refused() -> None:
+    with pytest.raises(UsageError, match="no such task") as error:
+        load_task("nerr")
+    assert "did you mean `ner`?" in error.value.hint

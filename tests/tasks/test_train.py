@@ -1,0 +1,196 @@
+"""Training ends in the same weights however often it is interrupted; bad data change nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import Done, documented, elmo, made
+
+from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.tasks.elmo_vectors import VectorFolder
+from elmo_cli.tasks.settings import with_settings
+from elmo_cli.tasks.task import load_task
+from elmo_cli.tasks.task_folder import load_trained
+from elmo_cli.tasks.train import TaskData, train_task
+
+SMALL = {"hidden": 5, "char_filters": 4, "elmo.projection": 6, "batch_size": 2, "patience": 9}
+SCORES = {"f1", "precision", "recall"}
+DATA = ("--train", "train.conll", "--dev", "dev.conll")
+
+
+class Interrupting:
+    """A reporter that stops the run as Ctrl-C would after some batches."""
+
+    def __init__(self, n_batches: int = 10**9) -> None:
+        self.n_left = n_batches
+
+    def message(self, text: str) -> None: ...
+
+    def embedding(self, done: int, total: int | None) -> None: ...
+
+    def training(self, done: int, total: int) -> None:
+        self.n_left -= 1
+        if not self.n_left:
+            raise KeyboardInterrupt
+
+    def epoch(self, line: dict[str, Any]) -> None: ...
+
+
+def train(output: str, *, mode: str = "new", stop_after: int = 10**9, **settings: Any) -> Any:
+    task = load_task("ner")
+    chosen = with_settings(task.settings(), {**SMALL, "epochs": 5, **settings})
+    data = TaskData("train.conll", "dev.conll", "words.txt", VectorFolder("vectors"))
+    return train_task(task, data, chosen, output, Interrupting(stop_after), mode=mode)
+
+
+def weights(folder: str) -> dict[str, torch.Tensor]:
+    return torch.load(Path(folder) / "model.pt", weights_only=True)
+
+
+@pytest.fixture
+def embedded(folder: Path) -> Path:
+    made("embed", "train.conll", "dev.conll", "-o", "vectors/", "--layout", "flat")
+    return folder
+
+
+@pytest.mark.parametrize("interruptions", [[1], [3], [5, 1, 4]])
+def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
+    embedded: Path, interruptions: list[int]
+) -> None:
+    expected = train("whole")
+    for number, stop_after in enumerate(interruptions):
+        with pytest.raises(KeyboardInterrupt):
+            train("parts", mode="resume" if number else "new", stop_after=stop_after)
+    found = train("parts", mode="resume")
+    assert {**found, "seconds": 0} == {**expected, "seconds": 0}
+    assert weights("parts").keys() == weights("whole").keys()
+    for name, tensor in weights("whole").items():
+        assert torch.equal(weights("parts")[name], tensor), name
+    logs = [Path(name, "log.jsonl").read_text().splitlines() for name in ("parts", "whole")]
+    first, second = ([{**json.loads(line), "seconds": 0} for line in log] for log in logs)
+    assert first == second
+    assert sorted(path.name for path in Path("parts").iterdir()) == [
+        *("log.jsonl", "model.pt", "scores.json", "task.json", "word_vectors.npz")
+    ]
+
+
+def test_a_seed_decides_about_the_weights(embedded: Path) -> None:
+    train("a"), train("b"), train("c", seed=1)
+    assert torch.equal(weights("a")["output.weight"], weights("b")["output.weight"])
+    assert not torch.equal(weights("a")["output.weight"], weights("c")["output.weight"])
+
+
+def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: Path) -> None:
+    facts = train("ner", epochs=60, patience=3, learning_rate=0.02)
+    lines = [json.loads(line) for line in Path("ner/log.jsonl").read_text().splitlines()]
+    scores = [line["dev"]["f1"] for line in lines]
+    best = scores.index(max(scores))
+    assert (facts["best_epoch"], facts["epochs"]) == (best + 1, len(lines))
+    assert len(lines) == min(60, best + 1 + 3)
+    assert facts["dev"]["f1"] == max(scores)
+    assert facts["mix"] == lines[best]["mix"]
+
+
+def test_a_finished_run_is_not_trained_again(embedded: Path) -> None:
+    facts = train("ner")
+    size = Path("ner/log.jsonl").stat().st_size
+    assert train("ner", mode="resume") == facts
+    assert Path("ner/log.jsonl").stat().st_size == size
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"hidden": 6}, "hidden: 5, now 6"), ({"elmo.layers": "last"}, "elmo.layers: all, now last")],
+)
+def test_other_settings_are_not_resumed(
+    embedded: Path, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train("ner", stop_after=3)
+    with pytest.raises(ElmoError, match=words):
+        train("ner", mode="resume", **settings)
+
+
+def test_other_data_are_not_resumed(embedded: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train("ner", stop_after=3)
+    shutil.copy("train.conll", "dev.conll")
+    with pytest.raises(ElmoError, match="made with other settings"):
+        train("ner", mode="resume")
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing", "other sizes", "not ours"])
+def test_a_corrupt_model_is_refused(embedded: Path, damage: str) -> None:
+    train("ner")
+    model, task = Path("ner/model.pt"), Path("ner/task.json")
+    if damage == "cut":
+        model.write_bytes(model.read_bytes()[:-100])
+    elif damage == "missing":
+        model.unlink()
+    elif damage == "other sizes":
+        task.write_text(task.read_text().replace('"hidden": 5', '"hidden": 6'))
+    else:
+        task.write_text("[]")
+    with pytest.raises(ModelError):
+        load_trained("ner")
+
+
+def command(*words: object) -> Done:
+    known = (*DATA, "--embeddings", "vectors", "-o", "ner", "--set", "hidden=5", "--epochs", 1)
+    return elmo("train", "ner", *known, *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "error"),
+    [
+        ("Anna B-PER\nin O\n", (), "vectors/dev.hdf5: its text (2 sentences, 7 tokens) is not"),
+        ("", (), "dev.conll: contains no example"),
+        ("Anna B-ORG\n", (), "label `B-ORG` does not occur in the training data"),
+        (None, ("--dev", "none.conll"), "none.conll"),
+        (None, ("--embeddings", "one"), "not all layers of each token"),
+        (None, ("--embeddings", "one/x.hdf5"), "is a file, not a folder"),
+        (None, ("--set", "hiden=3"), "no such setting"),
+        (None, ("--set", "hidden"), "has no `=`"),
+        (None, ("--preset", "huge"), "`--preset huge`: no such preset"),
+        (None, ("--resume",), "contains no run to resume"),
+        (None, ("--word-vectors", "train.conll"), "cannot be read as word vectors"),
+        (None, ("--elmo", "none", "--set", "char_filters=0"), "nothing to read"),
+    ],
+)
+def test_bad_data_and_settings_are_two_lines_and_change_nothing(
+    embedded: Path, text: str | None, words: tuple[str, ...], error: str
+) -> None:
+    Path("one").mkdir()
+    made("embed", "train.conll", "-o", "one/x.hdf5", "--layers", "top")
+    if text is not None:
+        Path("dev.conll").write_text(text)
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
+    done = command(*words)
+    assert done.code in (1, 2)
+    assert error in done.err
+    assert len(done.err.splitlines()) == 2, done.err
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_train_evaluate_and_predict(folder: Path) -> None:
+    words = ("--word-vectors", "words.txt", "--epochs", 30, "--learning-rate", 0.02)
+    done = made("train", "ner", *DATA, "-o", "ner", *words, "--seed", 3, "--json")
+    facts = json.loads(done.out)
+    assert all(f"`{name}`" in documented("train") for name in facts)
+    assert sorted(path.name for path in Path("ner/vectors").iterdir())[0].startswith("dev-")
+    evaluated = json.loads(made("evaluate", "ner", "--test", "dev.conll", "--json").out)
+    assert evaluated["f1"] == facts["dev"]["f1"]
+    assert all(f"`{name}`" in documented("evaluate") for name in evaluated.keys() - SCORES)
+    Path("new.txt").write_text("Anna Berg likes Oslo\n\nit rains\n")
+    predicted = made("predict", "ner", "new.txt").out.decode()
+    assert [line.split("\t")[0] for line in predicted.splitlines()] == [
+        *("Anna", "Berg", "likes", "Oslo", "", "it", "rains", "")
+    ]
+    made("predict", "ner", "dev.conll", "-o", "a.conll")
+    made("evaluate", "ner", "--test", "dev.conll", "-o", "b.conll")
+    assert Path("a.conll").read_text() == Path("b.conll").read_text()
