@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-ray bench bench-plain bench-cluster bench-train bench-paired fuzz check format pretrain card dist clean
+.PHONY: help install demo test test-all test-ray bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -67,6 +67,11 @@ check: install  ## format, lint, types
 format: install  ## put every file into the house's format
 	$(BIN)/ruff format elmo_cli tests benchmarks
 	$(BIN)/ruff check --fix elmo_cli tests benchmarks
+
+PARTS ?= table1 table2 table3 table7 figure1
+paper: install  ## train the grid of tables and figures of the paper: DATA=folder WORK=folder [PARTS="table1 …"]
+	$(BIN)/python -m benchmarks.paper.run --data $(DATA) --work $(WORK) $(PARTS)
+	$(BIN)/python -m benchmarks.paper.report --work $(WORK) --pictures $(WORK)/pictures
 
 OUT ?= elmo-en-next
 SECONDS ?= 3600
