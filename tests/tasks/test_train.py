@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -194,3 +199,27 @@ def test_train_evaluate_and_predict(folder: Path) -> None:
     made("predict", "ner", "dev.conll", "-o", "a.conll")
     made("evaluate", "ner", "--test", "dev.conll", "-o", "b.conll")
     assert Path("a.conll").read_text() == Path("b.conll").read_text()
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_weights(embedded: Path) -> None:
+    """`kill -9` at five random moments of a run, each resumed by the command."""
+    words = [*(sys.executable, "-m", "elmo_cli", "train", "ner", *DATA, "--epochs", "40")]
+    words += ["--embeddings", "vectors", "--set", "hidden=5", "--patience", "40", "-q"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    begun = time.monotonic()
+    subprocess.run([*words, "-o", "whole"], env=env, check=True)
+    duration, random = time.monotonic() - begun, Random(0)
+    for _ in range(5):
+        mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
+        process = subprocess.Popen([*words, "-o", "killed", *mode], env=env)
+        try:
+            process.wait(random.uniform(0.5, 1.0) * duration)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
+    subprocess.run([*words, "-o", "killed", *mode], env=env, check=True)
+    assert weights("killed").keys() == weights("whole").keys()
+    for name, tensor in weights("whole").items():
+        assert torch.equal(weights("killed")[name], tensor), name
