@@ -100,11 +100,15 @@ _setting_options = together(
 def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     """Train a task model on embeddings files.
 
-    TASK is ner (any BIO, BIOUL or plain labels in columns). The model reads a learned sum of the
-    layers of ELMo (equation 1 of the paper), word vectors and characters, and keeps the weights of
-    its best epoch on dev. Embeddings are found by the text of the data, whatever the names of their
-    files; missing ones are computed first. The learned weights of the layers are printed at the
-    end; `elmo convert --layers mix:…` applies them.
+    The model reads a learned sum of the layers of ELMo (equation 1 of the paper), word vectors and
+    characters, and keeps the weights of its best epoch on dev. Embeddings are found by the text of
+    the data, whatever the names of their files; missing ones are computed first. The learned
+    weights of the layers are printed at the end; `elmo convert --layers mix:…` applies them.
+
+    \b
+    TASK is one of
+      classification  labels of sentences: LABEL, tab, tokens; JSON lines; trees as of SST
+      ner             labels of tokens: BIO, BIOUL or plain labels in columns
 
     \b
     Examples:

@@ -76,3 +76,16 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """A softmax over the last axis of `scores`, zero outside of a mask of the same shape."""
     return torch.softmax(scores.masked_fill(~mask, FAR), -1)
+
+
+def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
+    """For each token the mean of another sentence's states, weighted by attention.
+
+    Args:
+        scores: (batch, token, other token).
+        mask: (batch, other token).
+        states: (batch, other token, dim).
+    Returns:
+        (batch, token, dim).
+    """
+    return masked_softmax(scores, mask[:, None].expand_as(scores)) @ states

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from elmo_cli.errors import InputError
 from elmo_cli.regular_files import unique_keys
+from elmo_cli.tasks.inputs import Tokens
 from elmo_cli.text.input import check_inputs
 from elmo_cli.text.input_settings import InputReport, InputSettings
 from elmo_cli.text.lines import LineReader
+from elmo_cli.text.sentence import token_problem
+from elmo_cli.text.tokenizer import EnglishTokenizer
 
 _BEGIN, _END = "#begin document", "#end document"
 
@@ -42,8 +47,9 @@ class Rows(NamedTuple):
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file, compressed or not, with their numbers; or InputError."""
-    check_inputs(path)
-    reader = LineReader(path, InputSettings(), InputReport())
+    settings = InputSettings(format="plain")  # whatever the suffix
+    check_inputs(path, settings)
+    reader = LineReader(path, settings, InputReport())
     for number, line in enumerate(reader.lines(), 1):
         assert line is not None  # as it is only with on_error="skip"
         yield number, line.rstrip("\n")
@@ -62,6 +68,43 @@ def read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(found, dict):
             raise InputError(f"{where}: JSON, but not an object", "give one object per line")
         yield where, found
+
+
+def tokens_of_fields(found: dict[str, Any], names: Sequence[str], where: str) -> Tokens:
+    """The sentence of a JSON object: a list of tokens, or raw text, which is tokenized.
+
+    Args:
+        names: of its field; the first that exists counts.
+        where: "FILE, line N", for messages.
+    Raises:
+        InputError: no such field, or no tokens in it.
+    """
+    name = next((name for name in names if name in found), None)
+    listed = " or ".join(f'"{one}"' for one in names)
+    if name is None:
+        raise InputError(f"{where}: no {listed}", "give a list of tokens, or a text")
+    value = found[name]
+    if isinstance(value, str):
+        value = list(chain.from_iterable(_tokenizer().sentences(value)))
+    if not isinstance(value, list) or not all(isinstance(token, str) for token in value):
+        what = f'{where}: "{name}" is neither a list of strings nor a string'
+        raise InputError(what, "give a list of tokens, or a text")
+    return checked_tokens(value, f'{where}: "{name}"')
+
+
+def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
+    """The tokens of a sentence; InputError for none, or one that cannot be stored."""
+    if not tokens:
+        raise InputError(f"{where} has no tokens", "remove it, or add its text")
+    for token in tokens:
+        if problem := token_problem(token):
+            raise InputError(f"{where}: a token {problem}", "correct the token")
+    return tuple(tokens)
+
+
+@cache
+def _tokenizer() -> EnglishTokenizer:
+    return EnglishTokenizer()
 
 
 def read_rows(path: str) -> Iterator[Rows]:

@@ -11,7 +11,10 @@ from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
 
 # Name -> the module that has the task as `TASK`.
-TASKS = {"ner": "elmo_cli.tasks.ner"}
+TASKS = {
+    "classification": "elmo_cli.tasks.classification",
+    "ner": "elmo_cli.tasks.ner",
+}
 
 
 def probability(default: float) -> Any:

@@ -103,7 +103,15 @@ def score_spans(
         n_gold.update(span.type for span in ours)
         n_predicted.update(span.type for span in theirs)
         n_correct.update(span.type for span in set(ours) & set(theirs))
-    by_type = {
+    values = _f1(n_correct.total(), n_predicted.total(), n_gold.total())
+    return Scores("f1", values, f1_by_type(n_correct, n_predicted, n_gold), note)
+
+
+def f1_by_type(
+    n_correct: Counter[str], n_predicted: Counter[str], n_gold: Counter[str]
+) -> dict[str, dict[str, float]]:
+    """F1, precision, recall and counts of each type; "_" for the type "" of spans without one."""
+    return {
         name or "_": {
             **_f1(n_correct[name], n_predicted[name], n_gold[name]),
             "predicted": n_predicted[name],
@@ -111,8 +119,6 @@ def score_spans(
         }
         for name in sorted(n_gold.keys() | n_predicted.keys())
     }
-    values = _f1(n_correct.total(), n_predicted.total(), n_gold.total())
-    return Scores("f1", values, by_type, note)
 
 
 def _f1(n_correct: int, n_predicted: int, n_gold: int) -> dict[str, float]:

@@ -1,0 +1,326 @@
+"""Task `classification`: one label per sentence, such as its sentiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.errors import InputError
+from elmo_cli.lm.settings import bounded, one_of
+from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
+from elmo_cli.tasks.labelled_trees import is_tree, parse_tree
+from elmo_cli.tasks.labels import check_label, label_names, label_of_fields, score_labels
+from elmo_cli.tasks.layers import (
+    BiLSTM,
+    SequenceDropout,
+    align,
+    masked_max,
+    masked_mean,
+    masked_softmax,
+)
+from elmo_cli.tasks.readers import (
+    checked_tokens,
+    read_json_lines,
+    read_lines,
+    tokens_of_fields,
+)
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import TaskSettings, probability
+from elmo_cli.tasks.spans import Span
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, sentences_of_text
+from elmo_cli.text.input import InputSettings, format_of
+
+_SHORT = 8  # tokens of a subtree; longer ones are padded apart from the others
+_POOL = 4  # linear maps per unit of a maxout layer
+
+
+@dataclass(frozen=True)
+class ClassifiedExample(Example):
+    """A sentence and its label.
+
+    Attributes:
+        label: None where it is unknown.
+        subtrees: labelled parts of the sentence; only trees have any.
+    """
+
+    label: str | None
+    subtrees: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClassificationSettings(TaskSettings):
+    """The settings of `classification`.
+
+    Attributes:
+        model: "bilstm" (a biLSTM with pooling) or "bcn" (the biattentive classification network).
+        subtrees: fraction of the subtrees of a step's trees that it trains on; 0 for none.
+        state_dropout: dropout probability above the token representation.
+    """
+
+    model: str = one_of("bilstm", "bcn")
+    subtrees: float = bounded(0.35, "a number from 0 to 1", lambda value: 0 <= value <= 1)
+    state_dropout: float = probability(0.5)
+
+
+class Biattention(nn.Module):
+    """The encoder of the biattentive network; (batch, token, dim) -> (…, 2 * hidden).
+
+    Source: McCann et al. 2017, section 5, with one sentence attending to itself.
+    """
+
+    def __init__(self, dim: int, settings: ClassificationSettings) -> None:
+        super().__init__()
+        hidden = settings.hidden
+        self.dim = 2 * hidden
+        self.reading = nn.Linear(dim, hidden)
+        self.encoder = BiLSTM(hidden, hidden, settings.layers, settings.state_dropout)
+        self.integrator = BiLSTM(3 * self.dim, hidden)
+        self.dropout = SequenceDropout(settings.state_dropout)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        read = self.dropout(torch.relu(self.reading(x)))
+        states = self.dropout(self.encoder(read, lengths))
+        mask = torch.arange(x.shape[1], device=x.device)[None] < lengths[:, None]
+        context = align(states @ states.transpose(1, 2), mask, states)
+        integrated = torch.cat([states, states - context, states * context], -1)
+        found: Tensor = self.integrator(integrated, lengths)
+        return found
+
+
+class Pooling(nn.Module):
+    """Maximum, mean and self-attention over tokens, and with `has_min` the minimum.
+
+    Attributes:
+        dim: size of the output.
+    """
+
+    def __init__(self, dim: int, *, has_min: bool) -> None:
+        super().__init__()
+        self.attention = nn.Linear(dim, 1)
+        self.has_min = has_min
+        self.dim = (3 + has_min) * dim
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Pool (batch, token, dim) over the tokens of a mask (batch, token)."""
+        weights = masked_softmax(self.attention(x)[..., 0], mask)
+        attended = (weights[:, None] @ x)[:, 0]
+        pooled = [masked_max(x, mask), masked_mean(x, mask), attended]
+        if self.has_min:
+            pooled.append(-masked_max(-x, mask))
+        return torch.cat(pooled, -1)
+
+
+class Maxout(nn.Module):
+    """The maximum of several linear maps (Goodfellow et al. 2013)."""
+
+    def __init__(self, dim: int, output_dim: int) -> None:
+        super().__init__()
+        self.maps = nn.Linear(dim, output_dim * _POOL)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.maps(x).unflatten(-1, (-1, _POOL)).amax(-1)
+        return found
+
+
+class Classifier(TaskModel[ClassifiedExample, str]):
+    """The biattentive classification network, or a biLSTM with pooling and a ReLU layer.
+
+    Spans are pooled from the states of their sentence.
+
+    Args:
+        labels: names of the labels.
+    Source: Peters et al. 2018, A.8; McCann et al. 2017.
+    """
+
+    def __init__(
+        self,
+        settings: ClassificationSettings,
+        labels: Sequence[str],
+        representation: TokenRepresentation,
+    ) -> None:
+        super().__init__(representation)
+        self.names = list(labels)
+        self.numbers = {name: number for number, name in enumerate(self.names)}
+        self.subtrees = settings.subtrees
+        hidden, p, is_bcn = settings.hidden, settings.state_dropout, settings.model == "bcn"
+        dim = representation.dim
+        self.encoder = (
+            Biattention(dim, settings) if is_bcn else BiLSTM(dim, hidden, settings.layers, p)
+        )
+        self.dropout = SequenceDropout(p)
+        self.pooling = Pooling(self.encoder.dim + representation.output_dim, has_min=is_bcn)
+        size, half = self.pooling.dim, 2 * hidden
+        layers = [nn.Dropout(p), nn.Linear(size, half), nn.ReLU(), nn.Dropout(p)]
+        if is_bcn:
+            layers = [nn.Dropout(p), Maxout(size, 2 * half), nn.Dropout(p), Maxout(2 * half, half)]
+        self.output = nn.Sequential(*layers, nn.Linear(half, len(self.names)))
+
+    def _states(self, batch: SentenceBatch) -> Tensor:
+        states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
+        return self.representation.at_output(states, batch)
+
+    def _scores(self, states: Tensor, rows: Tensor, spans: Tensor) -> Tensor:
+        """The scores of labels, (span, label), of tokens of the sentences.
+
+        Args:
+            states: (batch, token, dim).
+            rows: (span,) sentences in the batch.
+            spans: (span, 2) first token, and the token after the last.
+        """
+        lengths = spans[:, 1] - spans[:, 0]
+        offsets = torch.arange(int(lengths.max()), device=states.device)[None]
+        positions = (spans[:, :1] + offsets).clamp(max=states.shape[1] - 1)
+        mask = offsets < lengths[:, None]
+        found: Tensor = self.output(self.pooling(states[rows[:, None], positions], mask))
+        return found
+
+    def _sentence_scores(self, states: Tensor, lengths: Tensor) -> Tensor:
+        rows = torch.arange(len(lengths), device=states.device)
+        return self._scores(states, rows, torch.stack([torch.zeros_like(lengths), lengths], 1))
+
+    def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
+        """The mean loss of sentences, plus that of a sample of their subtrees."""
+        batch = inputs.batch([example.sentences[0] for example in examples])
+        states = self._states(batch)
+        targets = torch.tensor([self.numbers[example.label or ""] for example in examples])
+        scores = self._sentence_scores(states, batch.lengths)
+        loss = functional.cross_entropy(scores, targets.to(scores.device))
+        sample = self._sample_subtrees(examples).to(states.device)
+        is_short = sample[:, 2] - sample[:, 1] <= _SHORT
+        for some in filter(len, (sample[is_short], sample[~is_short])):
+            scores = self._scores(states, some[:, 0], some[:, 1:3])
+            summed = functional.cross_entropy(scores, some[:, 3], reduction="sum")
+            loss = loss + summed / len(sample)
+        return loss
+
+    def _sample_subtrees(self, examples: Sequence[ClassifiedExample]) -> Tensor:
+        """The row, start, end and label of each, (subtree, 4)."""
+        found = [
+            (row, start, end, self.numbers[label])
+            for row, example in enumerate(examples)
+            for start, end, label in example.subtrees
+        ]
+        kept = torch.rand(len(found)) < self.subtrees
+        return torch.tensor(found, dtype=torch.long).reshape(-1, 4)[kept]
+
+    def predict(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> list[str]:
+        batch = inputs.batch([example.sentences[0] for example in examples])
+        scores = self._sentence_scores(self._states(batch), batch.lengths)
+        return [self.names[number] for number in scores.argmax(1).tolist()]
+
+
+class ClassificationTask(Task[ClassifiedExample, str]):
+    """One label per sentence."""
+
+    name = "classification"
+    title = "labels of sentences, such as sentiment"
+    settings = ClassificationSettings
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "elmo.projection": 0,
+            "char_filters": 0,
+            "model": "bcn",
+            "hidden": 300,
+            "state_dropout": 0.2,
+            "subtrees": 1.0,
+            "batch_size": 100,
+            "epochs": 20,
+            "patience": 5,
+            "lr_patience": 0,
+        }
+    }
+    formats = ("jsonl", "tsv")
+    reads_text = True
+
+    def read(
+        self, path: str, settings: TaskSettings, *, labelled: bool = True
+    ) -> Split[ClassifiedExample]:
+        """Read trees as of SST, JSON lines, or lines of a label, a tab and the tokens."""
+        sentences: list[Tokens] = []
+        examples: list[ClassifiedExample] = []
+        is_json = format_of(path, InputSettings()) == "jsonl"
+        found = _read_objects(path, labelled) if is_json else _read_text_lines(path, labelled)
+        for where, tokens, label, subtrees in found:
+            examples.append(ClassifiedExample((len(sentences),), where, label, subtrees))
+            sentences.append(tokens)
+        return Split(path, sentences, examples)
+
+    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[ClassifiedExample]:
+        found = list(sentences_of_text(paths, text))
+        examples = [ClassifiedExample((i,), where, None) for i, (_, where) in enumerate(found)]
+        return Split(", ".join(paths), [tokens for tokens, _ in found], examples)
+
+    def labels(self, train: Split[ClassifiedExample]) -> list[str]:
+        """The names of the labels in alphabetical order."""
+        subtrees = (tree.type for example in train.examples for tree in example.subtrees)
+        return label_names(train.path, [*(example.label for example in train.examples), *subtrees])
+
+    def check_labels(self, labels: Any, split: Split[ClassifiedExample]) -> None:
+        for example in split.examples:
+            check_label(example.label, labels, example.where)
+
+    def model(
+        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
+    ) -> Classifier:
+        assert isinstance(settings, ClassificationSettings)
+        return Classifier(settings, labels, representation)
+
+    def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
+        return score_labels([example.label for example in examples], predictions)
+
+    def lines(
+        self, split: Split[ClassifiedExample], predictions: Sequence[str], form: str
+    ) -> Iterator[str]:
+        for example, label in zip(split.examples, predictions, strict=True):
+            tokens = split.sentences[example.sentences[0]]
+            if form == "tsv":
+                yield f"{label}\t{' '.join(tokens)}"
+            else:
+                yield json.dumps({"tokens": tokens, "label": label}, ensure_ascii=False)
+
+
+_Found = tuple[str, Tokens, str | None, tuple[Span, ...]]
+
+
+def _read_objects(path: str, labelled: bool) -> Iterator[_Found]:
+    for where, found in read_json_lines(path):
+        label = label_of_fields(found, ("label",), where, labelled=labelled)
+        yield where, tokens_of_fields(found, ("tokens", "text", "sentence"), where), label, ()
+
+
+def _read_text_lines(path: str, labelled: bool) -> Iterator[_Found]:
+    """Trees if the first line with text is one, otherwise labels and sentences."""
+    has_trees = None
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        if has_trees is None:
+            has_trees = is_tree(line)
+        if has_trees:
+            tokens, (*subtrees, root) = parse_tree(line, where)
+            yield where, tokens, root.type, tuple(subtrees)
+        else:
+            yield where, *_parse_line(line, where, labelled), ()
+
+
+def _parse_line(line: str, where: str, labelled: bool) -> tuple[Tokens, str | None]:
+    """The tokens and the label of a line, which is the tokens alone where it may lack a label."""
+    label, *cells = line.split("\t")
+    if not cells and not labelled:
+        return checked_tokens(label.split(), where), None
+    if len(cells) != 1:
+        what = f"{where}: {len(cells)} tabs, not one"
+        raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
+    if not label.strip():
+        raise InputError(f"{where}: no label before the tab", "each sentence needs a label")
+    return checked_tokens(cells[0].split(), where), label.strip()
+
+
+TASK = ClassificationTask()

@@ -1,0 +1,59 @@
+"""Labels of examples that have one each: reading them from JSON, their names, and their scores."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from elmo_cli.errors import InputError
+from elmo_cli.tasks.spans import f1_by_type
+from elmo_cli.tasks.task import Scores
+
+
+def label_of_fields(
+    found: dict[str, Any], names: Sequence[str], where: str, *, labelled: bool
+) -> str | None:
+    """The label of a JSON object, a string or a whole number; None where it may lack.
+
+    Args:
+        names: of its field; the first that exists counts.
+        labelled: whether a label is required.
+    Raises:
+        InputError: no such field, or no label in it.
+    """
+    label = next((found[name] for name in names if name in found), None)
+    if label is None and not labelled:
+        return None
+    listed = " or ".join(f'"{one}"' for one in names)
+    if label is None:
+        raise InputError(f"{where}: no {listed}", "each example needs a label")
+    if type(label) not in (str, int) or label == "":
+        what = f"{where}: {listed} is {json.dumps(label)[:40]}"
+        raise InputError(what, "a label is a string or a whole number")
+    return str(label)
+
+
+def label_names(path: str, labels: Iterable[str | None]) -> list[str]:
+    """The distinct labels of the training data, sorted; InputError for fewer than two."""
+    names = sorted({label for label in labels if label is not None})
+    if len(names) < 2:
+        what = f"{path}: no labels but {', '.join(names) or 'none'}"
+        raise InputError(what, "train on examples of at least two labels")
+    return names
+
+
+def check_label(label: str | None, names: Sequence[str], where: str) -> None:
+    """Raise an InputError for a label that the training data lack."""
+    if label is not None and label not in names:
+        what = f"{where}: label `{label}` does not occur in the training data"
+        raise InputError(what, f"labels there are {', '.join(names)[:100]}")
+
+
+def score_labels(gold: Iterable[str | None], predicted: Sequence[str]) -> Scores:
+    """The accuracy of labels, and precision, recall and F1 of each label."""
+    known = [label or "" for label in gold]
+    correct = Counter(a for a, b in zip(known, predicted, strict=True) if a == b)
+    by_type = f1_by_type(correct, Counter(predicted), Counter(known))
+    return Scores("accuracy", {"accuracy": 100 * correct.total() / len(known)}, by_type)
