@@ -13,6 +13,7 @@ from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one
 # Name -> the module that has the task as `TASK`.
 TASKS = {
     "classification": "elmo_cli.tasks.classification",
+    "coref": "elmo_cli.tasks.coref",
     "ner": "elmo_cli.tasks.ner",
 }
 

@@ -1,0 +1,253 @@
+"""Task `coref`: its files, its model, the clusters that links make, and its predictions."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import build, train_on, without_gradient
+
+from elmo_cli.errors import InputError
+from elmo_cli.tasks import coref_model
+from elmo_cli.tasks.coref import TASK
+from elmo_cli.tasks.coref_model import NO_LINK, CorefSettings, SpanRanker, join_links
+from elmo_cli.tasks.coref_score import Clusters
+from elmo_cli.tasks.task import Split
+from elmo_cli.text.input import InputSettings
+
+SENTENCES = ["Ada saw her dog .", "It saw Ada .", "Rain fell ."]
+CLUSTERS = {((0, 0), (2, 2), (7, 7)), ((2, 3), (5, 5)), ((9, 9),)}
+CELLS = "(0) - (0)|(1 1) - | (1) - (0) - | (2) - -"
+JSON = {
+    "doc_key": "nw/a_0",
+    "sentences": [one.split() for one in SENTENCES],
+    "clusters": [[[0, 0], [2, 2], [7, 7]], [[2, 3], [5, 5]], [[9, 9]]],
+}
+SIZES = {"span_dim": 12, "scorer_dim": 10, "max_width": 3, "spans_per_token": 1.0}
+
+
+def rows(cells: str, columns: str = "nw/a\t0\t{i}\t{token}\tX\t{cell}") -> str:
+    """The sentences with a last column, separated by blank lines."""
+    sentences = []
+    for text, one in zip(SENTENCES, cells.split(" | "), strict=True):
+        pairs = enumerate(zip(text.split(), one.split(" "), strict=True))
+        lines = [columns.format(i=i, token=token, cell=cell) for i, (token, cell) in pairs]
+        sentences.append("".join(f"{line}\n" for line in lines))
+    return "\n".join(sentences)
+
+
+CONLL = f"#begin document (nw/a); part 000\n{rows(CELLS)}\n#end document\n"
+
+
+def read(path: Path, text: str, *, labelled: bool = True) -> Split:
+    path.write_text(text, encoding="utf-8")
+    return TASK.read(str(path), CorefSettings(), labelled=labelled)
+
+
+def as_set(clusters: Clusters | None) -> set:
+    return {tuple(sorted(cluster)) for cluster in clusters or ()}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.conll", CONLL),
+        ("a.conll", rows(CELLS, "nw/a 0 {i} {token} {cell}")),
+        ("a.txt", rows(CELLS, "{token}\t{cell}")),
+        ("a.conll", rows(CELLS.replace(" -", " _"))),
+        ("a.conll", rows(CELLS.replace(" -", " "), "a\t0\t{i}\t{token}\t_\t{cell}")),
+        ("a.conll", rows(CELLS.replace("(0)|(1", "(1|(0)"))),
+        ("a.conll", rows(CELLS.replace("(0", "(ada").replace("1)", "dog)").replace("(1", "(dog"))),
+        ("a.jsonl", json.dumps(JSON)),
+        # A mention in two clusters joins them, as in e2e-coref.
+        ("a.json", json.dumps(JSON | {"clusters": [*JSON["clusters"], [[0, 0], [7, 7]]]})),
+    ],
+)
+def test_clusters_are_read(tmp_path: Path, name: str, text: str) -> None:
+    split = read(tmp_path / name, text)
+    assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
+    (document,) = split.examples
+    assert document.sentences == (0, 1, 2)
+    assert as_set(document.clusters) == CLUSTERS
+    (unlabelled,) = read(tmp_path / name, text, labelled=False).examples
+    assert unlabelled.clusters is None
+
+
+def test_entities_of_two_documents_are_apart(tmp_path: Path) -> None:
+    split = read(tmp_path / "a.conll", CONLL + CONLL.replace("part 000", "part 001"))
+    assert [one.sentences for one in split.examples] == [(0, 1, 2), (3, 4, 5)]
+    assert [as_set(one.clusters) for one in split.examples] == [CLUSTERS, CLUSTERS]
+    assert [one.name_and_part for one in split.examples] == [("nw/a", 0), ("nw/a", 1)]
+
+
+def test_nested_mentions_of_one_entity(tmp_path: Path) -> None:
+    text = rows("(0 - (0 0) 0) | - - - - | - - -")
+    (document,) = read(tmp_path / "a.conll", text).examples
+    assert as_set(document.clusters) == {((0, 4), (2, 3))}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("a.conll", rows(CELLS.replace("|(1 1)", " 1)")), "line 4: a mention of entity 1 ends"),
+        (
+            "a.conll",
+            rows(CELLS.replace("(1 1)", "(1 -", 1)),
+            "line 3: a mention of entity 1 does not",
+        ),
+        ("a.conll", rows(CELLS.replace("(2)", "2")), "line 12: '2' does not state mentions"),
+        ("a.conll", rows(CELLS.replace("(2)", "(2)|")), "line 12:"),
+        ("a.conll", "Ada\n", "line 1: one column"),
+        ("a.conll", "a\t0\t0\t \t-\n", "line 1: the token is empty"),
+        ("a.jsonl", json.dumps(JSON | {"doc_key": 1}), "line 1: `doc_key`"),
+        ("a.jsonl", json.dumps(JSON | {"sentences": ["Ada"]}), "line 1: `sentences`"),
+        ("a.jsonl", json.dumps(JSON | {"sentences": [["Ada", 1]]}), "line 1: `sentences`"),
+        ("a.jsonl", json.dumps(JSON | {"sentences": [[]]}), "line 1: a document without tokens"),
+        ("a.jsonl", json.dumps(JSON | {"sentences": [["\ud800"]]}), "line 1: a token contains"),
+        ("a.jsonl", json.dumps(JSON | {"clusters": None}), "line 1: `clusters`"),
+        ("a.jsonl", json.dumps(JSON | {"clusters": [[[0, 1, 2]]]}), "line 1: `clusters`"),
+        ("a.jsonl", json.dumps(JSON | {"clusters": [[[3, 2]]]}), "line 1: the mention [3, 2]"),
+        ("a.jsonl", json.dumps(JSON | {"clusters": [[[0, 12]]]}), "line 1: the mention [0, 12]"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path: Path, name: str, text: str, where: str) -> None:
+    with pytest.raises(InputError, match=re.escape(where)) as refused:
+        read(tmp_path / name, text)
+    assert refused.value.message.startswith(f"{tmp_path / name}, ")
+    assert refused.value.hint
+
+
+def test_clusters_are_needed_to_train(tmp_path: Path) -> None:
+    split = read(tmp_path / "a.conll", rows("- - - - - | - - - - | - - -"))
+    with pytest.raises(InputError, match="no cluster"):
+        TASK.labels(split)
+
+
+def test_blank_lines_separate_documents_of_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Ada saw her dog .\nIt saw Ada .\n\n\nRain fell .\n")
+    split = TASK.read_text([str(path)], InputSettings())
+    assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
+    assert [one.sentences for one in split.examples] == [(0, 1), (2,)]
+
+
+def test_predictions_are_read_back(tmp_path: Path) -> None:
+    split = read(tmp_path / "a.conll", CONLL)
+    found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5)})]]
+    conll = "\n".join(TASK.lines(split, found, "conll"))
+    again = read(tmp_path / "b.conll", conll)
+    assert again.sentences == split.sentences
+    assert again.examples[0].heading == split.examples[0].heading == "(nw/a); part 000"
+    assert as_set(again.examples[0].clusters) == as_set(found[0])
+    (line,) = TASK.lines(split, found, "jsonl")
+    fields = json.loads(line)
+    assert fields["predicted_clusters"] == [[[0, 3], [2, 2]], [[2, 3], [5, 5], [5, 8]]]
+    assert {name: fields[name] for name in ("doc_key", "sentences")} == {
+        name: JSON[name] for name in ("doc_key", "sentences")
+    }
+    assert as_set(read(tmp_path / "a.jsonl", line).examples[0].clusters) == CLUSTERS
+
+
+SPANS = [(0, 0), (1, 1), (2, 2), (3, 3)]
+NO = NO_LINK
+
+
+@pytest.mark.parametrize(
+    ("links", "is_mention", "clusters"),
+    [
+        ([NO, NO, NO, NO], [0, 0, 0, 0], set()),
+        ([NO, NO, NO, NO], [0, 1, 0, 1], {(1,), (3,)}),
+        ([NO, 0, NO, 2], [1, 1, 1, 1], {(0, 1), (2, 3)}),
+        ([NO, 0, 1, NO], [0, 0, 0, 1], {(0, 1, 2), (3,)}),
+        ([NO, NO, 0, 1], [1, 0, 0, 0], {(0, 2), (1, 3)}),
+        ([NO, NO, 0, 0], [0, 0, 0, 0], {(0, 2, 3)}),
+    ],
+)
+def test_links_make_clusters(links: list[int], is_mention: list[int], clusters: set) -> None:
+    found = join_links(SPANS, links, list(map(bool, is_mention)))
+    assert as_set(found) == {tuple((i, i) for i in one) for one in clusters}
+
+
+def test_scores_count_singletons_or_not(tmp_path: Path) -> None:
+    split = read(tmp_path / "a.conll", CONLL)
+    perfect = TASK.score(split.examples, [split.examples[0].clusters])
+    assert (perfect.main_value, perfect.values["f1_without_singletons"]) == (100, 100)
+    linked = [frozenset(one) for one in CLUSTERS if len(one) > 1]
+    scores = TASK.score(split.examples, [linked])
+    assert scores.main_value < scores.values["f1_without_singletons"] == 100
+    assert scores.by_type["mentions"]["recall"] == pytest.approx(100 * 5 / 6)
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Split:
+    other = {"doc_key": "b", "sentences": [["Ben", "slept"], ["He", "was", "old"]]}
+    other["clusters"] = [[[0, 0], [2, 2]]]
+    return read(tmp_path / "a.jsonl", f"{json.dumps(JSON)}\n{json.dumps(other)}\n")
+
+
+def test_gradient_reaches_all_parameters(split: Split) -> None:
+    model, inputs = build(TASK, split, **SIZES, scorer_layers=2, **{"elmo.where": "both"})
+    assert without_gradient(model, split.examples, inputs) == []
+
+
+def test_batches_change_no_score(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = build(TASK, split, **SIZES)
+    assert isinstance(model, SpanRanker)
+    model.eval()
+    numbers = split.examples[0].sentences
+    expected = model.candidates(numbers, inputs)
+    monkeypatch.setattr(coref_model, "_PADDED_TOKENS", 5)
+    monkeypatch.setattr(coref_model, "_ROWS", 2)
+    found = model.candidates(numbers, inputs)
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_candidates_are_all_spans_in_sentences(split: Split) -> None:
+    model, inputs = build(TASK, split, **SIZES)
+    assert isinstance(model, SpanRanker)
+    found = model.candidates(split.examples[0].sentences, inputs)
+    sentence = [0] * 5 + [1] * 4 + [2] * 3
+    expected = [
+        (first, last)
+        for first in range(12)
+        for last in range(first, min(first + 3, 12))
+        if sentence[first] == sentence[last]
+    ]
+    assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == expected
+    assert found.kept.tolist() == sorted(set(found.kept.tolist()))
+    rows = torch.arange(len(found.kept))[:, None]
+    is_before = found.antecedents < rows
+    assert (found.scores[:, 1:][~is_before] == -1e4).all()
+    assert is_before.sum() == rows.clamp(max=CorefSettings().max_antecedents).sum()
+
+
+def test_training_on_windows_finds_all_clusters(split: Split) -> None:
+    settings = {"dropout": 0.0, "elmo.dropout": 0.0, "window_tokens": 7}
+    model, inputs = build(TASK, split, **SIZES, **settings)
+    examples = split.examples[:1]
+    train_on(model, examples, inputs, steps=80)
+    scores = TASK.score(examples, model.predict(examples, inputs))
+    assert scores.main_value == 100
+    assert scores.values["f1_without_singletons"] == 100
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_in_train", "predicts"),
+    [(None, True, True), (None, False, False), (True, False, True), (False, True, False)],
+)
+def test_single_mentions_follow_the_training_data(
+    split: Split, setting: bool | None, is_in_train: bool, predicts: bool
+) -> None:
+    train = split if is_in_train else Split(split.path, split.sentences, split.examples[1:])
+    model, inputs = build(TASK, train, **SIZES, singletons=setting)
+    assert isinstance(model, SpanRanker)
+    with torch.no_grad():
+        model.mention.output.bias += 10
+        model.pair.output.bias -= 100
+        model.eval()
+        found = model.predict(split.examples[:1], inputs)[0]
+    assert {len(cluster) for cluster in found} == ({1} if predicts else set())

@@ -1,0 +1,92 @@
+"""MUC, B-cubed and CEAF: figures worked out by hand, and those of scorch."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from scorch import scores as scorch
+
+from elmo_cli.errors import UsageError
+from elmo_cli.tasks.coref_score import METRICS, check_scorer, mean_f1, score_documents
+
+
+def clusters(text: str) -> list[frozenset]:
+    """Clusters of mentions of one token, such as "1 2, 3"."""
+    return [frozenset((int(i), int(i)) for i in one.split()) for one in text.split(",") if one]
+
+
+SPLIT = "1 2 3, 4 5", "1 2, 3 4 5"
+WRONG = "1 2, 3", "1 4, 3"
+# A greedy alignment would join the first two clusters, and get 6/10 instead of 4/7 + 4/7.
+CROSSED = "1 2 3 4 5, 6 7", "1 2 3 6 7, 4 5"
+
+
+@pytest.mark.parametrize(
+    ("documents", "metric", "precision", "recall"),
+    [
+        ([SPLIT], "muc", 2 / 3, 2 / 3),
+        ([SPLIT], "b_cubed", 11 / 15, 11 / 15),
+        ([SPLIT], "ceaf_phi4", 0.8, 0.8),
+        ([WRONG], "muc", 0, 0),
+        ([WRONG], "b_cubed", 0.5, 0.5),
+        ([WRONG], "ceaf_phi4", 0.75, 0.75),
+        ([WRONG], "mentions", 2 / 3, 2 / 3),
+        ([CROSSED], "muc", 4 / 5, 4 / 5),
+        ([CROSSED], "b_cubed", 23 / 35, 23 / 35),
+        ([CROSSED], "ceaf_phi4", 4 / 7, 4 / 7),
+        ([("1 2 3", "1 2")], "muc", 1, 1 / 2),
+        ([("1 2 3", "1 2, 4")], "ceaf_phi4", 2 / 5, 4 / 5),
+        ([("1, 2", "1, 2")], "muc", 0, 0),
+        ([("1 2", "")], "ceaf_phi4", 0, 0),
+        # Counts of documents are added up, not their scores.
+        ([SPLIT, WRONG], "muc", 2 / 4, 2 / 4),
+        ([SPLIT, WRONG], "ceaf_phi4", 3.1 / 4, 3.1 / 4),
+    ],
+)
+def test_scores_worked_out_by_hand(
+    documents: list[tuple[str, str]], metric: str, precision: float, recall: float
+) -> None:
+    pairs = [(clusters(true), clusters(predicted)) for true, predicted in documents]
+    found = score_documents(pairs)[metric]
+    assert found["precision"] == pytest.approx(100 * precision)
+    assert found["recall"] == pytest.approx(100 * recall)
+    total = precision + recall
+    f1 = 200 * precision * recall / total if total else 0
+    assert found["f1"] == pytest.approx(f1)
+
+
+def test_the_mean_leaves_mentions_out() -> None:
+    scores = score_documents([tuple(map(clusters, SPLIT))])
+    assert mean_f1(scores) == pytest.approx(100 * (2 / 3 + 11 / 15 + 0.8) / 3)
+
+
+def random_clusters(random: np.random.Generator) -> list[frozenset]:
+    found = defaultdict(set)
+    for i in np.flatnonzero(random.random(30) < 0.8).tolist():
+        found[int(random.integers(1, 12))].add((i, i + i % 3))
+    return list(map(frozenset, found.values()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    ("metric", "oracle"),
+    [("muc", scorch.muc), ("b_cubed", scorch.b_cubed), ("ceaf_phi4", scorch.ceaf_e)],
+)
+def test_scores_are_those_of_scorch(seed: int, metric: str, oracle: object) -> None:
+    random = np.random.default_rng(seed)
+    true, predicted = random_clusters(random), random_clusters(random)
+    found = METRICS[metric](true, predicted).percentages()
+    recall, precision, f1 = (100 * float(one) for one in oracle(true, predicted))
+    expected = {"precision": precision, "recall": recall, "f1": f1}
+    assert found == pytest.approx(expected)
+
+
+def test_scipy_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_scorer()
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(UsageError, match="scipy") as refused:
+        check_scorer()
+    assert "[tasks]" in refused.value.hint
