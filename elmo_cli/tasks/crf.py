@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from elmo_cli.tasks.layers import FAR
 from elmo_cli.tasks.spans import OUTSIDE, may_follow
 
+_TINY = 1e-30
+
 
 def allowed_transitions(labels: Sequence[str], scheme: str) -> Tensor:
     """Whether a label may follow another in a scheme such as "BIO".
@@ -61,10 +63,17 @@ class CRF(nn.Module):
         return chosen.sum(1) + steps - self._log_partition(scores, mask, transitions)
 
     def _log_partition(self, scores: Tensor, mask: Tensor, transitions: Tensor) -> Tensor:
-        between = transitions[:-1, :-1]
+        """The logarithm of the sum over all sequences of labels, (batch,).
+
+        Sums over the label before are matrix products of probabilities, several times faster than
+        `logsumexp`; `_TINY` keeps the logarithm finite where no label may come before.
+        """
+        factors = transitions[:-1, :-1].exp()
         total = transitions[-1, :-1] + scores[:, 0]
         for i in range(1, scores.shape[1]):
-            further = torch.logsumexp(total[:, :, None] + between, 1) + scores[:, i]
+            largest = total.amax(1, keepdim=True)
+            sums = (total - largest).exp() @ factors
+            further = sums.clamp(min=_TINY).log() + largest + scores[:, i]
             total = torch.where(mask[:, i, None], further, total)
         return torch.logsumexp(total + transitions[:-1, -1], 1)
 
@@ -79,15 +88,14 @@ def viterbi(scores: Tensor, mask: Tensor, transitions: Tensor) -> list[list[int]
     """
     between = transitions[:-1, :-1]
     best = transitions[-1, :-1] + scores[:, 0]
-    origins = []
-    unchanged = torch.arange(scores.shape[2], device=scores.device)
+    steps = [best]
     for i in range(1, scores.shape[1]):
-        values, origin = (best[:, :, None] + between).max(1)
-        is_token = mask[:, i, None]
-        best = torch.where(is_token, values + scores[:, i], best)
-        origins.append(torch.where(is_token, origin, unchanged))
+        further = (best[:, None] + between.T).amax(2) + scores[:, i]
+        best = torch.where(mask[:, i, None], further, best)
+        steps.append(best)
     path = [(best + transitions[:-1, -1]).argmax(1)]
-    for origin in reversed(origins):
-        path.append(origin.gather(1, path[-1][:, None])[:, 0])
+    for i in range(scores.shape[1] - 1, 0, -1):  # the best label before is that of the chosen one
+        before = (steps[i - 1] + between[:, path[-1]].T).argmax(1)
+        path.append(torch.where(mask[:, i], before, path[-1]))
     rows = torch.stack(path[::-1], 1).tolist()
     return [row[:n] for row, n in zip(rows, mask.sum(1).tolist(), strict=True)]

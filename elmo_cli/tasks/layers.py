@@ -62,6 +62,39 @@ class BiLSTM(nn.Module):
         return x
 
 
+class AlternatingLSTM(nn.Module):
+    """LSTMs that read forward and backward in turn; (batch, token, dim) -> (…, hidden).
+
+    A highway gate mixes the output of each layer with its input. It is applied to the output, and
+    not within the recurrence as in the paper, so that torch computes a layer in one call.
+
+    Attributes:
+        dim: size of the output.
+    Source: He et al. 2017, section 2.
+    """
+
+    def __init__(self, dim: int, hidden: int, n_layers: int, dropout: float) -> None:
+        super().__init__()
+        self.dim = hidden
+        sizes = [dim] + [hidden] * (n_layers - 1)
+        self.layers = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in sizes)
+        self.gates = nn.ModuleList(nn.Linear(size + hidden, hidden) for size in sizes)
+        self.carries = nn.ModuleList(nn.Linear(size, hidden, bias=False) for size in sizes)
+        self.dropout = SequenceDropout(dropout)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        reverse = reversed_rows(lengths, x.shape[1])
+        layers = zip(self.layers, self.gates, self.carries, strict=True)
+        for number, (lstm, gate, carry) in enumerate(layers):
+            if number % 2:
+                states = gather_tokens(lstm(gather_tokens(x, reverse))[0], reverse)
+            else:
+                states = lstm(x)[0]
+            kept = torch.sigmoid(gate(torch.cat([states, x], -1)))
+            x = self.dropout(kept * states + (1 - kept) * carry(x))
+        return x
+
+
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """The maximum of (batch, token, dim) over the tokens of a mask (batch, token)."""
     return x.masked_fill(~mask[..., None], FAR).amax(1)

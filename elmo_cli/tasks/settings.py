@@ -15,6 +15,7 @@ TASKS = {
     "classification": "elmo_cli.tasks.classification",
     "coref": "elmo_cli.tasks.coref",
     "ner": "elmo_cli.tasks.ner",
+    "srl": "elmo_cli.tasks.srl",
 }
 
 

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 import torch
+import torchcrf
 
 from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
 from elmo_cli.tasks.spans import labels_of_types
@@ -50,7 +51,6 @@ def test_probabilities_and_best_paths_equal_those_of_all_paths(scheme: str | Non
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_equals_pytorch_crf(scheme: str | None) -> None:
-    torchcrf = pytest.importorskip("torchcrf", reason="the package is pytorch-crf")
     crf, scores = random_crf(scheme)
     theirs = torchcrf.CRF(scores.shape[2], batch_first=True).double()
     with torch.no_grad():

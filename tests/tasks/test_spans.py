@@ -6,6 +6,7 @@ import random
 from itertools import pairwise, product
 
 import pytest
+from seqeval import metrics
 
 from elmo_cli.tasks.spans import (
     Span,
@@ -83,7 +84,6 @@ def test_scores_count_spans_with_their_type() -> None:
 
 @pytest.mark.parametrize("letters", ["BI", "BIES"])
 def test_scores_equal_those_of_seqeval(letters: str) -> None:
-    metrics = pytest.importorskip("seqeval.metrics")
     chosen = random.Random(0)
     names = ["O", "O", *(f"{letter}-{one}" for letter in letters for one in "XYZ")]
     gold, predicted = (

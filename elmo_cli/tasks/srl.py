@@ -1,0 +1,299 @@
+"""Task `srl`: semantic roles, the arguments of given predicates as in PropBank."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.errors import InputError
+from elmo_cli.lm.settings import at_least, one_of
+from elmo_cli.tasks.crf import allowed_transitions, viterbi
+from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.layers import FAR, AlternatingLSTM, BiLSTM, SequenceDropout, gather_tokens
+from elmo_cli.tasks.readers import Row, read_json_lines, read_rows, tokens_of_fields
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import TaskSettings, probability
+from elmo_cli.tasks.spans import (
+    OUTSIDE,
+    Span,
+    is_span_label,
+    labels_of,
+    labels_of_types,
+    score_spans,
+    spans_of,
+)
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.text.input import InputSettings, format_of
+
+Labels = tuple[str, ...]
+_Found = tuple[str, int, Labels | None]  # file and line, predicate, labels
+_SCHEME = "BIO"
+_PREDICATE = "V"
+_TOKEN, _FRAMESET, _FIRST_ROLES = 3, 7, 11  # columns of CoNLL-2012, from 0
+_BRACKETS = re.compile(r"(?:\((?P<role>[^()*]+))?\*(?P<ends>\))?")
+_CONTINUED = re.compile(r"^[CR]-")
+_JSON_HINT = (
+    'a line has "tokens" and "frames", each with "predicate" (from 0) and "tags" (one in BIO per '
+    "token)"
+)
+_IGNORED = -100  # the `ignore_index` of torch's losses
+_NOTE = (
+    "spans of arguments without V; C-X is a span of its own; frames without arguments are scored"
+)
+
+
+@dataclass(frozen=True)
+class Frame(Example):
+    """A predicate and the roles of its sentence.
+
+    Attributes:
+        predicate: its position in the sentence.
+        labels: one per token in BIO, the predicate V; None where they are unknown.
+    """
+
+    predicate: int
+    labels: Labels | None
+
+    @property
+    def arguments(self) -> list[Span]:
+        """The spans of the roles without V."""
+        return _arguments(self.labels or ())
+
+
+@dataclass(frozen=True)
+class SrlSettings(TaskSettings):
+    """The settings of `srl`.
+
+    Attributes:
+        encoder: "bilstm", a biLSTM whose state at the predicate is added to that of each token, or
+            "alternating", `AlternatingLSTM`.
+        encoder_dropout: dropout probability between the layers of the encoder.
+        predicate_dim: size of the vector that marks the predicate.
+    """
+
+    encoder: str = one_of("bilstm", "alternating")
+    encoder_dropout: float = probability(0.2)
+    predicate_dim: int = at_least(1, 32)
+    layers: int = at_least(1, 2)
+
+
+class RoleTagger(TaskModel[Frame, Labels]):
+    """An LSTM over tokens and a mark of the predicate, a softmax, and Viterbi decoding in BIO.
+
+    Args:
+        roles: the types of spans.
+    Source: He et al. 2017; Peters et al. 2018, A.3; the state of the predicate: Marcheggiani et
+        al. 2017.
+    """
+
+    transitions: Tensor
+
+    def __init__(
+        self, settings: SrlSettings, roles: Sequence[str], representation: TokenRepresentation
+    ) -> None:
+        super().__init__(representation)
+        hidden, dropout = settings.hidden, settings.encoder_dropout
+        self.names = labels_of_types(roles, _SCHEME)
+        self.numbers = {name: number for number, name in enumerate(self.names)}
+        self.mark = nn.Embedding(2, settings.predicate_dim)
+        size = representation.dim + settings.predicate_dim
+        is_bilstm = settings.encoder == "bilstm"
+        encoder = BiLSTM if is_bilstm else AlternatingLSTM
+        self.encoder = encoder(size, hidden, settings.layers, dropout)
+        n_states = self.encoder.dim
+        self.pair = nn.Linear(2 * n_states, n_states) if is_bilstm else None
+        self.dropout = SequenceDropout(dropout)
+        self.output = nn.Linear(n_states + representation.output_dim, len(self.names))
+        allowed = allowed_transitions(self.names, _SCHEME)
+        self.register_buffer("transitions", ~allowed * FAR, persistent=False)
+
+    def _scores(self, frames: Sequence[Frame], inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """The scores of labels, (batch, token, label), and the mask of the tokens."""
+        batch = inputs.batch([frame.sentences[0] for frame in frames])
+        predicates = torch.tensor([[f.predicate] for f in frames], device=batch.mask.device)
+        is_predicate = torch.zeros_like(batch.words).scatter(1, predicates, 1)
+        marked = torch.cat([self.representation(batch), self.mark(is_predicate)], -1)
+        states = self.encoder(marked, batch.lengths)
+        states = self.dropout(states)
+        if self.pair is not None:
+            at_predicate = gather_tokens(states, predicates).expand_as(states)
+            states = torch.relu(self.pair(torch.cat([states, at_predicate], -1)))
+        return self.output(self.representation.at_output(states, batch)), batch.mask
+
+    def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
+        scores, _ = self._scores(frames, inputs)
+        targets = torch.full(scores.shape[:2], _IGNORED)
+        for row, frame in zip(targets, frames, strict=True):
+            labels = frame.labels or ()
+            row[: len(labels)] = torch.tensor([self.numbers[label] for label in labels])
+        return functional.cross_entropy(
+            scores.flatten(0, 1), targets.to(scores.device).flatten(), ignore_index=_IGNORED
+        )
+
+    def predict(self, frames: Sequence[Frame], inputs: Inputs) -> list[Labels]:
+        scores, mask = self._scores(frames, inputs)
+        paths = viterbi(torch.log_softmax(scores, -1), mask, self.transitions)
+        return [tuple(self.names[number] for number in path) for path in paths]
+
+
+class SrlTask(Task[Frame, Labels]):
+    """The arguments of predicates, one frame per example; the predicates are given."""
+
+    name = "srl"
+    title = "semantic roles of given predicates (PropBank frames)"
+    settings = SrlSettings
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "elmo.projection": 0,
+            "encoder": "alternating",
+            "encoder_dropout": 0.1,
+            "predicate_dim": 100,
+            "hidden": 300,
+            "layers": 8,
+            "optimizer": "adadelta",
+            "learning_rate": 1.0,
+            "max_grad_norm": 1.0,
+            "batch_size": 80,
+            "epochs": 500,
+            "patience": 20,
+            "lr_patience": 0,
+        }
+    }
+
+    def read(self, path: str, settings: TaskSettings, *, labelled: bool = True) -> Split[Frame]:
+        sentences: list[Tokens] = []
+        frames: list[Frame] = []
+        is_json = format_of(path, InputSettings()) == "jsonl"
+        for tokens, found in (_read_json if is_json else _read_conll)(path, labelled):
+            frames += [
+                Frame((len(sentences),), where, predicate, labels)
+                for where, predicate, labels in found
+            ]
+            sentences.append(tokens)
+        return Split(path, sentences, frames)
+
+    def labels(self, train: Split[Frame]) -> list[str]:
+        """The roles, V among them."""
+        roles = {span.type for frame in train.examples for span in spans_of(frame.labels or ())}
+        if not roles - {_PREDICATE}:
+            raise InputError(f"{train.path}: no frame has an argument", "give labelled frames")
+        return sorted(roles)
+
+    def check_labels(self, labels: Any, split: Split[Frame]) -> None:
+        known = {_CONTINUED.sub("", role) for role in labels}
+        for frame in split.examples:
+            for span in frame.arguments:
+                if _CONTINUED.sub("", span.type) not in known:
+                    what = f"{frame.where}: role `{span.type}` does not occur in the training data"
+                    raise InputError(what, "correct it, or move its frame to the training data")
+
+    def model(
+        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
+    ) -> RoleTagger:
+        assert isinstance(settings, SrlSettings)
+        return RoleTagger(settings, labels, representation)
+
+    def score(self, examples: Sequence[Frame], predictions: Sequence[Labels]) -> Scores:
+        gold = (frame.arguments for frame in examples)
+        return score_spans(gold, map(_arguments, predictions), _NOTE)
+
+    def lines(self, split: Split[Frame], predictions: Sequence[Labels], form: str) -> Iterator[str]:
+        frames: dict[int, list[dict[str, Any]]] = {}
+        for frame, labels in zip(split.examples, predictions, strict=True):
+            found = {"predicate": frame.predicate, "tags": " ".join(labels)}
+            frames.setdefault(frame.sentences[0], []).append(found)
+        for number, tokens in enumerate(split.sentences):
+            line = {"tokens": tokens, "frames": frames.get(number, [])}
+            yield json.dumps(line, ensure_ascii=False)
+
+
+def _arguments(labels: Sequence[str]) -> list[Span]:
+    return [span for span in spans_of(labels) if span.type != _PREDICATE]
+
+
+def _in_bio(labels: Sequence[str]) -> Labels:
+    """Labels whose spans begin with B, as those of IOB1 may not."""
+    return tuple(labels_of(spans_of(labels), len(labels), _SCHEME))
+
+
+def _read_json(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Found]]]:
+    for where, found in read_json_lines(path):
+        tokens = tokens_of_fields(found, ("tokens",), where)
+        frames = found.get("frames")
+        if not isinstance(frames, list):
+            raise InputError(f'{where}: no "frames", or not a list', _JSON_HINT)
+        yield tokens, [_json_frame(one, len(tokens), where, labelled) for one in frames]
+
+
+def _json_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _Found:
+    predicate = frame.get("predicate") if isinstance(frame, dict) else None
+    if type(predicate) is not int or not 0 <= predicate < n_tokens:
+        what = f"{where}: a frame without a predicate from 0 to {n_tokens - 1}"
+        raise InputError(what, _JSON_HINT)
+    tags = frame.get("tags")
+    if tags is None and not labelled:
+        return where, predicate, None
+    labels = tags.split() if isinstance(tags, str) else tags
+    if not isinstance(labels, list) or len(labels) != n_tokens:
+        what = f"{where}: the frame of token {predicate} does not have {n_tokens} tags"
+        raise InputError(what, _JSON_HINT)
+    for label in labels:
+        if not isinstance(label, str) or not is_span_label(label):
+            raise InputError(f"{where}: tag {json.dumps(label)[:40]} is not in BIO", _JSON_HINT)
+    return where, predicate, _in_bio(labels)
+
+
+def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Found]]]:
+    """Read CoNLL-2012: tokens in column 4, the framesets of predicates in column 8, and from column
+    12 to the last but one the roles of one predicate each, V among them."""
+    for sentence in read_rows(path):
+        rows = sentence.rows
+        n_columns = len(rows[0].cells)
+        for row in rows:
+            if len(row.cells) != n_columns or n_columns <= _FRAMESET:
+                what = f"{path}, line {row.line}: {len(row.cells)} columns"
+                raise InputError(what, "all rows of a sentence have those of CoNLL-2012")
+        columns = range(_FIRST_ROLES, n_columns - 1)  # the last one has clusters of mentions
+        roles = [_bracketed_labels(path, rows, column) for column in columns]
+        predicates = [labels.index("B-V") for labels in roles]
+        if not roles:
+            predicates = [i for i, row in enumerate(rows) if row.cells[_FRAMESET] != "-"]
+        lines = [f"{path}, line {rows[predicate].line}" for predicate in predicates]
+        if lines and not roles and labelled:
+            what = f"{lines[0]}: a predicate, but the sentence has no column of roles"
+            raise InputError(what, "columns 12 to the last but one have roles as (ARG0* and *)")
+        found: list[_Found] = [
+            (line, predicate, roles[i] if roles else None)
+            for i, (line, predicate) in enumerate(zip(lines, predicates, strict=True))
+        ]
+        yield tuple(row.cells[_TOKEN] for row in rows), found
+
+
+def _bracketed_labels(path: str, rows: Sequence[Row], column: int) -> Labels:
+    """The labels of a column of brackets: `(ARG0*`, `*`, `*)`, `(V*)`."""
+    hint = "roles are bracketed as (ARG0*, * and *), the predicate as (V*)"
+    labels: list[str] = []
+    role = ""
+    for row in rows:
+        match = _BRACKETS.fullmatch(row.cells[column])
+        begins, ends = (match["role"], match["ends"]) if match else (None, None)
+        if match is None or (begins and role) or (ends and not (begins or role)):
+            what = f"{path}, line {row.line}: `{row.cells[column]}` in column {column + 1}"
+            raise InputError(what, hint)
+        role = begins or role
+        labels.append(f"{'B' if begins else 'I'}-{role}" if role else OUTSIDE)
+        role = "" if ends else role
+    if role or "B-V" not in labels:
+        what = f"{path}, line {rows[0].line}: column {column + 1} has "
+        raise InputError(what + (f"no end of {role}" if role else "no (V*)"), hint)
+    return tuple(labels)
+
+
+TASK = SrlTask()
