@@ -47,7 +47,8 @@ from elmo_cli.cli.task_options import (
 def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any) -> None:
     """Score the predictions of a task model on test data.
 
-    DIR is the output of `elmo train`. Scores are in percent: F1 of spans for ner.
+    DIR is the output of `elmo train`. Scores are in percent: F1 of spans for ner,
+    accuracy for classification and entailment.
 
     \b
     Examples:
@@ -80,6 +81,8 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
         )
     with TaskReporter(quiet=quiet) as reporter:
         split, predictions, scores = score(trained, test, vectors, reporter.embedding)
+        if split.note:
+            reporter.message(f"{test}: {split.note}")
     if output is not None:
         lines = (f"{line}\n" for line in trained.task.lines(split, predictions, form))
         console.write_lines(output, lines, overwrite=given["overwrite"])

@@ -108,6 +108,7 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     \b
     TASK is one of
       classification  labels of sentences: LABEL, tab, tokens; JSON lines; trees as of SST
+      entailment      labels of sentence pairs: JSON lines as of SNLI or SICK
       ner             labels of tokens: BIO, BIOUL or plain labels in columns
 
     \b

@@ -14,6 +14,7 @@ from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one
 TASKS = {
     "classification": "elmo_cli.tasks.classification",
     "coref": "elmo_cli.tasks.coref",
+    "entailment": "elmo_cli.tasks.entailment",
     "ner": "elmo_cli.tasks.ner",
     "srl": "elmo_cli.tasks.srl",
 }

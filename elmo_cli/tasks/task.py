@@ -43,11 +43,13 @@ class Split(Generic[E]):
         path: name of the file.
         sentences: its sentences in the order that the reader of the task defines.
         examples: its examples in the order of the file.
+        note: what was left out of the file, for a message; "" for nothing.
     """
 
     path: str
     sentences: Sequence[Tokens]
     examples: Sequence[E]
+    note: str = ""
 
     def n_tokens(self, example: E) -> int:
         """The number of tokens of the sentences of an example."""

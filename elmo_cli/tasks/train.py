@@ -96,7 +96,7 @@ def train_task(
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
     """
-    train, dev = (_read(task, path, settings) for path in (data.train, data.dev))
+    train, dev = (_read(task, path, settings, reporter) for path in (data.train, data.dev))
     labels = task.labels(train)
     task.check_labels(labels, dev)
     sentences = [*train.sentences, *dev.sentences]
@@ -157,8 +157,12 @@ def as_facts(scores: Scores) -> dict[str, Any]:
     return {"main": scores.main, **scores.values, "by_type": by_type, "note": scores.note}
 
 
-def _read(task: Task[Any, Any], path: str, settings: TaskSettings) -> Split[Any]:
+def _read(
+    task: Task[Any, Any], path: str, settings: TaskSettings, reporter: Reporter
+) -> Split[Any]:
     split = task.read(path, settings)
+    if split.note:
+        reporter.message(f"{path}: {split.note}")
     if not split.examples:
         raise InputError(f"{path}: contains no example", "give a file with at least one")
     return split

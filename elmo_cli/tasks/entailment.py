@@ -1,0 +1,174 @@
+"""Task `entailment`: whether a premise entails a hypothesis, and the network of sentence pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.labels import check_label, label_names, label_of_fields, score_labels
+from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, align, masked_max, masked_mean
+from elmo_cli.tasks.readers import read_json_lines, tokens_of_fields
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
+from elmo_cli.tasks.task import E, Example, P, Scores, Split, Task, TaskModel
+
+_NO_LABEL = ("-", "-1")  # of pairs without a majority of annotators
+
+
+@dataclass(frozen=True)
+class PairExample(Example):
+    """A premise, a hypothesis and their label, None where it is unknown."""
+
+    label: str | None
+
+
+@dataclass(frozen=True)
+class PairSettings(TaskSettings):
+    """The settings of tasks of sentence pairs; ELMo is at the input and the output, as in A.7."""
+
+    elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
+
+
+PAPER = {
+    "elmo.projection": 0,
+    "char_filters": 0,
+    "hidden": 300,
+    "learning_rate": 0.0004,
+    "batch_size": 32,
+    "epochs": 75,
+    "patience": 5,
+    "lr_patience": 1,
+}
+
+
+class Esim(TaskModel[E, P]):
+    """ESIM: soft alignment of the tokens of two sentences, composed by a second biLSTM.
+
+    Both sentences of all pairs are one batch, the first ones before the second ones.
+
+    Source: Chen et al. 2017, "Enhanced LSTM for Natural Language Inference".
+    """
+
+    def __init__(
+        self, settings: PairSettings, representation: TokenRepresentation, n_outputs: int
+    ) -> None:
+        super().__init__(representation)
+        hidden, p = settings.hidden, settings.dropout
+        self.encoder = BiLSTM(representation.dim, hidden, settings.layers, p)
+        self.comparison = nn.Linear(4 * (2 * hidden + representation.output_dim), hidden)
+        self.composition = BiLSTM(hidden, hidden, settings.layers, p)
+        self.dropout = SequenceDropout(p)
+        layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.ReLU(), nn.Dropout(p)]
+        self.output = nn.Sequential(*layers, nn.Linear(hidden, n_outputs))
+
+    def scores(self, examples: Sequence[E], inputs: Inputs) -> Tensor:
+        """The outputs for pairs, (pair, output)."""
+        n = len(examples)
+        firsts, seconds = zip(*(example.sentences for example in examples), strict=True)
+        batch = inputs.batch([*firsts, *seconds])
+        states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
+        states = self.representation.at_output(states, batch)
+        others = states.roll(n, 0)
+        aligned = align(states @ others.transpose(1, 2), batch.mask.roll(n, 0), others)
+        compared = torch.cat([states, aligned, states - aligned, states * aligned], -1)
+        compared = self.dropout(torch.relu(self.comparison(compared)))
+        composed = self.composition(compared, batch.lengths)
+        pooled = torch.cat([masked_mean(composed, batch.mask), masked_max(composed, batch.mask)], 1)
+        found: Tensor = self.output(torch.cat([pooled[:n], pooled[n:]], 1))
+        return found
+
+
+class EntailmentModel(Esim[PairExample, str]):
+    """ESIM with a softmax over labels."""
+
+    def __init__(
+        self, settings: PairSettings, labels: Sequence[str], representation: TokenRepresentation
+    ) -> None:
+        super().__init__(settings, representation, len(labels))
+        self.names = list(labels)
+
+    def loss(self, examples: Sequence[PairExample], inputs: Inputs) -> Tensor:
+        scores = self.scores(examples, inputs)
+        targets = torch.tensor([self.names.index(example.label or "") for example in examples])
+        return functional.cross_entropy(scores, targets.to(scores.device))
+
+    def predict(self, examples: Sequence[PairExample], inputs: Inputs) -> list[str]:
+        return [self.names[number] for number in self.scores(examples, inputs).argmax(1).tolist()]
+
+
+class EntailmentTask(Task[PairExample, str]):
+    """One label per pair of a premise and a hypothesis."""
+
+    name = "entailment"
+    title = "labels of sentence pairs, such as entailment, contradiction and neutral"
+    settings = PairSettings
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
+
+    def read(
+        self, path: str, settings: TaskSettings, *, labelled: bool = True
+    ) -> Split[PairExample]:
+        """Read JSON lines with the fields of SNLI or of SICK; pairs without a label are left out.
+
+        The sentences are the premise and the hypothesis of each pair in turn.
+        """
+        sentences: list[Tokens] = []
+        examples: list[PairExample] = []
+        n_unlabelled = 0
+        for where, found, pair in read_pairs(path):
+            label = label_of_fields(found, ("gold_label", "label"), where, labelled=labelled)
+            if label in _NO_LABEL:
+                label = None
+                n_unlabelled += 1
+                if labelled:
+                    continue
+            examples.append(PairExample((len(sentences), len(sentences) + 1), where, label))
+            sentences += pair
+        note = f"{n_unlabelled:,} pairs without a label left out" if labelled else ""
+        return Split(path, sentences, examples, note if n_unlabelled else "")
+
+    def labels(self, train: Split[PairExample]) -> list[str]:
+        """The names of the labels in alphabetical order."""
+        return label_names(train.path, (example.label for example in train.examples))
+
+    def check_labels(self, labels: Any, split: Split[PairExample]) -> None:
+        for example in split.examples:
+            check_label(example.label, labels, example.where)
+
+    def model(
+        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
+    ) -> EntailmentModel:
+        assert isinstance(settings, PairSettings)
+        return EntailmentModel(settings, labels, representation)
+
+    def score(self, examples: Sequence[PairExample], predictions: Sequence[str]) -> Scores:
+        return score_labels((example.label for example in examples), predictions)
+
+    def lines(
+        self, split: Split[PairExample], predictions: Sequence[str], form: str
+    ) -> Iterator[str]:
+        return pair_lines(split, predictions, "label")
+
+
+def read_pairs(path: str) -> Iterator[tuple[str, dict[str, Any], tuple[Tokens, Tokens]]]:
+    """Yield "FILE, line N", the object and the two sentences of each line of a file."""
+    for where, found in read_json_lines(path):
+        first = tokens_of_fields(found, ("sentence1", "premise"), where)
+        yield where, found, (first, tokens_of_fields(found, ("sentence2", "hypothesis"), where))
+
+
+def pair_lines(split: Split[E], predictions: Sequence[Any], name: str) -> Iterator[str]:
+    """Yield predictions for pairs as JSON lines, in the fields of SICK."""
+    for example, prediction in zip(split.examples, predictions, strict=True):
+        first, second = (split.sentences[number] for number in example.sentences)
+        found = {"premise": first, "hypothesis": second, name: prediction}
+        yield json.dumps(found, ensure_ascii=False)
+
+
+TASK = EntailmentTask()
