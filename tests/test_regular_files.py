@@ -44,6 +44,8 @@ def test_json_that_is_read(tmp_path: Path) -> None:
     assert read_json(path, OptionsError, "")["a"] == {"b": 1}
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none.json", OptionsError, "")
+    with pytest.raises(OptionsError, match="can't be read"):
+        read_json(tmp_path, OptionsError, "")
 
 
 READERS = {

@@ -21,7 +21,7 @@ from elmo_cli.embed.blocks import TextScan
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import make_embedder, write_shard
-from elmo_cli.embed.run_identity import RunIdentity
+from elmo_cli.embed.run_settings import run_spec
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
 from elmo_cli.files import StrPath
@@ -109,7 +109,7 @@ class EmbedWorker:
 
     def load(self) -> dict[str, Any]:
         """Load the model, and return the attributes that all shards of the run have in common."""
-        return RunIdentity.spec(self._job, self._embedder).to_attributes()
+        return run_spec(self._job, self._embedder).to_attributes()
 
     def embed(self, work: Work) -> Piece:
         """Write the shard of a piece under its name; a failure leaves nothing.

@@ -87,15 +87,11 @@ class EmbedJob:
         """The job for a model that reads as many characters of a token."""
         return replace(self, text=replace(self.text, max_characters=max_characters))
 
-    def check_layers(self, n_layers: int) -> LayerSelection:
-        """The layers to store; a UsageError if a model of `n_layers` layers does not have them."""
-        name, drop_axis = self.embedder.layers, self.embedder.drop_layer_axis
-        return LayerSelection.parse(name, range(n_layers), n_layers, drop_axis=drop_axis)
-
     def locate_model(self) -> ModelFiles:
         """The files of the model; an error if they are missing or it does not have the layers."""
         files = locate(self.model)
-        self.check_layers(1 + files.read_options().n_layers)
+        n_layers = 1 + files.read_options().n_layers
+        LayerSelection.parse(self.embedder.layers, range(n_layers), n_layers)
         return files
 
     def per_input(self) -> list[EmbedJob]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from elmo_cli.embed.blocks import SENTENCES, TextScan, check_types, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run_identity import RunIdentity
+from elmo_cli.embed.run_settings import run_spec
 from elmo_cli.embed.speed import measure_speed
 from elmo_cli.errors import OutputError, ResumeError
 from elmo_cli.files import check_output_path, format_bytes, output_errors, resolve
@@ -91,7 +91,7 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
     sample = _Sample(job)
     scan = scan_text(job, sample.collect)
     blocks = scan.shard(job.shard, state=job.embedder.state)
-    spec = RunIdentity.spec(job, embedder, scan.first_key(blocks))
+    spec = run_spec(job, embedder, scan.first_key(blocks))
     if job.resume and is_finished(job.output):
         return _finished_plan(job, spec, scan)
     done = Progress() if job.overwrite else _committed(job, spec)

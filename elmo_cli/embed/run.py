@@ -31,7 +31,7 @@ from elmo_cli.embed.plan import (
     empty_shard,
     estimate_bytes,
 )
-from elmo_cli.embed.run_identity import VERSIONS, RunIdentity
+from elmo_cli.embed.run_settings import VERSIONS, run_spec
 from elmo_cli.errors import InputError
 from elmo_cli.files import tsv_line, write_text
 from elmo_cli.model.bilm import BiLM
@@ -153,7 +153,7 @@ class _Run:
     def write(self, blocks: Iterable[Block]) -> RunSummary:
         """Make the file, or continue it, from all blocks of the input or those of the shard."""
         job, scan, report = self._job, self._scan, self._report
-        spec = RunIdentity.spec(job, self._embedder, scan.first_key(self._range) if scan else 0)
+        spec = run_spec(job, self._embedder, scan.first_key(self._range) if scan else 0)
         for warning in empty_shard(job, scan, self._range) if scan else ():
             report.warn(warning, warning)
         with EmbeddingsWriter.open(

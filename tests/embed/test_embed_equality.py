@@ -13,7 +13,6 @@ import pytest
 import torch
 from tolerance import ATOL_ORDER
 
-from elmo_cli.embed import blocks
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
@@ -85,13 +84,10 @@ def test_whatever_stands_around_it(model, n, tmp_path, threads, request):
     assert max(found.values()) <= ATOL_ORDER
 
 
-@pytest.mark.parametrize(
-    ("n", "block"), [(210, 100), pytest.param(10_000, blocks.SENTENCES, marks=pytest.mark.slow)]
-)
-def test_however_the_work_is_cut(tiny, n, block, tmp_path, monkeypatch):
-    """Twice the same command, and three shards merged: the same bytes."""
-    monkeypatch.setattr(blocks, "SENTENCES", block)
-    text = lines(n)
+@pytest.mark.slow
+def test_however_the_work_is_cut(tiny, tmp_path):
+    """Twice the same command, and three shards merged: the same bytes, with blocks of true size."""
+    text = lines(10_000)
     whole = embed(tiny, tmp_path, "text", text).read_bytes()
     again = embed(tiny, tmp_path, "text", text, overwrite=True).read_bytes()
     assert again == whole

@@ -122,36 +122,3 @@ def test_killed_anywhere_and_resumed(corpus, tiny, tmp_path, layout, n_kills):
     # A kill that comes after the end tests nothing; most must have met a running process.
     print(f"{layout}: {n_kills} kills, {hit} met the run, {closed} aimed at its close; all equal")
     assert hit >= n_kills // 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["allennlp", "flat"])
-def test_killed_damaged_and_resumed(corpus, tiny, tmp_path, layout):
-    """A changed byte or a cut of an unfinished output must not get into the finished file."""
-    args = [str(corpus), "-m", str(tiny), "--layout", layout, "--threads", "1", "--quiet"]
-    wanted, _, _ = undisturbed(args, tmp_path / "whole.hdf5")
-    chance = random.Random(layout)
-    out = tmp_path / "out.hdf5"
-    files = [out.parent / f"{out.name}.part", out.parent / f"{out.name}.part.log"]
-    run = Run(*args, "-o", str(out))
-    until(lambda: committed(out) > 0)
-    assert run.kill() == -signal.SIGKILL
-    valid = [path.read_bytes() for path in files]
-    codes = []
-    for k in range(20):
-        for path, content in zip(files, valid, strict=True):
-            path.write_bytes(content)
-        content = bytearray(valid[k % 2])
-        at = chance.randrange(len(content))
-        if k % 3:
-            content[at] ^= 1 << chance.randrange(8)
-        else:
-            del content[at:]
-        files[k % 2].write_bytes(content)
-        codes.append(Run(*args, "-o", str(out), "--resume").wait())
-        assert codes[-1] in (0, 1)
-        assert out.exists() == (codes[-1] == 0)
-        if codes[-1] == 0:
-            assert digest(out) == wanted, f"damage {k}"
-            out.unlink()
-    assert codes.count(0) >= 10

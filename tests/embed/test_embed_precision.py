@@ -50,13 +50,3 @@ def test_a_damaged_file_of_few_bits_is_found_out() -> None:
     done = elmo("inspect", "a.hdf5", "--recompute", "30", "--no-verify")
     assert done.code == 1
     assert "sentence 3: differs from what the model computes" in done.err
-
-
-def test_a_run_does_not_go_on_in_another_precision() -> None:
-    """Without it one file would hold vectors of both."""
-    made("embed", "a.txt", "-o", "a.hdf5", "--precision", "int8", "--shard", "1/2")
-    made("embed", "a.txt", "-o", "b.hdf5", "--shard", "2/2")
-    done = elmo("merge", "a.hdf5", "b.hdf5", "-o", "both.hdf5")
-    assert done.code == 1
-    assert "precision" in done.err
-    assert not Path("both.hdf5").exists()

@@ -12,6 +12,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from make_weights import options_of, weight_arrays, write_arrays
 
 from elmo_cli.lm.corpus import Corpus, save_corpora
 from elmo_cli.store.spec import FileSpec
@@ -21,25 +22,8 @@ from elmo_cli.text.sentence import Sentence
 DIM = 4
 HEADER = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
 LINES = ("The cat sat .", "Yes .", "", "He said / she said", "Yes .")
-# An options.json of the smallest biLM that has every part.
-OPTIONS: dict[str, Any] = {
-    "lstm": {
-        "use_skip_connections": True,
-        "projection_dim": 2,
-        "cell_clip": 3,
-        "proj_clip": 3,
-        "dim": 3,
-        "n_layers": 1,
-    },
-    "char_cnn": {
-        "activation": "relu",
-        "filters": [[1, 2], [2, 3]],
-        "n_highway": 1,
-        "embedding": {"dim": 2},
-        "n_characters": 262,
-        "max_characters_per_token": 50,
-    },
-}
+# The smallest biLM that has every part.
+OPTIONS = options_of(filters=[[1, 2], [2, 3]], char_dim=2, cell=3, projection=2, n_layers=1)
 N_TYPES = 5
 LAYOUTS = ("allennlp", "e2e-coref", "lsgn", "dygie", "manylangs", "bilm", "flat", "flat-int8")
 
@@ -154,41 +138,24 @@ _FOREIGN = {
 }
 
 
-def weight_shapes() -> dict[str, tuple[int, ...]]:
-    """Name and shape of each array of the weight file that goes with `OPTIONS`."""
-    shapes: dict[str, tuple[int, ...]] = {"char_embed": (261, 2)}
-    for i, (width, count) in enumerate(OPTIONS["char_cnn"]["filters"]):
-        shapes |= {f"CNN/W_cnn_{i}": (1, width, 2, count), f"CNN/b_cnn_{i}": (count,)}
-    for gate in ("carry", "transform"):
-        shapes |= {f"CNN_high_0/W_{gate}": (5, 5), f"CNN_high_0/b_{gate}": (5,)}
-    shapes |= {"CNN_proj/W_proj": (5, 2), "CNN_proj/b_proj": (2,)}
-    for direction in (0, 1):
-        at = f"RNN_{direction}/RNN/MultiRNNCell/Cell0/LSTMCell"
-        shapes |= {f"{at}/W_0": (4, 12), f"{at}/B": (12,), f"{at}/W_P_0": (3, 2)}
-    return shapes
-
-
-def _arrays(shapes: dict[str, tuple[int, ...]], path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        for name, shape in shapes.items():
-            file.create_dataset(name, data=np.full(shape, 0.5, np.float32))
+def _arrays(arrays: dict[str, Any]) -> bytes:
+    return _bytes(lambda path: write_arrays(path, arrays))
 
 
 @cache
 def weights() -> bytes:
     """Of a biLM."""
-    return _bytes(lambda path: _arrays(weight_shapes(), path))
+    return _arrays(weight_arrays(OPTIONS, "fuzz"))
 
 
 @cache
 def softmax() -> bytes:
-    shapes: dict[str, tuple[int, ...]] = {"softmax/W": (N_TYPES, 2), "softmax/b": (N_TYPES,)}
-    return _bytes(lambda path: _arrays(shapes, path))
+    return _arrays({"softmax/W": np.ones((N_TYPES, 2), "f4"), "softmax/b": np.ones(N_TYPES, "f4")})
 
 
 @cache
 def state() -> bytes:
-    return _bytes(lambda path: _arrays({"h": (1, 2, 1, 2), "c": (1, 2, 1, 3)}, path))
+    return _arrays({"h": np.ones((1, 2, 1, 2), "f4"), "c": np.ones((1, 2, 1, 3), "f4")})
 
 
 @cache

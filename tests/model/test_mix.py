@@ -42,17 +42,6 @@ def test_layers_of_a_float16_file(layer_norm: bool) -> None:
     np.testing.assert_array_equal(mixed.detach(), mix(layers.float()).detach())
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_layers_as_they_come_from_a_file(dtype: str) -> None:
-    """Arrays need not be made tensors first."""
-    layers = np.random.default_rng(3).standard_normal((3, 5, 4)).astype(dtype)
-    mix = ElmoMix(3)
-    mixed = mix(layers)
-    assert mixed.shape == (5, 4)
-    np.testing.assert_array_equal(mixed.detach(), mix(torch.from_numpy(layers)).detach())
-
-
 def test_it_begins_as_the_average() -> None:
     """Before training all layers have the same weight."""
     layers = torch.randn(3, 5, 4)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import documented, elmo, made
-from local_server import LocalServer, cut, stall, status
+from local_server import LocalServer, cut, status
 
 from elmo_cli.cli import console
 from elmo_cli.pretrained.cache import model_dir
@@ -95,23 +95,14 @@ def test_the_bar_counts_to_the_size_of_the_model(
     assert {total for _, total in shown} == {model.files[1].bytes}
 
 
-BAD_SERVERS = {
-    "HTTP 403 Forbidden": ([status(403)], ""),
-    "cut off after 99 of": ([status(503), status(503), cut(99)], "99-"),
-    "interrupted (timed out)": ([status(503), status(503), stall(99)], "99-"),
-}
-
-
-@pytest.mark.parametrize("said", BAD_SERVERS)
-def test_errors_are_two_lines(model: Model, server: LocalServer, said: str) -> None:
+def test_errors_are_two_lines(model: Model, server: LocalServer) -> None:
     """And the next call resumes."""
-    acts, resumed = BAD_SERVERS[said]
-    server.acts["weights.hdf5"] = list(acts)
+    server.acts["weights.hdf5"] = [status(503), status(503), cut(99)]
     done = elmo("models", "pull", "tiny")
     error, hint = done.err.splitlines()
     assert (done.code, done.out) == (1, b"")
-    assert error.startswith(f"error: {server.address('weights.hdf5')}: {said}")
+    assert error.startswith(f"error: {server.address('weights.hdf5')}: cut off after 99 of")
     assert hint.startswith("hint: run it again to resume")
     assert not (model_dir(model) / "weights.hdf5").exists()
     made("models", "pull", "tiny")
-    assert server.ranges[-1] == resumed
+    assert server.ranges[-1] == "99-"

@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from make_weights import options_of, weight_arrays, write_arrays
 
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
@@ -118,14 +119,5 @@ def foreign(path: Path, datasets: dict[str, Any], **options: Any) -> Path:
 
 def biLM_weights(path: Path) -> Path:  # noqa: N802 - the paper's name
     """A small weight file as bilm-tf names its parts."""
-    cell = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/"
-    shapes = {"char_embed": (261, 4), "CNN_proj/W_proj": (12, 5), "CNN_proj/b_proj": (5,)}
-    for i, (width, n) in enumerate([(1, 4), (2, 8)]):
-        shapes |= {f"CNN/W_cnn_{i}": (1, width, 4, n), f"CNN/b_cnn_{i}": (n,)}
-    for name in ("W_carry", "W_transform"):
-        shapes |= {f"CNN_high_0/{name}": (12, 12), f"CNN_high_0/b_{name[2:]}": (12,)}
-    for direction in (0, 1):
-        for layer in (0, 1):
-            at = cell.format(direction, layer)
-            shapes |= {at + "W_0": (10, 28), at + "B": (28,), at + "W_P_0": (7, 5)}
-    return foreign(path, {name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+    options = options_of(filters=[[1, 4], [2, 8]], char_dim=4, cell=7, projection=5)
+    return write_arrays(path, weight_arrays(options, "small"))
