@@ -5,20 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import made
+from embedders import cached_embedder
 from fake_ray import FakeRay
 
 from elmo_cli.cluster import pieces
 from elmo_cli.cluster.pieces import Piece
 from elmo_cli.embed import blocks
-from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import make_embedder
 from elmo_cli.pretrained.load import ModelSource
 
 LINES = [f"line {i} has {'some ' * (i % 4)}tokens ." for i in range(25)]
@@ -57,16 +55,6 @@ class Scene:
         made("embed", *job.inputs, "-o", "whole.hdf5", *words)
         made("merge", *Path(job.output).glob("part-*"), "-o", "merged.hdf5", "--overwrite")
         assert Path("merged.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
-
-
-_EMBEDDERS: dict[str, Embedder] = {}
-
-
-def cached_embedder(job: EmbedJob) -> Embedder:
-    key = repr(replace(job, output=""))
-    if key not in _EMBEDDERS:
-        _EMBEDDERS[key] = make_embedder(job)
-    return _EMBEDDERS[key]
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from embedders import cached_embedder
 from tolerance import ATOL_ORDER
 
 from elmo_cli.embed import blocks
@@ -42,9 +43,10 @@ SKIP = InputSettings(on_error="skip")
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of 8 sentences, of which the corpus below has seven."""
+    """Blocks of 8 sentences, of which the corpus below has seven; models are read once."""
     monkeypatch.setattr(blocks, "SENTENCES", 8)
     monkeypatch.setattr(blocks, "_OPEN_DOCUMENT", 2)
+    monkeypatch.setattr("elmo_cli.embed.run.make_embedder", cached_embedder)
 
 
 @pytest.fixture
@@ -293,7 +295,7 @@ def test_a_text_that_shrinks_while_it_is_read_is_refused(
         for name in job.inputs:
             Path(name).write_text("")
 
-    Path(job.inputs[0]).write_text("It slept .\n" * 3000)  # more than is read at a time
+    Path(job.inputs[0]).write_text("It slept .\n" * 1600)  # more than is read at a time
     with pytest.raises(InputError, match="changed while it was read"):
         run_job(replace(job, overwrite=True), progress=shrink)
     assert Path(job.output).read_bytes() == before
@@ -376,7 +378,7 @@ def test_paths_are_refused_before_the_model_is_loaded(
     job: EmbedJob,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.embed.run.load_files", None)
+    monkeypatch.setattr("elmo_cli.embed.run.make_embedder", None)
     job = change(job)
     before = Path(job.inputs[0]).read_bytes() if Path(job.inputs[0]).exists() else None
     with pytest.raises(error):
