@@ -16,6 +16,7 @@ TASKS = {
     "coref": "elmo_cli.tasks.coref",
     "entailment": "elmo_cli.tasks.entailment",
     "ner": "elmo_cli.tasks.ner",
+    "qa": "elmo_cli.tasks.qa",
     "srl": "elmo_cli.tasks.srl",
 }
 

@@ -1,0 +1,330 @@
+"""Task `qa`: the span of a paragraph that answers a question, as in SQuAD 1.1."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.errors import InputError
+from elmo_cli.lm.settings import at_least
+from elmo_cli.model.char_cnn import Highway
+from elmo_cli.regular_files import unique_keys
+from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
+from elmo_cli.tasks.layers import FAR, BiLSTM, SequenceDropout, masked_softmax
+from elmo_cli.tasks.readers import read_lines
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
+from elmo_cli.text.sentence import token_problem
+
+Span = tuple[int, int]
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_UNKNOWN = (None, None)  # answers, and where the first of them is
+_FORMAT_HINT = "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, question, answers"
+
+
+@dataclass(frozen=True)
+class Question(Example):
+    """A question; its sentences are the context and the question.
+
+    Attributes:
+        id: of the question.
+        context: the text that has the answer.
+        offsets: begin and end of each token of the context, in characters.
+        answers: correct answers; None where they are unknown.
+        span: the first and the last token of the first of them.
+    """
+
+    id: str
+    context: str
+    offsets: tuple[Span, ...]
+    answers: tuple[str, ...] | None
+    span: Span | None
+
+
+class Answer(NamedTuple):
+    """A predicted answer.
+
+    Attributes:
+        text: as it is in the context.
+        start: its first character.
+        probability: of the span of tokens.
+    """
+
+    text: str
+    start: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class QaSettings(TaskSettings):
+    """The settings of `qa`; `layers` is that of the modelling biLSTM, which reads the attention.
+
+    Attributes:
+        elmo: at input and output by default, as in the paper.
+        highways: highway layers between the representation of a token and the first biLSTM.
+        match_feature: whether a token of the context also occurs in the question, and the reverse,
+            as an input of the first biLSTM.
+        max_answer: tokens of the longest answer that is predicted.
+    """
+
+    elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
+    batch_size: int = at_least(1, 16)
+    highways: int = at_least(0, 0)
+    match_feature: bool = True
+    max_answer: int = at_least(1, 15)
+
+
+class BiDAF(TaskModel[Question, Answer]):
+    """Attention between context and question in both directions, and a span of the context.
+
+    Source: Seo et al. 2017; the layer after the attention is that of Clark and Gardner 2018.
+    """
+
+    def __init__(self, settings: QaSettings, representation: TokenRepresentation) -> None:
+        super().__init__(representation)
+        self.settings, hidden = settings, settings.hidden
+        self.highways = nn.ModuleList(Highway(representation.dim) for _ in range(settings.highways))
+        self.encoder = BiLSTM(representation.dim + settings.match_feature, hidden)
+        self.dropout = SequenceDropout(settings.dropout)
+        size = self.encoder.dim + representation.output_dim
+        self.of_context, self.of_question = nn.Linear(size, 1), nn.Linear(size, 1, bias=False)
+        self.of_both = nn.Parameter(torch.ones(size) / size**0.5)
+        self.merge = nn.Linear(4 * size, 2 * hidden)
+        self.modelling = BiLSTM(2 * hidden, hidden, settings.layers, settings.dropout)
+        self.end_encoder = BiLSTM(4 * hidden, hidden)
+        self.start, self.end = nn.Linear(4 * hidden, 1), nn.Linear(4 * hidden, 1)
+
+    def scores(self, examples: Sequence[Question], inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """The scores of each token of the contexts as first and as last, (batch, token)."""
+        (x, context), (y, question) = (self._encode(examples, i, inputs) for i in (0, 1))
+        attended = self._attend(x, context.mask, y, question.mask)
+        merged = self.dropout(torch.relu(self.merge(attended)))
+        modelled = self.dropout(self.modelling(merged, context.lengths))
+        both = torch.cat([merged, modelled], -1)
+        ends = self.dropout(self.end_encoder(both, context.lengths))
+        scores = (self.start(both)[..., 0], self.end(torch.cat([merged, ends], -1))[..., 0])
+        start, end = (one.masked_fill(~context.mask, FAR) for one in scores)
+        return start, end
+
+    def _encode(
+        self, examples: Sequence[Question], place: int, inputs: Inputs
+    ) -> tuple[Tensor, SentenceBatch]:
+        """The states of the contexts (place 0) or the questions (1), (batch, token, dim)."""
+        numbers = [example.sentences[place] for example in examples]
+        batch = inputs.batch(numbers)
+        x = self.representation(batch)
+        for highway in self.highways:
+            x = highway(x)
+        if self.settings.match_feature:
+            others = [example.sentences[1 - place] for example in examples]
+            pairs = zip(numbers, others, strict=True)
+            rows = [_matches(inputs.sentences[a], inputs.sentences[b]) for a, b in pairs]
+            matches = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(x.device)
+            x = torch.cat([x, matches[..., None]], -1)
+        states = self.dropout(self.encoder(x, batch.lengths))
+        return self.representation.at_output(states, batch), batch
+
+    def _attend(self, x: Tensor, mask: Tensor, y: Tensor, question_mask: Tensor) -> Tensor:
+        """Each token of the context with what it attends to, (batch, token, 4 * dim)."""
+        scores = self.of_context(x) + self.of_question(y).transpose(1, 2)
+        scores = scores + (x * self.of_both) @ y.transpose(1, 2)
+        scores = scores.masked_fill(~question_mask[:, None], FAR)
+        attended = torch.softmax(scores, 2) @ y
+        weights = masked_softmax(scores.amax(2), mask)
+        summary = weights[:, None] @ x
+        return torch.cat([x, attended, x * attended, x * summary], -1)
+
+    def loss(self, examples: Sequence[Question], inputs: Inputs) -> Tensor:
+        start, end = self.scores(examples, inputs)
+        spans = torch.tensor([example.span for example in examples], device=start.device)
+        losses = (
+            functional.cross_entropy(start, spans[:, 0]),
+            functional.cross_entropy(end, spans[:, 1]),
+        )
+        return losses[0] + losses[1]
+
+    def predict(self, examples: Sequence[Question], inputs: Inputs) -> list[Answer]:
+        start, end = (torch.log_softmax(one, 1) for one in self.scores(examples, inputs))
+        spans, scores = best_spans(start, end, self.settings.max_answer)
+        answers = []
+        for one, (first, last), score in zip(examples, spans, scores.exp().tolist(), strict=True):
+            begin, stop = one.offsets[first][0], one.offsets[last][1]
+            answers.append(Answer(one.context[begin:stop], begin, score))
+        return answers
+
+
+def best_spans(start: Tensor, end: Tensor, max_length: int) -> tuple[list[Span], Tensor]:
+    """The spans of at most `max_length` tokens with the largest sum of scores, and these sums.
+
+    Args:
+        start, end: (batch, token) scores of tokens as first and as last.
+    """
+    n = start.shape[1]
+    sums = start[:, :, None] + end[:, None]
+    allowed = torch.ones(n, n, dtype=torch.bool, device=start.device).triu().tril(max_length - 1)
+    best = sums.masked_fill(~allowed, -torch.inf).flatten(1).max(1)
+    return [divmod(i, n) for i in best.indices.tolist()], best.values
+
+
+def normalize(answer: str) -> str:
+    """An answer without case, punctuation, articles and extra spaces, as SQuAD compares it."""
+    text = answer.lower().translate(_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def token_f1(predicted: str, answer: str) -> float:
+    """The F1 of the tokens of two answers, from 0 to 1."""
+    ours, theirs = (normalize(text).split() for text in (predicted, answer))
+    n_common = sum((Counter(ours) & Counter(theirs)).values())
+    return 2 * n_common / (len(ours) + len(theirs)) if n_common else 0.0
+
+
+class QaTask(Task[Question, Answer]):
+    """Answers to questions about a paragraph, from SQuAD 1.1 JSON."""
+
+    name = "qa"
+    title = "the span of a paragraph that answers a question (SQuAD 1.1)"
+    settings = QaSettings
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "elmo.projection": 0,
+            "char_filters": 100,
+            "char_width": 5,
+            "layers": 2,
+            "dropout": 0.2,
+            "batch_size": 40,
+            "highways": 2,
+            "match_feature": False,
+            "epochs": 20,
+            "patience": 10,
+        }
+    }
+    formats = ("json", "jsonl")
+
+    def read(self, path: str, settings: TaskSettings, *, labelled: bool = True) -> Split[Question]:
+        sentences: list[Tokens] = []
+        questions: list[Question] = []
+        for where, paragraph in _paragraphs(path):
+            context = _field(where, paragraph, "context", str)
+            tokens, offsets = _tokens(f"{where}.context", context)
+            number = len(sentences)
+            sentences.append(tokens)
+            for found in _field(where, paragraph, "qas", list):
+                name = _field(f"{where}.qas", found, "id", str)
+                asked = f"{path}, question {name}"
+                sentences.append(_tokens(asked, _field(asked, found, "question", str))[0])
+                both = (number, len(sentences) - 1)
+                answers = _answers(asked, found, context, offsets) if labelled else _UNKNOWN
+                questions.append(Question(both, asked, name, context, offsets, *answers))
+        _check_ids(path, questions)
+        return Split(path, sentences, questions)
+
+    def labels(self, train: Split[Question]) -> Any:
+        return None
+
+    def model(
+        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
+    ) -> BiDAF:
+        assert isinstance(settings, QaSettings)
+        return BiDAF(settings, representation)
+
+    def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Scores:
+        f1 = exact = 0.0
+        for example, found in zip(examples, predictions, strict=True):
+            answers = example.answers or ()
+            f1 += max((token_f1(found.text, one) for one in answers), default=0.0)
+            exact += normalize(found.text) in map(normalize, answers)
+        n = max(1, len(examples))
+        values = {"f1": 100 * f1 / n, "exact_match": 100 * exact / n}
+        return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
+
+    def lines(
+        self, split: Split[Question], predictions: Sequence[Answer], form: str
+    ) -> Iterator[str]:
+        pairs = list(zip(split.examples, predictions, strict=True))
+        if form == "json":
+            answers = {example.id: found.text for example, found in pairs}
+            yield json.dumps(answers, ensure_ascii=False, indent=1)
+            return
+        for example, found in pairs:
+            yield json.dumps({"id": example.id, **found._asdict()}, ensure_ascii=False)
+
+
+def _paragraphs(path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the paragraphs of a file, each with where it is."""
+    text = "\n".join(line for _, line in read_lines(path))
+    try:
+        found = json.loads(text, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({error})", _FORMAT_HINT) from None
+    for i, article in enumerate(_field(path, found, "data", list)):
+        where = f"{path}, data[{i}]"
+        for j, paragraph in enumerate(_field(where, article, "paragraphs", list)):
+            yield f"{where}.paragraphs[{j}]", paragraph
+
+
+def _field(where: str, owner: Any, name: str, kind: type) -> Any:
+    value = owner.get(name) if isinstance(owner, dict) else None
+    if not isinstance(value, kind):
+        raise InputError(f"{where}: `{name}` is missing or of another type", _FORMAT_HINT)
+    return value
+
+
+def _tokens(where: str, text: str) -> tuple[Tokens, tuple[Span, ...]]:
+    """The tokens of a text, and their begins and ends in characters."""
+    found = [(match.group(), match.span()) for match in _TOKEN.finditer(text)]
+    if not found:
+        raise InputError(f"{where}: a text without tokens", "leave it out")
+    tokens, offsets = zip(*found, strict=True)
+    if problem := next(filter(None, map(token_problem, tokens)), ""):
+        raise InputError(f"{where}: a token {problem}", "correct it")
+    return tokens, offsets
+
+
+def _answers(
+    where: str, question: Any, context: str, offsets: Sequence[Span]
+) -> tuple[tuple[str, ...], Span]:
+    """The answers of a question, and the first and last token of the first of them."""
+    texts, spans = [], []
+    for answer in _field(where, question, "answers", list):
+        text, begin = _field(where, answer, "text", str), _field(where, answer, "answer_start", int)
+        end = begin + len(text)
+        if begin < 0 or context[begin:end] != text:
+            what = f"{where}: the answer {text[:40]!r} is not at character {begin} of its context"
+            raise InputError(what, "correct its `answer_start`")
+        covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
+        if not covered:
+            raise InputError(f"{where}: an answer without tokens", "leave the question out")
+        texts.append(text)
+        spans.append((covered[0], covered[-1]))
+    if not texts:
+        hint = "SQuAD 1.1 has an answer to each question; leave out those without"
+        raise InputError(f"{where}: has no answer", hint)
+    return tuple(texts), spans[0]
+
+
+def _check_ids(path: str, questions: Sequence[Question]) -> None:
+    counts = Counter(question.id for question in questions)
+    if twice := [name for name, n in counts.items() if n > 1]:
+        raise InputError(f"{path}, question {twice[0]}: the id occurs twice", "rename one of them")
+
+
+def _matches(tokens: Tokens, others: Tokens) -> Tensor:
+    """(token,) 1 where a token is among others, whatever its case."""
+    known = {token.lower() for token in others}
+    return torch.tensor([float(token.lower() in known) for token in tokens])
+
+
+TASK = QaTask()

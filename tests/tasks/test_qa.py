@@ -1,0 +1,205 @@
+"""Task `qa`: its file, its model, the choice of a span, its scores and its predictions."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import build, train_on, without_gradient
+
+from elmo_cli.errors import InputError
+from elmo_cli.tasks.qa import TASK, Answer, BiDAF, QaSettings, best_spans, normalize, token_f1
+from elmo_cli.tasks.task import Split
+
+CONTEXT = "The ferry left Bergen at 9.30, in heavy rain; it reached Åsgård on the 20th."
+
+
+def question(name: str, text: str, *answers: str) -> dict[str, Any]:
+    found = [{"text": one, "answer_start": CONTEXT.index(one)} for one in answers]
+    return {"id": name, "question": text, "answers": found}
+
+
+QUESTIONS = [
+    question("q1", "Where did the ferry leave?", "Bergen"),
+    question("q2", "When did it leave?", "9.30", "at 9.30"),
+    question("q3", "What did it reach?", "Åsgård"),
+    question("q4", "Which day?", "20"),
+]
+OTHER = {"context": "Rain fell.", "qas": [{"id": "q5", "question": "What fell?"}]}
+OTHER["qas"][0]["answers"] = [{"text": "Rain", "answer_start": 0}]
+DATA = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QUESTIONS}, OTHER]}]}
+
+
+def read(path: Path, data: object, *, labelled: bool = True) -> Split:
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    path.write_text(text, encoding="utf-8")
+    return TASK.read(str(path), QaSettings(), labelled=labelled)
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Split:
+    return read(tmp_path / "a.json", DATA)
+
+
+def test_questions_are_read(split: Split, tmp_path: Path) -> None:
+    assert [len(tokens) for tokens in split.sentences] == [20, 6, 5, 5, 3, 3, 3]
+    assert split.sentences[0][-9:] == (
+        "rain",
+        ";",
+        "it",
+        "reached",
+        "Åsgård",
+        "on",
+        "the",
+        "20th",
+        ".",
+    )
+    assert [one.sentences for one in split.examples] == [(0, 1), (0, 2), (0, 3), (0, 4), (5, 6)]
+    assert [one.id for one in split.examples] == ["q1", "q2", "q3", "q4", "q5"]
+    assert split.examples[1].answers == ("9.30", "at 9.30")
+    for one in split.examples:
+        first, last = one.span
+        covered = one.context[one.offsets[first][0] : one.offsets[last][1]]
+        assert covered == {"20": "20th"}.get(one.answers[0], one.answers[0])
+    unlabelled = json.loads(json.dumps(DATA))
+    del unlabelled["data"][0]["paragraphs"][1]["qas"][0]["answers"]
+    again = read(tmp_path / "b.json", unlabelled, labelled=False)
+    assert again.sentences == split.sentences
+    assert {(one.answers, one.span) for one in again.examples} == {(None, None)}
+
+
+def changed(*path: str | int, value: object) -> dict[str, Any]:
+    """The data with another value at a path within the first paragraph."""
+    data = copy.deepcopy(DATA)
+    owner: Any = data["data"][0]["paragraphs"][0]
+    for key in path[:-1]:
+        owner = owner[key]
+    owner[path[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        ("{", ": not JSON"),
+        ('{"data": [], "data": []}', ": not JSON"),
+        ([], ": `data`"),
+        ({"data": [{"title": "a"}]}, ", data[0]: `paragraphs`"),
+        (changed("context", value=1), ", data[0].paragraphs[0]: `context`"),
+        (changed("context", value=" "), ", data[0].paragraphs[0].context: a text without tokens"),
+        (changed("qas", value={}), ", data[0].paragraphs[0]: `qas`"),
+        (changed("qas", 0, "id", value=5), ", data[0].paragraphs[0].qas: `id`"),
+        (changed("qas", 0, "id", value="q3"), ", question q3: the id occurs twice"),
+        (changed("qas", 0, "question", value=None), ", question q1: `question`"),
+        (changed("qas", 0, "question", value="\0?"), ", question q1: a token holds a NUL"),
+        (changed("qas", 0, "answers", value=[]), ", question q1: has no answer"),
+        (changed("qas", 1, "answers", 1, "text", value="9.31"), ", question q2: the answer '9.31'"),
+        (changed("qas", 0, "answers", 0, "answer_start", value=14), ", question q1: the answer 'B"),
+        (changed("qas", 0, "answers", 0, "answer_start", value=-70), ", question q1: the answer"),
+        (changed("qas", 0, "answers", 0, "answer_start", value="15"), ", question q1: `answer_st"),
+        (changed("qas", 0, "answers", 0, "text", value=""), ", question q1: an answer without"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path: Path, data: object, where: str) -> None:
+    path = tmp_path / "a.json"
+    with pytest.raises(InputError, match=re.escape(f"{path}{where}")) as refused:
+        read(path, data)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("answer", "normalized"),
+    [
+        ("The  Ferry", "ferry"),
+        ("an apple, a day", "apple day"),
+        ("U.S.", "us"),
+        ("theatre", "theatre"),
+        ("the", ""),
+        ("«Åsgård»", "«åsgård»"),
+    ],
+)
+def test_answers_are_compared_as_in_squad(answer: str, normalized: str) -> None:
+    assert normalize(answer) == normalized
+
+
+@pytest.mark.parametrize(
+    ("predicted", "answer", "f1"),
+    [
+        ("the red house", "Red House!", 1),
+        ("red house", "house", 2 / 3),
+        ("rain rain", "rain", 2 / 3),
+        ("heavy rain", "snow", 0),
+        ("the", "the", 0),  # without tokens, as in the official script
+    ],
+)
+def test_f1_of_tokens(predicted: str, answer: str, f1: float) -> None:
+    assert token_f1(predicted, answer) == pytest.approx(f1)
+
+
+def test_the_best_answer_counts(split: Split) -> None:
+    texts = ["Bergen", "at 9.30, in", "reached Åsgård", "rain", "fell"]
+    scores = TASK.score(split.examples, [Answer(text, 0, 1.0) for text in texts])
+    assert scores.values["exact_match"] == pytest.approx(100 * 1 / 5)
+    # "930" and "at 930" against "at 930 in": 2 * 1 / (3 + 1), 2 * 2 / (3 + 2).
+    assert scores.main_value == pytest.approx(100 * (1 + 4 / 5 + 2 / 3) / 5)
+
+
+@pytest.mark.parametrize("max_length", [1, 3, 99])
+def test_best_spans_are_those_of_an_exhaustive_search(max_length: int) -> None:
+    random = np.random.default_rng(max_length)
+    start, end = random.normal(size=(2, 20, 7)).astype("f4")
+    found, scores = best_spans(torch.from_numpy(start), torch.from_numpy(end), max_length)
+    for row in range(20):
+        spans = [
+            (first, last)
+            for first, last in itertools.product(range(7), repeat=2)
+            if first <= last < first + max_length
+        ]
+        best = max(spans, key=lambda span: start[row, span[0]] + end[row, span[1]])
+        assert found[row] == best
+        assert scores[row].item() == pytest.approx(start[row, best[0]] + end[row, best[1]])
+
+
+def test_gradient_reaches_all_parameters(split: Split) -> None:
+    model, inputs = build(TASK, split, highways=2, layers=2)
+    assert without_gradient(model, split.examples, inputs) == []
+
+
+def test_padding_changes_no_prediction(split: Split) -> None:
+    model, inputs = build(TASK, split, highways=1)
+    assert isinstance(model, BiDAF)
+    model.eval()
+    start, end = model.scores(split.examples, inputs)
+    for row, example in enumerate(split.examples):
+        n = len(split.sentences[example.sentences[0]])
+        alone = torch.stack(model.scores([example], inputs))[:, 0]
+        torch.testing.assert_close(torch.stack([start[row, :n], end[row, :n]]), alone)
+        assert (start[row, n:] == -1e4).all()
+        assert (end[row, n:] == -1e4).all()
+
+
+def test_training_finds_all_answers(split: Split) -> None:
+    model, inputs = build(TASK, split, dropout=0.0, **{"elmo.dropout": 0.0})
+    train_on(model, split.examples, inputs, steps=40)
+    found = model.predict(split.examples, inputs)
+    assert [one.text for one in found] == ["Bergen", "9.30", "Åsgård", "20th", "Rain"]
+    assert all(0.5 < one.probability <= 1 for one in found)
+    contexts = [one.context for one in split.examples]
+    assert [c[a.start :].startswith(a.text) for c, a in zip(contexts, found, strict=True)] == [
+        True
+    ] * 5
+
+
+def test_predictions_are_written(split: Split) -> None:
+    found = [Answer(f"Å {i}", i, 0.5) for i in range(5)]
+    by_id = json.loads("\n".join(TASK.lines(split, found, "json")))
+    assert by_id == {f"q{i + 1}": f"Å {i}" for i in range(5)}
+    first = json.loads(next(TASK.lines(split, found, "jsonl")))
+    assert first == {"id": "q1", "text": "Å 0", "start": 0, "probability": 0.5}
