@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -43,27 +42,6 @@ def disk_of(n_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """Nobody can make, rename or remove a file in `folder`, not even root.
-
-    The test is skipped where the file system can't do that.
-    """
-    if os.geteuid() != 0:
-        mode = folder.stat().st_mode
-        folder.chmod(0o555)
-        try:
-            yield
-        finally:
-            folder.chmod(mode)
-        return
-    _system("chattr", "+i", str(folder))
-    try:
-        yield
-    finally:
-        _system("chattr", "-i", str(folder))
 
 
 def _system(*words: str) -> None:

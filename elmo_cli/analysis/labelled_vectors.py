@@ -147,7 +147,7 @@ class LabelledVectors:
             EmbeddingsFileError: the file cannot be read, or a value is not finite.
         """
         with open_embeddings(self.vectors_file) as embeddings:
-            positions = [_position(embeddings, layer)]
+            positions = [embeddings.layers.index(layer)]
             vectors = np.empty((len(self.labels), embeddings.dim), np.float32)
             end = 0
             for key, labels, _ in self.sentences:
@@ -173,7 +173,7 @@ def join_labels(
         EmbeddingsFileError: a sentence has no labels, or a value is not finite.
         InputError, UsageError: the labels cannot be read or belong to another text.
     """
-    positions = [_position(embeddings, layer) for layer in layers]
+    positions = [embeddings.layers.index(layer) for layer in layers]
     sentences = read_labels(labels_file, settings, _token_column(embeddings, labels_file, settings))
     joined: list[JoinedSentence] = []
     found: set[Key] = set()
@@ -285,11 +285,6 @@ def _mismatch(embeddings: Embeddings, given: LabelledSentence, has: str) -> Inpu
         f"{embeddings.path} has {has}",
         hint,
     )
-
-
-def _position(embeddings: Embeddings, layer: int | str) -> int:
-    """Return the index of a layer; if a file has only one layer, any name is accepted."""
-    return embeddings.layers.index(layer) if len(embeddings.layers) > 1 else 0
 
 
 def read_labels(

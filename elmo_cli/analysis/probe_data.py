@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -161,37 +160,22 @@ def _check_files(files: Sequence[Embeddings], layers: tuple[int, ...]) -> tuple[
         if not len(embeddings):
             hint = "`elmo inspect` shows what a file contains"
             raise EmbeddingsFileError(f"{embeddings.path}: has no sentences", hint)
-    for reference, embeddings in combinations(files, 2):
-        for difference in check_comparable(embeddings, reference):
+    first = files[0]
+    for embeddings in files[1:]:
+        for difference in check_comparable(embeddings, first):
             hint = "embed all texts with the same model and the same options"
             raise EmbeddingsFileError(difference, hint)
-        _check_same_layers(embeddings, reference, layers)
+        if not layers and embeddings.layers != first.layers:
+            ours, theirs = (", ".join(map(str, file.layers)) for file in (embeddings, first))
+            raise EmbeddingsFileError(
+                f"{embeddings.path}: layers are {ours}, those of {first.path} are {theirs}",
+                "embed all texts with the same layers, or choose layers that all files have",
+            )
     for embeddings in files:
         for layer in layers:
-            is_the_only = embeddings.layers == ("unknown",) and files[0].layers == (layer,)
-            if layer not in embeddings.layers and not is_the_only:
+            if layer not in embeddings.layers:
                 raise no_layer(embeddings, layer)
-    return layers or files[0].layers
-
-
-def _check_same_layers(
-    embeddings: Embeddings, reference: Embeddings, layers: tuple[int, ...]
-) -> None:
-    """Refuse layers that differ from those of `reference`.
-
-    If both files record their layers, only the layers to probe have to agree. A layer whose number
-    is not recorded is assumed to match.
-    """
-    ours, theirs = embeddings.layers, reference.layers
-    are_recorded = all("layers" in file.attributes for file in (embeddings, reference))
-    is_unknown = "unknown" in (*ours, *theirs)
-    if ours != theirs and not (layers and are_recorded) and not (is_unknown and len(ours) == 1):
-        ours_shown, theirs_shown = (", ".join(map(str, names)) for names in (ours, theirs))
-        raise EmbeddingsFileError(
-            f"{embeddings.path}: layers are {ours_shown}, those of {reference.path} are "
-            f"{theirs_shown}",
-            "embed all texts with the same layers",
-        )
+    return layers or first.layers
 
 
 def _check_labels(split: LabelledVectors, column: str | None) -> None:

@@ -129,18 +129,10 @@ def _print_summary(result: ClusterResult, summary: Mapping[str, Any]) -> None:
         return
     folder = summary["output"]
     if is_url(folder):
+        console.note("download the shards first: `elmo merge` reads local files")
         folder = "shards/"
-        console.note(f"`{_download_command(summary['output'], folder)}` downloads them")
     names = os.path.join(folder, f"part-*-{summary['shards'][0].rpartition('-')[2]}")
     console.note(f"`elmo merge {names} -o OUT.hdf5` joins them into one file")
-
-
-def _download_command(url: str, folder: str) -> str:
-    """Return a command that downloads the shards; `elmo merge` reads only local files."""
-    if url.startswith("s3://"):
-        return f"aws s3 cp --recursive {url} {folder}"
-    get = f"fs.get(path.rstrip('/') + '/', '{folder}', recursive=True)"
-    return f"python -c \"import fsspec; fs, path = fsspec.url_to_fs('{url}'); {get}\""
 
 
 def _refuse_missing(output: str, result: ClusterResult) -> None:

@@ -78,7 +78,6 @@ class Corpus:
         begins: Sequence[int] | None = None,
         max_characters: int = 50,
         name: str = "the text",
-        notes: InputReport | None = None,
     ) -> Corpus:
         """Number the types of sentences; sentences without tokens are left out.
 
@@ -87,11 +86,9 @@ class Corpus:
                 may be filled while `sentences` is read. None for one document.
             max_characters: ids that the model reads per token.
             name: of the text, for messages.
-            notes: of the readers, with the reasons for which lines were skipped.
         Raises:
             TrainingError: there is no sentence.
         """
-        n_before = len(notes.skipped) if notes is not None else 0
         numbers: dict[str, int] = {BEGIN: 0, END: 1}
         tokens, starts = array("i"), array("q", [0])
         for sentence in sentences:
@@ -102,12 +99,6 @@ class Corpus:
             tokens.append(1)
             starts.append(len(tokens))
         if len(starts) == 1:
-            if notes is not None and len(notes.skipped) > n_before:
-                source, line, why = notes.skipped[n_before]
-                raise TrainingError(
-                    f"{name}: no sentence in it could be read",
-                    f"the first line that was left out is {source}, line {line}: {why}",
-                )
             raise TrainingError(f"{name}: contains no sentences", "give a text with tokens in it")
         return cls(
             np.asarray(tokens, np.int32),

@@ -47,13 +47,13 @@ def load_language_model(
         model: a name of `elmo models list`, a folder, a weight file, a zip or tar file; None for
             the bundled model.
         options, weights: the two files of a biLM, without `model`.
-        softmax: a file with softmax/W and softmax/b; if not given, the one beside the weights or
-            the one inside them.
-        vocabulary: the types that the softmax predicts, one a line; if not given, the one beside
+        softmax: a file with softmax/W and softmax/b; if not given, the one next to the weights
+            or the one inside them.
+        vocabulary: the types that the softmax predicts, one per line; if not given, the one next to
             the weights.
     Raises:
         ModelError: no such model, or it has no softmax or no vocabulary.
-        OptionsError, WeightFileError: files that are damaged or do not go together.
+        OptionsError, WeightFileError: files that are corrupt or do not fit each other.
         InputError: a vocabulary without one of the specials, or that can't be read.
         UsageError, OutputError: as `pretrained.load`.
     """
@@ -79,12 +79,12 @@ def language_model_of(
         raise ModelError(
             f"{files.weights.parent}: this model has no softmax: no {SOFTMAX_FILE} beside "
             f"{files.weights.name}, nor softmax/W in it",
-            "`--softmax FILE` names one, `elmo finetune` fits one to a text",
+            "`elmo finetune` fits one to a text",
         )
     if vocabulary is None:
         raise ModelError(
             f"{files.weights.parent}: no {VOCABULARY_FILE} beside {files.weights.name}",
-            "`--vocabulary FILE` names the types that the softmax predicts, one a line",
+            "`vocabulary=FILE` names the types that the softmax predicts, one per line",
         )
     paths = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
     warning = check_parts(files, paths)

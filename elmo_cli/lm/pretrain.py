@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from elmo_cli.errors import ModelError, UsageError
+from elmo_cli.errors import UsageError
 from elmo_cli.lm.checkpoint import TrainingProgress, read_options
 from elmo_cli.lm.corpus import Corpus, load_corpora, overlap, save_corpora
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.language_model import LanguageModel, load_language_model, softmax_of
+from elmo_cli.lm.language_model import LanguageModel, load_language_model
 from elmo_cli.lm.log import SILENT, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.pretrain_config import CHAR_FILTERS, RECIPE_FILE, PretrainConfig
@@ -51,18 +51,24 @@ def pretrain(
     """
     group, settings = group or ProcessGroup(), config.training
     with RunFolder(folder, "pretrain") as run_folder:
-        sources = _check(config, mode)
-        group.run_on_first(lambda: run_folder.open(mode, reads=sources))
+        settings.check(has_heldout=bool(config.text.heldout))
+        group.run_on_first(lambda: run_folder.open(mode, reads=_files_read(config, mode)))
         is_kept = mode == "resume" and _keeps_text(config, folder)
         if not is_kept:
             _check_texts(config, reporter)
-        options = _options(config, folder, mode)
+        source = None
+        if config.init_from is not None and mode != "resume":
+            source = load_language_model(config.init_from)
+        options = source.bilm.options if source else _options(config, folder, mode)
+        vocabulary = _vocabulary(config, folder, mode)
         stored = folder / TEXT_FILE if is_kept else None
         train, heldout = _read_text(config.text, stored, options.max_characters, reporter)
         if mode != "resume":  # a resumed run first reports that the text differs
             n_streams = settings.batch_size * settings.gradient_accumulation_steps * group.size
             check_long_enough(train, batch_size=n_streams, bptt=settings.bptt)
-        model = _initial_model(config, folder, mode, options, train, reporter)
+        model = source or _new_model(config, options, vocabulary, train, reporter)
+        if model.warning:
+            reporter.message(f"warning: {model.warning}")
         model.bilm.to(group.device)
         model.softmax.to(group.device)
         step = TrainStep(model, train, settings, group)
@@ -96,26 +102,13 @@ def pretrain(
         return result.progress
 
 
-def _check(config: PretrainConfig, mode: str) -> list[Path]:
-    """Refuse settings that cannot work; return the files that the run starts from."""
-    config.training.check(has_heldout=bool(config.text.heldout))
+def _files_read(config: PretrainConfig, mode: str) -> list[Path]:
+    """Return the files that a new run starts from."""
     if mode == "resume":
         return []
     if config.init_from is not None:
-        files = locate(config.init_from)
-        if softmax_of(files) is None or files.vocabulary is None:
-            raise ModelError(
-                f"{config.init_from}: has no softmax with its vocabulary, so training cannot "
-                "continue",
-                "`elmo finetune` fits one to a text and trains both",
-            )
-        return list(files.paths)
-    if config.vocabulary is None:
-        return []
-    vocabulary = Path(config.vocabulary)
-    if not vocabulary.is_fifo():  # a pipe can be read only once
-        Vocabulary.read(vocabulary)
-    return [vocabulary]
+        return list(locate(config.init_from).paths)
+    return [] if config.vocabulary is None else [Path(config.vocabulary)]
 
 
 def _keeps_text(config: PretrainConfig, folder: Path) -> bool:
@@ -149,8 +142,6 @@ def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
     """Return the sizes of the biLM."""
     if mode == "resume":
         return read_options(folder / CHECKPOINT_FILE)
-    if config.init_from is not None:
-        return locate(config.init_from).read_options()
     if config.options_file is not None:
         return Options.from_file(config.options_file)
     filters = CHAR_FILTERS[config.char_filters]
@@ -197,32 +188,25 @@ def _read_text(
     return train, heldout
 
 
-def _initial_model(
+def _vocabulary(config: PretrainConfig, folder: Path, mode: str) -> Vocabulary | None:
+    """Read the types to predict; None to count them in the text."""
+    path = folder / VOCABULARY_FILE if mode == "resume" else config.vocabulary
+    return None if path is None else Vocabulary.read(Path(path))
+
+
+def _new_model(
     config: PretrainConfig,
-    folder: Path,
-    mode: str,
     options: Options,
+    vocabulary: Vocabulary | None,
     train: Corpus,
     reporter: Reporter,
 ) -> LanguageModel:
     """Create the model of the first step; a resumed run then loads the checkpoint weights."""
-
-    def warn(warning: str) -> None:
-        reporter.message(f"warning: {warning}")
-
-    path = config.vocabulary
-    if mode == "resume":
-        path = str(folder / VOCABULARY_FILE)
-    elif config.init_from is not None:
-        model = load_language_model(config.init_from)
-        if model.warning:
-            warn(model.warning)
-        return model
-    if path is not None:
-        vocabulary = Vocabulary.read(Path(path))
-    else:
+    if vocabulary is None:
         vocabulary = train.vocabulary(
-            min_count=config.min_count, max_types=config.vocabulary_size, warn=warn
+            min_count=config.min_count,
+            max_types=config.vocabulary_size,
+            warn=lambda warning: reporter.message(f"warning: {warning}"),
         )
     counts = train.predicted_counts(vocabulary)
     return LanguageModel(*new_bilm(options, counts, seed=config.training.seed), vocabulary)

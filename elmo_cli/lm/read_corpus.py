@@ -76,7 +76,6 @@ def read_corpus(
         begins=begins,
         max_characters=reading.max_characters,
         name=shorten_list(paths),
-        notes=notes,
     )
     if notes is not None:
         _warn_of_few_documents(shorten_list(paths), len(begins), treebank_fraction, notes)

@@ -70,7 +70,7 @@ class RunFolder:
         """
         path = self.path
         for file in reads:
-            if file.name in _FILES[self.kind] and _is_same(file.parent, path):
+            if file.name in _FILES[self.kind] and file.parent.resolve() == path.resolve():
                 what = f"{path}: contains {file.name}, which the run starts from"
                 raise UsageError(what, "choose another folder with `output`")
         if path.exists() and not path.is_dir():
@@ -147,11 +147,3 @@ class RunFolder:
         if self._is_new:
             with suppress(OSError):  # not empty
                 self.path.rmdir()
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    """Return whether two paths lead to the same folder."""
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False

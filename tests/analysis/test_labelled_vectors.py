@@ -62,22 +62,14 @@ def test_vectors_are_joined_with_their_labels(tmp_path, layout, options, stores_
         np.testing.assert_array_equal(vectors, expected_vectors(given, layer))
 
 
-def test_layers_last_and_documents_of_another_program(tmp_path):
-    given = sentences(TEXT)
-    with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        for sentence in given:
-            file[f"bc:cctv_0000_0/{sentence.key}"] = np.moveaxis(layers(sentence), 0, -1)
-    joined = join(tmp_path / "a.hdf5", write_lines(tmp_path / "a.tags", LABELS))
-    np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
-
-
 @pytest.mark.parametrize("labels", ["lines", "conllu"])
 def test_manylangs_and_equal_sentences(tmp_path, labels):
     """The file contains each sentence once: columns find it, lines of labels cannot."""
     text = [*TEXT, "a b"]
     given = sentences(text)
     arrays = [layers(sentence)[2] for sentence in given]
-    path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs")
+    header = {"layers": "top"}
+    path = write(tmp_path / "a.hdf5", given, arrays, layout="manylangs", header=header)
     if labels == "lines":
         with pytest.raises(UsageError, match="contains equal sentences once"):
             join(path, write_lines(tmp_path / "a.tags", [*LABELS, LABELS[0]]))
@@ -88,24 +80,18 @@ def test_manylangs_and_equal_sentences(tmp_path, labels):
         np.testing.assert_array_equal(joined.vectors("top"), expected)
 
 
-@pytest.mark.parametrize("form", ["gz", "pipe"])
-@pytest.mark.parametrize("suffix", ["tags", "conllu"])
-def test_compressed_labels_and_pipes(tmp_path, form, suffix):
+def test_compressed_labels_and_pipes(tmp_path):
     given = sentences(TEXT)
     path = write(tmp_path / "a.hdf5", given)
-    plain = write_conllu(tmp_path / "a.conllu", given, LABELS)
-    plain = plain if suffix == "conllu" else write_lines(tmp_path / "a.tags", LABELS)
-    content, writer = plain.read_bytes(), None
-    labels = tmp_path / (f"b.{suffix}" + ".gz" * (form == "gz"))
-    if form == "pipe":
-        os.mkfifo(labels)
-        writer = Thread(target=labels.write_bytes, args=(content,))
-        writer.start()
-    else:
-        labels.write_bytes(gzip.compress(content))
-    assert join(path, labels).labels == ALL_LABELS
-    if writer is not None:
-        writer.join()
+    columns = write_conllu(tmp_path / "a.conllu", given, LABELS).read_bytes()
+    (tmp_path / "b.conllu.gz").write_bytes(gzip.compress(columns))
+    assert join(path, tmp_path / "b.conllu.gz").labels == ALL_LABELS
+    lines, pipe = write_lines(tmp_path / "a.tags", LABELS).read_bytes(), tmp_path / "pipe.tags"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=(lines,))
+    writer.start()
+    assert join(path, pipe).labels == ALL_LABELS
+    writer.join()
 
 
 @pytest.mark.parametrize("layout", ["flat", "allennlp"])
@@ -130,15 +116,6 @@ def test_missing_sentences_are_counted(tmp_path):
     np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
 
 
-def test_lines_of_labels_of_a_shard_that_is_keyed_by_sentences(tmp_path):
-    given = sentences(TEXT, range(3, 8))
-    options = {"keys": "sentence", "first_sentence": 3}
-    path = write(tmp_path / "a.hdf5", given, layout="allennlp", **options)
-    joined = join(path, write_lines(tmp_path / "a.tags", LABELS))
-    assert (joined.labels, joined.words) == (ALL_LABELS, " ".join(TEXT).split())
-    np.testing.assert_array_equal(joined.vectors(1), expected_vectors(given, 1))
-
-
 def test_pooled_sentences_have_one_label_each(tmp_path):
     given = sentences(["", *TEXT])
     pooled = [np.full((3, 7), sentence.key, np.float32) for sentence in given]
@@ -151,10 +128,12 @@ def test_pooled_sentences_have_one_label_each(tmp_path):
         join(path, write_lines(tmp_path / "a.tags", [[], *LABELS]))
 
 
-def test_names_that_form_groups_keep_their_order(tmp_path):
-    given = sentences(["a/b", "c", "a/a"])
+def test_a_shard_that_is_keyed_by_sentences(tmp_path):
+    """Names that form groups keep their order too."""
+    given = sentences(["a/b", "c", "a/a"], range(3, 6))
     labels = [["X"], ["Y"], ["X"]]
-    path = write(tmp_path / "a.hdf5", given, layout="allennlp", keys="sentence")
+    options = {"keys": "sentence", "first_sentence": 3}
+    path = write(tmp_path / "a.hdf5", given, layout="allennlp", **options)
     for file in (
         write_lines(tmp_path / "a.tags", labels),
         write_conllu(tmp_path / "a.conllu", given, labels),
@@ -179,15 +158,6 @@ def test_names_in_unknown_order(tmp_path):
     columns.write_text(re.sub("# newdoc.*\n", "", columns.read_text()))
     with pytest.raises(UsageError, match=r"a\.conllu, line 1: the sentence has no name"):
         join(tmp_path / "a.hdf5", columns)
-
-
-def test_list_of_names(tmp_path):
-    with h5py.File(tmp_path / "p.hdf5", "w") as file:
-        for value, name in enumerate(("P1", "P2", "P10")):
-            file[name] = np.full(4, value, np.float32)
-    (tmp_path / "p.conll").write_text("P10\tX\n\nP2\tY\n\nP1\tX\n")
-    joined = join(tmp_path / "p.hdf5", tmp_path / "p.conll")
-    assert joined.vectors("unknown")[:, 0].tolist() == [2, 1, 0]
 
 
 def test_tokens_with_spaces(tmp_path):

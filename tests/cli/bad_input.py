@@ -27,241 +27,20 @@ from situations import (
 )
 
 # fmt: off
-# -- files that are not there, or are no text ------------------------------------------------------
-
-FILES = [
-    bad("missing file", "EMBED nosuch.txt"),
-    bad("empty name", "EMBED ''"),
-    # Taken for options that are not given, these would embed all and compare nothing.
-    *(
-        bad(f"empty {line.split()[-2]}", line, stocked("ok.hdf5"))
-        for line in (
-            "EMBED a.txt --shard ''",
-            "embed a.txt -o - --output-format ''",
-            "inspect ok.hdf5 --text ''",
-        )
-    ),
-    bad("folder", "EMBED texts", folder("texts")),
-    bad("link to itself", "EMBED b.txt", link("b.txt", "b.txt")),
-    bad("HDF5", "EMBED ok.hdf5", stocked("ok.hdf5")),
-    bad("PDF", "EMBED a.pdf", file("a.pdf", b"%PDF-1.7\n%\xe2\xe3")),
-    bad("gz in gz", "EMBED a.gz", gz("a.gz", b"\x1f\x8b\x08\x00" + bytes(30))),
-    bad("gz cut off", "EMBED a.gz", gz("a.gz", b"The cat .\n" * 99), cut("a.gz", -9)),
-    bad("random bytes", "EMBED a.bin", file("a.bin", b"\xff\xfa\x00" * 99)),
-]
-
-
-# -- lines of a text that can't be read as what they are said to be --------------------------------
-
 LATIN = "The cat .\nIt slept .\nA café .\n".encode("latin-1")
 WIDE = "The cat sat .\n"
-CHARACTERS = [
-    bad("Latin-1", "EMBED a.txt", file("a.txt", LATIN)),
-    bad("Latin-1 on stdin", "EMBED -", stdin=LATIN),
-    bad("UTF-16", "EMBED a.txt", file("a.txt", WIDE.encode("utf-16"))),
-    bad("NUL", "EMBED a.txt", file("a.txt", b"The cat .\nIt \0 slept .\n")),
-]
-
-LENGTHS = [
-    bad("line of 10 MB", "EMBED a.txt", file("a.txt", b"It .\n" + b"cat " * 2_500_000)),
-    bad("blank line", "EMBED a.txt --blank-lines error", file("a.txt", "The\n\ncat\n")),
-    bad("lines left out", "EMBED a.txt --on-error skip", file("a.txt", LATIN),
-        leaves=("out.hdf5", "out.hdf5.skipped.tsv")),
-]
-
-COLUMNS = [
-    bad("ragged columns", "EMBED a.conll --column 3", file("a.conll", "1 The x\n2 cat\n")),
-    bad("empty cell", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n2\t\t_\n")),
-    bad("IDs with a gap", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n3\tcat\t_\n")),
-]
-
-OBJECTS = [
-    bad("no JSON", "EMBED a.jsonl", file("a.jsonl", '{"tokens": ["It"]}\n{"tokens": [\n')),
-    bad("JSON list", "EMBED a.jsonl", objects("a.jsonl", ["The", "cat"])),
-    bad("no tokens in the object", "EMBED a.jsonl", objects("a.jsonl", {"words": ["It"]})),
-    bad("tokens a string", "EMBED a.jsonl", objects("a.jsonl", {"tokens": "The cat"})),
-    bad("half a character", "EMBED a.jsonl", objects("a.jsonl", {"tokens": ["\ud800"]})),
-    bad("document without key", "EMBED a.jsonl", objects("a.jsonl", {"sentences": [["It"]]})),
-]
-
-
-# -- words of the command line that are missing or make no sense by themselves ---------------------
-
-WORDS = [
-    bad("unknown command", "embd a.txt"),
-    bad("unknown option", "EMBED a.txt --overwrit"),
-    bad("option without value", "embed a.txt -o"),
-    bad("no input", "embed -o a.hdf5"),
-    bad("no output", "embed a.txt"),
-]
-
-VALUES = [
-    bad("--state nonsense", "EMBED a.txt --state fresh"),
-    bad("--batch-size a word", "EMBED a.txt --batch-size many"),
-    bad("--max-sentence-length 0", "EMBED a.txt --max-sentence-length 0"),
-    bad("--column 0", "EMBED a.conll --column 0", file("a.conll")),
-    bad("--encoding unknown", "EMBED a.txt --encoding utf8000"),
-    bad("--layers nonsense", "EMBED a.txt --layers best"),
-    bad("--layers not there", "EMBED a.txt --layers 0,7"),
-    bad("--layers mix of two", "EMBED a.txt --layers mix:1,2"),
-    bad("--layers mix beyond float32", "EMBED a.txt --layers mix:1,1,-1e20,1e20"),
-    bad("--shard 4/3", "EMBED a.txt --shard 4/3"),
-    bad("--device unknown", "EMBED a.txt --device gpu"),
-    bad("--device not there", "EMBED a.txt --device cuda:99"),
-    bad("$ELMO_DEVICE", "EMBED a.txt", env={"ELMO_DEVICE": "tpu"}),
-    bad("$ELMO_MODEL", "EMBED a.txt", env={"ELMO_MODEL": "orginal"}),
-]
-
-
-# -- options that contradict each other, or do not suit the input ----------------------------------
-
 DOCUMENT = {"doc_key": "nw/a_0", "sentences": [["The", "cat"]]}
 # Both cells of the forward direction, whose output is what the layers hold.
 PROJECTIONS = [f"RNN_0/RNN/MultiRNNCell/Cell{k}/LSTMCell/W_P_0" for k in (0, 1)]
-CONTRADICTIONS = [
-    bad("--overwrite --resume", "EMBED a.txt --resume"),
-    bad("--precision of the plain engine", "EMBED a.txt --engine plain --precision int8"),
-    bad("--shard --state carry", "EMBED a.txt --shard 1/2 --state carry"),
-    bad("--shard of stdin", "EMBED - --shard 1/2"),
-    bad("stdin twice", "EMBED - -"),
-    bad("stdin into a folder", "embed - -o vectors/"),
-    bad("--output-format for a file", "EMBED a.txt --output-format npz"),
-    bad("--output-format of an input", "embed a.txt -q -o - --output-format conll"),
-    bad("stdout --layout", "embed a.txt -q -o - --layout bilm"),
-    bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),
-    bad("--column of plain text", "EMBED a.txt --column 2"),
-    bad("--tokenize of columns", "EMBED a.conllu --tokenize", file("a.conllu")),
-    bad("a model and a pair", "EMBED a.txt -m small --options-file o.json --weight-file w.hdf5"),
-    bad("half a pair", "EMBED a.txt --weight-file w.hdf5"),
-]
-
-LAYOUTS = [
-    bad("manylangs of all layers", "EMBED a.txt --layout manylangs"),
-    bad("bilm-types --layers", "EMBED a.txt --layout bilm-types --layers top"),
-    bad("bilm-types of sentences", "EMBED a.txt --layout bilm-types"),
-    bad("e2e-coref of lines", "EMBED a.txt --layout e2e-coref"),
-    bad("same document twice", "EMBED a.jsonl --layout e2e-coref",
-        objects("a.jsonl", DOCUMENT, DOCUMENT)),
-    bad("same sentence twice", "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "It slept\nThe cat\nIt slept\n")),
-    bad("sentence within another's key", "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "and\nand/or\n")),
-    bad("sentence of 70 kB as a key", "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "cat" * 23_300)),
-    bad("int8 where scales have no place", "EMBED a.txt --dtype int8"),
-    bad("float16 overflow", "EMBED a.txt -m tiny --dtype float16", stocked("tiny"),
-        options(lstm__proj_clip=None), *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS)),
-    bad("float32 overflow", "EMBED a.txt -m tiny --layers mix:1,1e38,1", stocked("tiny"),
-        options(lstm__proj_clip=None, lstm__cell_clip=None),
-        *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS)),
-]
-
-
-# -- places that can't be written to, or are read from as well -------------------------------------
-
 SHARDS = stocked("part-1.hdf5", "part-2.hdf5")
 MERGE = "merge part-1.hdf5 part-2.hdf5"
-# What one process writes it writes into files.
-FAR = [
-    bad(f"a URL for {words.partition(' ')[0]}", f"{words} -o s3://name:key@bucket/x")
-    for words in (
-        MERGE,
-        "tokenize a.txt",
-        "pretrain a.txt",
-    )
-]
-
-PLACES = [
-    *FAR,
-    bad("output exists", "embed -q a.txt -o out.hdf5"),
-    bad("output a folder", f"{MERGE} -o texts", SHARDS, folder("texts")),
-    bad("merge to stdout", f"{MERGE} -o -", SHARDS),
-    bad("no such folder", "embed -q a.txt -o far/away.hdf5"),
-    bad("standard output by its name", "embed -q a.txt -o /dev/stdout"),
-    bad("foreign unfinished file", "embed -q a.txt -o b.hdf5", file("b.hdf5.part", "precious")),
-    bad("text under the name of a packed one", "tokenize a.txt -o b.txt.XZ"),
-    bad("a device", "embed -q a.txt -o /dev/null --overwrite"),
-    bad("one name for two inputs", "embed -q a.txt b/a.txt -o vectors/", file("b/a.txt")),
-    bad("one output of the folder exists", "embed -q a.txt b.txt -o vectors/", file("b.txt"),
-        file("vectors/b.hdf5", "precious")),
-    bad("no model for a new folder", "embed -q a.txt -m nosuch -o vectors/"),
-]
-
-INPUTS = [
-    bad("output is the input", "embed -q a.txt -o a.txt --overwrite"),
-    bad("output links to the input", "embed -q a.txt -o l.hdf5 --overwrite",
-        link("l.hdf5", "a.txt")),
-    bad("output in a folder is an input", "embed -q a.txt v/a.hdf5 -o v/ --overwrite",
-        file("v/a.hdf5")),
-    bad("input is the unfinished output", "embed -q a.hdf5.part -o a.hdf5 --overwrite",
-        file("a.hdf5.part")),
-    bad("output is the model", "embed -q a.txt -m tiny -o tiny/weights.hdf5 --overwrite",
-        stocked("tiny")),
-    bad("merged into a shard", f"{MERGE} -o l.hdf5 --overwrite", SHARDS,
-        link("l.hdf5", "part-2.hdf5")),
-    bad("converted into itself", "convert ok.hdf5 -o l.hdf5 --overwrite --dtype float16",
-        stocked("ok.hdf5"), link("l.hdf5", "ok.hdf5")),
-]
-
-
-# -- runs that can't be resumed --------------------------------------------------------------------
-
 UNFINISHED = stocked("long.txt", "long.hdf5.part", "long.hdf5.part.log")
 GO_ON = "embed -q long.txt -o long.hdf5 --resume"
-RUNS = [
-    bad("unfinished output exists", "embed -q long.txt -o long.hdf5", UNFINISHED),
-    bad("--resume with another text", GO_ON, UNFINISHED, file("long.txt", "The dog .\n" * 1400)),
-    bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
-    bad("--resume onto a foreign file", "embed -q a.txt -o b.txt --resume",
-        file("b.txt", "precious")),
-    bad("--resume of a finished file, other settings",
-        "embed -q a.txt -o ok.hdf5 --resume --layers top", stocked("ok.hdf5")),
-]
-
-
-# -- models that are not there, or are of another family -------------------------------------------
-
 OPTIONS_FILE = stocked("tiny/options.json", name="m/options.json")
 MANY_LANGS = ("char.dic", "word.dic", "encoder.pkl", "token_embedder.pkl", "config.json")
-NAMES = [
-    bad("near miss", "EMBED a.txt -m orginal"),
-    bad("not on this machine", "EMBED a.txt -m original"),
-    bad("address", "EMBED a.txt -m https://example.org/elmo.zip"),
-    bad("the text in the place of the model", "EMBED a.txt -m a.txt"),
-    bad("show of no such name", "models show zzzz"),
-    bad("show of weights cut off", "models show tiny", stocked("tiny"),
-        cut("tiny/weights.hdf5", 2000)),
-    bad("pull of no such name", "models pull zzzz"),
-    bad("pull offline", "models pull small", env={"ELMO_OFFLINE": "1"}),
-    bad("$ELMO_HOME a file", "models pull small", file("home")),
-]
-
-FOREIGN = [
-    bad("empty folder", "EMBED a.txt -m m", folder("m")),
-    bad("ELMoForManyLangs", "EMBED a.txt -m m", *(file(f"m/{name}", "x") for name in MANY_LANGS)),
-    bad("word vectors", "EMBED a.txt -m glove.txt",
-        file("glove.txt", "the " + " ".join(["0.25"] * 50) + "\n")),
-    bad("embeddings as weights", "EMBED a.txt -m m", OPTIONS_FILE,
-        stocked("ok.hdf5", name="m/weights.hdf5")),
-    bad("web page as weights", "EMBED a.txt -m m", OPTIONS_FILE,
-        file("m/weights.hdf5", "<!DOCTYPE html><p>404</p>")),
-]
-
-ARCHIVES = [
-    bad("zip without weights", "EMBED a.txt -m m.zip",
-        zipped("m.zip", "options.json={}", "vocab.txt=the"), leaves=ARCHIVE_LOCK),
-    bad("zip that leaves its folder", "EMBED a.txt -m m.zip",
-        zipped("m.zip", "../weights.hdf5=x", "options.json={}"), leaves=ARCHIVE_LOCK),
-]
-
-
-# -- weights that are damaged, and options that say what the weights do not hold -------------------
-
 TINY = stocked("tiny")
 MODEL = "EMBED a.txt -m tiny"
 W_0 = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
-
-
 INSPECT = "inspect -q"
 
 
@@ -283,7 +62,188 @@ def _spoilt(value: float) -> Callable[[np.ndarray], np.ndarray]:
     return change
 
 
-DAMAGED = [
+OK = stocked("ok.hdf5")
+BILM = stocked("bilm.hdf5")
+
+
+def _nan(file: h5py.File) -> None:
+    file["1"][0, 0, 0] = np.nan
+
+
+def _great(file: h5py.File) -> None:
+    file["1"][...] = 7e4
+
+
+def _nan_in_the_top_layer(file: h5py.File) -> None:
+    file["1"][2, 1, 0] = np.nan
+
+
+def _other_model(file: h5py.File) -> None:
+    file.attrs["model_sha256"] = "0" * 64
+
+
+PRETRAIN = "pretrain -q a.txt -o m --lstm-dim 8 --projection-dim 4 --batch-size 2 --max-steps 300"
+TEXT = file("a.txt", "The cat sat .\n" * 40)
+RUN = (
+    file("m/checkpoint.pt", b"\x80\x02"),
+    file("m/recipe.json", '{"texts": ["../a.txt"], "batch-size": 2, "max-steps": 300}'),
+)
+# What a run has written before its first step.
+BEGUN = ("checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt")
+
+TABLE = [
+    # Files that are not there, or are no text.
+    bad("missing file", "EMBED nosuch.txt"),
+    bad("empty name", "EMBED ''"),
+    # Taken for options that are not given, these would embed all and compare nothing.
+    *(
+        bad(f"empty {line.split()[-2]}", line, stocked("ok.hdf5"))
+        for line in (
+            "EMBED a.txt --shard ''",
+            "embed a.txt -o - --output-format ''",
+            "inspect ok.hdf5 --text ''",
+        )
+    ),
+    bad("folder", "EMBED texts", folder("texts")),
+    bad("link to itself", "EMBED b.txt", link("b.txt", "b.txt")),
+    bad("HDF5", "EMBED ok.hdf5", stocked("ok.hdf5")),
+    bad("PDF", "EMBED a.pdf", file("a.pdf", b"%PDF-1.7\n%\xe2\xe3")),
+    bad("gz in gz", "EMBED a.gz", gz("a.gz", b"\x1f\x8b\x08\x00" + bytes(30))),
+    bad("gz cut off", "EMBED a.gz", gz("a.gz", b"The cat .\n" * 99), cut("a.gz", -9)),
+    bad("random bytes", "EMBED a.bin", file("a.bin", b"\xff\xfa\x00" * 99)),
+    # Lines of a text that can't be read as what they are said to be.
+    bad("Latin-1", "EMBED a.txt", file("a.txt", LATIN)),
+    bad("Latin-1 on stdin", "EMBED -", stdin=LATIN),
+    bad("UTF-16", "EMBED a.txt", file("a.txt", WIDE.encode("utf-16"))),
+    bad("NUL", "EMBED a.txt", file("a.txt", b"The cat .\nIt \0 slept .\n")),
+    bad("line of 10 MB", "EMBED a.txt", file("a.txt", b"It .\n" + b"cat " * 2_500_000)),
+    bad("blank line", "EMBED a.txt --blank-lines error", file("a.txt", "The\n\ncat\n")),
+    bad("lines left out", "EMBED a.txt --on-error skip", file("a.txt", LATIN),
+        leaves=("out.hdf5", "out.hdf5.skipped.tsv")),
+    bad("ragged columns", "EMBED a.conll --column 3", file("a.conll", "1 The x\n2 cat\n")),
+    bad("empty cell", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n2\t\t_\n")),
+    bad("IDs with a gap", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n3\tcat\t_\n")),
+    bad("no JSON", "EMBED a.jsonl", file("a.jsonl", '{"tokens": ["It"]}\n{"tokens": [\n')),
+    bad("JSON list", "EMBED a.jsonl", objects("a.jsonl", ["The", "cat"])),
+    bad("no tokens in the object", "EMBED a.jsonl", objects("a.jsonl", {"words": ["It"]})),
+    bad("tokens a string", "EMBED a.jsonl", objects("a.jsonl", {"tokens": "The cat"})),
+    bad("half a character", "EMBED a.jsonl", objects("a.jsonl", {"tokens": ["\ud800"]})),
+    bad("document without key", "EMBED a.jsonl", objects("a.jsonl", {"sentences": [["It"]]})),
+    # Words of the command line that are missing or make no sense by themselves.
+    bad("unknown command", "embd a.txt"),
+    bad("unknown option", "EMBED a.txt --overwrit"),
+    bad("option without value", "embed a.txt -o"),
+    bad("no input", "embed -o a.hdf5"),
+    bad("no output", "embed a.txt"),
+    bad("--state nonsense", "EMBED a.txt --state fresh"),
+    bad("--batch-size a word", "EMBED a.txt --batch-size many"),
+    bad("--max-sentence-length 0", "EMBED a.txt --max-sentence-length 0"),
+    bad("--column 0", "EMBED a.conll --column 0", file("a.conll")),
+    bad("--encoding unknown", "EMBED a.txt --encoding utf8000"),
+    bad("--layers nonsense", "EMBED a.txt --layers best"),
+    bad("--layers not there", "EMBED a.txt --layers 0,7"),
+    bad("--layers mix of two", "EMBED a.txt --layers mix:1,2"),
+    bad("--layers mix beyond float32", "EMBED a.txt --layers mix:1,1,-1e20,1e20"),
+    bad("--shard 4/3", "EMBED a.txt --shard 4/3"),
+    bad("--device unknown", "EMBED a.txt --device gpu"),
+    bad("--device not there", "EMBED a.txt --device cuda:99"),
+    bad("$ELMO_DEVICE", "EMBED a.txt", env={"ELMO_DEVICE": "tpu"}),
+    bad("$ELMO_MODEL", "EMBED a.txt", env={"ELMO_MODEL": "orginal"}),
+    # Options that contradict each other, or do not suit the input.
+    bad("--overwrite --resume", "EMBED a.txt --resume"),
+    bad("--precision of the plain engine", "EMBED a.txt --engine plain --precision int8"),
+    bad("--shard --state carry", "EMBED a.txt --shard 1/2 --state carry"),
+    bad("--shard of stdin", "EMBED - --shard 1/2"),
+    bad("stdin twice", "EMBED - -"),
+    bad("stdin into a folder", "embed - -o vectors/"),
+    bad("--output-format for a file", "EMBED a.txt --output-format npz"),
+    bad("--output-format of an input", "embed a.txt -q -o - --output-format conll"),
+    bad("stdout --layout", "embed a.txt -q -o - --layout bilm"),
+    bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),
+    bad("--column of plain text", "EMBED a.txt --column 2"),
+    bad("--tokenize of columns", "EMBED a.conllu --tokenize", file("a.conllu")),
+    bad("a model and a pair", "EMBED a.txt -m small --options-file o.json --weight-file w.hdf5"),
+    bad("half a pair", "EMBED a.txt --weight-file w.hdf5"),
+    bad("manylangs of all layers", "EMBED a.txt --layout manylangs"),
+    bad("bilm-types --layers", "EMBED a.txt --layout bilm-types --layers top"),
+    bad("bilm-types of sentences", "EMBED a.txt --layout bilm-types"),
+    bad("e2e-coref of lines", "EMBED a.txt --layout e2e-coref"),
+    bad("same document twice", "EMBED a.jsonl --layout e2e-coref",
+        objects("a.jsonl", DOCUMENT, DOCUMENT)),
+    bad("same sentence twice", "EMBED a.txt --use-sentence-keys",
+        file("a.txt", "It slept\nThe cat\nIt slept\n")),
+    bad("sentence within another's key", "EMBED a.txt --use-sentence-keys",
+        file("a.txt", "and\nand/or\n")),
+    bad("sentence of 70 kB as a key", "EMBED a.txt --use-sentence-keys",
+        file("a.txt", "cat" * 23_300)),
+    bad("int8 where scales have no place", "EMBED a.txt --dtype int8"),
+    bad("float16 overflow", "EMBED a.txt -m tiny --dtype float16", stocked("tiny"),
+        options(lstm__proj_clip=None), *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS)),
+    bad("float32 overflow", "EMBED a.txt -m tiny --layers mix:1,1e38,1", stocked("tiny"),
+        options(lstm__proj_clip=None, lstm__cell_clip=None),
+        *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS)),
+    # Places that can't be written to, or are read from as well.
+    *(
+        bad(f"a URL for {line.partition(' ')[0]}", f"{line} -o s3://name:key@bucket/x")
+        for line in (MERGE, "tokenize a.txt", "pretrain a.txt")
+    ),
+    bad("output exists", "embed -q a.txt -o out.hdf5"),
+    bad("output a folder", f"{MERGE} -o texts", SHARDS, folder("texts")),
+    bad("merge to stdout", f"{MERGE} -o -", SHARDS),
+    bad("no such folder", "embed -q a.txt -o far/away.hdf5"),
+    bad("standard output by its name", "embed -q a.txt -o /dev/stdout"),
+    bad("foreign unfinished file", "embed -q a.txt -o b.hdf5", file("b.hdf5.part", "precious")),
+    bad("text under the name of a packed one", "tokenize a.txt -o b.txt.XZ"),
+    bad("a device", "embed -q a.txt -o /dev/null --overwrite"),
+    bad("one name for two inputs", "embed -q a.txt b/a.txt -o vectors/", file("b/a.txt")),
+    bad("one output of the folder exists", "embed -q a.txt b.txt -o vectors/", file("b.txt"),
+        file("vectors/b.hdf5", "precious")),
+    bad("no model for a new folder", "embed -q a.txt -m nosuch -o vectors/"),
+    bad("output is the input", "embed -q a.txt -o a.txt --overwrite"),
+    bad("output links to the input", "embed -q a.txt -o l.hdf5 --overwrite",
+        link("l.hdf5", "a.txt")),
+    bad("output in a folder is an input", "embed -q a.txt v/a.hdf5 -o v/ --overwrite",
+        file("v/a.hdf5")),
+    bad("input is the unfinished output", "embed -q a.hdf5.part -o a.hdf5 --overwrite",
+        file("a.hdf5.part")),
+    bad("output is the model", "embed -q a.txt -m tiny -o tiny/weights.hdf5 --overwrite",
+        stocked("tiny")),
+    bad("merged into a shard", f"{MERGE} -o l.hdf5 --overwrite", SHARDS,
+        link("l.hdf5", "part-2.hdf5")),
+    bad("converted into itself", "convert ok.hdf5 -o l.hdf5 --overwrite --dtype float16",
+        stocked("ok.hdf5"), link("l.hdf5", "ok.hdf5")),
+    # Runs that can't be resumed.
+    bad("unfinished output exists", "embed -q long.txt -o long.hdf5", UNFINISHED),
+    bad("--resume with another text", GO_ON, UNFINISHED, file("long.txt", "The dog .\n" * 1400)),
+    bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
+    bad("--resume onto a foreign file", "embed -q a.txt -o b.txt --resume",
+        file("b.txt", "precious")),
+    bad("--resume of a finished file, other settings",
+        "embed -q a.txt -o ok.hdf5 --resume --layers top", stocked("ok.hdf5")),
+    # Models that are not there, or are of another family.
+    bad("near miss", "EMBED a.txt -m orginal"),
+    bad("not on this machine", "EMBED a.txt -m original"),
+    bad("address", "EMBED a.txt -m https://example.org/elmo.zip"),
+    bad("the text in the place of the model", "EMBED a.txt -m a.txt"),
+    bad("show of no such name", "models show zzzz"),
+    bad("show of weights cut off", "models show tiny", stocked("tiny"),
+        cut("tiny/weights.hdf5", 2000)),
+    bad("pull of no such name", "models pull zzzz"),
+    bad("pull offline", "models pull small", env={"ELMO_OFFLINE": "1"}),
+    bad("$ELMO_HOME a file", "models pull small", file("home")),
+    bad("empty folder", "EMBED a.txt -m m", folder("m")),
+    bad("ELMoForManyLangs", "EMBED a.txt -m m", *(file(f"m/{name}", "x") for name in MANY_LANGS)),
+    bad("word vectors", "EMBED a.txt -m glove.txt",
+        file("glove.txt", "the " + " ".join(["0.25"] * 50) + "\n")),
+    bad("embeddings as weights", "EMBED a.txt -m m", OPTIONS_FILE,
+        stocked("ok.hdf5", name="m/weights.hdf5")),
+    bad("web page as weights", "EMBED a.txt -m m", OPTIONS_FILE,
+        file("m/weights.hdf5", "<!DOCTYPE html><p>404</p>")),
+    bad("zip without weights", "EMBED a.txt -m m.zip",
+        zipped("m.zip", "options.json={}", "vocab.txt=the"), leaves=ARCHIVE_LOCK),
+    bad("zip that leaves its folder", "EMBED a.txt -m m.zip",
+        zipped("m.zip", "../weights.hdf5=x", "options.json={}"), leaves=ARCHIVE_LOCK),
+    # Weights that are damaged, and options that say what the weights do not hold.
     bad("no options", "EMBED a.txt -m m", stocked("tiny/weights.hdf5", name="m/weights.hdf5")),
     bad("no weights", "EMBED a.txt -m m", stocked("tiny/options.json", name="m/options.json")),
     bad("missing options", "EMBED a.txt --options-file o.json --weight-file tiny/weights.hdf5",
@@ -309,46 +269,20 @@ DAMAGED = [
     bad("zip cut off", "EMBED a.txt -m m.zip", TINY,
         zipped("m.zip", "tiny/options.json", "tiny/weights.hdf5"), cut("m.zip", -200),
         leaves=ARCHIVE_LOCK),
-]
-
-LIES = [
     bad("options not JSON", MODEL, TINY, file("tiny/options.json", "{'lstm': 5}")),
     bad("options without dim", MODEL, TINY, options(lstm__dim=None)),
     bad("wrong dim", MODEL, TINY, options(lstm__dim=32)),
     bad("wrong filters", MODEL, TINY, options(char_cnn__filters=[[1, 4], [2, 9]])),
-]
-
-
-# -- embeddings files that are damaged, foreign, or not what a command needs -----------------------
-
-OK = stocked("ok.hdf5")
-BILM = stocked("bilm.hdf5")
-
-
-def _nan(file: h5py.File) -> None:
-    file["1"][0, 0, 0] = np.nan
-
-
-def _great(file: h5py.File) -> None:
-    file["1"][...] = 7e4
-
-
-MERGES = [
+    # Embeddings files that are damaged, foreign, or not what a command needs.
     bad("a shard is missing", "merge part-2.hdf5 -o m.hdf5", SHARDS),
     bad("a shard of other settings", "merge part-1.hdf5 top-2.hdf5 -o m.hdf5", SHARDS,
         stocked("top-2.hdf5")),
     bad("a shard that is not there", "merge part-1.hdf5 part-3.hdf5 -o m.hdf5", SHARDS),
     bad("a shard cut off", f"{MERGE} -o m.hdf5", SHARDS, cut("part-2.hdf5", -100)),
-]
-
-CONVERSIONS = [
     bad("text to convert", "convert a.txt -o c.hdf5"),
     bad("lines to documents", "convert ok.hdf5 -o c.hdf5 --layout e2e-coref", OK),
     bad("unknown words to flat", "convert bilm.hdf5 -o c.hdf5 --layout flat", BILM),
     bad("beyond float16", "convert ok.hdf5 -o c.hdf5 --dtype float16", OK, hdf5("ok.hdf5", _great)),
-]
-
-INSPECTIONS = [
     bad("empty file", "inspect -q a.hdf5", file("a.hdf5", b"")),
     bad("unfinished file", "inspect -q long.hdf5.part",
         stocked("long.hdf5.part", "long.hdf5.part.log")),
@@ -362,21 +296,7 @@ INSPECTIONS = [
     bad("made with another model", "inspect -q ok.hdf5 --recompute 2 -m odd", OK, stocked("odd")),
     bad("--recompute of weights", "inspect tiny/weights.hdf5 --recompute 3", stocked("tiny")),
     bad("--recompute without its text", "inspect -q bilm.hdf5 --recompute 2", BILM),
-]
-
-
-# -- queries of `elmo neighbors` that name nothing, and files that it can't search -----------------
-
-
-def _nan_in_the_top_layer(file: h5py.File) -> None:
-    file["1"][2, 1, 0] = np.nan
-
-
-def _other_model(file: h5py.File) -> None:
-    file.attrs["model_sha256"] = "0" * 64
-
-
-NEIGHBORS = [
+    # Queries of `elmo neighbors` that name nothing, and files that it can't search.
     bad("no query", "neighbors ok.hdf5", OK),
     bad("an empty query", "neighbors ok.hdf5 ''", OK),
     bad("a word that the sentence lacks", "neighbors ok.hdf5 1:cat", OK),
@@ -388,20 +308,7 @@ NEIGHBORS = [
         stocked("ok.hdf5", name="q.hdf5"), hdf5("q.hdf5", _other_model)),
     bad("neighbours in a file that is cut off", "neighbors ok.hdf5 0:1", OK, cut("ok.hdf5", 2000)),
     bad("neighbours in weights", "neighbors tiny/weights.hdf5 0:1", stocked("tiny")),
-]
-
-
-# -- texts, settings and folders that nothing can be trained with ----------------------------------
-
-PRETRAIN = "pretrain -q a.txt -o m --lstm-dim 8 --projection-dim 4 --batch-size 2 --max-steps 300"
-TEXT = file("a.txt", "The cat sat .\n" * 40)
-RUN = (
-    file("m/checkpoint.pt", b"\x80\x02"),
-    file("m/recipe.json", '{"texts": ["../a.txt"], "batch-size": 2, "max-steps": 300}'),
-)
-# What a run has written before its first step.
-BEGUN = ("checkpoint.pt", "options.json", "recipe.json", "text.npz", "vocab.txt")
-TRAINING = [
+    # Texts, settings and folders that nothing can be trained with.
     bad("no text to train on", "pretrain nosuch.txt -o m --max-steps 1"),
     bad("too short a text", PRETRAIN),
     bad("empty held-out text", f"{PRETRAIN} --heldout b.txt", TEXT, file("b.txt", "\n")),
@@ -431,30 +338,4 @@ TRAINING = [
     bad("only sentence boundaries to count", "vocab b.txt -o v.txt", file("b.txt", "<S> </S>\n")),
     bad("columns as raw text", "tokenize a.conllu.gz", file("a.conllu.gz")),
     bad("perplexity without a softmax", "perplexity -q a.txt -m tiny", stocked("tiny")),
-]
-
-
-TABLE = [
-    *FILES,
-    *CHARACTERS,
-    *LENGTHS,
-    *COLUMNS,
-    *OBJECTS,
-    *WORDS,
-    *VALUES,
-    *CONTRADICTIONS,
-    *LAYOUTS,
-    *PLACES,
-    *INPUTS,
-    *RUNS,
-    *NAMES,
-    *FOREIGN,
-    *ARCHIVES,
-    *DAMAGED,
-    *LIES,
-    *MERGES,
-    *CONVERSIONS,
-    *INSPECTIONS,
-    *NEIGHBORS,
-    *TRAINING,
 ]

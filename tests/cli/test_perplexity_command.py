@@ -122,7 +122,7 @@ def test_a_file_name_is_one_cell_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ("latin -m model --on-error skip", 1, "latin: no sentence in it could be read"),
+        ("latin -m model --on-error skip", 1, "latin: contains no sentences"),
         ("text -m model --batch-size 4", 2, "--batch-size 4: has no meaning"),
         ("text -m model --state carry --batch-size 99", 2, "the text has 30 sentences"),
         ("text -m model --json -o -", 2, "--json: standard output"),

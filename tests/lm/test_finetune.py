@@ -169,13 +169,15 @@ def test_new_model_has_its_own_warm_state(usual: Facts, source: Path) -> None:
     assert (stored.h - old.h).abs().max() > 1e-3
 
 
-def test_model_without_softmax_gets_one_first(tune: Tune, tiny: Path, tmp_path: Path) -> None:
+def test_model_without_softmax_gets_one_first(
+    tune: Tune, tiny: Path, source: Path, tmp_path: Path
+) -> None:
     """Without a fit, the first figure would be that of chance."""
-    found = tune(model=tiny)
+    found = tune("--vocabulary", source / "vocab.txt", model=tiny)
     assert found["softmax"] == "fitted"
-    assert found["vocabulary"] == {"types": 15, "source": "counted in the domain"}
-    assert found["unknown_fraction"] == 0
-    assert found["before"]["perplexity"]["average"] < 10.8  # unigrams: 11.1
+    assert found["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
+    assert found["unknown_fraction"] > 0
+    assert found["before"]["perplexity"]["average"] < 10.8
     assert found["improved"]
     fitted = shutil.copytree(tiny, tmp_path / "fitted")
     shutil.copy(Path(found["output"]) / "fitted_softmax.hdf5", fitted / "softmax.hdf5")
@@ -189,21 +191,19 @@ def fitted(tune: Tune) -> Facts:
     return tune("--fit-softmax", "--softmax-tokens", "500")
 
 
-def test_fitted_softmax_beside_the_own_one(fitted: Facts, usual: Facts) -> None:
+def test_fitted_softmax_beside_the_own_one(
+    fitted: Facts, usual: Facts, tune: Tune, tiny: Path
+) -> None:
     """Only with one vocabulary do the figures show which gain is due to the softmax."""
     assert fitted["softmax"] == "fitted"
     assert fitted["before_model_softmax"] == usual["before"]
     assert [fitted[k] == usual[k] for k in ("vocabulary", "unknown_fraction")] == [True, True]
     assert fitted["before"]["perplexity"]["average"] < usual["before"]["perplexity"]["average"]
+    counted = tune("--softmax-tokens", "100", "--max-seconds", "0.001", model=tiny)
+    assert counted["vocabulary"] == {"types": 15, "source": "counted in the domain"}
+    assert counted["unknown_fraction"] == 0
     record = json.loads((Path(fitted["output"]) / "finetune.json").read_text())
     assert 400 < record["fit"]["tokens"] <= 500
-
-
-def test_named_vocabulary(tune: Tune, tiny: Path, source: Path) -> None:
-    found = tune("--vocabulary", source / "vocab.txt", model=tiny)
-    assert found["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
-    assert found["softmax"] == "fitted"
-    assert found["unknown_fraction"] > 0
 
 
 def test_better_model_is_kept(tune: Tune, learned: Facts) -> None:
@@ -316,11 +316,9 @@ def attempt(source: Path, domain: Path, tmp_path: Path) -> Callable[..., Done]:
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(source / name, tmp_path / "tiny")
     (tmp_path / "one.txt").write_text("One sentence only .\n")
-    (tmp_path / "blank.txt").write_text("\n\n")
     (tmp_path / "few.txt").write_text("".join(f"{k} .\n" for k in range(20)))
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xff not UTF-8\n")
     (tmp_path / "types.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
-    (tmp_path / "empty").mkdir()
 
     def attempted(line: str = "", out: str = "out", model: str = "model") -> Done:
         words = [str(tmp_path / word[1:]) if word[0] == "/" else word for word in line.split()]
@@ -330,7 +328,6 @@ def attempt(source: Path, domain: Path, tmp_path: Path) -> Callable[..., Done]:
 
 
 REFUSED: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
-    "empty folder": ("--domain /empty", "model", 1, ("empty:", ".txt")),
     "no such text": ("--domain /none", "model", 1, ("none:",)),
     "held-out text that does not exist": (
         "--domain /bad.txt --heldout /none",
@@ -338,7 +335,6 @@ REFUSED: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
         1,
         ("none:",),
     ),
-    "vocabulary of another size": ("--vocabulary /types.txt", "model", 1, ("softmax/W", "(14, 8)")),
     "vocabulary of nothing": ("--min-count 5000", "tiny", 2, ("`--min-count 5000`",)),
     "--min-count with a vocabulary": ("--min-count 5", "model", 2, ("--min-count",)),
     "--vocabulary-size with a vocabulary": (
@@ -436,9 +432,7 @@ def test_run_without_its_fitted_softmax_is_not_continued(
     """Another fit would give another figure before."""
     out = shutil.copytree(fitted["output"], tmp_path / "out")
     (out / "fitted_softmax.hdf5").unlink()
-    before = digests(out)
     refused(attempt("--resume --fit-softmax --max-steps 20"), 1, "fitted_softmax.hdf5")
-    assert digests(out) == before
 
 
 def test_run_that_failed_at_its_start_is_resumed(

@@ -1,4 +1,4 @@
-"""The trainer's own way of computing: the same numbers as `model/`, and the right gradients."""
+"""The forward pass of training: values and gradients equal those of `model/`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def some_state(bilm: BiLM, n_rows: int) -> State:
     return State(torch.randn_like(zeros.h) / 2, torch.randn_like(zeros.c) / 2)
 
 
-def by_the_model(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, State]:
+def model_forward(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, State]:
     """`forward` without dropout, through the classes of `model/`."""
     lengths = torch.full((vectors.shape[2],), vectors.shape[0])
     tops, hs, cs = [], [], []
@@ -43,13 +43,13 @@ def by_the_model(bilm: BiLM, vectors: Tensor, state: State) -> tuple[Tensor, Sta
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
-def test_a_window_is_that_of_the_model(shape: str, paired: Paired) -> None:
+def test_outputs_and_state_equal_the_model(shape: str, paired: Paired) -> None:
     """What is trained must be what is embedded with: clips, residual and state as in `model/`."""
     bilm = model(paired, shape)
     vectors = torch.randn(6, 2, 3, bilm.options.projection_dim, dtype=torch.float64) * 2
     state = some_state(bilm, 3)
     top, left = forward(bilm, vectors, state)
-    expected, expected_left = by_the_model(bilm, vectors, state)
+    expected, expected_left = model_forward(bilm, vectors, state)
     torch.testing.assert_close(top, expected, atol=1e-12, rtol=0)
     torch.testing.assert_close(left.h, expected_left.h, atol=1e-12, rtol=0)
     torch.testing.assert_close(left.c, expected_left.c, atol=1e-12, rtol=0)
@@ -57,7 +57,7 @@ def test_a_window_is_that_of_the_model(shape: str, paired: Paired) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("seed")
-def test_gradients_are_those_of_the_model(shape: str, paired: Paired) -> None:
+def test_gradients_equal_the_model(shape: str, paired: Paired) -> None:
     """The backward pass is written by hand; a wrong clip mask or gate would train badly, unseen."""
     bilm = model(paired, shape)
     vectors = torch.randn(6, 2, 3, bilm.options.projection_dim, dtype=torch.float64)
@@ -69,21 +69,21 @@ def test_gradients_are_those_of_the_model(shape: str, paired: Paired) -> None:
         (forward(bilm, vectors, state)[0] * weights).sum(), [vectors, *layers]
     )
     expected = torch.autograd.grad(
-        (by_the_model(bilm, vectors, state)[0] * weights).sum(), [vectors, *layers]
+        (model_forward(bilm, vectors, state)[0] * weights).sum(), [vectors, *layers]
     )
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-9)
 
 
-def test_no_gradient_flows_out_of_a_window(tiny_bilm: BiLM) -> None:
-    """Without it memory would grow with each window."""
+def test_no_gradient_flows_into_the_next_batch(tiny_bilm: BiLM) -> None:
+    """Otherwise memory would grow with each batch."""
     vectors = torch.randn(3, 2, 2, tiny_bilm.options.projection_dim)
     _, left = forward(tiny_bilm, vectors, State.zeros(tiny_bilm.options, 2))
     assert not left.h.requires_grad
     assert not left.c.requires_grad
 
 
-def test_vectors_of_types_do_not_depend_on_their_company(odd_bilm: BiLM) -> None:
+def test_vectors_of_types_do_not_depend_on_other_types(odd_bilm: BiLM) -> None:
     """Padding takes part in the maximum: cutting it off must not change a vector."""
     corpus = Corpus.read([TOKENS])
     with torch.no_grad():
@@ -98,7 +98,7 @@ def test_vectors_of_types_do_not_depend_on_their_company(odd_bilm: BiLM) -> None
 
 
 def test_tokens_have_the_vectors_of_their_types(tiny_bilm: BiLM) -> None:
-    """Types are computed once; without it a token could get another one's vector."""
+    """Types are computed once; a wrong index would give a token another vector."""
     corpus = Corpus.read([TOKENS, TOKENS[::-1]])
     numbers = corpus.tokens[:20].reshape(5, 2, 2)
     with torch.no_grad():
@@ -109,7 +109,7 @@ def test_tokens_have_the_vectors_of_their_types(tiny_bilm: BiLM) -> None:
 
 
 class _Doubling(Dropout):
-    """Stands where dropout stands and doubles, so that each place can be told."""
+    """Doubles instead of dropping, so that each use shows in the result."""
 
     def __init__(self) -> None:
         super().__init__(0.5, torch.Generator())
@@ -120,8 +120,8 @@ class _Doubling(Dropout):
         return x * 2
 
 
-def test_dropout_stands_on_each_layers_input_and_the_top_output(tiny_bilm: BiLM) -> None:
-    """The originals have it there and nowhere else; the residual adds the dropped input."""
+def test_dropout_is_applied_to_each_layers_input_and_the_top_output(tiny_bilm: BiLM) -> None:
+    """As in the originals; the residual connection adds the input after dropout."""
     bilm = tiny_bilm.double()
     vectors = torch.randn(4, 2, 3, bilm.options.projection_dim, dtype=torch.float64)
     state = State.zeros(bilm.options, 3, dtype=torch.float64)
@@ -147,10 +147,10 @@ def test_dropout_keeps_the_mean() -> None:
 
 
 @pytest.mark.usefixtures("seed")
-def test_types_of_a_whole_text_take_the_room_of_their_vectors(
+def test_filters_of_many_types_are_computed_in_groups(
     paired: Paired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the filters give is four times as wide and more, and of all types at once too much."""
+    """Filter outputs are several times as wide as vectors: those of a whole text would not fit."""
     bilm = model(paired, next(iter(SHAPES)))
     characters = Corpus.read([[f"word{n}" for n in range(600)]]).characters
     expected = type_vectors(bilm.char_cnn, characters)

@@ -70,12 +70,12 @@ class Point:
     def difference(self, parameter: torch.Tensor, step: float) -> torch.Tensor:
         """The gradient by central differences, in the shape of the parameter."""
         flat, found = parameter.data.view(-1), torch.zeros(parameter.numel(), dtype=torch.float64)
-        places = range(len(flat))
+        indices = range(len(flat))
         if parameter is self.bilm.char_cnn.embedding.weight:  # most characters are in no word
-            there = np.unique(self.corpus.characters)[:, None] * OPTIONS.char_dim
-            places = (there + np.arange(OPTIONS.char_dim)).flatten().tolist()
+            used = np.unique(self.corpus.characters)[:, None] * OPTIONS.char_dim
+            indices = (used + np.arange(OPTIONS.char_dim)).flatten().tolist()
         with torch.no_grad():
-            for k in places:
+            for k in indices:
                 value = flat[k].item()
                 flat[k] = value + step
                 above = self.loss().item()
@@ -91,8 +91,8 @@ def point(request: pytest.FixtureRequest) -> Point:
     return Point(request.param)
 
 
-def test_the_point_has_clips_at_work_and_all_types_of_length(point: Point) -> None:
-    """Where nothing reaches a clip, its gradient would not be tested."""
+def test_some_values_reach_the_clips(point: Point) -> None:
+    """Otherwise the gradient at a clip would not be tested."""
     with torch.no_grad():
         vectors = token_vectors(point.bilm.char_cnn, point.corpus.characters, point.batch.inputs)
         _, left = forward(point.bilm, vectors, point.state)

@@ -24,7 +24,7 @@ EVALUATIONS = ["--log-steps", "3", "--eval-steps", "4", "--keep-best"]
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    return write_texts(tmp_path, 400)
+    return write_texts(tmp_path, 160)
 
 
 def arguments(text: Path, out: Path, n_steps: int, *more: str) -> list[str]:

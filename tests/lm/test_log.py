@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import pytest
 from command_line import elmo, made
@@ -94,14 +91,11 @@ def test_a_picture_shows_losses_and_perplexities(folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", ["_run", r"a$\foo$", "\udce9"])
-def test_any_name_of_a_folder_is_in_the_legend(name: str, folder: Path) -> None:
-    """matplotlib takes some for formulas, and leaves some out."""
-    out = folder.parent / "curves.svg"
+def test_any_name_of_a_folder_is_in_the_legend(folder: Path) -> None:
+    """matplotlib takes `$` for a formula, and leaves out names that begin with `_`."""
+    out, name = folder.parent / "curves.svg", r"_a$\foo$"
     made("curves", folder.rename(folder.with_name(name)), "-o", out)
-    shown = name.replace("\udce9", r"\udce9")
-    for label in ("(sampled softmax)", "average"):
-        assert re.search(rf"<!-- +{re.escape(shown)},? {re.escape(label)} -->", out.read_text())
+    assert re.search(rf"<!-- +{re.escape(name)}, average -->", out.read_text())
 
 
 @pytest.mark.parametrize(
@@ -109,11 +103,9 @@ def test_any_name_of_a_folder_is_in_the_legend(name: str, folder: Path) -> None:
     [
         ("curves.txt", "curves.txt: cannot be drawn"),
         ("keep", "has no suffix"),  # matplotlib would write keep.png
-        ("keep.", "has no suffix"),
         ("-", "--output -: a picture needs a file"),
         ("keep.png", "keep.png: exists"),
         ("model/log.jsonl", "is also one of the inputs"),
-        ("link.svg", "is also one of the inputs"),
     ],
 )
 def test_outputs_that_are_no_new_picture_are_refused(
@@ -122,7 +114,6 @@ def test_outputs_that_are_no_new_picture_are_refused(
     """Nothing is replaced, least of all the log of a run."""
     monkeypatch.chdir(folder.parent)
     Path("keep.png").write_bytes(b"mine")
-    Path("link.svg").symlink_to(folder / "log.jsonl")
     before = {path: path.read_bytes() for path in Path().rglob("*.*")}
     done = elmo("curves", folder, "-o", output, *["-f"][: output != "keep.png"])
     assert done.code in (1, 2)
@@ -134,28 +125,6 @@ def test_an_empty_log_cannot_be_drawn(folder: Path) -> None:
     (folder / "log.jsonl").write_text("")
     done = elmo("curves", folder, "-o", folder.parent / "curves.png")
     assert "no line in it yet" in done.err
-
-
-def test_a_picture_is_written_completely_or_not_at_all(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A full disk would leave half a picture in place of the old one."""
-    old, link = tmp_path / "old.png", tmp_path / "link.png"
-    old.write_bytes(b"mine")
-    link.symlink_to(old)
-
-    def half(self: Any, file: BinaryIO, **_: Any) -> None:
-        file.write(b"half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patched:
-        patched.setattr("matplotlib.figure.Figure.savefig", half)
-        assert "link.png: no space left" in elmo("curves", folder, "-o", link, "-f").err
-    assert old.read_bytes() == b"mine"
-    made("curves", folder, "-o", link, "-f")
-    assert link.is_symlink()
-    assert old.stat().st_size > 5000
-    assert {path.name for path in tmp_path.iterdir()} == {"model", "old.png", "link.png"}
 
 
 def test_missing_matplotlib_is_named(

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from elmo_cli.errors import UsageError, WeightFileError
+from elmo_cli.errors import WeightFileError
 from elmo_cli.lm import evaluation
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.evaluation import Scores, carried, prediction_starts, score
 from elmo_cli.lm.language_model import LanguageModel, load_language_model
-from elmo_cli.lm.perplexity import ByteModel, byte_counts, perplexity, perplexity_of
+from elmo_cli.lm.perplexity import ByteModel, perplexity, perplexity_of
 from elmo_cli.lm.stream import BACKWARD, FORWARD
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
@@ -189,19 +189,6 @@ def test_a_long_sentence_keeps_its_state(model: LanguageModel, corpus: Corpus) -
     np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5)
 
 
-def test_a_text_of_unknown_tokens_has_finite_figures(model: LanguageModel) -> None:
-    found = perplexity(model, Corpus.read([["qqq", "zzzz"], ["xyzzy"]]))
-    assert found.unknown_fraction == 1
-    assert found.bits_per_byte.spelling > 1
-    assert np.isfinite(found.average)
-
-
-def test_more_streams_than_sentences_are_refused(model: LanguageModel, corpus: Corpus) -> None:
-    """bilm-tf's test gives nan."""
-    with pytest.raises(UsageError, match=r"`batch_size=31`: the text has 30 sentences"):
-        score(model, corpus, carry=True, batch_size=31)
-
-
 def test_a_prediction_without_likelihood_is_refused(model: LanguageModel, corpus: Corpus) -> None:
     """NaN marks what was not scored: a corrupt softmax must not hide there."""
     corrupt = copy.deepcopy(model.softmax)
@@ -252,12 +239,6 @@ def test_spelling_equals_the_slow_byte_model() -> None:
     uniform = ByteModel(Vocabulary(SPECIALS)).bits_per_token(["ab", "c"])
     np.testing.assert_allclose(uniform, [3 * math.log2(257), 2 * math.log2(257)])
     assert ByteModel(Vocabulary([*SPECIALS, "a"])).bits_per_token([]).shape == (0,)
-
-
-def test_bytes_are_those_of_the_file(golden: Path) -> None:
-    path = golden / "lm" / "sentences.txt"
-    tokens = path.read_text(encoding="utf-8").split()
-    assert byte_counts(tokens).sum() == path.stat().st_size
 
 
 def test_a_smaller_vocabulary_lowers_perplexity_and_raises_bits_per_byte(

@@ -88,22 +88,13 @@ def test_what_a_run_may_find_in_its_folder(
 
 
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
-def test_overwriting_removes_the_files_of_a_run_alone(kind: str, tmp_path: Path) -> None:
-    mine = ("mine.txt", "best-of-all.pt", "NOTES.md")
+def test_overwriting_removes_only_the_files_of_such_a_run(kind: str, tmp_path: Path) -> None:
+    mine = ("mine.txt", "README.md" if kind == "pretrain" else "text.npz")
     fill(tmp_path, (*RUN[kind], *mine))
     with RunFolder(tmp_path, kind) as folder:
         folder.open("overwrite")
         folder.start()
     assert set(content(tmp_path)) == set(mine)
-
-
-def test_a_card_next_to_a_pretrained_model_stays(tmp_path: Path) -> None:
-    """Only fine-tuning writes one."""
-    fill(tmp_path, (*RUN["pretrain"], "README.md"))
-    with RunFolder(tmp_path, "pretrain") as folder:
-        folder.open("overwrite")
-        folder.start()
-    assert set(content(tmp_path)) == {"README.md"}
 
 
 @pytest.mark.parametrize("mode", ["new", "overwrite", "resume"])
