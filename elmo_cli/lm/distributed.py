@@ -113,11 +113,11 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
     Args:
         device: as in `engine.runtime.select_device`; cuda is the GPU of the process's own number.
     Raises:
-        UsageError: a numbered device for several processes, or corrupt environment variables.
+        UsageError: a numbered device for several processes.
         DeviceError: the device is missing.
         TrainingError: the processes can't find each other.
     """
-    size, chosen = _number("WORLD_SIZE", 1), select_device(device)
+    size, chosen = int(os.environ.get("WORLD_SIZE", 1)), select_device(device)
     if size == 1:
         yield ProcessGroup(device=chosen)
         return
@@ -125,7 +125,7 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
         what = f"`device={device}`: one device for {size} processes"
         raise UsageError(what, "`device=cuda` gives each process its own")
     if chosen.type == "cuda":
-        chosen = select_device(f"cuda:{_number('LOCAL_RANK', 0)}")
+        chosen = select_device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}")
         torch.cuda.set_device(chosen)
     try:
         backend = "nccl" if chosen.type == "cuda" else "gloo"
@@ -139,10 +139,3 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
         yield ProcessGroup(distributed.get_rank(), size, chosen)
     finally:
         distributed.destroy_process_group()
-
-
-def _number(variable: str, default: int) -> int:
-    value = os.environ.get(variable, "")
-    if value and not value.isdecimal():
-        raise UsageError(f"${variable}: {value!r} is not a number", "torchrun sets it")
-    return int(value or default)

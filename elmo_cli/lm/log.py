@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, InputError, OutputError
 from elmo_cli.files import new_file, output_errors
-from elmo_cli.lm.pretrain_config import RECIPE_FILE
 from elmo_cli.regular_files import check_regular
 from elmo_cli.text.input_settings import InputReport
 
@@ -84,8 +83,6 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         hint = f"`elmo pretrain` writes {FILE_NAME} into the folder of its model"
-        if (path.parent / RECIPE_FILE).exists() and not path.exists():
-            hint = "a run without held-out text logs after `--log-steps` steps and at its end"
         raise InputError(f"{path}: cannot be read as a log ({reason})", hint) from None
     found = []
     for number, line in enumerate(lines, 1):

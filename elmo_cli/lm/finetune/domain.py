@@ -83,7 +83,7 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
         domain: folders and files, "-" for standard input.
         heldout: files to measure on, which are not trained on.
     Raises:
-        UsageError: there is nothing to train on, or a folder is named as held-out text.
+        UsageError: there is nothing to train on.
         InputError: a folder contains no text or cannot be read.
     """
     train: list[str] = []
@@ -97,11 +97,6 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
             name = Path(file).name.lower()
             is_unread = not _is_text(file) or _TEST.search(name)
             (not_read if is_unread else found if _DEV.search(name) else train).append(file)
-    for path in heldout:
-        if Path(path).is_dir():
-            raise UsageError(
-                f"`heldout={path}`: a folder, not a file", "name the files, `heldout` before each"
-            )
     held_out = tuple(heldout) or tuple(found)
     trained = without(train, held_out)
     if not trained:
