@@ -74,8 +74,19 @@ _setting_options = together(
 )
 
 
+class _TrainCommand(GroupedCommand):
+    """A command whose help lists the tasks."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from elmo_cli.tasks.settings import TASKS
+
+        with formatter.section("Tasks"):
+            formatter.write_dl(list(TASKS.items()))
+        super().format_options(ctx, formatter)
+
+
 @click.command(
-    cls=GroupedCommand,
+    cls=_TrainCommand,
     short_help="Train a task model on embeddings files.",
     no_args_is_help=True,
 )
@@ -104,12 +115,6 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     characters, and keeps the weights of its best epoch on dev. Embeddings are found by the text of
     the data, whatever the names of their files; missing ones are computed first. The learned
     weights of the layers are printed at the end; `elmo convert --layers mix:…` applies them.
-
-    \b
-    TASK is one of
-      classification  labels of sentences: LABEL, tab, tokens; JSON lines; trees as of SST
-      entailment      labels of sentence pairs: JSON lines as of SNLI or SICK
-      ner             labels of tokens: BIO, BIOUL or plain labels in columns
 
     \b
     Examples:

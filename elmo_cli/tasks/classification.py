@@ -219,7 +219,6 @@ class ClassificationTask(Task[ClassifiedExample, str]):
     """One label per sentence."""
 
     name = "classification"
-    title = "labels of sentences, such as sentiment"
     settings = ClassificationSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {

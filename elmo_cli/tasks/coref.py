@@ -41,7 +41,6 @@ class CorefTask(Task[Document, Clusters]):
     """
 
     name = "coref"
-    title = "clusters of mentions of the same entity (coreference)"
     settings = CorefSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {

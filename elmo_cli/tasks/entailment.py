@@ -107,7 +107,6 @@ class EntailmentTask(Task[PairExample, str]):
     """One label per pair of a premise and a hypothesis."""
 
     name = "entailment"
-    title = "labels of sentence pairs, such as entailment, contradiction and neutral"
     settings = PairSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
 

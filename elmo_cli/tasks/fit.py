@@ -35,7 +35,7 @@ class FitProgress:
 
     Attributes:
         epoch: number of epochs.
-        best, best_epoch: the best main score on dev and its epoch; -1 before the first.
+        best, best_epoch: the best main score on dev and its epoch; -inf and -1 before the first.
         epochs_since_best: epochs since then.
         seconds: training and evaluation time of all parts of the run.
         log_size: size of the log in bytes.
@@ -43,7 +43,7 @@ class FitProgress:
     """
 
     epoch: int = 0
-    best: float = -1.0
+    best: float = -math.inf  # Pearson's r is negative for some models
     best_epoch: int = -1
     epochs_since_best: int = 0
     seconds: float = 0.0

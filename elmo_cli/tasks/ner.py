@@ -127,7 +127,6 @@ class NerTask(Task[LabelledExample, Labels]):
     """One label per token: spans in BIO, BIOES or BIOUL, or plain labels."""
 
     name = "ner"
-    title = "labels of tokens, such as named entities (BIO, BIOES, BIOUL) or parts of speech"
     settings = NerSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {

@@ -195,7 +195,6 @@ class QaTask(Task[Question, Answer]):
     """Answers to questions about a paragraph, from SQuAD 1.1 JSON."""
 
     name = "qa"
-    title = "the span of a paragraph that answers a question (SQuAD 1.1)"
     settings = QaSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {

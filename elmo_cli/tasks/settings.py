@@ -10,14 +10,15 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
 
-# Name -> the module that has the task as `TASK`.
+# Name, which is that of the module with the task as `TASK` -> what is predicted.
 TASKS = {
-    "classification": "elmo_cli.tasks.classification",
-    "coref": "elmo_cli.tasks.coref",
-    "entailment": "elmo_cli.tasks.entailment",
-    "ner": "elmo_cli.tasks.ner",
-    "qa": "elmo_cli.tasks.qa",
-    "srl": "elmo_cli.tasks.srl",
+    "classification": "labels of sentences: LABEL, tab, tokens; JSON lines; trees as of SST",
+    "coref": "clusters of mentions of the same entity: columns as of CoNLL-2012; JSON lines",
+    "entailment": "labels of sentence pairs: JSON lines as of SNLI or SICK",
+    "ner": "labels of tokens: BIO, BIOES, BIOUL or plain labels in columns",
+    "qa": "answers to questions in a text: SQuAD 1.1 JSON",
+    "similarity": "scores of sentence pairs: JSON lines as of SICK",
+    "srl": "semantic roles of given predicates: columns as of CoNLL-2012",
 }
 
 

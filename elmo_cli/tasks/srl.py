@@ -147,7 +147,6 @@ class SrlTask(Task[Frame, Labels]):
     """The arguments of predicates, one frame per example; the predicates are given."""
 
     name = "srl"
-    title = "semantic roles of given predicates (PropBank frames)"
     settings = SrlSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {

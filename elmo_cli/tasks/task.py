@@ -108,7 +108,6 @@ class Task(ABC, Generic[E, P]):
 
     Attributes:
         name: as in `elmo train NAME`.
-        title: one line that says what is predicted.
         settings: the dataclass of its settings.
         presets: name -> settings that differ from the defaults, as of `with_settings`.
         formats: formats of predictions; the first is the default.
@@ -116,7 +115,6 @@ class Task(ABC, Generic[E, P]):
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     settings: ClassVar[type[TaskSettings]] = TaskSettings
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     formats: ClassVar[tuple[str, ...]] = ("jsonl",)
@@ -180,7 +178,7 @@ def load_task(name: str) -> Task[Any, Any]:
         near = get_close_matches(name, TASKS, 1)
         hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(TASKS)}"
         raise UsageError(f"`{name}`: no such task", hint)
-    task: Task[Any, Any] = import_module(TASKS[name]).TASK
+    task: Task[Any, Any] = import_module(f"{__package__}.{name}").TASK
     return task
 
 

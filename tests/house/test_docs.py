@@ -94,6 +94,11 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     )
     for name in ("train", "dev", "test"):
         (folder / f"{name}.conllu").write_text(trees, encoding="utf-8")
+    pairs = [
+        {"premise": "A cat", "hypothesis": f"A {w}", "relatedness": len(w)}
+        for w in ("cat", "dog", "mouse")
+    ]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("*.md"))
     for source, name in (("corpus.txt", "corpus"), ("train.conllu", "train")):
         output = folder / f"{name}.hdf5"

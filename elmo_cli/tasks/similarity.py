@@ -1,0 +1,110 @@
+"""Task `similarity`: a score of how related two sentences are, by the network of `entailment`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_cli.errors import InputError
+from elmo_cli.tasks.entailment import PAPER, Esim, PairSettings, pair_lines, read_pairs
+from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.task import Example, Scores, Split, Task
+
+_FIELDS = ("relatedness", "score")
+
+
+@dataclass(frozen=True)
+class SimilarityExample(Example):
+    """Two sentences and their score, None where it is unknown."""
+
+    score: float | None
+
+
+class SimilarityModel(Esim[SimilarityExample, float]):
+    """ESIM with one output: the score in standard deviations from the mean."""
+
+    def __init__(
+        self, settings: PairSettings, labels: Any, representation: TokenRepresentation
+    ) -> None:
+        super().__init__(settings, representation, 1)
+        self.mean, self.deviation = labels["mean"], labels["deviation"]
+
+    def loss(self, examples: Sequence[SimilarityExample], inputs: Inputs) -> Tensor:
+        """The mean squared error in units of the variance of the training data."""
+        found = self.scores(examples, inputs)[:, 0]
+        scores = torch.tensor([example.score or 0.0 for example in examples], device=found.device)
+        return functional.mse_loss(found, (scores - self.mean) / self.deviation)
+
+    def predict(self, examples: Sequence[SimilarityExample], inputs: Inputs) -> list[float]:
+        found = self.scores(examples, inputs)[:, 0]
+        return [self.mean + self.deviation * value for value in found.tolist()]
+
+
+class SimilarityTask(Task[SimilarityExample, float]):
+    """One number per pair of sentences."""
+
+    name = "similarity"
+    settings = PairSettings
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
+
+    def read(
+        self, path: str, settings: TaskSettings, *, labelled: bool = True
+    ) -> Split[SimilarityExample]:
+        """Read JSON lines with the two sentences and "relatedness" or "score"."""
+        sentences: list[Tokens] = []
+        examples: list[SimilarityExample] = []
+        for where, found, pair in read_pairs(path):
+            score = _score_of(found, where, labelled)
+            examples.append(SimilarityExample((len(sentences), len(sentences) + 1), where, score))
+            sentences += pair
+        return Split(path, sentences, examples)
+
+    def labels(self, train: Split[SimilarityExample]) -> dict[str, float]:
+        """The mean and the standard deviation of the scores."""
+        scores = torch.tensor([example.score for example in train.examples], dtype=torch.float64)
+        if not (deviation := scores.std(correction=0).item()):
+            what = f"{train.path}: all scores are {scores[0].item():g}"
+            raise InputError(what, "train on pairs with different scores")
+        return {"mean": scores.mean().item(), "deviation": deviation}
+
+    def model(
+        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
+    ) -> SimilarityModel:
+        assert isinstance(settings, PairSettings)
+        return SimilarityModel(settings, labels, representation)
+
+    def score(self, examples: Sequence[SimilarityExample], predictions: Sequence[float]) -> Scores:
+        """Pearson's r in percent, which is 0 if all scores are equal, and the squared error."""
+        gold = torch.tensor([example.score for example in examples], dtype=torch.float64)
+        found = torch.tensor(predictions, dtype=torch.float64)
+        r = functional.cosine_similarity(gold - gold.mean(), found - found.mean(), 0).item()
+        values = {"pearson": 100 * r, "mse": (gold - found).square().mean().item()}
+        return Scores("pearson", values, note="pearson is 100 r")
+
+    def lines(
+        self, split: Split[SimilarityExample], predictions: Sequence[float], form: str
+    ) -> Iterator[str]:
+        return pair_lines(split, [round(value, 4) for value in predictions], _FIELDS[0])
+
+
+def _score_of(found: dict[str, Any], where: str, labelled: bool) -> float | None:
+    name = next((name for name in _FIELDS if found.get(name) is not None), None)
+    if name is None:
+        if not labelled:
+            return None
+        raise InputError(f'{where}: no "relatedness" or "score"', "each pair needs a number")
+    score = found[name]
+    if type(score) not in (int, float) or not math.isfinite(score):
+        raise InputError(f'{where}: "{name}" is not a number', "give a number such as 3.5")
+    return float(score)
+
+
+TASK = SimilarityTask()
