@@ -7,7 +7,6 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
 from functools import cache
 from random import Random
 
@@ -38,19 +37,15 @@ _SIZES = (
     (1 << 64) - 1,
 )
 _LINE = 32
-# What begins a part of an HDF5 file that ends in a check sum of its own.
-_SIGNED = re.compile(rb"OHDR|OCHK|FRHP|FHDB|FHIB|BTHD|BTIN|BTLF|FAHD|FADB|EAHD|EAIB|EASB|EADB")
-_LONGEST_PART = 160
-_MASK = 0xFFFFFFFF
 
 
-def mutated(content: bytes, random: Random, *, keep_length: bool = False) -> bytes:
-    """`content` with one to four damages; with `keep_length` only such as leave all in place."""
+def mutated(content: bytes, random: Random) -> bytes:
+    """`content` with one to four damages."""
     made = bytearray(content)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         line = random.choice(_lines(content))
         at = min(line + random.randrange(_LINE), len(made))
-        random.choice(_IN_PLACE if keep_length else _ANY)(made, at, random)
+        random.choice(_DAMAGES)(made, at, random)
     return bytes(made)
 
 
@@ -105,100 +100,21 @@ def _number(made: bytearray, at: int, random: Random) -> None:
         made[found.start() : found.end()] = random.choice(_HUGE)
 
 
-_IN_PLACE = (_flip, _byte, _size, _size, _copy_over)
-_ANY = (*_IN_PLACE, _cut, _insert, _number, _number)
+_DAMAGES = (_flip, _byte, _size, _size, _copy_over, _cut, _insert, _number, _number)
 
 
-def signed_log(content: bytes, seed: bytes) -> bytes:
-    """The log of an unfinished output with the right checksums, as an attacker would write it."""
-    lines = (line.rpartition(b" ")[0] for line in content.splitlines())
+def mutated_log(seed: bytes, random: Random) -> bytes:
+    """The log of an unfinished output, damaged, with the right checksums, as an attacker has it."""
+    lines = (line.rpartition(b" ")[0] for line in mutated(seed, random).splitlines())
     return b"".join(b"%s %08x\n" % (line, zlib.crc32(line)) for line in lines)
 
 
-def signed_zip(content: bytes, seed: bytes) -> bytes:
-    """A damaged zip of stored members in which the check sums are right again.
-
-    Args:
-        content: of the same length as `seed`.
-        seed: the sound file.
-    """
-    made = bytearray(content)
-    with zipfile.ZipFile(io.BytesIO(seed)) as archive:
-        at_directory = archive.start_dir
-        for member in archive.infolist():
-            name, extra = struct.unpack_from("<HH", seed, member.header_offset + 26)
-            start = member.header_offset + 30 + name + extra
-            crc = zlib.crc32(made[start : start + member.compress_size])
-            struct.pack_into("<I", made, member.header_offset + 14, crc)
-            struct.pack_into("<I", made, at_directory + 16, crc)
-            at_directory += 46 + sum(struct.unpack_from("<HHH", seed, at_directory + 28))
-    return bytes(made)
-
-
-def signed_hdf5(content: bytes, seed: bytes) -> bytes:
-    """Damaged HDF5 in which the check sums are right again.
-
-    Args:
-        content: of the same length as `seed`.
-        seed: the sound file.
-    """
-    made = bytearray(content)
-    for start, end in _parts(seed):
-        made[end : end + 4] = struct.pack("<I", lookup3(bytes(made[start:end])))
-    return bytes(made)
-
-
-@cache
-def _parts(seed: bytes) -> tuple[tuple[int, int], ...]:
-    """Begin and end of the parts of a file whose check sum follows them."""
-    found = []
-    for start in (0, *(match.start() for match in _SIGNED.finditer(seed))):
-        for end in _ends(seed, start):
-            if struct.pack("<I", lookup3(seed[start:end])) == seed[end : end + 4]:
-                found.append((start, end))
-                break
-    return tuple(found)
-
-
-def _ends(seed: bytes, start: int) -> Iterable[int]:
-    """Where a part may end; an object header tells its own size, of the others most are short."""
-    if seed[start : start + 4] != b"OHDR":
-        return range(start + 8, min(start + _LONGEST_PART, len(seed) - 3))
-    flags = seed[start + 5]
-    at = start + 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
-    width = 1 << (flags & 3)
-    return [at + width + int.from_bytes(seed[at : at + width], "little")]
-
-
-def lookup3(content: bytes) -> int:
-    """Check sum of HDF5 metadata: Bob Jenkins' lookup3 (2006, `hashlittle`), initial value 0.
-
-    Args:
-        content: at least one byte.
-    """
-    a = b = c = (0xDEADBEEF + len(content)) & _MASK
-    *blocks, last = (content[start : start + 12] for start in range(0, len(content), 12))
-    for block in blocks:
-        x, y, z = struct.unpack("<III", block)
-        a, b, c = _mix((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
-    x, y, z = struct.unpack("<III", last.ljust(12, b"\0"))
-    return _final((a + x) & _MASK, (b + y) & _MASK, (c + z) & _MASK)
-
-
-def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
-    for turn in (4, 6, 8, 16, 19, 4):
-        a = ((a - c) & _MASK) ^ _turned(c, turn)
-        c = (c + b) & _MASK
-        a, b, c = b, c, a
-    return a, b, c
-
-
-def _final(a: int, b: int, c: int) -> int:
-    for turn in (14, 11, 25, 16, 4, 14, 24):
-        c = ((c ^ b) - _turned(b, turn)) & _MASK
-        a, b, c = b, c, a
-    return b
-
-
-def _turned(value: int, bits: int) -> int:
-    return ((value << bits) | (value >> (32 - bits))) & _MASK
+def mutated_zip(seed: bytes, random: Random) -> bytes:
+    """A zip file with one damaged member, and the right checksums."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(seed)) as old, zipfile.ZipFile(made, "w") as new:
+        chosen = random.choice(old.namelist())
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, mutated(content, random) if name == chosen else content)
+    return made.getvalue()

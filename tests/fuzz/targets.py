@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import seeds
-from mutations import mutated, signed_hdf5, signed_log, signed_zip
+from mutations import mutated, mutated_log, mutated_zip
 
 from elmo_cli.analysis.neighbors import nearest
 from elmo_cli.analysis.query import find_token, occurrences
@@ -41,17 +41,15 @@ class Target:
         name: what the fuzzer calls it.
         seeds: sound files, made when they are needed.
         read: reads the file `content`, in a folder that is empty but for `Folder`'s own.
-        keeps_length: whether what is signed keeps its length.
         in_child: whether elmo itself reads such a file in a child process, which may crash.
-        signed: makes check sums right again: from a damaged file and its seed.
+        signed: damages a file such that its checksums are right.
     """
 
     name: str
     seeds: Callable[[], Sequence[bytes]]
     read: Callable[[Path, bytes], object]
-    keeps_length: bool = False
     in_child: bool = False
-    signed: Callable[[bytes, bytes], bytes] | None = None
+    signed: Callable[[bytes, Random], bytes] = mutated
 
     def faces(self, folder: Path, content: bytes) -> str:
         """Read a file in a child process, with the memory that elmo says is enough.
@@ -78,10 +76,7 @@ class Target:
 
     def damaged(self, random: Random) -> bytes:
         """A seed with damage."""
-        seed = random.choice(self.seeds())
-        if self.signed is None or random.random() < 0.3:
-            return mutated(seed, random)
-        return self.signed(mutated(seed, random, keep_length=self.keeps_length), seed)
+        return random.choice((mutated, self.signed))(random.choice(self.seeds()), random)
 
 
 class _CrashError(ElmoError):
@@ -218,7 +213,7 @@ def _kept_text(folder: Path, content: bytes) -> None:
 def _hdf5(
     name: str, seed: Callable[[], Sequence[bytes]], read: Callable[[Path, bytes], object]
 ) -> Target:
-    return Target(name, seed, read, True, name in _IN_CHILD, signed_hdf5)
+    return Target(name, seed, read, in_child=name in _IN_CHILD)
 
 
 _IN_CHILD = ("embeddings", "foreign", "convert", "merge", "neighbors", "inspect-weights")
@@ -242,14 +237,13 @@ TARGETS = {
             "kept-text",
             lambda: [seeds.kept_text()],
             _kept_text,
-            keeps_length=True,
-            signed=signed_zip,
+            signed=mutated_zip,
         ),
         Target(
             "log",
             lambda: [seeds.run_files("allennlp")[".part.log"]],
             _log,
-            signed=signed_log,
+            signed=mutated_log,
         ),
         _hdf5("inspect-weights", lambda: [seeds.weights(), seeds.softmax()], _inspected),
         _hdf5("weights", lambda: [seeds.weights()], _weights),
@@ -269,7 +263,7 @@ TARGETS = {
             "resume-log",
             lambda: [seeds.run_files("flat-int8")[".part.log"]],
             _resumed(".part.log", "flat-int8"),
-            signed=signed_log,
+            signed=mutated_log,
         ),
     )
 }

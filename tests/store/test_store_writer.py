@@ -13,7 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from disks import disk_of, small_disk
+from disks import small_disk
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from writer_runs import SETTINGS, WAYS, append, array, run, sentences, spec
@@ -376,24 +376,6 @@ def test_a_link_stays_a_link(tmp_path: Path, out: Path) -> None:
 
 
 # -- full disks -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("way", ["allennlp", "flat"])
-@pytest.mark.parametrize("committed", [0, 4])
-def test_a_full_disk_while_a_block_is_appended(way: str, committed: int, out: Path) -> None:
-    """Two lines; "continue" is promised only where something is committed (issue No. 12)."""
-    run(out.with_name("whole.hdf5"), way)
-    if committed:
-        run(out, way, n=committed, finish=False)
-        size = Path(f"{out}.part").stat().st_size
-    with disk_of(size + 5 if committed else 500), pytest.raises(OutputError) as caught:
-        run(out, way, resume=committed > 0)
-    assert str(caught.value).startswith(f"{out}.part: no space left (")
-    assert caught.value.resumable is (committed > 0)
-    assert ("resume=True" in caught.value.hint) is (committed > 0)
-    assert (names(out.parent) == ["whole.hdf5"]) is (committed == 0)
-    run(out, way, resume=True)
-    assert out.read_bytes() == out.with_name("whole.hdf5").read_bytes()
 
 
 @pytest.mark.parametrize("way", ["allennlp", "e2e-coref", "flat"])
