@@ -116,7 +116,10 @@ def dataset_names(group: h5py.Group, limit: int | None = None) -> Iterator[str]:
     while pending:  # not by recursion: a key with a thousand `/` makes as many groups
         path = pending.pop()
         if name := path.encode():
-            _check_link(group.id, name, path)
+            try:
+                _check_link(group.id, name, path)
+            except NoSuchNameError:
+                raise OSError(f"{path!r} is listed in a group that does not have it") from None
         info = h5o.get_info(group.id, name or b".")
         if info.type == h5o.TYPE_DATASET:
             yield path

@@ -190,7 +190,17 @@ def test_listing_refuses_links_and_names(tmp_path: Path) -> None:
         file.create_group("x")
         file.id.links.create_hard(b"\xff", file.id, b"x")
 
-    for make, part in ((links, "external link"), (bad_name, "utf-8")):
+    def unsorted_names(file: h5py.File) -> None:
+        file.update({"a" * 8: VALUES, "b" * 8: VALUES})
+        file.flush()
+        path = Path(file.filename)
+        path.write_bytes(path.read_bytes().replace(b"a" * 8, b"z" * 8))
+
+    for make, part in (
+        (links, "external link"),
+        (bad_name, "utf-8"),
+        (unsorted_names, "'zzzzzzzz' is listed in a group that does not have it"),
+    ):
         with (
             open_made(tmp_path, make) as file,
             pytest.raises(InputError, match=part),
