@@ -87,6 +87,11 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(records)
 
 
+def command(function: Callable[..., Any]) -> click.Command:
+    """Declare a command with grouped options, which shows its help if nothing is given."""
+    return click.command(cls=GroupedCommand, no_args_is_help=True)(function)
+
+
 class FiniteRange(click.FloatRange):
     """A finite number within bounds; NaN would pass every comparison."""
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, value
+from elmo_cli.cli.click_options import argument, command, non_empty, value
 from elmo_cli.cli.options import (
     LAYER_SPEC,
     dtype_option,
@@ -18,11 +16,7 @@ from elmo_cli.cli.options import (
 )
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Convert an embeddings file to another layout, dtype or choice of layers.",
-    no_args_is_help=True,
-)
+@command
 @argument("file", metavar="FILE", callback=non_empty)
 @hdf5_output
 @value(

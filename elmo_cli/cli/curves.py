@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, non_empty, value
+from elmo_cli.cli.click_options import argument, command, local_path, non_empty, value
 from elmo_cli.cli.options import overwrite_option, quiet_option
 from elmo_cli.errors import UsageError
 
@@ -18,9 +18,7 @@ def _picture(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     return local_path(ctx, parameter, value)
 
 
-@click.command(
-    cls=GroupedCommand, short_help="Plot the training curves of runs.", no_args_is_help=True
-)
+@command
 @argument("logs", nargs=-1, required=True, metavar="LOG…", callback=non_empty)
 @value(
     "Output",

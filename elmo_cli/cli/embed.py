@@ -13,8 +13,8 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
     FiniteRange,
-    GroupedCommand,
     argument,
+    command,
     flag,
     non_empty,
     printed,
@@ -68,11 +68,7 @@ _OTHER_SUFFIX = re.compile(
 _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precision", "device")
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Compute embeddings of the sentences in text files.",
-    no_args_is_help=True,
-)
+@command
 @argument("files", nargs=-1, metavar="FILE…", callback=text_names)
 @value(
     "Output",

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, value
+from elmo_cli.cli.click_options import argument, command, non_empty, value
 from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
@@ -21,11 +19,7 @@ from elmo_cli.cli.task_options import (
 )
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Score the predictions of a task model.",
-    no_args_is_help=True,
-)
+@command
 @argument("folder", metavar="DIR")
 @value(
     "Data",

@@ -10,7 +10,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
-    GroupedCommand,
+    command,
     flag,
     given_options,
     setting,
@@ -99,11 +99,7 @@ _training_options = together(
 )
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Continue training a biLM on your own text.",
-    no_args_is_help=True,
-)
+@command
 @_text_options
 @model_options
 @language_model_options(or_counted=True)

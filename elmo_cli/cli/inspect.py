@@ -9,8 +9,8 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
-    GroupedCommand,
     argument,
+    command,
     flag,
     non_empty,
     refuse_options,
@@ -38,11 +38,7 @@ _FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
 _SHOWN = 5  # maximum number of problems to print; --json contains more
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Describe an embeddings or weight file and verify it.",
-    no_args_is_help=True,
-)
+@command
 @argument("file", metavar="FILE", callback=non_empty)
 @value(
     "Checks",

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, value
+from elmo_cli.cli.click_options import argument, command, non_empty, value
 from elmo_cli.cli.options import AT_LEAST_1, json_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError
 
@@ -21,11 +19,7 @@ _CONTEXT = 6  # tokens shown on either side
 _COUNT = "Maximum number of occurrences to list.  [default: all]"
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="List the occurrences of a word in context.",
-    no_args_is_help=True,
-)
+@command
 @argument("file", metavar="FILE", callback=non_empty)
 @argument("word", metavar="WORD", callback=non_empty)
 @value("Search", "-k, --count N", _COUNT, type=AT_LEAST_1)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty
+from elmo_cli.cli.click_options import argument, command, non_empty
 from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import hdf5_output, json_option, overwrite_option, quiet_option
 
 
-@click.command(
-    cls=GroupedCommand, short_help="Join the shards of a run into one file.", no_args_is_help=True
-)
+@command
 @argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=non_empty)
 @hdf5_output
 @overwrite_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, flag, non_empty, value
+from elmo_cli.cli.click_options import argument, command, flag, non_empty, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.cli.options import AT_LEAST_1, json_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError, UsageError
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     _Found: TypeAlias = tuple[dict[str, Any], list[tuple[Occurrence, _Near]], str]
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Find the nearest neighbours of a token.",
-    no_args_is_help=True,
-)
+@command
 @argument("file", metavar="FILE", callback=non_empty)
 @argument("queries", nargs=-1, metavar="QUERY…", callback=non_empty)
 @value(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, text_names, value
+from elmo_cli.cli.click_options import argument, command, non_empty, text_names, value
 from elmo_cli.cli.options import (
     input_options,
     input_settings,
@@ -32,11 +32,7 @@ _DIRECTIONS = ("forward", "backward", "average")
 _COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:2], "perplexity")
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Measure the perplexity of a text, forward and backward.",
-    no_args_is_help=True,
-)
+@command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @model_options
 @language_model_options()

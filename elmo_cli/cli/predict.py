@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, flag, non_empty, text_names, value
+from elmo_cli.cli.click_options import argument, command, flag, non_empty, text_names, value
 from elmo_cli.cli.options import input_options, input_settings, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
@@ -18,11 +16,7 @@ from elmo_cli.cli.task_options import (
 )
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Apply a task model to new text.",
-    no_args_is_help=True,
-)
+@command
 @argument("folder", metavar="DIR")
 @argument("texts", metavar="TEXT…", nargs=-1, required=True, callback=text_names)
 @value(

@@ -9,9 +9,9 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
-    GroupedCommand,
     argument,
     check_stdin,
+    command,
     flag,
     given_options,
     non_empty,
@@ -159,7 +159,7 @@ _text_options = settings(
 )
 
 
-@click.command(cls=GroupedCommand, short_help="Train a biLM from scratch.", no_args_is_help=True)
+@command
 @argument("texts", nargs=-1, metavar="TEXT…", callback=text_names)
 @_output_options
 @_training_options

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, non_empty, text_names, value
+from elmo_cli.cli.click_options import command, non_empty, text_names, value
 from elmo_cli.cli.options import encoding_option, json_option, quiet_option, threads_option
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.lm.settings import MOST_SEED
@@ -37,11 +37,7 @@ def _pair(ctx: click.Context, parameter: click.Parameter, names: Any) -> Any:
 _files = partial(value, "Input", nargs=2, callback=_pair)
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Train a linear probe on each layer and report its accuracy.",
-    no_args_is_help=True,
-)
+@command
 @_files("--train FILE LABELS", "Embeddings and labels to train on.", required=True)
 @_files(
     "--dev FILE LABELS",

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, text_names, value
+from elmo_cli.cli.click_options import argument, command, local_path, text_names, value
 from elmo_cli.cli.options import input_settings, overwrite_option, quiet_option, raw_input_options
 
 _RAW = {"format": "plain", "tokenize": True, "column": None}
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Split raw English into sentences and tokens.",
-    no_args_is_help=True,
-)
+@command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
     "Output",

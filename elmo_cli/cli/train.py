@@ -9,6 +9,7 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
+    FiniteRange,
     GroupedCommand,
     argument,
     flag,
@@ -58,8 +59,8 @@ _setting_options = together(
     _setting("--epochs N", "Maximum number of epochs.", int),
     _setting("--patience N", "Stop after this many epochs without a better dev score.", int),
     _setting("--batch-size N", "Examples per step.", int),
-    _setting("--learning-rate FLOAT", "Learning rate.", float),
-    _setting("--fraction P", "Fraction of the training examples to train on.", float),
+    _setting("--learning-rate FLOAT", "Learning rate.", FiniteRange()),
+    _setting("--fraction P", "Fraction of the training examples to train on.", FiniteRange()),
     _setting("--seed N", "Random seed.", int),
     value(
         "Settings",
@@ -85,11 +86,7 @@ class _TrainCommand(GroupedCommand):
         super().format_options(ctx, formatter)
 
 
-@click.command(
-    cls=_TrainCommand,
-    short_help="Train a task model on embeddings files.",
-    no_args_is_help=True,
-)
+@click.command(cls=_TrainCommand, no_args_is_help=True)
 @argument("task", metavar="TASK")
 @value("Data", "--train FILE", "Training data, in the format of TASK.", callback=non_empty)
 @value("Data", "--dev FILE", "Data that select the best epoch.", callback=non_empty)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, text_names, value
+from elmo_cli.cli.click_options import argument, command, local_path, text_names, value
 from elmo_cli.cli.options import (
     input_options,
     input_settings,
@@ -18,11 +16,7 @@ from elmo_cli.cli.options import (
 )
 
 
-@click.command(
-    cls=GroupedCommand,
-    short_help="Count the types of a text and write a vocabulary file.",
-    no_args_is_help=True,
-)
+@command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
     "Output",
