@@ -16,7 +16,6 @@ from embeddings_files import layers, sentences, write, write_conllu, write_lines
 from elmo_cli.analysis.labelled_vectors import LabelSettings, join_labels, read_labels
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, InputError, UsageError
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.text.sentence import Sentence
 
 TEXT = ["a b", "c", "d e f", "a", "b c"]
 LABELS = [["X", "Y"], ["X"], ["Y", "Y", "X"], ["Y"], ["X", "X"]]
@@ -158,13 +157,6 @@ def test_names_in_unknown_order(tmp_path):
     columns.write_text(re.sub("# newdoc.*\n", "", columns.read_text()))
     with pytest.raises(UsageError, match=r"a\.conllu, line 1: the sentence has no name"):
         join(tmp_path / "a.hdf5", columns)
-
-
-def test_tokens_with_spaces(tmp_path):
-    given = [Sentence(("10 000", "b"), 0, "10 000 b"), Sentence(("c",), 1, "c")]
-    joined = join(write(tmp_path / "a", given), write_conllu(tmp_path / "b", given, LABELS[:2]),
-                  format="conllu")  # fmt: skip
-    assert joined.words == ["10 000", "b", "c"]
 
 
 # -- columns ---------------------------------------------------------------------------------------

@@ -89,15 +89,6 @@ def test_query_without_token_is_refused(tmp_path, query, message, hint):
     assert hint in raised.value.hint
 
 
-def test_long_sentence_is_shortened_in_message(tmp_path):
-    given = sentences([" ".join(f"w{k}" for k in range(500)), "x"])
-    with (
-        open_embeddings(write(tmp_path / "a.hdf5", given)) as embeddings,
-        pytest.raises(UsageError, match=r"(?m)it has w0 .* w11 …$"),
-    ):
-        find_token(LayerView(embeddings), "0:x")
-
-
 def test_file_without_tokens(tmp_path):
     path = write(tmp_path / "a.hdf5", sentences(LINES), layout="bilm")
     with open_embeddings(path) as embeddings:

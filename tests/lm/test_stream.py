@@ -97,14 +97,6 @@ def test_a_stream_can_start_at_any_batch() -> None:
             assert (one.epoch, one.index) == (other.epoch, other.index)
 
 
-@pytest.mark.parametrize("length", [40, 300, 2000])
-def test_a_long_sentence_displaces_no_other_text(length: int) -> None:
-    corpus = Corpus.read([*([f"w{n}", "x", "y"] for n in range(200)), ["long"] * length])
-    for epoch in range(5):
-        first = next(batches(corpus, batch_size=8, bptt=5, seed=1, start=(epoch, 0)))
-        assert first.n_batches * 8 * 5 > corpus.n_tokens + corpus.n_sentences - 8 * 5 - 8
-
-
 def test_a_text_shorter_than_one_batch_is_refused() -> None:
     corpus = Corpus.read([["a"] * 11])
     with pytest.raises(TrainingError, match="11 tokens are less than one batch of 3 streams") as it:
