@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.lm.settings import at_least, one_of
+from elmo_cli.lm.settings import at_least, one_of, positive
 from elmo_cli.tasks.crf import allowed_transitions, viterbi
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.layers import FAR, AlternatingLSTM, BiLSTM, SequenceDropout, gather_tokens
@@ -82,6 +82,8 @@ class SrlSettings(TaskSettings):
     encoder_dropout: float = probability(0.2)
     predicate_dim: int = at_least(1, 32)
     layers: int = at_least(1, 2)
+    learning_rate: float = positive(0.002)
+    epochs: int = at_least(1, 8)
 
 
 class RoleTagger(TaskModel[Frame, Labels]):
@@ -258,7 +260,8 @@ def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Found
         for row in rows:
             if len(row.cells) != n_columns or n_columns <= _FRAMESET:
                 what = f"{path}, line {row.line}: {len(row.cells)} columns"
-                raise InputError(what, "all rows of a sentence have those of CoNLL-2012")
+                hint = "give the columns of CoNLL-2012, or JSON lines in a file named .jsonl"
+                raise InputError(what, hint)
         columns = range(_FIRST_ROLES, n_columns - 1)  # the last one has clusters of mentions
         roles = [_bracketed_labels(path, rows, column) for column in columns]
         predicates = [labels.index("B-V") for labels in roles]

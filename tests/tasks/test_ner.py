@@ -153,10 +153,11 @@ def test_a_model_learns_its_examples(labelling: str, crf_scheme: str) -> None:
     with torch.no_grad():
         together = model.predict(split.examples, inputs)
         alone = [model.predict([example], inputs)[0] for example in split.examples]
-        n = len(split.examples)
-        mean = sum(model.loss([example], inputs) for example in split.examples) / n
-        if labelling != "plain":  # there the mean is one over tokens
-            assert model.loss(split.examples, inputs) == pytest.approx(mean.item(), abs=1e-5)
+        losses = [model.loss([example], inputs).item() for example in split.examples]
+        # The loss is a mean over tokens for plain labels, otherwise over sentences.
+        sizes = [len(one.labels) if labelling == "plain" else 1 for one in split.examples]
+        mean = sum(n * loss for n, loss in zip(sizes, losses, strict=True)) / sum(sizes)
+        assert model.loss(split.examples, inputs).item() == pytest.approx(mean, abs=1e-5)
     assert together == alone
     assert TASK.score(split.examples, together).main_value == 100
     assert find_scheme({label for row in together for label in row}) == {"plain": None}.get(

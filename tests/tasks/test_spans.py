@@ -29,6 +29,7 @@ from elmo_cli.tasks.spans import (
         ("I-X I-X O I-X B-X", [(0, 2, "X"), (3, 4, "X"), (4, 5, "X")]),  # IOB1
         ("B-X E-X S-X S-Y", [(0, 2, "X"), (2, 3, "X"), (3, 4, "Y")]),
         ("B-X I-X L-X U-X O", [(0, 3, "X"), (3, 4, "X")]),
+        ("B-X L-X L-X I-X", [(0, 2, "X"), (2, 3, "X"), (3, 4, "X")]),
         ("I-X E-X I-X E-X E-X", [(0, 2, "X"), (2, 4, "X"), (4, 5, "X")]),
         ("B-A-B I-A-B", [(0, 2, "A-B")]),
         ("B I O B", [(0, 2, ""), (3, 4, "")]),
@@ -56,7 +57,10 @@ def test_labels_may_follow_each_other_where_they_are_those_of_spans(scheme: str)
         ("O B-X I-X", "BIO"),
         ("O I-X", "BIO"),
         ("O B-X E-X S-X", "BIOES"),
+        ("O B-X E-X", "BIOES"),
+        ("O S-X", "BIOES"),
         ("O B-X L-X U-Y", "BIOUL"),
+        ("B-X L-X", "BIOUL"),
         ("B I O", "BIO"),
         ("O", "BIO"),
         ("O B-X PERSON", "BIO"),  # refused later, rather than taken for parts of speech

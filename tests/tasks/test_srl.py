@@ -11,6 +11,7 @@ import torch
 from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
+from elmo_cli.tasks.layers import AlternatingLSTM
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.spans import labels_of, spans_of
 from elmo_cli.tasks.srl import TASK, Frame, SrlSettings
@@ -168,23 +169,41 @@ def test_the_gradient_reaches_all_parameters(encoder: str, where: str) -> None:
     assert without_gradient(model, SPLIT.examples, inputs) == []
 
 
-def test_the_predicate_decides() -> None:
-    """Two frames of one sentence differ in nothing but their predicate."""
-    split = Split("made", [tuple(TOKENS)], [Frame((0,), "", 1, None), Frame((0,), "", 3, None)])
-    split.examples[:] = [
-        Frame((0,), "", frame.predicate, tuple(tags.split()))
-        for frame, tags in zip(split.examples, TAGS, strict=True)
+@pytest.mark.parametrize(
+    ("encoder", "has_mark"), [("bilstm", True), ("bilstm", False), ("alternating", True)]
+)
+def test_the_predicate_decides(encoder: str, has_mark: bool) -> None:
+    """Two frames of a sentence differ in their predicate alone: by its mark, or by its state."""
+    frames = [
+        Frame((0,), "", predicate, tuple(tags.split()))
+        for predicate, tags in zip((1, 3), TAGS, strict=True)
     ]
-    for encoder in ("bilstm", "alternating"):
-        model, inputs = build(TASK, split, encoder=encoder, dropout=0.0, encoder_dropout=0.0)
-        train_on(model, split.examples, inputs, steps=40)
-        assert [" ".join(labels) for labels in model.predict(split.examples, inputs)] == TAGS
+    split = Split("made", [tuple(TOKENS)], frames)
+    model, inputs = build(TASK, split, encoder=encoder, dropout=0.0, encoder_dropout=0.0)
+    if not has_mark:
+        torch.nn.init.zeros_(model.mark.weight).requires_grad_(False)
+    train_on(model, frames, inputs, steps=40)
+    assert [" ".join(labels) for labels in model.predict(frames, inputs)] == TAGS
+
+
+def test_alternating_layers_read_each_sentence_in_turn() -> None:
+    torch.manual_seed(0)
+    encoder, x, lengths = AlternatingLSTM(3, 4, 3, 0.5).eval(), torch.randn(2, 5, 3), [5, 3]
+    found = encoder(x, torch.tensor(lengths))
+    for row, n in enumerate(lengths):
+        y = x[row : row + 1, :n]
+        for number, lstm in enumerate(encoder.layers):
+            states = lstm(y.flip(1))[0].flip(1) if number == 1 else lstm(y)[0]
+            kept = torch.sigmoid(encoder.gates[number](torch.cat([states, y], -1)))
+            y = kept * states + (1 - kept) * encoder.carries[number](y)
+        assert torch.allclose(found[row, :n], y[0], atol=1e-6)
 
 
 def test_untrained_predictions_are_valid() -> None:
-    model, inputs = build(TASK, SPLIT)
+    split = made_of((1, TAGS[0]), (0, "B-V" + " O" * 40))
+    model, inputs = build(TASK, split)
     torch.nn.init.normal_(model.output.weight, std=3.0)
-    for labels in model.eval().predict(SPLIT.examples, inputs):
+    for labels in model.eval().predict(split.examples, inputs):
         assert labels_of(spans_of(labels), len(labels), "BIO") == list(labels)
 
 
