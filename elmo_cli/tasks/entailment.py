@@ -129,8 +129,9 @@ class EntailmentTask(Task[PairExample, str]):
                     continue
             examples.append(PairExample((len(sentences), len(sentences) + 1), where, label))
             sentences += pair
-        note = f"{n_unlabelled:,} pairs without a label left out" if labelled else ""
-        return Split(path, sentences, examples, note if n_unlabelled else "")
+        what = "pair" if n_unlabelled == 1 else "pairs"
+        note = f"{n_unlabelled:,} {what} without a label left out"
+        return Split(path, sentences, examples, note if n_unlabelled and labelled else "")
 
     def labels(self, train: Split[PairExample]) -> list[str]:
         """The names of the labels in alphabetical order."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from command_line import made
 from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
@@ -161,3 +162,16 @@ def test_predictions_are_written_in_a_form_that_is_read(tmp_path: Path) -> None:
 def test_the_preset_has_the_published_sizes() -> None:
     settings = with_settings(TASK.settings(), TASK.presets["paper"])
     assert (settings.hidden, settings.learning_rate, settings.elmo.where) == (300, 0.0004, "both")
+
+
+def test_training_and_evaluation_report_the_pairs_that_are_left_out(folder: Path) -> None:
+    unlabelled = json.dumps({"premise": ["a"], "hypothesis": ["b"], "label": "-"}) + "\n"
+    Path("a.jsonl").write_text(PAIRS + unlabelled)
+    data = ("--train", "a.jsonl", "--dev", "a.jsonl")
+    trained = made("train", "entailment", *data, "-o", "out", "--elmo", "none", "--epochs", 1)
+    assert trained.err.count("a.jsonl: 1 pair without a label left out") == 2
+    scored = made("evaluate", "out", "--test", "a.jsonl", "--json")
+    assert json.loads(scored.out)["examples"] == 5
+    assert "1 pair without a label left out" in scored.err
+    predicted = made("predict", "out", "a.jsonl", "--as-data").out.decode().splitlines()
+    assert [len(json.loads(line)) for line in predicted] == [3] * 6
