@@ -136,12 +136,14 @@ def test_kwic() -> None:
 
 
 def test_queries_of_another_file() -> None:
-    made("embed", "a.txt", "-o", "q.hdf5", "-q", "--state", "carry", "--batch-size", "2")
+    options = ("--layout", "flat", "--state", "carry", "--batch-size", "2")
+    made("embed", "-", "-o", "q.hdf5", "-q", *options, stdin=b"a play\n")
     words = ("neighbors", "a.hdf5", "0:play", "--query-file", "q.hdf5")
     warning = "q.hdf5: state is 'carry', that of a.hdf5 is 'zero'"
     assert made(*words).err.splitlines()[0] == f"warning: {warning}"
     facts = neighbors(*words[1:])
     assert (facts["query_file"], facts["warnings"][0]) == ("q.hdf5", warning)
+    assert facts["queries"][0]["tokens"] == ["a", "play"]
     same = neighbors("a.hdf5", "0:play", "--query-file", "a.hdf5")
     assert same == {**neighbors("a.hdf5", "0:play"), "query_file": "a.hdf5"}
 
