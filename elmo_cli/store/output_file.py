@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from array import array as integers
@@ -128,5 +129,6 @@ def copy_bytes(source: int, start: int, target: int, position: int, n_bytes: int
                     break
                 start, position = start + n_copied, position + n_copied
     while start < end:
-        content = os.pread(source, min(_COPIED_BYTES, end - start), start)
+        if not (content := os.pread(source, min(_COPIED_BYTES, end - start), start)):
+            raise OSError(errno.EIO, "a file became shorter while it was read")
         start, position = start + len(content), write_at(target, content, position)

@@ -531,6 +531,16 @@ def test_a_missing_block_of_blank_lines(out: Path, part: Path) -> None:
         assert (writer.progress.sentences, len(writer.warnings)) == (1, 1)
 
 
+def test_values_that_vanish_before_the_end(out: Path, part: Path) -> None:
+    """Copying what is no longer there would never end."""
+    with EmbeddingsWriter.open(out, spec("bilm")) as writer:
+        append(writer, "bilm", n=6, block=2)
+        os.truncate(part, part.stat().st_size - 5)
+        with pytest.raises(OutputError, match="became shorter"):
+            writer.finish({})
+    assert "block 3 is corrupt" in run(out, "bilm", resume=True).warnings[0]
+
+
 @pytest.mark.parametrize("header", [b"{}", b"[]", b'{"elmo_block_log":1,"settings":{}}'])
 def test_settings_that_cannot_be_read(header: bytes, tmp_path: Path) -> None:
     """Nobody knows then what the values are; `overwrite` starts over."""
