@@ -123,7 +123,7 @@ class SpanVectors(nn.Module):
     def __init__(self, dim: int, state_dim: int, settings: CorefSettings) -> None:
         super().__init__()
         size, self.max_width = settings.span_dim, settings.max_width
-        self.attention = nn.Linear(state_dim, 1)
+        self.attention = nn.Linear(state_dim, 1, bias=False)
         self.first = nn.Linear(state_dim, size)
         self.last = nn.Linear(state_dim, size, bias=False)
         self.attended = nn.Linear(dim, size, bias=False)

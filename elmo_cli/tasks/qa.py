@@ -18,7 +18,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least
 from elmo_cli.model.char_cnn import Highway
 from elmo_cli.regular_files import unique_keys
-from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.layers import FAR, BiLSTM, SequenceDropout, masked_softmax
 from elmo_cli.tasks.readers import read_lines
 from elmo_cli.tasks.representation import TokenRepresentation
@@ -74,8 +74,7 @@ class QaSettings(TaskSettings):
     Attributes:
         elmo: at input and output by default, as in the paper.
         highways: highway layers between the representation of a token and the first biLSTM.
-        match_feature: whether a token of the context also occurs in the question, and the reverse,
-            as an input of the first biLSTM.
+        match_feature: mark which tokens of the context are also in the question.
         max_answer: tokens of the longest answer that is predicted.
     """
 
@@ -96,64 +95,58 @@ class BiDAF(TaskModel[Question, Answer]):
         super().__init__(representation)
         self.settings, hidden = settings, settings.hidden
         self.highways = nn.ModuleList(Highway(representation.dim) for _ in range(settings.highways))
-        self.encoder = BiLSTM(representation.dim + settings.match_feature, hidden)
+        self.encoder = BiLSTM(representation.dim, hidden)
         self.dropout = SequenceDropout(settings.dropout)
         size = self.encoder.dim + representation.output_dim
-        self.of_context, self.of_question = nn.Linear(size, 1), nn.Linear(size, 1, bias=False)
+        self.of_context, self.of_question = (nn.Linear(size, 1, bias=False) for _ in range(2))
         self.of_both = nn.Parameter(torch.ones(size) / size**0.5)
-        self.merge = nn.Linear(4 * size, 2 * hidden)
+        self.merge = nn.Linear(4 * size + settings.match_feature, 2 * hidden)
         self.modelling = BiLSTM(2 * hidden, hidden, settings.layers, settings.dropout)
         self.end_encoder = BiLSTM(4 * hidden, hidden)
-        self.start, self.end = nn.Linear(4 * hidden, 1), nn.Linear(4 * hidden, 1)
+        self.start, self.end = (nn.Linear(4 * hidden, 1, bias=False) for _ in range(2))
 
     def scores(self, examples: Sequence[Question], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """The scores of each token of the contexts as first and as last, (batch, token)."""
-        (x, context), (y, question) = (self._encode(examples, i, inputs) for i in (0, 1))
-        attended = self._attend(x, context.mask, y, question.mask)
-        merged = self.dropout(torch.relu(self.merge(attended)))
-        modelled = self.dropout(self.modelling(merged, context.lengths))
+        pairs = [example.sentences for example in examples]
+        contexts, questions = (self._encode(some, inputs) for some in zip(*pairs, strict=True))
+        x, lengths, mask = contexts
+        parts = self._attend(x, mask, questions[0], questions[2])
+        if self.settings.match_feature:
+            parts.append(_matches(pairs, inputs)[..., None])
+        merged = self.dropout(torch.relu(self.merge(torch.cat(parts, -1))))
+        modelled = self.dropout(self.modelling(merged, lengths))
         both = torch.cat([merged, modelled], -1)
-        ends = self.dropout(self.end_encoder(both, context.lengths))
+        ends = self.dropout(self.end_encoder(both, lengths))
         scores = (self.start(both)[..., 0], self.end(torch.cat([merged, ends], -1))[..., 0])
-        start, end = (one.masked_fill(~context.mask, FAR) for one in scores)
+        start, end = (one.masked_fill(~mask, FAR) for one in scores)
         return start, end
 
-    def _encode(
-        self, examples: Sequence[Question], place: int, inputs: Inputs
-    ) -> tuple[Tensor, SentenceBatch]:
-        """The states of the contexts (place 0) or the questions (1), (batch, token, dim)."""
-        numbers = [example.sentences[place] for example in examples]
-        batch = inputs.batch(numbers)
+    def _encode(self, numbers: Sequence[int], inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+        """The states, lengths and mask of sentences; equal ones are computed once."""
+        distinct = list(dict.fromkeys(numbers))
+        batch = inputs.batch(distinct)
         x = self.representation(batch)
         for highway in self.highways:
             x = highway(x)
-        if self.settings.match_feature:
-            others = [example.sentences[1 - place] for example in examples]
-            pairs = zip(numbers, others, strict=True)
-            rows = [_matches(inputs.sentences[a], inputs.sentences[b]) for a, b in pairs]
-            matches = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(x.device)
-            x = torch.cat([x, matches[..., None]], -1)
         states = self.dropout(self.encoder(x, batch.lengths))
-        return self.representation.at_output(states, batch), batch
+        states = self.representation.at_output(states, batch)
+        rows = torch.tensor([distinct.index(number) for number in numbers], device=x.device)
+        return states[rows], batch.lengths[rows], batch.mask[rows]
 
-    def _attend(self, x: Tensor, mask: Tensor, y: Tensor, question_mask: Tensor) -> Tensor:
-        """Each token of the context with what it attends to, (batch, token, 4 * dim)."""
+    def _attend(self, x: Tensor, mask: Tensor, y: Tensor, question_mask: Tensor) -> list[Tensor]:
+        """The tokens of the context and what they attend to, each (batch, token, dim)."""
         scores = self.of_context(x) + self.of_question(y).transpose(1, 2)
         scores = scores + (x * self.of_both) @ y.transpose(1, 2)
         scores = scores.masked_fill(~question_mask[:, None], FAR)
         attended = torch.softmax(scores, 2) @ y
         weights = masked_softmax(scores.amax(2), mask)
         summary = weights[:, None] @ x
-        return torch.cat([x, attended, x * attended, x * summary], -1)
+        return [x, attended, x * attended, x * summary]
 
     def loss(self, examples: Sequence[Question], inputs: Inputs) -> Tensor:
         start, end = self.scores(examples, inputs)
-        spans = torch.tensor([example.span for example in examples], device=start.device)
-        losses = (
-            functional.cross_entropy(start, spans[:, 0]),
-            functional.cross_entropy(end, spans[:, 1]),
-        )
-        return losses[0] + losses[1]
+        first, last = torch.tensor([one.span for one in examples], device=start.device).T
+        return functional.cross_entropy(start, first) + functional.cross_entropy(end, last)
 
     def predict(self, examples: Sequence[Question], inputs: Inputs) -> list[Answer]:
         start, end = (torch.log_softmax(one, 1) for one in self.scores(examples, inputs))
@@ -320,10 +313,14 @@ def _check_ids(path: str, questions: Sequence[Question]) -> None:
         raise InputError(f"{path}, question {twice[0]}: the id occurs twice", "rename one of them")
 
 
-def _matches(tokens: Tokens, others: Tokens) -> Tensor:
-    """(token,) 1 where a token is among others, whatever its case."""
-    known = {token.lower() for token in others}
-    return torch.tensor([float(token.lower() in known) for token in tokens])
+def _matches(pairs: Sequence[tuple[int, ...]], inputs: Inputs) -> Tensor:
+    """(batch, token) 1 where a token of a context is in the question, whatever its case."""
+    rows = []
+    for context, question in pairs:
+        known = {token.lower() for token in inputs.sentences[question]}
+        rows.append([float(token.lower() in known) for token in inputs.sentences[context]])
+    matches = [torch.tensor(row, device=inputs.device) for row in rows]
+    return nn.utils.rnn.pad_sequence(matches, batch_first=True)
 
 
 TASK = QaTask()

@@ -21,10 +21,11 @@ from elmo_cli.text.input import InputSettings
 SENTENCES = ["Ada saw her dog .", "It saw Ada .", "Rain fell ."]
 CLUSTERS = {((0, 0), (2, 2), (7, 7)), ((2, 3), (5, 5)), ((9, 9),)}
 CELLS = "(0) - (0)|(1 1) - | (1) - (0) - | (2) - -"
+LATER = [[[2, 3], [5, 5]], [[9, 9]]]
 JSON = {
     "doc_key": "nw/a_0",
     "sentences": [one.split() for one in SENTENCES],
-    "clusters": [[[0, 0], [2, 2], [7, 7]], [[2, 3], [5, 5]], [[9, 9]]],
+    "clusters": [[[0, 0], [2, 2], [7, 7]], *LATER],
 }
 SIZES = {"span_dim": 12, "scorer_dim": 10, "max_width": 3, "spans_per_token": 1.0}
 
@@ -57,13 +58,14 @@ def as_set(clusters: Clusters | None) -> set:
         ("a.conll", CONLL),
         ("a.conll", rows(CELLS, "nw/a 0 {i} {token} {cell}")),
         ("a.txt", rows(CELLS, "{token}\t{cell}")),
+        ("a.txt", rows(CELLS, "{i}\tX\t{token}\t{cell}")),
         ("a.conll", rows(CELLS.replace(" -", " _"))),
         ("a.conll", rows(CELLS.replace(" -", " "), "a\t0\t{i}\t{token}\t_\t{cell}")),
         ("a.conll", rows(CELLS.replace("(0)|(1", "(1|(0)"))),
         ("a.conll", rows(CELLS.replace("(0", "(ada").replace("1)", "dog)").replace("(1", "(dog"))),
         ("a.jsonl", json.dumps(JSON)),
         # A mention in two clusters joins them, as in e2e-coref.
-        ("a.json", json.dumps(JSON | {"clusters": [*JSON["clusters"], [[0, 0], [7, 7]]]})),
+        ("a.json", json.dumps(JSON | {"clusters": [[[0, 0], [2, 2]], *LATER, [[7, 7], [0, 0]]]})),
     ],
 )
 def test_clusters_are_read(tmp_path: Path, name: str, text: str) -> None:
@@ -138,6 +140,8 @@ def test_predictions_are_read_back(tmp_path: Path) -> None:
     split = read(tmp_path / "a.conll", CONLL)
     found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5)})]]
     conll = "\n".join(TASK.lines(split, found, "conll"))
+    cells = [line.split("\t")[-1] for line in conll.split("\n") if "\t" in line]
+    assert " ".join(cells) == "(0 - (1|(0) 1)|0) - (1|(1) - - 1) - - -"
     again = read(tmp_path / "b.conll", conll)
     assert again.sentences == split.sentences
     assert again.examples[0].heading == split.examples[0].heading == "(nw/a); part 000"
@@ -207,7 +211,7 @@ def test_batches_change_no_score(split: Split, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_candidates_are_all_spans_in_sentences(split: Split) -> None:
-    model, inputs = build(TASK, split, **SIZES)
+    model, inputs = build(TASK, split, **SIZES, max_antecedents=2)
     assert isinstance(model, SpanRanker)
     found = model.candidates(split.examples[0].sentences, inputs)
     sentence = [0] * 5 + [1] * 4 + [2] * 3
@@ -222,17 +226,23 @@ def test_candidates_are_all_spans_in_sentences(split: Split) -> None:
     rows = torch.arange(len(found.kept))[:, None]
     is_before = found.antecedents < rows
     assert (found.scores[:, 1:][~is_before] == -1e4).all()
-    assert is_before.sum() == rows.clamp(max=CorefSettings().max_antecedents).sum()
+    assert is_before.sum() == rows.clamp(max=2).sum()
 
 
-def test_training_on_windows_finds_all_clusters(split: Split) -> None:
-    settings = {"dropout": 0.0, "elmo.dropout": 0.0, "window_tokens": 7}
-    model, inputs = build(TASK, split, **SIZES, **settings)
+@pytest.mark.parametrize("window", [700, 7])
+def test_training_finds_all_mentions(split: Split, window: int) -> None:
+    settings = {"span_dim": 24, "scorer_dim": 24, "dropout": 0.0, "elmo.dropout": 0.0}
+    model, inputs = build(TASK, split, **SIZES | settings | {"window_tokens": window})
+    assert isinstance(model, SpanRanker)
     examples = split.examples[:1]
-    train_on(model, examples, inputs, steps=80)
-    scores = TASK.score(examples, model.predict(examples, inputs))
-    assert scores.main_value == 100
-    assert scores.values["f1_without_singletons"] == 100
+    train_on(model, examples, inputs, steps=130, learning_rate=0.01)
+    found = model.candidates(examples[0].sentences, inputs)
+    spans = zip(found.starts.tolist(), found.ends.tolist(), found.mention.tolist(), strict=True)
+    assert {(first, last) for first, last, score in spans if score > 0} == {
+        mention for cluster in CLUSTERS for mention in cluster
+    }
+    if window == 700:  # a window of 7 tokens has no link from the last sentence to the first
+        assert TASK.score(examples, model.predict(examples, inputs)).main_value == 100
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,15 @@ def build(
 
 
 def train_on(
-    model: TaskModel[Any, Any], examples: list[Example], inputs: Inputs, *, steps: int
+    model: TaskModel[Any, Any],
+    examples: list[Example],
+    inputs: Inputs,
+    *,
+    steps: int,
+    learning_rate: float = 0.03,
 ) -> None:
     """Take steps of Adam on all examples; the model is then in evaluation mode."""
-    optimizer = torch.optim.Adam(model.parameters(), 0.03)
+    optimizer = torch.optim.Adam(model.parameters(), learning_rate)
     model.train()
     for _ in range(steps):
         optimizer.zero_grad()
