@@ -86,7 +86,8 @@ class Embeddings(Mapping[Key, Array]):
             return os.getpid(), file, reader
 
     def _describe(self, reader: SentenceReader) -> None:
-        shape, stored_dtype = reader.example() or ((), None)
+        handle = reader.some_handle()
+        shape, stored_dtype = ((), None) if handle is None else reader.array_type(handle)
         self.layout = self._layout.name
         self.is_keyed_by_name = self._layout.keyed_by == "name"
         self.is_pooled = reader.pooled

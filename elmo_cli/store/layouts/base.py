@@ -101,11 +101,6 @@ class SentenceReader(ABC):
         """The shape of the array, layers first."""
         return self.array_type(handle)[0]
 
-    def example(self) -> ArrayType | None:
-        """`array_type` of some sentence; None without sentences."""
-        handle = self.some_handle()
-        return None if handle is None else self.array_type(handle)
-
     def identity(self, handle: Handle) -> bytes:
         """What `Layout.identity` gave for the sentence."""
         return self.layout.identity(self.info(handle).sentence(int(self.key(handle))))
