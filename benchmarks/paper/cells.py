@@ -68,7 +68,7 @@ FILES = {
     ),
     "Coref": TaskFiles(
         *("coref", "coref-litbank/train.conll.xz", "coref-litbank/dev.conll.xz"),
-        *("coref-litbank/test.conll.xz", "mean"),
+        *("coref-litbank/test.conll.xz", "f1"),
     ),
     "QA": TaskFiles("qa", "qa-xquad/train.json", "qa-xquad/dev.json", "qa-xquad/test.json", "f1"),
 }

@@ -209,9 +209,9 @@ def _clusters_of(path: str, rows: Sequence[Row]) -> list[set[Mention]]:
                 _refuse(f"{where}: a mention of entity {entity} ends, none began", _COLUMN_HINT)
             if match["ends"]:
                 clusters[entity].add((unfinished[entity].pop()[0], position))
-    for entity, begun in unfinished.items():
-        if begun:
-            what = f"{path}, line {begun[0][1]}: a mention of entity {entity} does not end"
+    for entity, starts in unfinished.items():
+        if starts:
+            what = f"{path}, line {starts[0][1]}: a mention of entity {entity} does not end"
             _refuse(what, _COLUMN_HINT)
     return list(clusters.values())
 

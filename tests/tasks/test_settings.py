@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from elmo_cli.errors import SettingError, UsageError
-from elmo_cli.tasks.settings import TaskSettings, as_flat, with_settings
+from elmo_cli.tasks.settings import TASKS, TaskSettings, as_flat, with_settings
 from elmo_cli.tasks.task import load_task
 
 
@@ -57,3 +60,29 @@ def test_an_unknown_task_is_refused() -> None:
     with pytest.raises(UsageError, match="no such task") as error:
         load_task("nerr")
     assert "did you mean `ner`?" in error.value.hint
+
+
+def test_every_task_and_setting_is_documented() -> None:
+    """With its default, in docs/train.md."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "train.md").read_text("utf-8")
+    shared = as_flat(TaskSettings())
+    rows = re.findall(r"^\| `([\w.]+)` \| (\S+) \| (?:`(\w+)`: )?", page, re.M)
+    others = re.search(r"Other defaults: (.*)\.\n", page)[1]
+    expected = [(name, shown(value), "") for name, value in shared.items()]
+    for name in TASKS:
+        assert re.search(rf"^\| `{name}` \|", page, re.M)
+        settings = as_flat(load_task(name).settings())
+        expected += [
+            (key, shown(value), name) for key, value in settings.items() if key not in shared
+        ]
+        differing = [(key, value) for key, value in settings.items() if shared.get(key) != value]
+        text = ", ".join(f"`{key}` {shown(value)}" for key, value in differing if key in shared)
+        assert not text or f"`{name}`: {text}" in others
+    assert rows == expected
+
+
+def shown(value: object) -> str:
+    """A default as the page shows it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value).lower() if value in (True, False) else str(value)
