@@ -49,7 +49,7 @@ class TaskReporter:
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._progress: console.Progress | None = None
-        self._unit = ""
+        self._work = ""
 
     def message(self, text: str) -> None:
         """Print a line about the run."""
@@ -57,12 +57,12 @@ class TaskReporter:
         console.note(text, quiet=self._quiet)
 
     def embedding(self, done: int, total: int | None) -> None:
-        """Show the progress of embedding."""
-        self._show("tokens embedded", done, total)
+        """Show the progress of computing embeddings that are missing."""
+        self._show(done, total, "computing embeddings")
 
     def training(self, done: int, total: int | None) -> None:
         """Show the progress of training."""
-        self._show("tokens", done, total)
+        self._show(done, total, "")
 
     def epoch(self, line: dict[str, Any]) -> None:
         """Print the loss and the dev scores of an epoch."""
@@ -70,11 +70,13 @@ class TaskReporter:
         what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
         console.note(f"{what}, {line['seconds']:.1f} s", quiet=self._quiet)
 
-    def _show(self, unit: str, done: int, total: int | None) -> None:
-        if self._progress is None or unit != self._unit:
+    def _show(self, done: int, total: int | None, work: str) -> None:
+        if self._progress is None or work != self._work:
             self._stop()
-            self._unit = unit
-            self._progress = console.Progress(None, unit, quiet=self._quiet, is_estimate=True)
+            self._work = work
+            if work:
+                console.note(work, quiet=self._quiet)
+            self._progress = console.Progress(None, "tokens", quiet=self._quiet, is_estimate=True)
             self._progress.__enter__()
         self._progress.update(done, total)
 

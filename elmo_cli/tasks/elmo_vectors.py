@@ -194,21 +194,25 @@ class VectorFolder:
         return ""
 
     def _keep(self, embeddings: Embeddings) -> None:
+        """Make the biLM of a file the one that all vectors must be of."""
         if self.bilm is None:
-            self.bilm = _record(embeddings)
+            found, name = _record(embeddings), self._default_model
+            with suppress(ModelError):  # the file has no path of its model
+                is_default = locate(name).sha256 == found.sha256
+                found = replace(found, source=_as_source(name)) if is_default else found
+            self.bilm = found
 
     def _require(self, model: str) -> None:
         """Make a model that the user named the one that all vectors must be of."""
         files = locate(model)
         options = files.read_options()
-        source = str(Path(model).resolve()) if Path(model).exists() else model
         known = self.bilm
         if known is not None and known.sha256 not in ("", files.sha256):
             what = f"{model}: not the biLM that the task model was trained with ({known.source})"
             raise ModelError(what, f"its SHA-256 begins with {known.sha256[:12]}")
         state = known.state if known else "zero"
         sizes = 1 + options.n_layers, options.dim
-        self.bilm = BiLMRecord(source, files.sha256, state, *sizes)
+        self.bilm = BiLMRecord(_as_source(model), files.sha256, state, *sizes)
 
     def _make_embedder(self) -> Embedder:
         if self._embedder is None:
@@ -254,6 +258,11 @@ class VectorFolder:
 def sha256_of(sentences: Iterable[Tokens]) -> str:
     """The digest of a text by which its embeddings are found: `tokens_sha256` of SCHEMA.md."""
     return tokens_sha256(b"".join(map(tokens_digest, sentences)))
+
+
+def _as_source(model: str) -> str:
+    """A name of the catalogue, or an absolute path."""
+    return str(Path(model).resolve()) if Path(model).exists() else model
 
 
 def _record(embeddings: Embeddings) -> BiLMRecord:
