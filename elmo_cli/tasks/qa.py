@@ -22,7 +22,7 @@ from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.layers import FAR, BiLSTM, SequenceDropout, masked_softmax
 from elmo_cli.tasks.readers import read_lines
 from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
+from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.sentence import token_problem
 
@@ -79,7 +79,10 @@ class QaSettings(TaskSettings):
     """
 
     elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
+    hidden: int = at_least(1, 64)
+    dropout: float = probability(0.3)
     batch_size: int = at_least(1, 16)
+    epochs: int = at_least(1, 10)
     highways: int = at_least(0, 0)
     match_feature: bool = True
     max_answer: int = at_least(1, 15)
@@ -194,6 +197,7 @@ class QaTask(Task[Question, Answer]):
             "elmo.projection": 0,
             "char_filters": 100,
             "char_width": 5,
+            "hidden": 100,
             "layers": 2,
             "dropout": 0.2,
             "batch_size": 40,

@@ -15,7 +15,16 @@ import torch
 from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.qa import TASK, Answer, BiDAF, QaSettings, best_spans, normalize, token_f1
+from elmo_cli.tasks.qa import (
+    TASK,
+    Answer,
+    BiDAF,
+    QaSettings,
+    _matches,
+    best_spans,
+    normalize,
+    token_f1,
+)
 from elmo_cli.tasks.task import Split
 
 CONTEXT = "The ferry left Bergen at 9.30, in heavy rain; it reached Åsgård on the 20th."
@@ -170,6 +179,15 @@ def test_best_spans_are_those_of_an_exhaustive_search(max_length: int) -> None:
 def test_gradient_reaches_all_parameters(split: Split) -> None:
     model, inputs = build(TASK, split, highways=2, layers=2)
     assert without_gradient(model, split.examples, inputs) == []
+
+
+def test_words_that_are_in_the_question_are_marked(split: Split) -> None:
+    _, inputs = build(TASK, split)
+    first, *_, last = split.examples
+    found = _matches([first.sentences, last.sentences], inputs)
+    # "The ferry left Bergen …" for "Where did the ferry leave?", "Rain fell." for "What fell?"
+    assert found[0].nonzero()[:, 0].tolist() == [0, 1, 17]
+    assert found[1].tolist() == [0, 1, *[0] * 18]
 
 
 def test_padding_changes_no_prediction(split: Split) -> None:
