@@ -101,7 +101,8 @@ def draw(results: Results, folder: Path) -> None:
         axes.set(xscale="log", title=task, xlabel="training data (%)", ylabel="test score")
         axes.set_xticks([100 * f for f in FRACTIONS], [f"{100 * f:g}" for f in FRACTIONS])
         axes.minorticks_off()
-        axes.legend()
+        if axes.has_data():
+            axes.legend()
     figure.savefig(folder / "figure1.svg")
     rows = [
         (f"{task}, {where}", mix["weights"])

@@ -1,0 +1,62 @@
+"""The grid of the paper's tables: its cells exist, and its report says what the seeds show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.paper.cells import FILES, SEEDS, TABLES, WITH, WITHOUT, Cell, cells_of
+from benchmarks.paper.report import difference, draw, read_results, table
+from elmo_cli.tasks.settings import with_settings
+from elmo_cli.tasks.task import load_task
+
+
+@pytest.mark.parametrize("part", [*TABLES, "figure1"])
+def test_cells_have_settings_of_their_tasks(part: str) -> None:
+    for cell in cells_of(part):
+        task = load_task(FILES[cell.task].task)
+        with_settings(task.settings(), cell.settings)
+        assert cell.command(Path("data"), Path("work"))[:2] == ["train", task.name]
+
+
+def test_cells_share_a_run_only_if_their_settings_are_equal() -> None:
+    cells = [cell for part in (*TABLES, "figure1") for cell in cells_of(part)]
+    commands: dict[str, set[str]] = {}
+    for cell in cells:
+        command = json.dumps(cell.command(Path("data"), Path("work")))
+        commands.setdefault(cell.name, set()).add(command)
+    assert all(len(found) == 1 for found in commands.values())
+    assert len(commands) < len(cells)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ([70, 71, 72], [73, 74, 75], "+3.0"),
+        ([73, 74, 75], [70, 71, 72], "-3.0"),
+        ([70, 71, 73], [72, 74, 75], "no difference shown"),
+        ([70, 71], [73, 74, 75], "not run"),
+    ],
+)
+def test_only_what_three_seeds_separate_is_a_difference(
+    first: list[float], second: list[float], words: str
+) -> None:
+    assert difference(first, second) == words
+
+
+def test_the_report_reads_the_results_of_cells(tmp_path: Path) -> None:
+    (tmp_path / "cells").mkdir()
+    mix = {"input": {"weights": [0.2, 0.3, 0.5], "gamma": 1.0}}
+    for variant, score in ((WITHOUT, 50.0), (WITH, 54.0)):
+        for seed in SEEDS:
+            cell = Cell("NER", variant, seed)
+            result = {"test": score + seed, "mix": mix if variant == WITH else {}, "cpu_s": 9}
+            (tmp_path / "cells" / f"{cell.name}.json").write_text(json.dumps(result))
+    results = read_results(tmp_path)
+    row = next(line for line in table(results, "table1") if line.startswith("| NER"))
+    assert row == "| NER | 51.0 ± 1.0 | 55.0 ± 1.0 | +4.0 | 90.15, 92.22 |"
+    draw(results, tmp_path)
+    assert (tmp_path / "figure1.svg").exists()
+    assert "NER, input" in (tmp_path / "figure2.svg").read_text("utf-8")
