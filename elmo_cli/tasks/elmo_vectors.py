@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
@@ -118,8 +120,8 @@ class VectorFolder:
             layers: "all", "last" or "type".
             progress: called with the tokens embedded and their number, where the file is missing.
         Raises:
-            EmbeddingsFileError: a file has this text but another model or not all layers, or it
-                seems to be meant for the data but has another text.
+            EmbeddingsFileError: a file has this text but another model, not all layers or a value
+                that is not finite, or it seems to be meant for the data but has another text.
             ElmoError: as of `elmo_cli.embed.run.run_job`.
         """
         distinct = list(dict.fromkeys(split.sentences))
@@ -128,6 +130,7 @@ class VectorFolder:
         if found is None:
             output = self._embed(split.path, distinct, progress)
             found = open_embeddings(output)
+        _check_finite(found)
         self._keep(found)
         if len(found) == len(split.sentences):
             return SentenceVectors(found, range(len(found)), layers)
@@ -258,6 +261,17 @@ class VectorFolder:
 def sha256_of(sentences: Iterable[Tokens]) -> str:
     """The digest of a text by which its embeddings are found: `tokens_sha256` of SCHEMA.md."""
     return tokens_sha256(b"".join(map(tokens_digest, sentences)))
+
+
+def _check_finite(embeddings: Embeddings) -> None:
+    """Refuse values that would spoil the training, before a run is overwritten."""
+    for key in embeddings:
+        is_finite = np.isfinite(embeddings[key])
+        if not is_finite.all():
+            layer, token, _ = np.argwhere(~is_finite)[0].tolist()
+            what = f"sentence {key!r}, token {token}: a value of layer {layer} is not finite"
+            hint = f"`elmo inspect {embeddings.path}` finds all such values; embed the text again"
+            raise EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
 
 
 def _as_source(model: str) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import EmbeddingsFileError, InputError
+from elmo_cli.errors import InputError
 from elmo_cli.regular_files import check_regular
 
 Array = npt.NDArray[Any]
@@ -185,11 +185,7 @@ class Inputs:
         self.device = torch.device(device)
 
     def batch(self, numbers: Sequence[int]) -> SentenceBatch:
-        """A batch of the sentences with these indices, in this order.
-
-        Raises:
-            EmbeddingsFileError: a value of a layer is not finite.
-        """
+        """A batch of the sentences with these indices, in this order."""
         found = [self.sentences[number] for number in numbers]
         lengths = np.array([len(tokens) for tokens in found])
         mask = np.arange(lengths.max())[None] < lengths[:, None]
@@ -223,14 +219,6 @@ class Inputs:
         layers = torch.zeros(n_layers, len(arrays), longest, dim, dtype=torch.float32)
         for i, array in enumerate(arrays):
             layers[:, i, : array.shape[1]] = torch.from_numpy(array)
-        if not torch.isfinite(layers.sum()):
-            for number, array in zip(numbers, arrays, strict=True):
-                if not np.isfinite(array).all():
-                    text = " ".join(self.sentences[number])
-                    raise EmbeddingsFileError(
-                        f"embeddings of `{text[:60]}`: a value is not finite",
-                        "`elmo inspect FILE` finds all such values; embed the text again",
-                    )
         return layers.to(self.device)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks.inputs import Inputs, WordTable, WordVectors, character_ids
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
@@ -83,13 +83,6 @@ def test_a_batch_is_padded() -> None:
 def test_characters_are_the_bytes_of_a_token() -> None:
     assert character_ids("a") == [257, ord("a") + 1, 258]
     assert len(character_ids("é" * 50)) == 20
-
-
-def test_a_vector_that_is_not_finite_is_refused() -> None:
-    layers = vectors_of(SENTENCES)
-    layers[1][2, 0, 3] = np.nan
-    with pytest.raises(EmbeddingsFileError, match="`Paris`: a value is not finite"):
-        Inputs(SENTENCES, layers, None).batch([0, 1])
 
 
 @pytest.mark.parametrize("where", ["input", "output", "both"])

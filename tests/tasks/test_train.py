@@ -12,11 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import h5py
+import numpy as np
 import pytest
 import torch
 from command_line import Done, documented, elmo, made
 
-from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
 from elmo_cli.tasks.elmo_vectors import VectorFolder
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import load_task
@@ -180,6 +182,16 @@ def test_bad_data_and_settings_are_two_lines_and_change_nothing(
     assert error in done.err
     assert len(done.err.splitlines()) == 2, done.err
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_vectors_that_are_not_finite_leave_the_old_run(embedded: Path) -> None:
+    train("ner")
+    before = {path: path.read_bytes() for path in Path("ner").iterdir()}
+    with h5py.File("vectors/dev.hdf5", "r+") as file:
+        file["vectors"][4 + 2, 0, 5] = np.nan  # the first sentence has four tokens
+    with pytest.raises(EmbeddingsFileError, match="sentence 1, token 2: a value of layer 0 is not"):
+        train("ner", mode="overwrite")
+    assert {path: path.read_bytes() for path in Path("ner").iterdir()} == before
 
 
 def test_train_evaluate_and_predict(folder: Path) -> None:
