@@ -65,7 +65,7 @@ class Esim(TaskModel[E, P]):
         self.comparison = nn.Linear(4 * (2 * hidden + representation.output_dim), hidden)
         self.composition = BiLSTM(hidden, hidden, settings.layers, p)
         self.dropout = SequenceDropout(p)
-        layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.ReLU(), nn.Dropout(p)]
+        layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.Tanh(), nn.Dropout(p)]
         self.output = nn.Sequential(*layers, nn.Linear(hidden, n_outputs))
 
     def scores(self, examples: Sequence[E], inputs: Inputs) -> Tensor:

@@ -81,12 +81,14 @@ def test_labels_may_lack_in_data_to_predict(
         ("a.jsonl", '{"label": "x", "text": "a\\u0000"}', 'line 1: "text": a token holds a NUL'),
         ("a.txt", "(3 (2 A) (4 day))\nA day\n", "line 2: not a complete tree, at character 1"),
         ("a.txt", "(3 (2 A) (4 day)) (2 x)", "line 1: not a complete tree, at character 18"),
+        ("a.txt", "(3 (2 A) (4 day))(2 x)", "line 1: not a complete tree, at character 18"),
         ("a.txt", "(3 (2 A) (4 (2 day))", "line 1: not a complete tree, at character 21"),
         ("a.txt", "(3 (2 A) ())", "line 1: not a complete tree, at character 10"),
         ("a.txt", "(3 (2 A) (4 ))", "line 1: not a complete tree, at character 13"),
         ("a.txt", "(3 (2 A)))", "line 1: not a complete tree, at character 10"),
         ("a.jsonl", '{"text": "a"}', 'a.jsonl, line 1: no "label"'),
         ("a.jsonl", '{"label": null, "text": "a"}', 'line 1: no "label"'),
+        ("a.jsonl", '{"label": "", "text": "a"}', '"label" is ""'),
         ("a.jsonl", '{"label": true, "text": "a"}', '"label" is true'),
         ("a.jsonl", '{"label": ["x"], "text": "a"}', r'"label" is \["x"\]'),
         ("a.jsonl", '{"label": "x", "words": "a"}', 'no "tokens" or "text" or "sentence"'),
@@ -116,7 +118,8 @@ TRAIN = "\n".join(
     [
         "(+ (0 a) (+ (+ fine) (0 day)))",
         "(- (0 a) (- (- grey) (0 day)))",
-        "(- (- (0 not) (- (0 a) (+ (+ fine) (+ (0 day) (0 to))))) (0 (0 be) (0 (0 out) (0 .))))",
+        "(- (0 it) (- (0 is) (- (- (0 not) (+ fine)) (0 (0 to) (0 (0 go) (0 (0 out)"
+        " (0 (0 in) (0 (0 the) (0 (0 rain) (0 .))))))))))",
         "(+ fine)",
         "(0 .)",
     ]
@@ -167,12 +170,12 @@ def test_the_gradient_reaches_all_parameters(
     assert without_gradient(model, split.examples, inputs) == []
 
 
-def test_subtrees_are_cut_from_the_states_of_the_sentence(tmp_path: Path) -> None:
-    """The loss of one is that of its pooled states, which depend on the rest of the sentence."""
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_subtrees_are_cut_from_the_states_of_the_sentence(tmp_path: Path, settings: dict) -> None:
+    """Their scores are those of the pooled states, which depend on the rest of the sentence."""
     split = read(tmp_path / "a.txt", TRAIN)
-    model, inputs = build(TASK, split, **WITHOUT_DROPOUT)
-    assert isinstance(model, Classifier)
-    model.eval()
+    model, inputs = build(TASK, split, **settings)
+    assert isinstance(model.eval(), Classifier)
     with torch.no_grad():
         states = model._states(inputs.batch([2, 0]))
         spans, rows = torch.tensor([[3, 5], [0, 1]]), torch.tensor([0, 1])
@@ -180,8 +183,25 @@ def test_subtrees_are_cut_from_the_states_of_the_sentence(tmp_path: Path) -> Non
         for score, row, (start, end) in zip(found, rows, spans.tolist(), strict=True):
             x = states[row, start:end]
             weights = torch.softmax(model.pooling.attention(x)[:, 0], 0)
-            pooled = torch.cat([x.amax(0), x.mean(0), weights @ x])
-            assert torch.allclose(score, model.output(pooled), atol=1e-5)
+            pooled = [x.amax(0), x.mean(0), weights @ x, x.amin(0)]
+            if settings["model"] == "bilstm":
+                pooled.pop()
+            assert torch.allclose(score, model.output(torch.cat(pooled)), atol=1e-5)
+
+
+def test_biattention_is_that_of_the_paper(tmp_path: Path) -> None:
+    """Written out for one sentence, without padding."""
+    split = read(tmp_path / "a.txt", TRAIN)
+    model, inputs = build(TASK, split, model="bcn")
+    assert isinstance(model.eval(), Classifier)
+    encoder, batch = model.encoder, inputs.batch([0])
+    with torch.no_grad():
+        x = model.representation(batch)
+        states = encoder.encoder(torch.relu(encoder.reading(x)), batch.lengths)[0]
+        context = torch.softmax(states @ states.T, 1) @ states
+        integrated = torch.cat([states, states - context, states * context], 1)[None]
+        expected = encoder.integrator(integrated, batch.lengths)
+        assert torch.allclose(encoder(x, batch.lengths), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
@@ -197,13 +217,13 @@ def test_a_fraction_of_the_subtrees_is_sampled(tmp_path: Path, fraction: float) 
 
 
 def test_scores_of_labels() -> None:
-    scores = score_labels(["a", "a", "b", "c"], ["a", "b", "b", "d"])
+    scores = score_labels(["a", "a", "b", "d"], ["a", "b", "b", "c"])
     assert scores.values == {"accuracy": 50}
     assert scores.by_type["a"] == {
         "f1": pytest.approx(200 / 3), "precision": 100, "recall": 50, "predicted": 1, "gold": 2
     }  # fmt: skip
-    assert [scores.by_type[label]["gold"] for label in "abcd"] == [2, 1, 1, 0]
-    assert scores.by_type["d"]["f1"] == 0
+    assert [scores.by_type[label]["gold"] for label in "abcd"] == [2, 1, 0, 1]
+    assert scores.by_type["c"]["f1"] == 0
 
 
 @pytest.mark.parametrize("form", ["tsv", "jsonl"])

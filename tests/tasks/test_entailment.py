@@ -96,7 +96,7 @@ WITHOUT_DROPOUT = {"dropout": 0.0, "elmo.dropout": 0.0}
 def test_a_model_learns_its_examples(tmp_path: Path, settings: dict) -> None:
     split = read(tmp_path / "a.jsonl", PAIRS)
     model, inputs = build(TASK, split, **settings, **WITHOUT_DROPOUT)
-    train_on(model, split.examples, inputs, steps=60)
+    train_on(model, split.examples, inputs, steps=50)
     with torch.no_grad():
         together = model.predict(split.examples, inputs)
     assert together == [example.label for example in split.examples]
