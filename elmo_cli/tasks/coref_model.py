@@ -65,7 +65,7 @@ class CorefSettings(TaskSettings):
     """
 
     batch_size: int = at_least(1, 1)
-    epochs: int = at_least(1, 12)
+    epochs: int = at_least(1, 10)
     max_width: int = at_least(1, 8)
     spans_per_token: float = positive(0.3)
     max_antecedents: int = at_least(1, 40)
