@@ -73,7 +73,7 @@ class CorefTask(Task[Document, Clusters]):
         for sentence in read_sentences(paths, text):
             if sentence.tokens:
                 if sentence.starts_document or not found:
-                    name = sentence.document or f"document {1 + len(found)}"
+                    name = sentence.document or f"document_{1 + len(found)}"
                     found.append(_Content(sentence.where, name, [], None))
                 found[-1].sentences.append(sentence.tokens)
         return _split_of(", ".join(paths), found)

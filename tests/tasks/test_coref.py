@@ -134,6 +134,7 @@ def test_blank_lines_separate_documents_of_text(tmp_path: Path) -> None:
     split = TASK.read_text([str(path)], InputSettings())
     assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
     assert [one.sentences for one in split.examples] == [(0, 1), (2,)]
+    assert [one.heading for one in split.examples] == ["document_1", "document_2"]
 
 
 def test_predictions_are_read_back(tmp_path: Path) -> None:
