@@ -1,4 +1,4 @@
-"""The cells of the grid: which task model is trained for which table or figure of the paper."""
+"""Cells: the training runs for the tables and figures of the paper, one per score."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 GLOVE = "glove/glove.6B.50d.subset.npz"
 SEEDS = (0, 1, 2)
-FRACTIONS = (0.04, 0.1, 0.25, 0.5, 1.0)  # of figure 1
+FRACTIONS = (0.04, 0.1, 0.25, 0.5, 1.0)  # of the training data, in figure 1
 
-# Settings in words -> the settings of `elmo train` that differ from the defaults of the task.
+# Name of a column -> the settings of `elmo train` that differ from the defaults of the task.
 WITHOUT, WITH = "no ELMo", "ELMo"
 VARIANTS: dict[str, dict[str, str]] = {
     WITHOUT: {"elmo.layers": "none"},
@@ -30,14 +30,14 @@ NO_GLOVE = {"type layer", "ELMo alone"}
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """A task with its data.
+    """A task with its data files.
 
     Attributes:
-        task: as in `elmo train TASK`.
-        train, dev, test: data files, below the folder of the data.
-        score: what is reported.
-        settings: settings of all its cells.
-        fraction: of the training data that count as all of it.
+        task: name of the task in `elmo train TASK`.
+        train, dev, test: data files, relative to the data folder.
+        score: name of the reported score.
+        settings: settings that all cells of the task share.
+        fraction: fraction of the training file that counts as the full training data.
     """
 
     task: str
@@ -73,7 +73,7 @@ FILES = {
     "QA": TaskFiles("qa", "qa-xquad/train.json", "qa-xquad/dev.json", "qa-xquad/test.json", "f1"),
 }
 
-# Table -> its tasks and its variants, in the order of the paper.
+# Table -> its tasks and variants, in the order of the paper.
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "table1": (("QA", "SICK", "SRL", "Coref", "NER", "SST-5"), (WITHOUT, WITH)),
     "table2": (
@@ -91,12 +91,13 @@ FIGURE_1 = (("SRL", "SICK"), (WITHOUT, WITH))
 
 @dataclass(frozen=True)
 class Cell:
-    """One training run of the grid.
+    """A training run.
 
     Attributes:
-        task: a name of `FILES`.
-        variant: a name of `VARIANTS`.
-        fraction: of the training data of the task.
+        task: a key of `FILES`.
+        variant: a key of `VARIANTS`.
+        seed: random seed.
+        fraction: fraction of the training data of the task.
     """
 
     task: str
@@ -111,13 +112,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The name of its files; cells with equal settings share one run."""
+        """The name of its output files; cells with equal settings share one run."""
         words = [f"{key}={value}" for key, value in sorted(self.settings.items())]
         glove = "no-glove" if self.variant in NO_GLOVE else "glove"
         return "_".join([self.task, *words, glove, f"{self.fraction:g}", f"seed{self.seed}"])
 
     def command(self, data: Path, work: Path) -> list[str]:
-        """The arguments of `elmo` that train it."""
+        """Return the arguments of `elmo` that train this cell."""
         files = FILES[self.task]
         words = ["train", files.task, "--train", data / files.train, "--dev", data / files.dev]
         words += ["--embeddings", work / "vectors" / self.task, "-o", work / "runs" / self.name]
@@ -130,7 +131,7 @@ class Cell:
 
 
 def cells_of(part: str) -> list[Cell]:
-    """The cells of a table, or of "figure1"."""
+    """Return the cells of a table, or of "figure1"."""
     if part == "figure1":
         tasks, variants = FIGURE_1
         return [

@@ -1,8 +1,9 @@
-"""Print the tables and draw the figures of the grid, beside the figures of the paper.
+"""Print the tables of results next to the scores of the paper, and draw the figures.
 
     python -m benchmarks.paper.report --work WORK [--pictures FOLDER]
 
-Two settings differ where the lowest of three seeds of one is above the highest of the other.
+A difference is reported only if the lowest of three seeds of one setting is above the highest of
+the other.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ Results = dict[str, dict[str, Any]]
 
 
 def read_results(work: Path) -> Results:
-    """The results of all cells that were run, by the names of their cells."""
+    """Read the results of all finished cells, by cell name."""
     return {path.stem: json.loads(path.read_text()) for path in (work / "cells").glob("*.json")}
 
 
 def scores_of(results: Results, task: str, variant: str, fraction: float = 1.0) -> list[float]:
-    """The test scores of the seeds that were run."""
+    """Return the test scores of the finished seeds."""
     names = [Cell(task, variant, seed, fraction).name for seed in SEEDS]
     return [results[name]["test"] for name in names if name in results]
 
 
 def as_cell(scores: list[float]) -> str:
-    """The mean and the standard deviation of some seeds."""
+    """Format the mean and the standard deviation over seeds."""
     if not scores:
         return "not run"
     if len(scores) < len(SEEDS):
@@ -62,7 +63,7 @@ def as_cell(scores: list[float]) -> str:
 
 
 def difference(first: list[float], second: list[float]) -> str:
-    """What three seeds show about two settings."""
+    """Format the difference of two settings, if three seeds show one."""
     if min(len(first), len(second)) < len(SEEDS):
         return "not run"
     if min(second) > max(first) or min(first) > max(second):
@@ -71,7 +72,7 @@ def difference(first: list[float], second: list[float]) -> str:
 
 
 def table(results: Results, name: str) -> list[str]:
-    """A table as Markdown; the last column compares the last setting with the first."""
+    """Return a Markdown table; "last − first" compares the last setting with the first."""
     tasks, variants = TABLES[name]
     lines = [f"| task | {' | '.join(variants)} | last − first | paper |"]
     lines.append("|---" * (len(variants) + 3) + "|")
@@ -122,7 +123,7 @@ def draw(results: Results, folder: Path) -> None:
 
 
 def _mixes(results: Results, task: str) -> dict[str, dict[str, Any]]:
-    """The mean weights of the layers over the seeds, by where ELMo is used."""
+    """Return the layer weights averaged over seeds, for "input" and "output"."""
     names = [Cell(task, WITH, seed).name for seed in SEEDS]
     found = [results[name]["mix"] for name in names if name in results]
     return {
@@ -134,10 +135,12 @@ def _mixes(results: Results, task: str) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    """Print all tables, and draw the figures."""
+    """Print all tables, and draw the figures if `--pictures` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--pictures", type=Path, help="folder of figure1.svg and figure2.svg")
+    parser.add_argument(
+        "--pictures", type=Path, help="output folder for figure1.svg and figure2.svg"
+    )
     given = parser.parse_args()
     results = read_results(given.work)
     for name, title in TITLES.items():

@@ -1,8 +1,8 @@
-"""Train and score the cells of the grid; a cell that has a result is not run again.
+"""Train and score cells of the paper's tables and figures; cells with a result are skipped.
 
     python -m benchmarks.paper.run --data DATA --work WORK table1 table2 figure1
 
-DATA has the folders that `cells.py` names; results are in WORK/cells, one JSON file each.
+DATA contains the files that `cells.py` names; each result is a JSON file in WORK/cells.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.paper.cells import FILES, TABLES, Cell, cells_of
 
 
 def run_cell(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
-    """Train a cell, resuming what was interrupted, and score it on dev and test."""
+    """Train a cell, or resume its training, and score it on dev and test."""
     folder = work / "runs" / cell.name
     mode = ["--resume"] if (folder / "task.json").exists() else []
     cost = run_timed([*ELMO, *cell.command(data, work), *mode, "--json"], stdout=subprocess.DEVNULL)
@@ -48,12 +48,12 @@ def run_cell(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the cells of the parts that are named."""
+    """Run the cells of the tables and figures on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="+", choices=[*TABLES, "figure1"])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--task", help="only this task")
+    parser.add_argument("--task", help="run only this task")
     given = parser.parse_args()
     results = given.work / "cells"
     results.mkdir(parents=True, exist_ok=True)

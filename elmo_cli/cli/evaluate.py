@@ -24,7 +24,7 @@ from elmo_cli.cli.task_options import (
 @value(
     "Data",
     "--test FILE",
-    "Data to score, as the model was trained on.",
+    "Test data in the format of the training data.",
     required=True,
     callback=non_empty,
 )
@@ -32,7 +32,7 @@ from elmo_cli.cli.task_options import (
 @model_option
 @value("Output", "-o, --output FILE", "File to write the predictions to.", callback=non_empty)
 @value(
-    "Output", "--output-format FORMAT", "Format of the predictions.  [default: that of the task]"
+    "Output", "--output-format FORMAT", "Format of the predictions.  [default: depends on the task]"
 )
 @overwrite_option
 @task_compute_options
@@ -41,8 +41,8 @@ from elmo_cli.cli.task_options import (
 def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any) -> None:
     """Score the predictions of a task model on test data.
 
-    DIR is the output of `elmo train`. Scores are in percent: F1 of spans for ner,
-    accuracy for classification and entailment.
+    DIR is the output folder of `elmo train`. Scores are in percent, such as the F1 of spans for
+    ner and the accuracy for classification.
 
     \b
     Examples:
@@ -52,10 +52,10 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     """
     console.check_stdout()
     from elmo_cli.engine.runtime import select_device
-    from elmo_cli.tasks.elmo_vectors import VectorFolder
+    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
     from elmo_cli.tasks.task_folder import check_format, load_trained
     from elmo_cli.tasks.task_folder import evaluate as score
-    from elmo_cli.tasks.train import as_facts
+    from elmo_cli.tasks.train import scores_as_dict
 
     use_threads(given["threads"])
     output = given["output"]
@@ -66,7 +66,7 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     vectors = None
     if trained.reads_elmo:
         path = given["embeddings"] or str(Path(folder) / "vectors")
-        vectors = VectorFolder(
+        vectors = EmbeddingsFolder(
             path,
             given["model"],
             default_model=default_model(),
@@ -80,7 +80,7 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     if output is not None:
         lines = (f"{line}\n" for line in trained.task.lines(split, predictions, form))
         console.write_lines(output, lines, overwrite=given["overwrite"])
-    facts = {"test": test, "examples": len(split.examples), **as_facts(scores)}
+    facts = {"test": test, "examples": len(split.examples), **scores_as_dict(scores)}
     if as_json:
         console.print_json(facts)
     else:

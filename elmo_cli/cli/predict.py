@@ -27,13 +27,13 @@ from elmo_cli.cli.task_options import (
     callback=non_empty,
 )
 @value(
-    "Output", "--output-format FORMAT", "Format of the predictions.  [default: that of the task]"
+    "Output", "--output-format FORMAT", "Format of the predictions.  [default: depends on the task]"
 )
 @overwrite_option
 @flag(
     "Input",
     "--as-data",
-    "Read TEXT in the format of the training data; what is predicted may be missing.",
+    "Read TEXT in the format of the training data; labels may be missing.",
 )
 @model_option
 @input_options
@@ -42,8 +42,8 @@ from elmo_cli.cli.task_options import (
 def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -> None:
     """Apply a task model to new text.
 
-    DIR is the output of `elmo train`. The embeddings are computed with the biLM that the task model
-    was trained with, and are not stored.
+    DIR is the output folder of `elmo train`. Embeddings are computed with the biLM that the task
+    model was trained with, and are not stored.
 
     \b
     Examples:
@@ -51,8 +51,13 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
       xz -dc new.txt.xz | elmo predict ner/ - --tokenize --output-format jsonl > new.jsonl
     """
     from elmo_cli.engine.runtime import select_device
-    from elmo_cli.tasks.elmo_vectors import VectorFolder
-    from elmo_cli.tasks.task_folder import check_format, load_trained, predict_text, read_all
+    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
+    from elmo_cli.tasks.task_folder import (
+        check_format,
+        load_trained,
+        predict_text,
+        read_for_prediction,
+    )
 
     use_threads(given["threads"])
     output = given["output"]
@@ -60,11 +65,11 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
     trained = load_trained(folder, str(select_device(given["device"])))
     form = check_format(trained.task, given["output_format"])
     text = None if given["as_data"] else input_settings(given)
-    split = read_all(trained, texts, text)
+    split = read_for_prediction(trained, texts, text)
     vectors = None
     if trained.reads_elmo:
         bilm = trained.bilm
-        vectors = VectorFolder(
+        vectors = EmbeddingsFolder(
             "", given["model"], default_model=default_model(), bilm=bilm, device=given["device"]
         )
     with TaskReporter(quiet=quiet) as reporter:

@@ -1,4 +1,4 @@
-"""Options, progress and scores that `elmo train`, `evaluate` and `predict` share."""
+"""Options, progress and scores shared by `elmo train`, `evaluate` and `predict`."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ task_compute_options: Option = together(device_option, threads_option_with("1"))
 
 
 def embeddings_option(default: str) -> Option:
-    """The folder of the embeddings."""
+    """Option for the folder of the embeddings."""
     return value(
         "Data",
         "--embeddings DIR",
-        "Folder that is searched for the embeddings of the data; missing ones are computed into "
-        f"it.  [default: {default}]",
+        "Folder of embeddings files; missing embeddings are computed and stored in it.  "
+        f"[default: {default}]",
         callback=non_empty,
     )
 
 
 def default_model() -> str:
-    """The model of embeddings that are missing, unless an option names one."""
+    """The biLM for missing embeddings, unless an option names one."""
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
 def use_threads(threads: int | None) -> None:
-    """Set the number of CPU threads; one by default, since matrices of task models are small."""
+    """Set the number of CPU threads, by default 1, since the matrices of task models are small."""
     from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 
     set_num_threads(threads or 1)
@@ -44,7 +44,7 @@ def use_threads(threads: int | None) -> None:
 
 
 class TaskReporter:
-    """Prints what a training run reports: messages, progress, and a line per epoch."""
+    """Reporter that prints messages, progress and a line per epoch to the console."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -57,7 +57,7 @@ class TaskReporter:
         console.note(text, quiet=self._quiet)
 
     def embedding(self, done: int, total: int | None) -> None:
-        """Show the progress of computing embeddings that are missing."""
+        """Show the progress of computing missing embeddings."""
         self._show(done, total, "computing embeddings")
 
     def training(self, done: int, total: int | None) -> None:
@@ -93,7 +93,7 @@ class TaskReporter:
 
 
 def print_scores(title: str, facts: dict[str, Any]) -> None:
-    """Print the scores of `as_facts`: one line for all, and a table by type."""
+    """Print the content of `scores_as_dict`: one line of scores, and a table by type."""
     named = {name: score for name, score in facts.items() if isinstance(score, float)}
     console.say(f"{title}: " + ", ".join(f"{name} {score:.2f}" for name, score in named.items()))
     if facts["note"]:

@@ -40,15 +40,17 @@ _SETTINGS = {
 
 
 def _setting(declaration: str, description: str, kind: Any = str) -> Any:
-    hint = "  [default: that of TASK]"
+    hint = "  [default: depends on TASK]"
     return value("Settings", declaration, description + hint, type=kind)
 
 
 _setting_options = together(
-    value("Settings", "--preset NAME", "Named settings, such as paper (the published sizes)."),
+    value(
+        "Settings", "--preset NAME", "Named group of settings, such as paper (the published sizes)."
+    ),
     _setting(
         "--elmo LAYERS",
-        "Layers of ELMo: all (a learned sum), last, type (the token layer) or none.",
+        "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
         click.Choice(["all", "last", "type", "none"]),
     ),
     _setting(
@@ -88,17 +90,17 @@ class _TrainCommand(GroupedCommand):
 
 @click.command(cls=_TrainCommand, no_args_is_help=True)
 @argument("task", metavar="TASK")
-@value("Data", "--train FILE", "Training data, in the format of TASK.", callback=non_empty)
-@value("Data", "--dev FILE", "Data that select the best epoch.", callback=non_empty)
-@embeddings_option("DIR/vectors of the output")
+@value("Data", "--train FILE", "Training data in the format of TASK.", callback=non_empty)
+@value("Data", "--dev FILE", "Development data, which select the best epoch.", callback=non_empty)
+@embeddings_option("vectors in the output folder")
 @value(
     "Data",
     "--word-vectors FILE",
-    "Word vectors: GloVe or word2vec text, .gz, or .npz.  [default: none]",
+    "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]",
     callback=non_empty,
 )
 @model_option
-@value("Output", "-o, --output DIR", "Folder of the task model.", callback=local_path)
+@value("Output", "-o, --output DIR", "Output folder: the task model.", callback=local_path)
 @flag("Output", "--resume", "Continue the run in DIR.")
 @overwrite_option
 @_setting_options
@@ -108,10 +110,10 @@ class _TrainCommand(GroupedCommand):
 def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     """Train a task model on embeddings files.
 
-    The model reads a learned sum of the layers of ELMo (equation 1 of the paper), word vectors and
-    characters, and keeps the weights of its best epoch on dev. Embeddings are found by the text of
-    the data, whatever the names of their files; missing ones are computed first. The learned
-    weights of the layers are printed at the end; `elmo convert --layers mix:…` applies them.
+    The model reads a learned weighted sum of the ELMo layers (equation 1 of the paper), word
+    vectors and characters, and keeps the weights of its best epoch on dev. Embeddings files are
+    found by their text, whatever their names; missing embeddings are computed first. The learned
+    layer weights are printed at the end; `elmo convert --layers mix:…` applies them.
 
     \b
     Examples:
@@ -136,16 +138,16 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
             raise UsageError(f"missing option `--{name}`", "`elmo train --help` shows examples")
     if given["resume"] and given["overwrite"]:
         what = "--overwrite and --resume contradict each other"
-        raise UsageError(what, "leave out `--overwrite` to keep what is done")
+        raise UsageError(what, "leave out `--overwrite` to keep the existing run")
     console.check_stdout()
-    from elmo_cli.tasks.elmo_vectors import VectorFolder
+    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
     from elmo_cli.tasks.train import TaskData, train_task
 
     use_threads(given["threads"])
     vectors = None
     if settings.elmo.layers != "none":
         path = given["embeddings"] or str(Path(given["output"]) / "vectors")
-        vectors = VectorFolder(
+        vectors = EmbeddingsFolder(
             path, given["model"], default_model=default_model(), device=given["device"]
         )
     data = TaskData(given["train"], given["dev"], given["word_vectors"], vectors)
@@ -161,19 +163,19 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
 
 
 def _changes(presets: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings that the command line changes, by name."""
+    """Return the settings that the command line changes, by name."""
     changes: dict[str, Any] = {}
     if (name := given["preset"]) is not None:
         if name not in presets:
             hint = f"choose one of {', '.join(presets)}" if presets else "leave it out"
-            raise UsageError(f"`preset={name}`: no such preset of this task", hint)
+            raise UsageError(f"`preset={name}`: no such preset for this task", hint)
         changes |= presets[name]
     options = {setting: given[option] for option, setting in _SETTINGS.items()}
     changes |= {setting: value for setting, value in options.items() if value is not None}
     for pair in given["changes"]:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise UsageError(f"--set {pair}: has no `=`", "give NAME=VALUE, such as hidden=200")
+            raise UsageError(f"--set {pair}: `=` is missing", "give NAME=VALUE, such as hidden=200")
         changes[name.strip()] = value.strip()
     return changes
 

@@ -1,4 +1,4 @@
-"""Options of `elmo pretrain` and `elmo finetune`, and what both print on their way."""
+"""Options and console reports shared by `elmo pretrain` and `elmo finetune`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MUCH_UNKNOWN = 0.5
 
 
 def output_options(contents: str, resume: str) -> Option:
-    """The output folder of a run and what happens to a run in it.
+    """Options for the output folder of a run, and for a run that it already contains.
 
     Args:
-        contents: of the folder, in words.
-        resume: help of `--resume`.
+        contents: description of what the folder contains.
+        resume: help text of `--resume`.
     """
     return together(
         value(
@@ -43,7 +43,7 @@ def output_options(contents: str, resume: str) -> Option:
             callback=local_path,
         ),
         flag("Output", "--resume", resume),
-        flag("Output", "-f, --overwrite", "Start over where DIR holds a run."),
+        flag("Output", "-f, --overwrite", "Start over if DIR contains a run."),
         setting(
             TrainSettings,
             "Output",
@@ -54,12 +54,12 @@ def output_options(contents: str, resume: str) -> Option:
 
 
 def heldout_option(description: str) -> Option:
-    """The held-out texts."""
+    """Option for the held-out texts."""
     return value("Evaluation", "--heldout FILE", description, multiple=True, callback=text_names)
 
 
 def patience_option(default: int | None = None) -> Option:
-    """The number of evaluations after which a run stops that no longer improves."""
+    """Option for the number of evaluations without improvement after which a run stops."""
     return setting(
         TrainSettings,
         "Evaluation",
@@ -70,7 +70,7 @@ def patience_option(default: int | None = None) -> Option:
 
 
 def training_options(*, adamw: float, adagrad: float) -> Option:
-    """Options of training, with the default learning rate of each optimizer."""
+    """Options for training, with the default learning rate of each optimizer."""
     return settings(
         TrainSettings,
         "Training",
@@ -106,8 +106,8 @@ compute_options: Option = together(
 
 
 def run_mode(options: dict[str, Any]) -> str:
-    """The mode of `RunFolder.open`; refuse options that contradict `--resume`."""
-    others = {"prepare": "train", "overwrite": "keep what is done"}
+    """Return the mode for `RunFolder.open`; refuse options that contradict `--resume`."""
+    others = {"prepare": "train", "overwrite": "keep the existing run"}
     for name, purpose in others.items():
         if options["resume"] and options.get(name):
             what = f"--{name} and --resume contradict each other"
@@ -116,14 +116,14 @@ def run_mode(options: dict[str, Any]) -> str:
 
 
 class ConsoleReporter(Reporter):
-    """Prints what a training run reports: each evaluation, and the loss every 15 s.
+    """Reporter that prints each evaluation, and the loss every 15 s, to the console.
 
     Args:
-        text: what evaluations measure, in words.
+        text: description of the held-out text, for messages.
         quiet: print nothing.
-        max_seconds: of the run, printed with the seconds that have passed.
+        max_seconds: time limit of the run, printed next to the elapsed seconds.
     Attributes:
-        notes: of the readers of text.
+        notes: input warnings of the text readers.
     """
 
     def __init__(self, text: str, *, quiet: bool, max_seconds: float | None = None) -> None:
@@ -158,7 +158,7 @@ def print_deletable(folder: Path, *, quiet: bool) -> None:
     files = [path for name in (CHECKPOINT_FILE, TEXT_FILE) if (path := folder / name).exists()]
     size = sum(path.stat().st_size for path in files) / 1e6
     names = ", ".join(path.name for path in files)
-    what = f"{size:,.1f} MB are for `--resume` alone and may be deleted: {names}"
+    what = f"{size:,.1f} MB are needed only for `--resume` and may be deleted: {names}"
     console.note(f"{folder}: {what}", quiet=quiet)
 
 
@@ -166,8 +166,8 @@ def warn_of_unknown(fraction: float, tokens: str, *, quiet: bool) -> None:
     """Warn if most tokens are not in the vocabulary.
 
     Args:
-        fraction: of the tokens that are unknown.
-        tokens: which tokens, in words.
+        fraction: fraction of the tokens that are unknown.
+        tokens: description of these tokens, for the message.
     """
     if fraction > _MUCH_UNKNOWN:
         what = f"the vocabulary lacks {fraction:.0%} of {tokens}; is it in the language of the "

@@ -1,4 +1,4 @@
-"""MUC, B-cubed and CEAF-phi4: how far predicted clusters of mentions agree with the true ones."""
+"""MUC, B-cubed and CEAF-phi4: scores of predicted clusters of mentions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import numpy as np
 
 from elmo_cli.errors import UsageError
 
-Mention = tuple[int, int]  # its first and its last token, counted from 0 in the document
-Clusters = Sequence[frozenset[Mention]]  # without a mention that is in two of them
+Mention = tuple[int, int]  # first and last token, from 0 in the document
+Clusters = Sequence[frozenset[Mention]]  # disjoint
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The fractions of a score; those of several documents are added up.
+    """Numerators and denominators of recall and precision, which are summed over documents.
 
     Attributes:
-        found: what of the true clusters was predicted.
-        true: what there is to predict; recall is found / true.
-        correct: what of the predicted clusters is true.
-        predicted: what was predicted; precision is correct / predicted.
+        found, true: numerator and denominator of recall.
+        correct, predicted: numerator and denominator of precision.
     """
 
     found: float = 0
@@ -34,7 +32,7 @@ class Counts:
         return Counts(*sums, self.correct + other.correct, self.predicted + other.predicted)
 
     def percentages(self) -> dict[str, float]:
-        """Precision, recall and F1 in percent; 0 where there is nothing to divide by."""
+        """Return precision, recall and F1 in percent; 0 where a denominator is 0."""
         precision = self.correct / self.predicted if self.predicted else 0.0
         recall = self.found / self.true if self.true else 0.0
         total = precision + recall
@@ -43,17 +41,17 @@ class Counts:
 
 
 def muc(true: Clusters, predicted: Clusters) -> Counts:
-    """Links that are missing to join each cluster (Vilain et al. 1995)."""
+    """Count the links between mentions that both clusterings share (Vilain et al. 1995)."""
     return Counts(*_links(true, predicted), *_links(predicted, true))
 
 
 def b_cubed(true: Clusters, predicted: Clusters) -> Counts:
-    """The overlap of the two clusters of each mention (Bagga and Baldwin 1998)."""
+    """Sum the overlap of the two clusters of each mention (Bagga and Baldwin 1998)."""
     return Counts(*_overlaps(true, predicted), *_overlaps(predicted, true))
 
 
 def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
-    """The best one-to-one alignment of clusters by phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005).
+    """Align clusters one to one by phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005).
 
     Raises:
         UsageError: scipy is not installed.
@@ -61,7 +59,7 @@ def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError:
-        what, hint = "coref: scipy is not installed", "`pip install '.[tasks]'` from a clone"
+        what, hint = "coref: scipy is not installed", "run `pip install '.[tasks]'` in a clone"
         raise UsageError(what, hint) from None
     similarity = np.zeros((len(true), len(predicted)))
     owner = _owners(predicted)
@@ -75,7 +73,7 @@ def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
 
 
 def mentions(true: Clusters, predicted: Clusters) -> Counts:
-    """The mentions of the clusters, whatever cluster they are in."""
+    """Count the mentions that both have, whatever their clusters."""
     ours, theirs = _owners(predicted).keys(), _owners(true).keys()
     n_common = len(ours & theirs)
     return Counts(n_common, len(theirs), n_common, len(ours))
@@ -85,7 +83,7 @@ METRICS = {"muc": muc, "b_cubed": b_cubed, "ceaf_phi4": ceaf_phi4, "mentions": m
 
 
 def score_documents(documents: Iterable[tuple[Clusters, Clusters]]) -> dict[str, dict[str, float]]:
-    """Precision, recall and F1 of each of `METRICS` over (true, predicted) clusters of documents.
+    """Return precision, recall and F1 of `METRICS` over documents, given as (true, predicted).
 
     Source: the reference scorer of CoNLL-2012 (Pradhan et al. 2014).
     """
@@ -97,12 +95,12 @@ def score_documents(documents: Iterable[tuple[Clusters, Clusters]]) -> dict[str,
 
 
 def mean_f1(scores: Mapping[str, Mapping[str, float]]) -> float:
-    """The mean F1 of MUC, B-cubed and CEAF-phi4, as papers report it."""
+    """Return the mean F1 of MUC, B-cubed and CEAF-phi4, as papers report it."""
     return sum(scores[name]["f1"] for name in ("muc", "b_cubed", "ceaf_phi4")) / 3
 
 
 def without_singletons(clusters: Clusters) -> Clusters:
-    """The clusters of more than one mention."""
+    """Return the clusters of more than one mention."""
     return [cluster for cluster in clusters if len(cluster) > 1]
 
 
@@ -112,24 +110,24 @@ def check_scorer() -> None:
 
 
 def _owners(clusters: Clusters) -> dict[Mention, int]:
-    """Mention -> the index of its cluster."""
+    """Map each mention to the index of its cluster."""
     return {mention: i for i, cluster in enumerate(clusters) for mention in cluster}
 
 
 def _links(clusters: Clusters, others: Clusters) -> tuple[int, int]:
-    """Links of `clusters` that `others` have, and all."""
+    """Return the number of links of `clusters` that `others` share, and of all links."""
     owner = _owners(others)
     n_found = n_all = 0
     for cluster in clusters:
-        # A mention that the others lack is a part of its own.
-        n_parts = len({owner.get(mention, mention) for mention in cluster})
-        n_found += len(cluster) - n_parts
+        # A mention that is missing from the others is a partition of its own.
+        n_partitions = len({owner.get(mention, mention) for mention in cluster})
+        n_found += len(cluster) - n_partitions
         n_all += len(cluster) - 1
     return n_found, n_all
 
 
 def _overlaps(clusters: Clusters, others: Clusters) -> tuple[float, int]:
-    """The sum over mentions of |cluster & other| / |cluster|, and the number of mentions."""
+    """Return the sum of |cluster & other| / |cluster| over mentions, and their number."""
     owner = _owners(others)
     total = 0.0
     for cluster in clusters:

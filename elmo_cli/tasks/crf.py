@@ -14,10 +14,11 @@ _TINY = 1e-30
 
 
 def allowed_transitions(labels: Sequence[str], scheme: str) -> Tensor:
-    """Whether a label may follow another in a scheme such as "BIO".
+    """Return which labels may follow each other in a scheme such as "BIO".
 
     Returns:
-        (label + 1, label + 1), from row to column; the last of each is the end of a sentence.
+        (label + 1, label + 1) bool, from row to column; the last row and column are the sentence
+        boundary.
     """
     names = [*labels, OUTSIDE]
     return torch.tensor([[may_follow(a, b, scheme) for b in names] for a in names])
@@ -27,9 +28,9 @@ class CRF(nn.Module):
     """A linear-chain CRF with one learned score per pair of labels (Lafferty et al. 2001).
 
     Args:
-        allowed: as of `allowed_transitions`; other transitions are scored -10,000, in training too.
+        allowed: from `allowed_transitions`; other transitions score -10,000, in training too.
     Attributes:
-        weights: (label + 1, label + 1), the scores of transitions, in the order of `allowed`.
+        weights: (label + 1, label + 1) transition scores, in the order of `allowed`.
     """
 
     allowed: Tensor
@@ -41,15 +42,15 @@ class CRF(nn.Module):
 
     @property
     def transitions(self) -> Tensor:
-        """The scores of transitions, with those that are not allowed far below the others."""
+        """The transition scores, with those that are not allowed far below the others."""
         return self.weights.masked_fill(~self.allowed, FAR)
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """The log probability of the labels of each sentence, (batch,).
+        """Return the log-likelihood of the labels of each sentence, (batch,).
 
         Args:
             scores: (batch, token, label).
-            labels: (batch, token) numbers of labels; any label where there is no token.
+            labels: (batch, token) indices of labels, any label where there is no token.
             mask: (batch, token), true where there is a token.
         """
         transitions = self.transitions
@@ -57,16 +58,18 @@ class CRF(nn.Module):
         boundary = labels.new_full((len(labels), 1), n_labels)
         ends = torch.where(mask, labels, n_labels)
         before, after = torch.cat([boundary, ends], 1), torch.cat([ends, boundary], 1)
-        is_step = torch.cat([mask[:, :1], mask], 1)  # those between tokens, and the last one
+        is_step = torch.cat(
+            [mask[:, :1], mask], 1
+        )  # between tokens, and from the last token to the boundary
         steps = (transitions[before, after] * is_step).sum(1)
         chosen = scores.gather(2, labels[..., None])[..., 0] * mask
         return chosen.sum(1) + steps - self._log_partition(scores, mask, transitions)
 
     def _log_partition(self, scores: Tensor, mask: Tensor, transitions: Tensor) -> Tensor:
-        """The logarithm of the sum over all sequences of labels, (batch,).
+        """Return the log of the partition function by the forward algorithm, (batch,).
 
-        Sums over the label before are matrix products of probabilities, several times faster than
-        `logsumexp`; `_TINY` keeps the logarithm finite where no label may come before.
+        The sums over previous labels are matrix products of probabilities, several times faster
+        than `logsumexp`; `_TINY` keeps the logarithm finite where no label may precede.
         """
         factors = transitions[:-1, :-1].exp()
         total = transitions[-1, :-1] + scores[:, 0]
@@ -79,12 +82,12 @@ class CRF(nn.Module):
 
 
 def viterbi(scores: Tensor, mask: Tensor, transitions: Tensor) -> list[list[int]]:
-    """The best sequence of labels of each sentence.
+    """Return the best label sequence of each sentence.
 
     Args:
         scores: (batch, token, label).
         mask: (batch, token), true where there is a token.
-        transitions: (label + 1, label + 1), added from label to label, as in `CRF`.
+        transitions: (label + 1, label + 1) transition scores, as in `CRF`.
     """
     between = transitions[:-1, :-1]
     best = transitions[-1, :-1] + scores[:, 0]
@@ -94,7 +97,7 @@ def viterbi(scores: Tensor, mask: Tensor, transitions: Tensor) -> list[list[int]
         best = torch.where(mask[:, i, None], further, best)
         steps.append(best)
     path = [(best + transitions[:-1, -1]).argmax(1)]
-    for i in range(scores.shape[1] - 1, 0, -1):  # the best label before is that of the chosen one
+    for i in range(scores.shape[1] - 1, 0, -1):  # the best predecessor of the chosen label
         before = (steps[i - 1] + between[:, path[-1]].T).argmax(1)
         path.append(torch.where(mask[:, i], before, path[-1]))
     rows = torch.stack(path[::-1], 1).tolist()

@@ -1,4 +1,4 @@
-"""VectorFolder: the layers of the sentences of data files, found by their text or computed."""
+"""EmbeddingsFolder: the biLM layers of the sentences of data files, found by text or computed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from elmo_cli.text.input import InputSettings, stem
 
 Progress = Callable[[int, int | None], None]
 _SUFFIXES = (".hdf5", ".h5")
-_INDEPENDENT = ("zero", "warm")  # states in which a sentence does not depend on others
+_INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class BiLMRecord:
     """The biLM whose layers a task model reads.
 
     Attributes:
-        source: a name of the catalogue or a path.
-        sha256: of the model, "" if unknown.
-        state: initial LSTM state of each sentence, as of `EmbedderSettings`.
-        n_layers, dim: layers, the token layer among them, and their dimension.
+        source: its name in the catalogue, or its path.
+        sha256: its SHA-256, "" if unknown.
+        state: initial LSTM state of each sentence, as in `EmbedderSettings`.
+        n_layers, dim: number of layers, including the token layer, and their dimension.
     """
 
     source: str
@@ -55,42 +55,43 @@ class SentenceVectors:
 
     Args:
         embeddings: an open file, or the arrays themselves.
-        places: for each sentence its position in the file.
+        rows: index of each sentence in the file.
         layers: "all", "last" or "type".
     """
 
     def __init__(
-        self, embeddings: Embeddings | Sequence[Array], places: Sequence[int], layers: str
+        self, embeddings: Embeddings | Sequence[Array], rows: Sequence[int], layers: str
     ) -> None:
-        self._embeddings, self._places = embeddings, places
+        self._embeddings, self._rows = embeddings, rows
         self._keys: Sequence[Any] = range(len(embeddings))
         if isinstance(embeddings, Embeddings):
             self._keys = list(embeddings)
         self._layers = layer_slice(layers)
 
     def __getitem__(self, number: int) -> Array:
-        array: Array = self._embeddings[self._keys[self._places[number]]]
+        array: Array = self._embeddings[self._keys[self._rows[number]]]
         return array[self._layers]
 
 
 def layer_slice(layers: str) -> slice:
-    """The rows of the layer axis that a setting `elmo.layers` names."""
+    """Return the slice of the layer axis that a value of `elmo.layers` selects."""
     return {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}[layers]
 
 
-class VectorFolder:
-    """Finds the embeddings of data files in a folder, whatever their names, or makes them.
+class EmbeddingsFolder:
+    """A folder in which the embeddings of data files are found by their text, or else computed.
 
-    Equal sentences are embedded once: a file fits if its text is all sentences of the data in
-    order, or the distinct ones in the order in which they first occur, which is what `find` writes.
+    An embeddings file matches if its text is all sentences of the data in order, or the distinct
+    ones in the order of their first occurrence, which is what `find` writes.
 
     Args:
         path: the folder, created when it is needed.
-        model: the biLM that a user named; by default that of the files, else `default_model`.
-        bilm: the biLM of a trained task model, which the files must be of.
-        device: that new embeddings are computed on.
+        model: the biLM that the user named; by default that of the files, else `default_model`.
+        bilm: the biLM of a trained task model, which the files must match.
+        default_model: the biLM if neither the user nor a file names one.
+        device: device that computes missing embeddings.
     Attributes:
-        bilm: the biLM of the vectors; None before the first `find`.
+        bilm: the biLM of the embeddings; None before the first `find`.
     """
 
     def __init__(
@@ -114,15 +115,15 @@ class VectorFolder:
     def find(
         self, split: Split[Any], layers: str, progress: Progress | None = None
     ) -> SentenceVectors:
-        """The vectors of the sentences of a data file.
+        """Return the layers of the sentences of a data file, computing them if they are missing.
 
         Args:
             layers: "all", "last" or "type".
-            progress: called with the tokens embedded and their number, where the file is missing.
+            progress: called with the number of tokens embedded and their total.
         Raises:
             EmbeddingsFileError: a file has this text but another model, not all layers or a value
-                that is not finite, or it seems to be meant for the data but has another text.
-            ElmoError: as of `elmo_cli.embed.run.run_job`.
+                that is not finite, or appears to be meant for the data but has another text.
+            ElmoError: computing them fails, as in `elmo_cli.embed.run.run_job`.
         """
         distinct = list(dict.fromkeys(split.sentences))
         digests = {sha256_of(sentences): sentences for sentences in (distinct, split.sentences)}
@@ -138,7 +139,7 @@ class VectorFolder:
         return SentenceVectors(found, [rows[tokens] for tokens in split.sentences], layers)
 
     def compute(self, sentences: Sequence[Tokens], layers: str) -> SentenceVectors:
-        """The vectors of sentences, computed and not stored."""
+        """Compute the layers of sentences without storing them."""
         arrays = [array for _, array in self._make_embedder().stream(sentences)]
         return SentenceVectors(arrays, range(len(arrays)), layers)
 
@@ -177,7 +178,7 @@ class VectorFolder:
                     yield open_embeddings(self.path / name)
 
     def _problem(self, embeddings: Embeddings) -> str:
-        """Why vectors of the right text cannot be used; "" if they can."""
+        """Return why a file with the right text cannot be used; "" if it can."""
         layers = str(embeddings.attributes.get("layers", "all"))
         if embeddings.unit != "tokens" or layers != "all":
             return f"not all layers of each token (unit {embeddings.unit}, layers {layers})"
@@ -197,7 +198,7 @@ class VectorFolder:
         return ""
 
     def _keep(self, embeddings: Embeddings) -> None:
-        """Make the biLM of a file the one that all vectors must be of."""
+        """Require the biLM of this file for all further files, unless one is required already."""
         if self.bilm is None:
             found, name = _record(embeddings), self._default_model
             with suppress(ModelError):  # the file has no path of its model
@@ -206,7 +207,7 @@ class VectorFolder:
             self.bilm = found
 
     def _require(self, model: str) -> None:
-        """Make a model that the user named the one that all vectors must be of."""
+        """Require this biLM, which the user named, for all files."""
         files = locate(model)
         options = files.read_options()
         known = self.bilm
@@ -232,7 +233,7 @@ class VectorFolder:
                 what = f"{source}: not the model of the embeddings, whose SHA-256 begins with "
                 raise ModelError(what + self.bilm.sha256[:12], "name it with `model`")
             if self.bilm.state not in _INDEPENDENT:
-                what = f"`state={self.bilm.state}`: vectors depend on the sentences before"
+                what = f"`state={self.bilm.state}`: vectors depend on the preceding sentences"
                 raise UsageError(what, "embed all files of the data with `elmo embed` first")
             settings = EmbedderSettings(state=self.bilm.state, dtype="float16", device=self._device)
             self._embedder = Embedder(load_files(files), settings)
@@ -259,7 +260,7 @@ class VectorFolder:
 
 
 def sha256_of(sentences: Iterable[Tokens]) -> str:
-    """The digest of a text by which its embeddings are found: `tokens_sha256` of SCHEMA.md."""
+    """Return the digest that identifies a text: `tokens_sha256` of SCHEMA.md."""
     return tokens_sha256(b"".join(map(tokens_digest, sentences)))
 
 
@@ -275,7 +276,7 @@ def _check_finite(embeddings: Embeddings) -> None:
 
 
 def _as_source(model: str) -> str:
-    """A name of the catalogue, or an absolute path."""
+    """Return a name of the catalogue as is, and a path as an absolute path."""
     return str(Path(model).resolve()) if Path(model).exists() else model
 
 

@@ -19,10 +19,10 @@ from elmo_cli.regular_files import check_regular
 Array = npt.NDArray[Any]
 Tokens = tuple[str, ...]
 PADDING, UNKNOWN = 0, 1  # rows of the table of word vectors
-MAX_BYTES = 20  # of a token that the character CNN reads, with a mark at each end
+MAX_BYTES = 20  # of a token for the character CNN, with its begin and end ids
 _BEGIN, _END = 257, 258
 N_CHARACTERS = 259
-_MOST_WORDS = 100_000  # rows of a file of word vectors that a task model keeps
+_MAX_WORDS = 100_000  # words of a file of word vectors that a task model keeps
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class SentenceBatch:
     Attributes:
         lengths: (batch,), in tokens.
         mask: (batch, token), true where there is a token.
-        words: (batch, token) rows of the table of word vectors, 0 where there is no token.
-        types: (batch, token) rows of `characters`, 0 where there is no token.
-        characters: (type, character), 0 where there is none; the first row is padding.
+        words: (batch, token) rows of the `WordTable`, 0 where there is no token.
+        types: (batch, token) rows of `characters`, one per distinct token; 0 where there is none.
+        characters: (type, character) ids, 0 where there is none; the first row is padding.
         layers: (layer, batch, token, dim) float32, 0 where there is no token; None without ELMo.
     """
 
@@ -50,10 +50,10 @@ class SentenceBatch:
 
 
 class WordVectors:
-    """The vectors of the most frequent words of a file.
+    """Pretrained vectors of the most frequent words of a file.
 
     Args:
-        words: in lower case, or as in the file.
+        words: distinct words, as in the file.
         vectors: (word, dim).
     """
 
@@ -63,11 +63,11 @@ class WordVectors:
 
     @property
     def dim(self) -> int:
-        """The size of a vector."""
+        """The dimension of a vector."""
         return int(self.vectors.shape[1])
 
     def find(self, word: str) -> int | None:
-        """The row of a word, or else of the word in lower case; None for neither."""
+        """Return the row of a word, or else of its lower-case form; None if both are missing."""
         row = self._rows.get(word)
         return self._rows.get(word.lower()) if row is None else row
 
@@ -76,9 +76,9 @@ class WordVectors:
         """Read GloVe or word2vec text, plain or .gz, or .npz with `words` and `vectors`.
 
         Args:
-            seen: words that are kept even if they are not among the first 100,000 of the file.
+            seen: words to keep even if they are not among the first 100,000 of the file.
         Raises:
-            InputError: the file cannot be read as word vectors; it names the line.
+            InputError: the file is not a file of word vectors.
         """
         check_regular(path, InputError)
         wanted = {form for word in seen for form in (word, word.lower())}
@@ -88,7 +88,7 @@ class WordVectors:
                     words, vectors = arrays["words"].tolist(), arrays["vectors"]
                 if vectors.ndim != 2 or len(words) != len(vectors):
                     raise ValueError("`words` and `vectors` have different lengths")
-                kept = [i for i, word in enumerate(words) if i < _MOST_WORDS or word in wanted]
+                kept = [i for i, word in enumerate(words) if i < _MAX_WORDS or word in wanted]
                 return cls([words[i] for i in kept], vectors[kept])
             rows = dict(_read_rows(path, wanted))
         except (OSError, ValueError, KeyError, EOFError) as error:
@@ -98,7 +98,7 @@ class WordVectors:
 
 
 def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
-    """Yield words and vectors of a text file; the count and size of word2vec are skipped."""
+    """Yield the words and vectors of a text file; the header line of word2vec is skipped."""
     dim = 0
     opened = gzip.open if path.endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8", newline="\n") as file:
@@ -109,17 +109,17 @@ def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
             dim = dim or len(numbers)
             if len(numbers) != dim or not dim:
                 raise ValueError(f"line {number + 1} has {len(numbers)} numbers, others {dim}")
-            if number < _MOST_WORDS or word in wanted:
+            if number < _MAX_WORDS or word in wanted:
                 yield word, np.array(numbers, np.float32)
     if not dim:
         raise ValueError("the file is empty")
 
 
 class WordTable:
-    """The rows of the embedding of words: padding, the unknown word, then those of `words`.
+    """The rows of the word embedding: padding, the unknown word, then one per word.
 
     Args:
-        words: distinct words, which are the words of the training and dev data that have a vector.
+        words: distinct words with a vector.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -131,7 +131,7 @@ class WordTable:
 
     @classmethod
     def of(cls, vectors: WordVectors, sentences: Iterable[Tokens]) -> WordTable:
-        """The words of sentences that have a vector, in order of first occurrence."""
+        """Build the table of the words of sentences that have a vector, by first occurrence."""
         found = dict.fromkeys(
             row
             for word in dict.fromkeys(word for tokens in sentences for word in tokens)
@@ -140,17 +140,17 @@ class WordTable:
         return cls([vectors.words[row] for row in found])
 
     def extended(self, vectors: WordVectors, sentences: Iterable[Tokens]) -> WordTable:
-        """This table, followed by further words of `sentences` that have a vector."""
+        """Return this table, extended by further words of `sentences` that have a vector."""
         more = WordTable.of(vectors, sentences).words
         return WordTable(list(dict.fromkeys([*self.words, *more])))
 
     def rows_of(self, tokens: Tokens) -> list[int]:
-        """The rows of tokens; an unknown token is looked up in lower case too."""
+        """Return the rows of tokens; an unknown token is also searched in lower case."""
         rows = self._rows
         return [rows.get(t) or rows.get(t.lower(), UNKNOWN) for t in tokens]
 
     def initial(self, vectors: WordVectors) -> Tensor:
-        """The table as (row, dim) float32: the unknown word is the mean of the others."""
+        """Return initial vectors, (row, dim) float32; the unknown word is the mean of the rest."""
         rows = [row for word in self.words if (row := vectors.find(word)) is not None]
         found = torch.from_numpy(vectors.vectors[rows].astype(np.float32))
         mean = found.mean(0, keepdim=True) if len(found) else torch.zeros(1, vectors.dim)
@@ -158,10 +158,10 @@ class WordTable:
 
 
 class LayerSource(Protocol):
-    """The layers of sentences."""
+    """Provides the biLM layers of sentences by index."""
 
     def __getitem__(self, number: int, /) -> Array:
-        """The layers of a sentence that the model uses, (layer, token, dim)."""
+        """Return the layers of a sentence that the model uses, (layer, token, dim)."""
 
 
 class Inputs:
@@ -170,8 +170,8 @@ class Inputs:
     Args:
         sentences: those of the `Split`.
         vectors: the layers of each sentence; None without ELMo.
-        words: the table of words; None without word vectors.
-        device: of the tensors.
+        words: the word table; None without word vectors.
+        device: device of the tensors.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Inputs:
         self.device = torch.device(device)
 
     def batch(self, numbers: Sequence[int]) -> SentenceBatch:
-        """A batch of the sentences with these indices, in this order."""
+        """Return a batch of the sentences with these indices, in this order."""
         found = [self.sentences[number] for number in numbers]
         lengths = np.array([len(tokens) for tokens in found])
         mask = np.arange(lengths.max())[None] < lengths[:, None]
@@ -223,12 +223,12 @@ class Inputs:
 
 
 def character_ids(token: str) -> list[int]:
-    """The ids of the first bytes of a token and its two ends; 0 is padding."""
+    """Return the ids of the first bytes of a token, between begin and end; 0 is padding."""
     return [_BEGIN, *(byte + 1 for byte in token.encode()[: MAX_BYTES - 2]), _END]
 
 
 def read_word_vectors(path: str | None, sentences: Iterable[Tokens]) -> WordVectors | None:
-    """Read the word vectors of a file for these sentences; None without a file."""
+    """Read a file of word vectors for these sentences; None without a file."""
     if path is None:
         return None
     return WordVectors.read(str(Path(path)), (word for tokens in sentences for word in tokens))

@@ -1,4 +1,4 @@
-"""Labelled trees of sentences, one per line, as of the Stanford Sentiment Treebank."""
+"""Labelled trees of sentences, one per line, as in the Stanford Sentiment Treebank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{"
 
 
 def is_tree(line: str) -> bool:
-    """Whether a line has the form of a tree, which tokens separated by spaces have not."""
+    """Whether a line has the form of a labelled tree."""
     return _TREE.fullmatch(line.strip()) is not None
 
 
@@ -23,10 +23,10 @@ def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
     """Parse a labelled tree such as `(3 (2 A) (4 gem))`.
 
     Returns:
-        the tokens, without the escapes of the Penn Treebank for brackets and slashes, and all
-        nodes with their labels, each after its children.
+        the tokens, with the Penn Treebank escapes of brackets and slashes resolved, and all nodes
+        with their labels, each after its children.
     Raises:
-        InputError: not one complete tree.
+        InputError: the line is not one complete tree.
     """
     tokens: list[str] = []
     nodes: list[Span] = []

@@ -1,4 +1,4 @@
-"""Labels of examples that have one each: reading them from JSON, their names, and their scores."""
+"""Labels of examples with one label each: reading from JSON, names and scores."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from elmo_cli.tasks.task import Scores
 def label_of_fields(
     found: dict[str, Any], names: Sequence[str], where: str, *, labelled: bool
 ) -> str | None:
-    """The label of a JSON object, a string or a whole number; None where it may lack.
+    """Return the label of a JSON object, a string or a whole number; None if it is missing.
 
     Args:
-        names: of its field; the first that exists counts.
+        names: possible names of its field; the first that exists counts.
         labelled: whether a label is required.
     Raises:
-        InputError: no such field, or no label in it.
+        InputError: the field is missing though required, or is not a label.
     """
     label = next((found[name] for name in names if name in found), None)
     if label is None and not labelled:
@@ -36,23 +36,23 @@ def label_of_fields(
 
 
 def label_names(path: str, labels: Iterable[str | None]) -> list[str]:
-    """The distinct labels of the training data, sorted; InputError for fewer than two."""
+    """Return the distinct labels of the training data, sorted; InputError for fewer than two."""
     names = sorted({label for label in labels if label is not None})
     if len(names) < 2:
-        what = f"{path}: no labels but {', '.join(names) or 'none'}"
-        raise InputError(what, "train on examples of at least two labels")
+        what = f"{path}: fewer than two labels ({', '.join(names) or 'none'})"
+        raise InputError(what, "train on examples with at least two labels")
     return names
 
 
 def check_label(label: str | None, names: Sequence[str], where: str) -> None:
-    """Raise an InputError for a label that the training data lack."""
+    """Raise an InputError for a label that is missing from the training data."""
     if label is not None and label not in names:
         what = f"{where}: label `{label}` does not occur in the training data"
-        raise InputError(what, f"labels there are {', '.join(names)[:100]}")
+        raise InputError(what, f"its labels are {', '.join(names)[:100]}")
 
 
 def score_labels(gold: Iterable[str | None], predicted: Sequence[str]) -> Scores:
-    """The accuracy of labels, and precision, recall and F1 of each label."""
+    """Return the accuracy, and precision, recall and F1 of each label."""
     known = [label or "" for label in gold]
     correct = Counter(a for a, b in zip(known, predicted, strict=True) if a == b)
     by_type = f1_by_type(correct, Counter(predicted), Counter(known))

@@ -1,4 +1,4 @@
-"""Layers of the task models: dropout with one mask per sequence, biLSTMs, pooling, softmaxes."""
+"""Layers of the task models: dropout, LSTMs, and pooling and softmax over masked tokens."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class SequenceDropout(nn.Module):
         return x * (kept.to(x.dtype) / (1 - self.p))
 
 
-def reversed_rows(lengths: Tensor, longest: int) -> Tensor:
-    """Positions that reverse each row within its length, (batch, token); padding stays."""
+def reverse_positions(lengths: Tensor, longest: int) -> Tensor:
+    """Return positions that reverse each row within its length, (batch, token)."""
     positions = torch.arange(longest, device=lengths.device)[None]
     reverse = lengths[:, None] - 1 - positions
     return torch.where(reverse >= 0, reverse, positions)
 
 
 def gather_tokens(x: Tensor, positions: Tensor) -> Tensor:
-    """Tokens of (batch, token, dim) at `positions` (batch, n), as (batch, n, dim)."""
+    """Return the tokens of (batch, token, dim) at `positions` (batch, n), as (batch, n, dim)."""
     return x.gather(1, positions[..., None].expand(-1, -1, x.shape[2]))
 
 
@@ -41,7 +41,7 @@ class BiLSTM(nn.Module):
     time of packed sequences.
 
     Attributes:
-        dim: size of the output.
+        dim: dimension of the output.
     """
 
     def __init__(self, dim: int, hidden: int, n_layers: int = 1, dropout: float = 0.0) -> None:
@@ -53,7 +53,7 @@ class BiLSTM(nn.Module):
         self.dropout = SequenceDropout(dropout)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        reverse = reversed_rows(lengths, x.shape[1])
+        reverse = reverse_positions(lengths, x.shape[1])
         for number, (ahead, back) in enumerate(zip(self.ahead, self.back, strict=True)):
             x = self.dropout(x) if number else x
             forward, _ = ahead(x)
@@ -63,13 +63,13 @@ class BiLSTM(nn.Module):
 
 
 class AlternatingLSTM(nn.Module):
-    """LSTMs that read forward and backward in turn; (batch, token, dim) -> (…, hidden).
+    """LSTM layers that alternate in direction; (batch, token, dim) -> (…, hidden).
 
-    A highway gate mixes the output of each layer with its input. It is applied to the output, and
+    A highway gate combines the output of each layer with its input. It is applied to the output,
     not within the recurrence as in the paper, so that torch computes a layer in one call.
 
     Attributes:
-        dim: size of the output.
+        dim: dimension of the output.
     Source: He et al. 2017, section 2.
     """
 
@@ -83,7 +83,7 @@ class AlternatingLSTM(nn.Module):
         self.dropout = SequenceDropout(dropout)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        reverse = reversed_rows(lengths, x.shape[1])
+        reverse = reverse_positions(lengths, x.shape[1])
         layers = zip(self.layers, self.gates, self.carries, strict=True)
         for number, (lstm, gate, carry) in enumerate(layers):
             if number % 2:
@@ -96,23 +96,23 @@ class AlternatingLSTM(nn.Module):
 
 
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
-    """The maximum of (batch, token, dim) over the tokens of a mask (batch, token)."""
+    """Return the maximum of (batch, token, dim) over the tokens of a mask (batch, token)."""
     return x.masked_fill(~mask[..., None], FAR).amax(1)
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """The mean of (batch, token, dim) over the tokens of a mask (batch, token)."""
+    """Return the mean of (batch, token, dim) over the tokens of a mask (batch, token)."""
     kept = mask[..., None].to(x.dtype)
     return (x * kept).sum(1) / kept.sum(1).clamp(min=1)
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """A softmax over the last axis of `scores`, zero outside of a mask of the same shape."""
+    """Return the softmax over the last axis of `scores`, 0 outside a mask of the same shape."""
     return torch.softmax(scores.masked_fill(~mask, FAR), -1)
 
 
 def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
-    """For each token the mean of another sentence's states, weighted by attention.
+    """Attend from each token to the states of another sentence.
 
     Args:
         scores: (batch, token, other token).

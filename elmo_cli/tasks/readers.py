@@ -1,4 +1,4 @@
-"""Read the lines of task files: JSON lines, and rows of columns."""
+"""Readers of the files of tasks: JSON lines, and columns as in CoNLL-2012."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Row(NamedTuple):
     """A line of columns.
 
     Attributes:
-        line: its number, from 1.
-        cells: separated by tabs where the line has one, otherwise by spaces.
+        line: its line number, from 1.
+        cells: its cells, separated by tabs if the line has any, otherwise by spaces.
     """
 
     line: int
@@ -33,10 +33,10 @@ class Row(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of a sentence, and the document that it belongs to.
+    """The rows of a sentence, with the document that it belongs to.
 
     Attributes:
-        document: what follows `#begin document`; "" outside of documents.
+        document: the text after `#begin document`; "" outside documents.
         starts_document: whether the document starts with this sentence.
     """
 
@@ -46,12 +46,12 @@ class Rows(NamedTuple):
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file, compressed or not, with their numbers; or InputError."""
-    settings = InputSettings(format="plain")  # whatever the suffix
+    """Yield the lines of a text file, which may be compressed, with their numbers; InputError."""
+    settings = InputSettings(format="plain")  # whatever the file suffix
     check_inputs(path, settings)
     reader = LineReader(path, settings, InputReport())
     for number, line in enumerate(reader.lines(), 1):
-        assert line is not None  # as it is only with on_error="skip"
+        assert line is not None  # None only occurs with on_error="skip"
         yield number, line.rstrip("\n")
 
 
@@ -71,13 +71,13 @@ def read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def tokens_of_fields(found: dict[str, Any], names: Sequence[str], where: str) -> Tokens:
-    """The sentence of a JSON object: a list of tokens, or raw text, which is tokenized.
+    """Return the sentence of a JSON object: a list of tokens, or raw text, which is tokenized.
 
     Args:
-        names: of its field; the first that exists counts.
+        names: possible names of its field; the first that exists counts.
         where: "FILE, line N", for messages.
     Raises:
-        InputError: no such field, or no tokens in it.
+        InputError: the field is missing or contains no tokens.
     """
     name = next((name for name in names if name in found), None)
     listed = " or ".join(f'"{one}"' for one in names)
@@ -93,7 +93,7 @@ def tokens_of_fields(found: dict[str, Any], names: Sequence[str], where: str) ->
 
 
 def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
-    """The tokens of a sentence; InputError for none, or one that cannot be stored."""
+    """Return the tokens of a sentence; InputError if there are none or one is invalid."""
     if not tokens:
         raise InputError(f"{where} has no tokens", "remove it, or add its text")
     for token in tokens:

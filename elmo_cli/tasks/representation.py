@@ -1,4 +1,4 @@
-"""TokenRepresentation: word vectors, a character CNN and ELMo, each optional, for every token."""
+"""TokenRepresentation: token vectors from word vectors, a character CNN and ELMo, each optional."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
 
 
 class MixedLayers(nn.Module):
-    """Equation (1) of the paper: a learned sum of layers, with dropout and a linear map.
+    """Equation (1) of the paper: a learned weighted sum of layers, then dropout and a projection.
 
     Attributes:
-        mix: the learned sum.
-        dim: size of the output.
+        mix: the weighted sum.
+        dim: dimension of the output.
     """
 
     def __init__(self, n_layers: int, dim: int, settings: ElmoSettings) -> None:
@@ -36,17 +36,18 @@ class MixedLayers(nn.Module):
 
 
 class TokenRepresentation(nn.Module):
-    """The vectors that a task model reads, and those that it adds to its output (section 3.3).
+    """Computes the token vectors that a task model reads, and adds ELMo to its states.
 
     Args:
-        settings: of the task.
-        table: (row, dim) initial word vectors; None for none.
-        n_layers, elmo_dim: of the layers that the model reads; 0 without ELMo.
+        settings: settings of the task.
+        table: (row, dim) initial word vectors, or None.
+        n_layers, elmo_dim: number and dimension of the biLM layers; 0 without ELMo.
     Attributes:
-        dim: size of a token's vector.
-        output_dim: size of what `at_output` appends.
+        dim: dimension of a token vector.
+        output_dim: dimension of what `at_output` appends; 0 for nothing.
     Raises:
-        UsageError: nothing represents a token.
+        UsageError: the settings leave no input.
+    Source: Peters et al. 2018, section 3.3.
     """
 
     def __init__(
@@ -71,11 +72,11 @@ class TokenRepresentation(nn.Module):
         self.dim = sum(sizes) + (self.input_mix.dim if self.input_mix else 0)
         self.output_dim = self.output_mix.dim if self.output_mix else 0
         if not self.dim:
-            what = "no word vectors, no characters and no ELMo at the input: nothing to read"
-            raise UsageError(what, "`word_vectors` names a file; `char_filters` is 64 by default")
+            what = "no word vectors, no characters and no ELMo at the input: the model has no input"
+            raise UsageError(what, "give `word_vectors`, or set `char_filters` above 0")
 
     def forward(self, batch: SentenceBatch) -> Tensor:
-        """The vectors of the tokens, (batch, token, dim)."""
+        """Return the token vectors, (batch, token, dim)."""
         parts = []
         if self.words is not None:
             parts.append(self.words(batch.words))
@@ -89,23 +90,23 @@ class TokenRepresentation(nn.Module):
         return torch.cat(parts, -1)
 
     def at_output(self, states: Tensor, batch: SentenceBatch) -> Tensor:
-        """The states of a biLSTM, (batch, token, dim), with ELMo appended where it is used."""
+        """Append ELMo, if it is used there, to the states (batch, token, dim) of a biLSTM."""
         if self.output_mix is None:
             return states
         return torch.cat([states, self.output_mix(batch)], -1)
 
     def add_words(self, rows: Tensor) -> None:
-        """Append rows (row, dim) to the table of words, for text with words that it lacks."""
+        """Append rows (row, dim) for new words to the word embedding."""
         if self.words is not None and len(rows):
             weight = torch.cat([self.words.weight.detach(), rows.to(self.words.weight)])
             self.words = nn.Embedding(len(weight), weight.shape[1], PADDING, _weight=weight)
 
     @property
     def mixes(self) -> dict[str, ElmoMix]:
-        """The learned sums of layers, by "input" and "output"."""
+        """The weighted sums of layers at "input" and "output"."""
         both = {"input": self.input_mix, "output": self.output_mix}
         return {where: mixed.mix for where, mixed in both.items() if mixed is not None}
 
     def penalty(self) -> Tensor:
-        """The sum of lambda * ||w||^2 over the mixes, ()."""
+        """Return the L2 penalty on the layer weights, lambda * ||w||^2 summed over the mixes."""
         return sum((mix.penalty() for mix in self.mixes.values()), torch.zeros(()))

@@ -1,4 +1,4 @@
-"""TaskSettings: the settings that all tasks share, and the table of tasks; without torch."""
+"""TaskSettings: the settings that all tasks share, and the table of tasks."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
 
-# Name, which is that of the module with the task as `TASK` -> what is predicted.
+# Name of the task and of its module, which defines `TASK` -> help text. Does not import torch.
 TASKS = {
-    "classification": "labels of sentences: LABEL, tab, tokens; JSON lines; trees as of SST",
-    "coref": "clusters of mentions of the same entity: columns as of CoNLL-2012; JSON lines",
-    "entailment": "labels of sentence pairs: JSON lines as of SNLI or SICK",
+    "classification": "labels of sentences: LABEL, tab, tokens; JSON lines; trees as in SST",
+    "coref": "clusters of mentions of the same entity: columns as in CoNLL-2012; JSON lines",
+    "entailment": "labels of sentence pairs: JSON lines as in SNLI or SICK",
     "ner": "labels of tokens: BIO, BIOES, BIOUL or plain labels in columns",
     "qa": "answers to questions in a text: SQuAD 1.1 JSON",
-    "similarity": "scores of sentence pairs: JSON lines as of SICK",
-    "srl": "semantic roles of given predicates: columns as of CoNLL-2012",
+    "similarity": "scores of sentence pairs: JSON lines as in SICK",
+    "srl": "semantic roles of given predicates: JSON lines; columns as in CoNLL-2012",
 }
 
 
 def probability(default: float) -> Any:
-    """Declare a dataclass field with a dropout probability."""
+    """Declare a dataclass field for a dropout probability."""
     return bounded(default, "a number from 0 to below 1", lambda value: 0 <= value < 1)
 
 
 @dataclass(frozen=True)
 class ElmoSettings:
-    """How a task model uses the layers of the biLM; section 3.3 of the paper.
+    """How a task model uses the biLM layers (section 3.3 of the paper).
 
     Attributes:
         layers: "all" (a learned weighted sum of the layers), "last", "type" (the token layer) or
             "none" (no ELMo).
-        where: "input" (next to the word vectors), "output" (next to the states of the biLSTM) or
-            "both", each with a sum of its own.
-        l2: lambda of the penalty on the weights of the sum.
-        dropout: dropout probability of the sum.
-        projection: size of a linear map of the sum; 0 for none, as in the paper.
-        layer_norm: normalise each layer before it is weighted.
+        where: where ELMo is concatenated: "input" (to the word vectors), "output" (to the biLSTM
+            states) or "both", each with its own weights.
+        l2: strength lambda of the L2 penalty on the layer weights.
+        dropout: dropout probability after the weighted sum.
+        projection: dimension of a linear projection of the sum; 0 for none, as in the paper.
+        layer_norm: whether to normalise each layer before it is weighted.
     """
 
     layers: str = one_of("all", "last", "type", "none")
@@ -55,21 +55,22 @@ class ElmoSettings:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The settings that all tasks share; a value out of bounds raises a SettingError.
+    """The settings that all tasks share; an invalid value raises a SettingError.
 
     Attributes:
         elmo: how the model uses the biLM layers.
-        train_word_vectors: train the word vectors, or keep them as they are in their file.
-        char_filters: filters of the character CNN; 0 for no characters.
-        char_dim: size of a character's vector.
-        char_width: width of a filter in characters (bytes of UTF-8).
-        hidden: size of an LSTM direction.
+        train_word_vectors: whether to train the word vectors, or keep them fixed.
+        char_filters: number of filters of the character CNN; 0 for no character CNN.
+        char_dim: dimension of a character embedding.
+        char_width: width of a filter in characters (UTF-8 bytes).
+        hidden: hidden size of each LSTM direction.
         layers: number of biLSTM layers.
-        dropout: dropout probability, with one mask per sequence.
+        dropout: dropout probability; all tokens of a sequence share one mask.
         optimizer: "adam", or "adadelta" with rho 0.95.
-        learning_rate: of the optimizer.
-        lr_patience: epochs without a better dev score before the learning rate is halved; 0 never.
-        max_grad_norm: maximum norm of the gradient.
+        learning_rate: learning rate of the optimizer.
+        lr_patience: epochs without a better dev score before the learning rate is halved; 0 for
+            never.
+        max_grad_norm: maximum gradient norm.
         batch_size: examples per step.
         epochs: maximum number of passes over the training data.
         patience: epochs without a better dev score before training stops, counted from the first
@@ -104,12 +105,12 @@ S = TypeVar("S", bound=TaskSettings)
 
 
 def with_settings(settings: S, changes: Mapping[str, Any]) -> S:
-    """Settings with some of them changed.
+    """Return a copy of the settings with some of them changed.
 
     Args:
-        changes: name -> value, or its text; names of `settings.elmo` begin with "elmo.".
+        changes: name -> value, or its text; names of `ElmoSettings` have the prefix "elmo.".
     Raises:
-        SettingError: no such name, with "did you mean", or a value that it cannot have.
+        SettingError: a name is unknown or a value is invalid.
     """
     own: dict[str, Any] = {}
     elmo: dict[str, Any] = {}
@@ -126,13 +127,13 @@ def with_settings(settings: S, changes: Mapping[str, Any]) -> S:
 
 
 def as_flat(settings: TaskSettings) -> dict[str, Any]:
-    """All settings by name, as `with_settings` takes them."""
+    """Return all settings by name, in the form that `with_settings` takes."""
     own = {one.name: getattr(settings, one.name) for one in fields(settings) if one.name != "elmo"}
     return {**{f"elmo.{name}": value for name, value in asdict(settings.elmo).items()}, **own}
 
 
 def _parsed(owner: type, name: str, value: Any) -> Any:
-    """The value of a setting from its text, by the type of the field."""
+    """Parse the text of a setting by the type of its field; other values are returned as is."""
     if not isinstance(value, str):
         return value
     hint = get_type_hints(owner)[name]

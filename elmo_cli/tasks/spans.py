@@ -1,4 +1,4 @@
-"""Spans: from BIO, BIOES and BIOUL labels and back, and their F1 score."""
+"""Spans: conversion from and to BIO, BIOES and BIOUL labels, and F1 scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from elmo_cli.tasks.task import Scores
 
 OUTSIDE = "O"
-# Name -> letters of the first, an inner and the last token of a span, and of its only token.
+# Name -> letters of the first, inner and last token of a span, and of a single-token span.
 SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BIOUL": "BILU"}
 _SPAN_LABEL = re.compile(r"O|[BIESLU](-.+)?")
 _TYPED_LABEL = re.compile(r"[BI]-.+")
@@ -18,7 +18,7 @@ _OPEN, _CONTINUES, _CLOSES = "BI", "IEL", "ESLU"  # letters
 
 
 class Span(NamedTuple):
-    """Tokens `start` to `end`, exclusive, and their type; "" in labels without types."""
+    """A typed span of tokens, `end` exclusive; the type is "" for labels without types."""
 
     start: int
     end: int
@@ -26,14 +26,14 @@ class Span(NamedTuple):
 
 
 def is_span_label(label: str) -> bool:
-    """Whether a label is O, or a letter of a scheme with or without a type."""
+    """Whether a label is O, or a letter of a scheme, with or without a type."""
     return _SPAN_LABEL.fullmatch(label) is not None
 
 
 def find_scheme(labels: Collection[str]) -> str | None:
-    """The scheme of labels, which is BIO for its older variant IOB1; None for plain labels.
+    """Detect the scheme of labels, BIO also for IOB1; None for plain labels.
 
-    Plain labels are those of which none is B-TYPE or I-TYPE, such as parts of speech.
+    Plain labels, such as parts of speech, contain no B-TYPE or I-TYPE.
     """
     if not any(map(_TYPED_LABEL.fullmatch, labels)) and not all(map(is_span_label, labels)):
         return None
@@ -44,9 +44,9 @@ def find_scheme(labels: Collection[str]) -> str | None:
 
 
 def spans_of(labels: Sequence[str]) -> list[Span]:
-    """The spans of a sentence in order.
+    """Return the spans of a sentence in order.
 
-    As in conlleval, a label that should continue a span starts one where there is none of its type.
+    As in conlleval, a label that continues a span starts a new one if none of its type is open.
     """
     spans: list[Span] = []
     start, span_type = None, ""
@@ -64,7 +64,7 @@ def spans_of(labels: Sequence[str]) -> list[Span]:
 
 
 def labels_of(spans: Iterable[Span], n_tokens: int, scheme: str) -> list[str]:
-    """One label per token for spans that do not overlap."""
+    """Return one label per token for spans that do not overlap."""
     first, inner, last, only = tuple(SCHEMES[scheme])
     labels = [OUTSIDE] * n_tokens
     for start, end, span_type in spans:
@@ -75,13 +75,13 @@ def labels_of(spans: Iterable[Span], n_tokens: int, scheme: str) -> list[str]:
 
 
 def labels_of_types(types: Iterable[str], scheme: str) -> list[str]:
-    """All labels of a scheme for spans of these types, O first."""
+    """Return all labels of a scheme for spans of these types, O first."""
     letters = dict.fromkeys(SCHEMES[scheme])
     return [OUTSIDE, *(f"{letter}-{t}" if t else letter for t in types for letter in letters)]
 
 
 def may_follow(before: str, after: str, scheme: str) -> bool:
-    """Whether a label may follow another; the two ends of a sentence count as O."""
+    """Whether a label may follow another; sentence boundaries count as O."""
     (letter, _, span_type), (next_letter, _, next_type) = (
         before.partition("-"),
         after.partition("-"),
@@ -94,7 +94,7 @@ def may_follow(before: str, after: str, scheme: str) -> bool:
 def score_spans(
     gold: Iterable[Sequence[Span]], predicted: Iterable[Sequence[Span]], note: str = ""
 ) -> Scores:
-    """Micro-averaged F1 over sentences: a span is correct if its ends and its type are.
+    """Return micro-averaged F1: a span is correct if its boundaries and its type are.
 
     Source: conlleval of CoNLL-2000 to CoNLL-2003.
     """
@@ -110,7 +110,7 @@ def score_spans(
 def f1_by_type(
     n_correct: Counter[str], n_predicted: Counter[str], n_gold: Counter[str]
 ) -> dict[str, dict[str, float]]:
-    """F1, precision, recall and counts of each type; "_" for the type "" of spans without one."""
+    """Return F1, precision, recall and counts of each type; "_" names the type ""."""
     return {
         name or "_": {
             **_f1(n_correct[name], n_predicted[name], n_gold[name]),

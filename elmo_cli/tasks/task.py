@@ -1,4 +1,4 @@
-"""Task: what every task defines."""
+"""Task: the interface of a task, with its examples, data splits, models and scores."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from elmo_cli.text.input import InputSettings, read_sentences
 
 @dataclass(frozen=True)
 class Example:
-    """What a task predicts something for. Tasks add what is predicted, None where it is unknown.
+    """An input of a prediction. Tasks add the field to predict, None where it is unknown.
 
     Attributes:
         sentences: indices into `Split.sentences`.
-        where: file and line, for messages.
+        where: its file and line, for messages.
     """
 
     sentences: tuple[int, ...]
@@ -41,9 +41,9 @@ class Split(Generic[E]):
 
     Attributes:
         path: name of the file.
-        sentences: its sentences in the order that the reader of the task defines.
-        examples: its examples in the order of the file.
-        note: what was left out of the file, for a message; "" for nothing.
+        sentences: its sentences, in an order that the task chooses.
+        examples: its examples, in the order of the file.
+        note: message about skipped content; "" for none.
     """
 
     path: str
@@ -52,18 +52,18 @@ class Split(Generic[E]):
     note: str = ""
 
     def n_tokens(self, example: E) -> int:
-        """The number of tokens of the sentences of an example."""
+        """The total number of tokens in the sentences of an example."""
         return sum(len(self.sentences[number]) for number in example.sentences)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of predictions, in percent.
+    """The scores of predictions, in percent unless `note` says otherwise.
 
     Attributes:
         main: name of the score that selects the best epoch.
-        values: score by name, such as "f1".
-        by_type: for each label, scores and counts by name; empty for tasks without labels.
+        values: scores by name, such as "f1".
+        by_type: scores and counts of each label; empty for tasks without labels.
         note: what is counted, where that is not obvious.
     """
 
@@ -74,17 +74,17 @@ class Scores:
 
     @property
     def main_value(self) -> float:
-        """The score that selects the best epoch."""
+        """The value of the score that selects the best epoch."""
         return self.values[self.main]
 
 
 class TaskModel(nn.Module, ABC, Generic[E, P]):
     """A model of a task.
 
-    Random choices use torch's global generator alone, so that a resumed run repeats them.
+    Random choices use only torch's global generator, so that a resumed run repeats them.
 
     Attributes:
-        representation: of tokens.
+        representation: computes the token vectors.
     """
 
     def __init__(self, representation: TokenRepresentation) -> None:
@@ -93,25 +93,24 @@ class TaskModel(nn.Module, ABC, Generic[E, P]):
 
     @abstractmethod
     def loss(self, examples: Sequence[E], inputs: Inputs) -> Tensor:
-        """The mean loss of a batch of examples, ()."""
+        """Return the mean loss of a batch of examples, a scalar."""
 
     @abstractmethod
     def predict(self, examples: Sequence[E], inputs: Inputs) -> list[P]:
-        """One prediction per example."""
+        """Return one prediction per example."""
 
 
 class Task(ABC, Generic[E, P]):
-    """One task: how its files are read, its model, its scores and the form of its predictions.
+    """A task: how its files are read, its model, its scores and the format of its predictions.
 
-    `E` is its type of example, `P` that of a prediction. Predictions are in the form of what is
-    predicted, such as one label per token.
+    `E` is the type of its examples, `P` that of its predictions, such as one label per token.
 
     Attributes:
-        name: as in `elmo train NAME`.
+        name: name of the task, as in `elmo train NAME`.
         settings: the dataclass of its settings.
-        presets: name -> settings that differ from the defaults, as of `with_settings`.
-        formats: formats of predictions; the first is the default.
-        reads_text: whether the task can predict on plain text, by `read_text`.
+        presets: name -> changes of the default settings, as for `with_settings`.
+        formats: output formats of predictions; the first is the default.
+        reads_text: whether the task defines `read_text`.
     """
 
     name: ClassVar[str]
@@ -125,15 +124,15 @@ class Task(ABC, Generic[E, P]):
         """Read a data file.
 
         Args:
-            labelled: whether what is to be predicted must be in the file; otherwise it may lack.
+            labelled: whether the labels must be in the file; otherwise they may be missing.
         Raises:
-            InputError: the file cannot be read, or a line in it; it names file and line.
+            InputError: the file or a line in it is invalid; the message names both.
         """
 
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[E]:
-        """Read plain text, or whatever `elmo embed` reads, to predict on; one example per sentence.
+        """Read the text formats of `elmo embed` for prediction.
 
-        Only tasks with `reads_text` define it.
+        Only tasks with `reads_text` define this method.
 
         Raises:
             InputError: a file cannot be read.
@@ -142,30 +141,30 @@ class Task(ABC, Generic[E, P]):
 
     @abstractmethod
     def labels(self, train: Split[E]) -> Any:
-        """What the model must know of the labels of the training data, such as their names.
+        """Collect what the model must know about the labels of the training data, such as names.
 
         Returns:
-            lists, dicts, strings and numbers, as JSON keeps them.
+            a value that JSON can represent.
         Raises:
-            InputError: the data cannot be trained on.
+            InputError: the data are unsuitable for training.
         """
 
     def check_labels(self, labels: Any, split: Split[E]) -> None:
-        """Raise an InputError for an example of dev with a label that the training data lack."""
+        """Raise an InputError for a label that is missing from the training data."""
 
     @abstractmethod
     def model(
         self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
     ) -> TaskModel[E, P]:
-        """A new model with random weights."""
+        """Build a model with random weights."""
 
     @abstractmethod
     def score(self, examples: Sequence[E], predictions: Sequence[P]) -> Scores:
-        """Compare predictions with the examples."""
+        """Score predictions against the labels of the examples."""
 
     @abstractmethod
     def lines(self, split: Split[E], predictions: Sequence[P], form: str) -> Iterator[str]:
-        """Yield the predictions for all examples as lines of a file, without line ends.
+        """Yield the lines of a file of predictions, without line ends.
 
         Args:
             form: one of `formats`.
@@ -173,7 +172,7 @@ class Task(ABC, Generic[E, P]):
 
 
 def load_task(name: str) -> Task[Any, Any]:
-    """The task of this name; UsageError with "did you mean" for others."""
+    """Return the task of this name; UsageError if there is none."""
     if name not in TASKS:
         near = get_close_matches(name, TASKS, 1)
         hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(TASKS)}"
@@ -183,7 +182,7 @@ def load_task(name: str) -> Task[Any, Any]:
 
 
 def sentences_of_text(paths: Sequence[str], text: InputSettings) -> Iterator[tuple[Tokens, str]]:
-    """Yield the tokens of the sentences of text files that have any, and where they are."""
+    """Yield the tokens of each non-empty sentence of text files, with its file and line."""
     for sentence in read_sentences(paths, text):
         if sentence.tokens:
             yield sentence.tokens, sentence.where

@@ -1,4 +1,4 @@
-"""TaskFolder: the files of a task model, and `TaskModelFile`, a model that was read from them."""
+"""TrainedTask: a task model, and the files of the folder that it is stored in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from elmo_cli.errors import ElmoError, ModelError, UsageError
 from elmo_cli.files import new_file, write_text
 from elmo_cli.lm.run_folder import TASK_FILE
 from elmo_cli.regular_files import read_json
-from elmo_cli.tasks.elmo_vectors import BiLMRecord, SentenceVectors, VectorFolder
+from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder, SentenceVectors
 from elmo_cli.tasks.inputs import Array, Inputs, Tokens, WordTable, WordVectors
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, as_flat, with_settings
@@ -27,26 +27,27 @@ from elmo_cli.version import __version__
 MODEL_FILE, SCORES_FILE, WORDS_FILE = "model.pt", "scores.json", "word_vectors.npz"
 _HINT = "give the folder that `elmo train` wrote"
 _VERSION = 1
-_PIECE_TOKENS = 20_000  # whose vectors are in memory at a time: 120 MB
+_CHUNK_TOKENS = 20_000  # predicted at a time; their vectors take 120 MB
 
 
 @dataclass
 class TrainedTask:
-    """A task model with what it needs to read text.
+    """A task model with the word vectors and the biLM that it reads.
 
     Attributes:
-        task, settings, labels: as of `Task.model`.
-        words: table of the word vectors that the model has; None without word vectors.
-        vectors: word vectors of further words; None without.
-        bilm: the biLM whose layers it reads; None without ELMo.
-        model: on the CPU unless it was moved.
+        task: the task.
+        settings, labels: the arguments of `Task.model`.
+        word_table: the words in the embedding table of the model; None without word vectors.
+        word_vectors: vectors of these and further words; None without word vectors.
+        bilm: the biLM whose layers the model reads; None without ELMo.
+        model: the model, on the CPU unless it was moved.
     """
 
     task: Task[Any, Any]
     settings: TaskSettings
     labels: Any
-    words: WordTable | None
-    vectors: WordVectors | None
+    word_table: WordTable | None
+    word_vectors: WordVectors | None
     bilm: BiLMRecord | None
     model: TaskModel[Any, Any]
 
@@ -60,10 +61,10 @@ class TrainedTask:
         bilm: BiLMRecord | None,
         sentences: Sequence[Tokens],
     ) -> TrainedTask:
-        """An untrained model, its random weights from torch's global generator.
+        """Build an untrained model with random weights from torch's global generator.
 
         Args:
-            sentences: of the training and dev data, whose words get a row of the table.
+            sentences: those of the training and dev data, whose words get a row of the table.
         """
         words = None if vectors is None else WordTable.of(vectors, sentences)
         table = None if vectors is None or words is None else words.initial(vectors)
@@ -76,17 +77,17 @@ class TrainedTask:
         return self.settings.elmo.layers != "none"
 
     def inputs(self, sentences: Sequence[Tokens], vectors: SentenceVectors | None) -> Inputs:
-        """Inputs for sentences; words that the table lacks are added to it."""
-        if self.words is not None and self.vectors is not None:
-            extended = self.words.extended(self.vectors, sentences)
-            rows = extended.initial(self.vectors)[len(self.words) :]
+        """Prepare inputs for sentences; new words with a vector are added to the table."""
+        if self.word_table is not None and self.word_vectors is not None:
+            extended = self.word_table.extended(self.word_vectors, sentences)
+            rows = extended.initial(self.word_vectors)[len(self.word_table) :]
             self.model.representation.add_words(rows)
-            self.words = extended
+            self.word_table = extended
         device = next(self.model.parameters()).device
-        return Inputs(sentences, vectors, self.words, device)
+        return Inputs(sentences, vectors, self.word_table, device)
 
     def predict(self, split: Split[Any], vectors: SentenceVectors | None) -> list[Any]:
-        """One prediction per example, in the order of the examples."""
+        """Return one prediction per example, in the order of the examples."""
         inputs = self.inputs(split.sentences, vectors)
         return predict_all(self.model, split, inputs, self.settings.batch_size)
 
@@ -94,7 +95,7 @@ class TrainedTask:
 def predict_all(
     model: TaskModel[Any, Any], split: Split[Any], inputs: Inputs, batch_size: int
 ) -> list[Any]:
-    """One prediction per example, in the order of the examples, computed by length."""
+    """Return one prediction per example, in order, from batches of similar length."""
     examples = split.examples
     order = sorted(range(len(examples)), key=lambda number: split.n_tokens(examples[number]))
     found: dict[int, Any] = {}
@@ -115,10 +116,10 @@ def _representation(
 
 
 def config_of(trained: TrainedTask, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of task.json.
+    """Return the content of task.json.
 
     Args:
-        data: name of a data file -> what identifies it.
+        data: role of a data file, such as "train" -> its path and SHA-256.
     """
     return {
         "version": _VERSION,
@@ -127,37 +128,37 @@ def config_of(trained: TrainedTask, data: Mapping[str, Any]) -> dict[str, Any]:
         "settings": as_flat(trained.settings),
         "labels": trained.labels,
         "bilm": None if trained.bilm is None else asdict(trained.bilm),
-        "word_vector_dim": None if trained.vectors is None else trained.vectors.dim,
+        "word_vector_dim": None if trained.word_vectors is None else trained.word_vectors.dim,
         "data": dict(data),
     }
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write task.json; OutputError."""
+    """Write task.json; OutputError if that fails."""
     write_text(str(folder / TASK_FILE), [json.dumps(config, indent=1) + "\n"], overwrite=True)
 
 
 def write_words(folder: Path, trained: TrainedTask) -> None:
-    """Write the word vectors that the model may need for new text; OutputError."""
-    if trained.vectors is None or trained.words is None:
+    """Write the word vectors that the model may need for new text; OutputError if that fails."""
+    if trained.word_vectors is None or trained.word_table is None:
         return
     with new_file(folder / WORDS_FILE) as file:
         np.savez(
             file,
-            words=np.array(trained.vectors.words, dtype=np.str_),
-            vectors=trained.vectors.vectors,
-            table=np.array(trained.words.words, dtype=np.str_),
+            words=np.array(trained.word_vectors.words, dtype=np.str_),
+            vectors=trained.word_vectors.vectors,
+            table=np.array(trained.word_table.words, dtype=np.str_),
         )
 
 
 def write_tensors(path: Path, content: Any) -> None:
-    """Replace a file of tensors atomically; OutputError."""
+    """Replace a file of tensors atomically; OutputError if that fails."""
     with new_file(path, durable=True, resumable=path.exists()) as file:
         torch.save(content, file)
 
 
 def read_tensors(path: Path, error: type[ElmoError], hint: str) -> Any:
-    """Load a file of tensors on the CPU without running code in it; raises `error`."""
+    """Load tensors on the CPU without running code in the file; raise `error` if that fails."""
     try:
         with zipfile.ZipFile(path) as archive:
             if corrupt := archive.testzip():  # torch does not verify the checksums
@@ -168,14 +169,14 @@ def read_tensors(path: Path, error: type[ElmoError], hint: str) -> Any:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read task.json; ModelError."""
+    """Read task.json; ModelError if it is missing or invalid."""
     path = folder / TASK_FILE
     try:
         config: dict[str, Any] = read_json(path, ModelError, _HINT)
     except FileNotFoundError:
         raise ModelError(f"{folder}: contains no task model ({TASK_FILE})", _HINT) from None
     if not isinstance(config, dict) or config.get("version") != _VERSION:
-        raise ModelError(f"{path}: not of a task model of this version of elmo", _HINT)
+        raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
     return config
 
 
@@ -196,7 +197,7 @@ def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:
         model = task.model(settings, config["labels"], representation)
         model.load_state_dict(state)
     except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
-        what = f"{folder}: the files of the task model contradict each other ({error})"
+        what = f"{folder}: the files of the task model are inconsistent ({error})"
         raise ModelError(what, "train it again") from None
     model.to(device).eval()
     return TrainedTask(task, settings, config["labels"], words, vectors, bilm, model)
@@ -212,28 +213,30 @@ def _read_words(path: Path) -> tuple[WordTable, WordVectors]:
 def predict_text(
     trained: TrainedTask,
     split: Split[Any],
-    folder: VectorFolder | None,
+    folder: EmbeddingsFolder | None,
     progress: Callable[[int, int | None], None] = lambda done, total: None,
 ) -> list[Any]:
-    """One prediction per example, with vectors that are computed and not stored.
+    """Return one prediction per example, with embeddings that are computed and not stored.
 
     Args:
-        folder: computes the vectors; None without ELMo.
-        progress: called with the tokens done and their number.
+        folder: computes the embeddings; None without ELMo.
+        progress: called with the number of tokens done and their total.
     """
     total, done, predictions = sum(map(len, split.sentences)), 0, list[Any]()
-    for piece in _pieces(split):
+    for chunk in _chunks(split):
         vectors = None
         if folder is not None and trained.reads_elmo:
-            vectors = folder.compute(piece.sentences, trained.settings.elmo.layers)
-        predictions += trained.predict(piece, vectors)
-        done += sum(map(len, piece.sentences))
+            vectors = folder.compute(chunk.sentences, trained.settings.elmo.layers)
+        predictions += trained.predict(chunk, vectors)
+        done += sum(map(len, chunk.sentences))
         progress(done, total)
     return predictions
 
 
-def read_all(trained: TrainedTask, paths: Sequence[str], text: InputSettings | None) -> Split[Any]:
-    """Read what is to be predicted on.
+def read_for_prediction(
+    trained: TrainedTask, paths: Sequence[str], text: InputSettings | None
+) -> Split[Any]:
+    """Read the sentences to predict on.
 
     Args:
         text: how text is read; None for a file in the format of the training data.
@@ -242,22 +245,22 @@ def read_all(trained: TrainedTask, paths: Sequence[str], text: InputSettings | N
     if text is not None and task.reads_text:
         return task.read_text(paths, text)
     if len(paths) > 1:
-        raise UsageError(f"{paths[1]}: a second file", "predict on the files one by one")
+        raise UsageError(f"{paths[1]}: more than one file", "predict on the files one by one")
     return task.read(paths[0], trained.settings, labelled=False)
 
 
 def check_format(task: Task[Any, Any], form: str | None) -> str:
-    """The format of predictions, by default the first of the task; UsageError for others."""
+    """Return the output format, by default the first of the task; UsageError if it is unknown."""
     if form is None:
         return task.formats[0]
     if form not in task.formats:
         hint = f"choose one of {', '.join(task.formats)}"
-        raise UsageError(f"`output_format={form}`: no format of {task.name}", hint)
+        raise UsageError(f"`output_format={form}`: no output format of {task.name}", hint)
     return form
 
 
-def _pieces(split: Split[Any]) -> Iterator[Split[Any]]:
-    """Consecutive examples of about `_PIECE_TOKENS` tokens, with the sentences that they need."""
+def _chunks(split: Split[Any]) -> Iterator[Split[Any]]:
+    """Yield consecutive examples of about `_CHUNK_TOKENS` tokens, with their sentences."""
     sentences: list[Tokens] = []
     examples: list[Any] = []
     for example in split.examples:
@@ -265,7 +268,7 @@ def _pieces(split: Split[Any]) -> Iterator[Split[Any]]:
         sentences += [split.sentences[number] for number in example.sentences]
         numbers = tuple(range(first, len(sentences)))
         examples.append(replace(example, sentences=numbers))
-        if sum(map(len, sentences)) >= _PIECE_TOKENS:
+        if sum(map(len, sentences)) >= _CHUNK_TOKENS:
             yield Split(split.path, sentences, examples)
             sentences, examples = [], []
     if examples:
@@ -275,15 +278,16 @@ def _pieces(split: Split[Any]) -> Iterator[Split[Any]]:
 def evaluate(
     trained: TrainedTask,
     path: str,
-    folder: VectorFolder | None,
+    folder: EmbeddingsFolder | None,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> tuple[Split[Any], list[Any], Scores]:
-    """Predict what a data file contains, and score the predictions.
+    """Predict on a data file, and score the predictions.
 
     Args:
-        folder: of embeddings; None without ELMo.
+        folder: the embeddings; None without ELMo.
+        progress: called with the number of tokens embedded and their total.
     Returns:
-        the content of the file, the predictions, and their scores.
+        the content of the file, the predictions and their scores.
     """
     split = trained.task.read(path, trained.settings)
     vectors = None

@@ -14,8 +14,7 @@ from elmo_cli.errors import InputError, ModelError, ResumeError
 from elmo_cli.files import write_text
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
-from elmo_cli.tasks.elmo_vectors import SentenceVectors, VectorFolder
-from elmo_cli.tasks.fit import CHECKPOINT_FILE, Fit
+from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder, SentenceVectors
 from elmo_cli.tasks.inputs import read_word_vectors
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Scores, Split, Task
@@ -29,22 +28,23 @@ from elmo_cli.tasks.task_folder import (
     write_tensors,
     write_words,
 )
+from elmo_cli.tasks.task_trainer import CHECKPOINT_FILE, TaskTrainer
 
 
 class Reporter(Protocol):
     """Receives what a training run reports."""
 
     def message(self, text: str) -> None:
-        """One line of text about the run."""
+        """Report a line of text about the run."""
 
     def embedding(self, done: int, total: int | None) -> None:
-        """Tokens embedded so far, and their number where it is known."""
+        """Report the number of tokens embedded so far, and their total if it is known."""
 
     def training(self, done: int, total: int) -> None:
-        """Tokens read for training so far, and their number if no epoch is saved by patience."""
+        """Report the number of tokens trained on so far, and their total without early stopping."""
 
     def epoch(self, line: dict[str, Any]) -> None:
-        """A line of the log."""
+        """Report an epoch by its line of the log."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class TaskData:
     Attributes:
         train, dev: data files of the task.
         word_vectors: a file of word vectors, or None.
-        vectors: folder of embeddings; None without ELMo.
+        embeddings: folder of the embeddings; None without ELMo.
     """
 
     train: str
     dev: str
     word_vectors: str | None = None
-    vectors: VectorFolder | None = None
+    embeddings: EmbeddingsFolder | None = None
 
     def identity(self) -> dict[str, Any]:
-        """The SHA-256 of each file."""
+        """Return the path and the SHA-256 of each file."""
         files = {"train": self.train, "dev": self.dev, "word_vectors": self.word_vectors}
         found = {}
         for name, path in files.items():
@@ -83,15 +83,15 @@ def train_task(
     mode: str = "new",
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Train a task model, or resume its training; the folder then holds the model.
+    """Train a task model, or resume its training, and write it to a folder.
 
     Args:
         output: folder of the run.
-        mode: "new", "resume" or "overwrite", as of `RunFolder.open`.
+        mode: "new", "resume" or "overwrite", as in `RunFolder.open`.
     Returns:
         the content of scores.json.
     Raises:
-        InputError: the data cannot be read, or dev has a label that train lacks.
+        InputError: the data are invalid, or dev has a label that is missing from train.
         EmbeddingsFileError: embeddings do not fit the data.
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
@@ -104,7 +104,9 @@ def train_task(
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
         found = [_vectors(data, split, settings, reporter) for split in (train, dev)]
-        bilm = data.vectors.bilm if data.vectors is not None and found[0] is not None else None
+        bilm = (
+            data.embeddings.bilm if data.embeddings is not None and found[0] is not None else None
+        )
         torch.manual_seed(settings.seed)
         trained = TrainedTask.new(task, settings, labels, words, bilm, sentences)
         trained.model.to(select_device(device))
@@ -121,29 +123,31 @@ def train_task(
         pairs = zip((train, dev), found, strict=True)
         inputs = [trained.inputs(split.sentences, vectors) for split, vectors in pairs]
         is_resumed = mode == "resume"
-        fit = Fit(trained, (train, dev), (inputs[0], inputs[1]), folder.path, resume=is_resumed)
-        reporter.message(_summary(trained, fit.n_examples, len(dev.examples)))
-        best = fit.run(reporter.training, reporter.epoch)
-        return _finish(folder.path, fit, best)
+        trainer = TaskTrainer(
+            trained, (train, dev), (inputs[0], inputs[1]), folder.path, resume=is_resumed
+        )
+        reporter.message(_summary(trained, trainer.n_examples, len(dev.examples)))
+        best = trainer.run(reporter.training, reporter.epoch)
+        return _finish(folder.path, trainer, best)
 
 
-def _finish(folder: Path, fit: Fit, best: dict[str, Any]) -> dict[str, Any]:
+def _finish(folder: Path, trainer: TaskTrainer, best: dict[str, Any]) -> dict[str, Any]:
     """Write the model of the best epoch and its scores, and remove the checkpoint."""
     facts = {
         "best_epoch": best["epoch"],
-        "epochs": fit.progress.epoch,
-        "seconds": fit.progress.seconds,
+        "epochs": trainer.progress.epoch,
+        "seconds": trainer.progress.seconds,
         "mix": best["mix"],
-        "dev": as_facts(fit.score_dev()),
+        "dev": scores_as_dict(trainer.score_dev()),
     }
-    write_tensors(folder / MODEL_FILE, fit.trained.model.state_dict())
+    write_tensors(folder / MODEL_FILE, trainer.trained.model.state_dict())
     write_text(folder / SCORES_FILE, [json.dumps(facts, indent=1) + "\n"])
     (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
     return facts
 
 
 def read_scores(folder: Path) -> dict[str, Any] | None:
-    """The content of scores.json, None before the end of the run; ModelError if it is corrupt."""
+    """Read scores.json; None before the end of the run, ModelError if the file is corrupt."""
     try:
         facts: dict[str, Any] = read_json(folder / SCORES_FILE, ModelError, "train again")
     except FileNotFoundError:
@@ -151,8 +155,8 @@ def read_scores(folder: Path) -> dict[str, Any] | None:
     return facts
 
 
-def as_facts(scores: Scores) -> dict[str, Any]:
-    """Scores as scores.json has them."""
+def scores_as_dict(scores: Scores) -> dict[str, Any]:
+    """Return scores in the form of scores.json."""
     by_type = {name: dict(one) for name, one in scores.by_type.items()}
     return {"main": scores.main, **scores.values, "by_type": by_type, "note": scores.note}
 
@@ -164,20 +168,20 @@ def _read(
     if split.note:
         reporter.message(f"{path}: {split.note}")
     if not split.examples:
-        raise InputError(f"{path}: contains no example", "give a file with at least one")
+        raise InputError(f"{path}: contains no example", "give a file with at least one example")
     return split
 
 
 def _vectors(
     data: TaskData, split: Split[Any], settings: TaskSettings, reporter: Reporter
 ) -> SentenceVectors | None:
-    if data.vectors is None or settings.elmo.layers == "none":
+    if data.embeddings is None or settings.elmo.layers == "none":
         return None
-    return data.vectors.find(split, settings.elmo.layers, reporter.embedding)
+    return data.embeddings.find(split, settings.elmo.layers, reporter.embedding)
 
 
 def _check_same(folder: Path, config: dict[str, Any]) -> None:
-    """Raise a ResumeError if a run has other settings or data than that of the folder."""
+    """Raise a ResumeError if settings or data differ from those of the run in the folder."""
     old = read_config(folder)
     for name in ("task", "settings", "labels", "bilm", "word_vector_dim", "data"):
         before, now = old.get(name), json.loads(json.dumps(config[name]))
@@ -186,15 +190,15 @@ def _check_same(folder: Path, config: dict[str, Any]) -> None:
         if isinstance(before, dict) and isinstance(now, dict):
             name = next(one for one in {**before, **now} if before.get(one) != now.get(one))
             before, now = before.get(name), now.get(name)
-        what = f"{folder}: made with other settings ({name}: {before}, now {now})"
+        what = f"{folder}: the run has other settings or data ({name}: {before}, now {now})"
         raise ResumeError(what, "use the settings and data of the first run, or another folder")
 
 
 def _summary(trained: TrainedTask, n_train: int, n_dev: int) -> str:
     n = sum(one.numel() for one in trained.model.parameters() if one.requires_grad)
     reads = [] if trained.bilm is None else [f"{trained.settings.elmo.layers} layers of ELMo"]
-    if trained.vectors is not None:
-        reads.append(f"word vectors of {trained.vectors.dim} dimensions")
+    if trained.word_vectors is not None:
+        reads.append(f"word vectors of {trained.word_vectors.dim} dimensions")
     if trained.settings.char_filters:
         reads.append("characters")
     examples = f"{n_train:,} examples, dev {n_dev:,}"

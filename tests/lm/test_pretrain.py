@@ -121,7 +121,9 @@ def test_files_that_only_resuming_needs_are_named(text: Path, dev: Path, tmp_pat
     last = made("pretrain", "-o", out, "--resume").err.splitlines()[-1]
     names = last.split(": ")[-1].split(", ")
     size = sum((out / name).stat().st_size for name in names) / 1e6
-    assert last.startswith(f"{out}: {size:.1f} MB are for `--resume` alone and may be deleted: ")
+    assert last.startswith(
+        f"{out}: {size:.1f} MB are needed only for `--resume` and may be deleted: "
+    )
     assert names == ["checkpoint.pt", "text.npz"]
     for name in names:
         (out / name).unlink()

@@ -12,15 +12,15 @@ from command_line import made
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.tasks.elmo_vectors import BiLMRecord, VectorFolder
+from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.task import Split
 
 SENTENCES = [("Anna", "lives"), ("it", "rains"), ("Anna", "lives"), ("Oslo",)]
 SPLIT = Split("data.conll", SENTENCES, [])
 
 
-def vector_folder(path: str) -> VectorFolder:
-    return VectorFolder(path, default_model=os.environ["ELMO_MODEL"])
+def vector_folder(path: str) -> EmbeddingsFolder:
+    return EmbeddingsFolder(path, default_model=os.environ["ELMO_MODEL"])
 
 
 def write(name: str, sentences: list[tuple[str, ...]]) -> None:
@@ -36,7 +36,7 @@ def test_a_file_of_any_name_and_layout_is_found(
     write("text.txt", sentences)
     made("embed", "text.txt", "-o", "some-name.hdf5", "--layout", layout)
     expected = open_embeddings("some-name.hdf5")
-    vectors = VectorFolder(".").find(SPLIT, "all")
+    vectors = EmbeddingsFolder(".").find(SPLIT, "all")
     for number, tokens in enumerate(SENTENCES):
         assert np.array_equal(vectors[number], expected[sentences.index(tokens)])
 
@@ -85,7 +85,7 @@ def test_embeddings_that_do_not_fit_are_refused(
     bilm = record(folder)
     before = sorted(Path().iterdir())
     with pytest.raises(EmbeddingsFileError) as error:
-        VectorFolder(".", bilm=bilm).find(SPLIT, "all")
+        EmbeddingsFolder(".", bilm=bilm).find(SPLIT, "all")
     assert words in str(error.value)
     assert sorted(Path().iterdir()) == before
 
@@ -94,13 +94,13 @@ def test_embeddings_of_another_model_are_refused(folder: Path, odd: Path) -> Non
     write("text.txt", SENTENCES)
     made("embed", "text.txt", "-o", "x.hdf5", "-m", odd)
     with pytest.raises(EmbeddingsFileError, match="of model odd, not"):
-        VectorFolder(".", bilm=record(folder)).find(SPLIT, "all")
-    assert VectorFolder(".").find(SPLIT, "all")[0].shape == (4, 2, 24)
+        EmbeddingsFolder(".", bilm=record(folder)).find(SPLIT, "all")
+    assert EmbeddingsFolder(".").find(SPLIT, "all")[0].shape == (4, 2, 24)
 
 
 def record(folder: Path) -> BiLMRecord:
     """What a task model records of the tiny biLM."""
-    vectors = VectorFolder(str(folder / "of-tiny"), default_model=os.environ["ELMO_MODEL"])
+    vectors = EmbeddingsFolder(str(folder / "of-tiny"), default_model=os.environ["ELMO_MODEL"])
     vectors.find(SPLIT, "all")
     assert vectors.bilm is not None
     return vectors.bilm
@@ -108,7 +108,7 @@ def record(folder: Path) -> BiLMRecord:
 
 def test_a_model_that_is_named_must_be_that_of_the_task_model(folder: Path, odd: Path) -> None:
     with pytest.raises(ElmoError, match="not the biLM that the task model was trained with"):
-        VectorFolder(".", str(odd), bilm=record(folder))
+        EmbeddingsFolder(".", str(odd), bilm=record(folder))
 
 
 def test_unfinished_and_foreign_files_of_a_folder_are_no_hindrance(folder: Path) -> None:

@@ -119,7 +119,7 @@ def test_the_sum_of_layers_is_that_of_equation_1() -> None:
 
 def test_a_model_must_read_something() -> None:
     settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=0)
-    with pytest.raises(UsageError, match="nothing to read"):
+    with pytest.raises(UsageError, match="the model has no input"):
         TokenRepresentation(settings, None, 0, 0)
 
 

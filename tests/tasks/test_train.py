@@ -19,7 +19,7 @@ import torch
 from command_line import Done, documented, elmo, made
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
-from elmo_cli.tasks.elmo_vectors import VectorFolder
+from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.task_folder import load_trained
@@ -51,7 +51,7 @@ class Interrupting:
 def train(output: str, *, mode: str = "new", stop_after: int = 10**9, **settings: Any) -> Any:
     task = load_task("ner")
     chosen = with_settings(task.settings(), {**SMALL, "epochs": 5, **settings})
-    data = TaskData("train.conll", "dev.conll", "words.txt", VectorFolder("vectors"))
+    data = TaskData("train.conll", "dev.conll", "words.txt", EmbeddingsFolder("vectors"))
     return train_task(task, data, chosen, output, Interrupting(stop_after), mode=mode)
 
 
@@ -127,7 +127,7 @@ def test_other_data_are_not_resumed(embedded: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train("ner", stop_after=3)
     shutil.copy("train.conll", "dev.conll")
-    with pytest.raises(ElmoError, match="made with other settings"):
+    with pytest.raises(ElmoError, match="other settings or data"):
         train("ner", mode="resume")
 
 
@@ -162,11 +162,11 @@ def command(*words: object) -> Done:
         (None, ("--embeddings", "one"), "not all layers of each token"),
         (None, ("--embeddings", "one/x.hdf5"), "is a file, not a folder"),
         (None, ("--set", "hiden=3"), "no such setting"),
-        (None, ("--set", "hidden"), "has no `=`"),
+        (None, ("--set", "hidden"), "`=` is missing"),
         (None, ("--preset", "huge"), "`--preset huge`: no such preset"),
         (None, ("--resume",), "contains no run to resume"),
         (None, ("--word-vectors", "train.conll"), "cannot be read as word vectors"),
-        (None, ("--elmo", "none", "--set", "char_filters=0"), "nothing to read"),
+        (None, ("--elmo", "none", "--set", "char_filters=0"), "the model has no input"),
     ],
 )
 def test_bad_data_and_settings_are_two_lines_and_change_nothing(

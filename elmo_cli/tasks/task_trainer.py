@@ -1,4 +1,4 @@
-"""fit: train a task model, epoch after epoch, and keep the weights of the best one on dev."""
+"""TaskTrainer: train a task model, and keep the weights of its best epoch on dev."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from elmo_cli.tasks.task import Scores, Split, TaskModel
 from elmo_cli.tasks.task_folder import TrainedTask, predict_all, read_tensors, write_tensors
 
 CHECKPOINT_FILE = "checkpoint.pt"
-_POOL_BATCHES = 40  # batches whose examples are sorted by length together
+_POOL_BATCHES = 40  # number of batches whose examples are sorted by length together
 _RHO = 0.95  # of Adadelta
 
-OnProgress = Callable[[int, int], None]  # tokens of the run that were read, and their most
+OnProgress = Callable[[int, int], None]  # tokens trained on, and their maximum in the run
 OnEpoch = Callable[[dict[str, Any]], None]  # a line of the log
 
 
 @dataclass
-class FitProgress:
-    """The progress of a run after an epoch.
+class TrainerProgress:
+    """The state of a run after an epoch, besides weights and optimizer.
 
     Attributes:
-        epoch: number of epochs.
+        epoch: number of finished epochs.
         best, best_epoch: the best main score on dev and its epoch; -inf and -1 before the first.
-        epochs_since_best: epochs since then.
-        seconds: training and evaluation time of all parts of the run.
+        epochs_since_best: number of epochs since then, from the first score above 0.
+        seconds: training and evaluation time, including that before a resumption.
         log_size: size of the log in bytes.
-        best_line: log line of the best epoch.
+        best_line: the log line of the best epoch.
     """
 
     epoch: int = 0
@@ -51,38 +51,38 @@ class FitProgress:
     best_line: dict[str, Any] = field(default_factory=dict)
 
     def update(self, score: float, line: dict[str, Any]) -> bool:
-        """Count an epoch; whether its score is the best one."""
+        """Count an epoch, and return whether its score is the best one."""
         self.epoch += 1
         is_best = score > self.best
         if is_best:
             self.best, self.best_epoch, self.best_line = score, self.epoch, line
             self.epochs_since_best = 0
-        elif self.best > 0:  # until then the model has learned nothing that could get worse
+        elif self.best > 0:  # before that the model has learned nothing that could get worse
             self.epochs_since_best += 1
         return is_best
 
     def is_over(self, settings: TaskSettings) -> bool:
-        """Whether the run has reached one of its limits."""
+        """Whether the run has reached `epochs` or `patience`."""
         return self.epoch >= settings.epochs or self.epochs_since_best >= settings.patience
 
 
-class Fit:
-    """A training run.
+class TaskTrainer:
+    """The training loop of a task model.
 
-    Random numbers of an epoch depend on the seed and the epoch alone, so that a resumed run ends
-    with the weights of an undisturbed one.
+    Random numbers depend only on the seed and the epoch, so that a resumed run ends with the
+    weights of an uninterrupted one.
 
     Args:
         trained: the model, which is trained in place.
-        train, dev: the data.
-        inputs: those of the sentences of `train` and of `dev`.
-        folder: existing folder for checkpoint and log.
+        splits: the training and dev data.
+        inputs: the inputs for their sentences.
+        folder: existing folder for the checkpoint and the log.
         resume: continue from the checkpoint.
     Attributes:
         trained: the model.
-        progress: of the run.
+        progress: the progress of the run.
     Raises:
-        ResumeError: there is no checkpoint to resume from.
+        ResumeError: the checkpoint is corrupt or belongs to another run.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Fit:
         self._inputs, self._dev_inputs = inputs
         self._log = TrainingLog(folder / LOG_FILE)
         self._examples = fraction_of(self._train.examples, self._settings)
-        self.progress = FitProgress()
+        self.progress = TrainerProgress()
         self._optimizer = _optimizer(trained.model, self._settings)
         self._best: dict[str, Any] = {}
         if resume:
@@ -139,13 +139,13 @@ class Fit:
         return progress.best_line
 
     def score_dev(self) -> Scores:
-        """The scores of the present weights on dev."""
+        """Score the current weights on dev."""
         size = self._settings.batch_size
         predictions = predict_all(self.trained.model, self._dev, self._dev_inputs, size)
         return self.trained.task.score(self._dev.examples, predictions)
 
     def _epoch(self, epoch: int, on_progress: OnProgress) -> float:
-        """Train for one epoch; the mean loss."""
+        """Train for one epoch, and return the mean loss."""
         model, settings = self.trained.model, self._settings
         torch.manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
         lengths = [self._train.n_tokens(example) for example in self._examples]
@@ -156,7 +156,7 @@ class Fit:
             self._optimizer.zero_grad()
             loss = model.loss(examples, self._inputs) + model.representation.penalty()
             if not math.isfinite(value := loss.item()):
-                what = f"epoch {epoch + 1}: the loss is {value}, {examples[0].where}"
+                what = f"epoch {epoch + 1}: the loss is {value} ({examples[0].where})"
                 raise TrainingError(what, "choose a lower `learning_rate`")
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
@@ -202,14 +202,14 @@ class Fit:
         try:
             self.trained.model.load_state_dict(content["model"])
             self._optimizer.load_state_dict(content["optimizer"])
-            self.progress, self._best = FitProgress(**content["progress"]), content["best"]
+            self.progress, self._best = TrainerProgress(**content["progress"]), content["best"]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ResumeError(f"{path}: not of this run ({error})", hint) from None
+            raise ResumeError(f"{path}: does not belong to this run ({error})", hint) from None
         self._log.truncate(self.progress.log_size)
 
 
 def fraction_of(examples: Sequence[Any], settings: TaskSettings) -> list[Any]:
-    """The examples to train on: a random sample of `settings.fraction`, in order."""
+    """Sample `settings.fraction` of the examples at random, and keep their order."""
     if settings.fraction == 1:
         return list(examples)
     generator = torch.Generator().manual_seed(settings.seed)
@@ -219,7 +219,7 @@ def fraction_of(examples: Sequence[Any], settings: TaskSettings) -> list[Any]:
 
 
 def _batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Batches of examples of similar length, in random order, of torch's global generator."""
+    """Return batches of examples of similar length, shuffled with torch's global generator."""
     order = torch.randperm(len(lengths)).tolist()
     batches: list[list[int]] = []
     for first in range(0, len(order), batch_size * _POOL_BATCHES):
