@@ -36,8 +36,8 @@ from elmo_cli.tasks.spans import Span
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, sentences_of_text
 from elmo_cli.text.input import InputSettings, format_of
 
-_SHORT = 8  # tokens of a subtree; longer ones are padded apart from the others
-_POOL = 4  # linear maps per unit of a maxout layer
+_SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
+_MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ClassifiedExample(Example):
 
     Attributes:
         label: None where it is unknown.
-        subtrees: labelled parts of the sentence; only trees have any.
+        subtrees: the labelled subtrees of a tree; empty for other formats.
     """
 
     label: str | None
@@ -59,8 +59,8 @@ class ClassificationSettings(TaskSettings):
 
     Attributes:
         model: "bilstm" (a biLSTM with pooling) or "bcn" (the biattentive classification network).
-        subtrees: fraction of the subtrees of a step's trees that it trains on; 0 for none.
-        state_dropout: dropout probability above the token representation.
+        subtrees: fraction of the subtrees of each batch to train on; 0 for none.
+        state_dropout: dropout probability in the layers above the token representation.
     """
 
     model: str = one_of("bilstm", "bcn")
@@ -94,10 +94,10 @@ class Biattention(nn.Module):
 
 
 class Pooling(nn.Module):
-    """Maximum, mean and self-attention over tokens, and with `has_min` the minimum.
+    """Max, mean and self-attentive pooling over tokens, and min pooling with `has_min`.
 
     Attributes:
-        dim: size of the output.
+        dim: dimension of the output.
     """
 
     def __init__(self, dim: int, *, has_min: bool) -> None:
@@ -117,24 +117,24 @@ class Pooling(nn.Module):
 
 
 class Maxout(nn.Module):
-    """The maximum of several linear maps (Goodfellow et al. 2013)."""
+    """A maxout layer: the maximum of several linear maps (Goodfellow et al. 2013)."""
 
     def __init__(self, dim: int, output_dim: int) -> None:
         super().__init__()
-        self.maps = nn.Linear(dim, output_dim * _POOL)
+        self.maps = nn.Linear(dim, output_dim * _MAXOUT_MAPS)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.maps(x).unflatten(-1, (-1, _POOL)).amax(-1)
+        found: Tensor = self.maps(x).unflatten(-1, (-1, _MAXOUT_MAPS)).amax(-1)
         return found
 
 
 class Classifier(TaskModel[ClassifiedExample, str]):
     """The biattentive classification network, or a biLSTM with pooling and a ReLU layer.
 
-    Spans are pooled from the states of their sentence.
+    Subtrees are classified from the states of their sentence.
 
     Args:
-        labels: names of the labels.
+        labels: the label names.
     Source: Peters et al. 2018, A.8; McCann et al. 2017.
     """
 
@@ -166,11 +166,11 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         return self.representation.at_output(states, batch)
 
     def _scores(self, states: Tensor, rows: Tensor, spans: Tensor) -> Tensor:
-        """The scores of labels, (span, label), of tokens of the sentences.
+        """Return the label scores of spans, (span, label).
 
         Args:
             states: (batch, token, dim).
-            rows: (span,) sentences in the batch.
+            rows: (span,) index of the sentence in the batch.
             spans: (span, 2) first token, and the token after the last.
         """
         lengths = spans[:, 1] - spans[:, 0]
@@ -185,14 +185,14 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         return self._scores(states, rows, torch.stack([torch.zeros_like(lengths), lengths], 1))
 
     def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
-        """The mean loss of sentences, plus that of a sample of their subtrees."""
+        """Return the mean loss of sentences, plus that of a sample of their subtrees."""
         batch = inputs.batch([example.sentences[0] for example in examples])
         states = self._states(batch)
         targets = torch.tensor([self.numbers[example.label or ""] for example in examples])
         scores = self._sentence_scores(states, batch.lengths)
         loss = functional.cross_entropy(scores, targets.to(scores.device))
         sample = self._sample_subtrees(examples).to(states.device)
-        is_short = sample[:, 2] - sample[:, 1] <= _SHORT
+        is_short = sample[:, 2] - sample[:, 1] <= _SHORT_TOKENS
         for some in filter(len, (sample[is_short], sample[~is_short])):
             scores = self._scores(states, some[:, 0], some[:, 1:3])
             summed = functional.cross_entropy(scores, some[:, 3], reduction="sum")
@@ -200,7 +200,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         return loss
 
     def _sample_subtrees(self, examples: Sequence[ClassifiedExample]) -> Tensor:
-        """The row, start, end and label of each, (subtree, 4)."""
+        """Sample subtrees, each as row, start, end and label, (subtree, 4)."""
         found = [
             (row, start, end, self.numbers[label])
             for row, example in enumerate(examples)
@@ -240,7 +240,7 @@ class ClassificationTask(Task[ClassifiedExample, str]):
     def read(
         self, path: str, settings: TaskSettings, *, labelled: bool = True
     ) -> Split[ClassifiedExample]:
-        """Read trees as of SST, JSON lines, or lines of a label, a tab and the tokens."""
+        """Read trees as in SST, JSON lines, or lines of a label, a tab and the tokens."""
         sentences: list[Tokens] = []
         examples: list[ClassifiedExample] = []
         is_json = format_of(path, InputSettings()) == "jsonl"
@@ -256,7 +256,7 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         return Split(", ".join(paths), [tokens for tokens, _ in found], examples)
 
     def labels(self, train: Split[ClassifiedExample]) -> list[str]:
-        """The names of the labels in alphabetical order."""
+        """Return the label names in alphabetical order."""
         subtrees = (tree.type for example in train.examples for tree in example.subtrees)
         return label_names(train.path, [*(example.label for example in train.examples), *subtrees])
 
@@ -274,27 +274,27 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         return score_labels([example.label for example in examples], predictions)
 
     def lines(
-        self, split: Split[ClassifiedExample], predictions: Sequence[str], form: str
+        self, split: Split[ClassifiedExample], predictions: Sequence[str], output_format: str
     ) -> Iterator[str]:
         for example, label in zip(split.examples, predictions, strict=True):
             tokens = split.sentences[example.sentences[0]]
-            if form == "tsv":
+            if output_format == "tsv":
                 yield f"{label}\t{' '.join(tokens)}"
             else:
                 yield json.dumps({"tokens": tokens, "label": label}, ensure_ascii=False)
 
 
-_Found = tuple[str, Tokens, str | None, tuple[Span, ...]]
+_ExampleFields = tuple[str, Tokens, str | None, tuple[Span, ...]]
 
 
-def _read_objects(path: str, labelled: bool) -> Iterator[_Found]:
+def _read_objects(path: str, labelled: bool) -> Iterator[_ExampleFields]:
     for where, found in read_json_lines(path):
         label = label_of_fields(found, ("label",), where, labelled=labelled)
         yield where, tokens_of_fields(found, ("tokens", "text", "sentence"), where), label, ()
 
 
-def _read_text_lines(path: str, labelled: bool) -> Iterator[_Found]:
-    """Trees if the first line with text is one, otherwise labels and sentences."""
+def _read_text_lines(path: str, labelled: bool) -> Iterator[_ExampleFields]:
+    """Yield trees if the first non-blank line is one, otherwise labelled sentences."""
     has_trees = None
     for number, line in read_lines(path):
         if not line.strip():
@@ -310,12 +310,12 @@ def _read_text_lines(path: str, labelled: bool) -> Iterator[_Found]:
 
 
 def _parse_line(line: str, where: str, labelled: bool) -> tuple[Tokens, str | None]:
-    """The tokens and the label of a line, which is the tokens alone where it may lack a label."""
+    """Return the tokens and the label of a line; unless `labelled`, the label may be missing."""
     label, *cells = line.split("\t")
     if not cells and not labelled:
         return checked_tokens(label.split(), where), None
     if len(cells) != 1:
-        what = f"{where}: {len(cells)} tabs, not one"
+        what = f"{where}: {len(cells)} tabs instead of one"
         raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
     if not label.strip():
         raise InputError(f"{where}: no label before the tab", "each sentence needs a label")

@@ -1,4 +1,4 @@
-"""Task `coref`: clusters of mentions of the same entity; its files, in columns and JSON lines."""
+"""Task `coref`: clusters of mentions of the same entity, in CoNLL-2012 columns or JSON lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from elmo_cli.tasks.coref_score import (
     without_singletons,
 )
 from elmo_cli.tasks.inputs import Tokens
-from elmo_cli.tasks.readers import Row, Rows, read_json_lines, read_rows
+from elmo_cli.tasks.readers import Row, SentenceRows, read_json_lines, read_rows
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Scores, Split, Task
@@ -66,17 +66,17 @@ class CorefTask(Task[Document, Clusters]):
         if labelled:
             check_scorer()
         is_json = format_of(path, InputSettings()) == "jsonl"
-        return _split_of(path, (_read_json if is_json else _read_conll)(path, labelled))
+        return _build_split(path, (_read_json if is_json else _read_conll)(path, labelled))
 
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[Document]:
-        found: list[_Content] = []
+        found: list[_ParsedDocument] = []
         for sentence in read_sentences(paths, text):
             if sentence.tokens:
                 if sentence.starts_document or not found:
                     name = sentence.document or f"document_{1 + len(found)}"
-                    found.append(_Content(sentence.where, name, [], None))
+                    found.append(_ParsedDocument(sentence.where, name, [], None))
                 found[-1].sentences.append(sentence.tokens)
-        return _split_of(", ".join(paths), found)
+        return _build_split(", ".join(paths), found)
 
     def labels(self, train: Split[Document]) -> Any:
         sizes = {len(cluster) for one in train.examples for cluster in one.clusters or ()}
@@ -103,17 +103,17 @@ class CorefTask(Task[Document, Clusters]):
         return Scores("f1", values, by_type, note)
 
     def lines(
-        self, split: Split[Document], predictions: Sequence[Clusters], form: str
+        self, split: Split[Document], predictions: Sequence[Clusters], output_format: str
     ) -> Iterator[str]:
         for one, found in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in one.sentences]
-            if form == "conll":
+            if output_format == "conll":
                 yield from _conll_lines(one, sentences, found)
             else:
                 yield _json_line(one, sentences, found)
 
 
-class _Content(NamedTuple):
+class _ParsedDocument(NamedTuple):
     where: str
     heading: str
     sentences: list[Tokens]
@@ -121,7 +121,7 @@ class _Content(NamedTuple):
 
 
 def _conll_lines(document: Document, sentences: Sequence[Tokens], found: Clusters) -> Iterator[str]:
-    """Yield name, part, token number, token and mentions of the tokens, separated by tabs."""
+    """Yield lines of name, part, token number, token and mentions, separated by tabs."""
     cells = iter(_cells(found, sum(map(len, sentences))))
     name, part = document.name_and_part
     yield f"#begin document {document.heading}".rstrip()
@@ -142,19 +142,19 @@ def _json_line(document: Document, sentences: Sequence[Tokens], found: Clusters)
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _split_of(path: str, contents: Iterable[_Content]) -> Split[Document]:
+def _build_split(path: str, contents: Iterable[_ParsedDocument]) -> Split[Document]:
     sentences: list[Tokens] = []
     documents = []
     for where, heading, found, clusters in contents:
         numbers = tuple(range(len(sentences), len(sentences) + len(found)))
         sentences += found
-        joined = None if clusters is None else _joined(clusters)
+        joined = None if clusters is None else _merge_overlapping(clusters)
         documents.append(Document(numbers, where, heading, joined))
     return Split(path, sentences, documents)
 
 
-def _joined(clusters: Iterable[set[Mention]]) -> Clusters:
-    """Clusters without common mentions: those that share one are joined."""
+def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
+    """Merge clusters that share a mention."""
     found: list[set[Mention]] = []
     for cluster in clusters:
         sharing = [one for one in found if one & cluster]
@@ -163,23 +163,23 @@ def _joined(clusters: Iterable[set[Mention]]) -> Clusters:
     return [frozenset(cluster) for cluster in found]
 
 
-def _read_conll(path: str, labelled: bool) -> Iterator[_Content]:
-    document: list[Rows] = []
+def _read_conll(path: str, labelled: bool) -> Iterator[_ParsedDocument]:
+    document: list[SentenceRows] = []
     for rows in read_rows(path):
         if rows.starts_document and document:
-            yield _content_of(path, document, labelled)
+            yield _parse_document(path, document, labelled)
             document = []
         document.append(rows)
     if document:
-        yield _content_of(path, document, labelled)
+        yield _parse_document(path, document, labelled)
 
 
-def _content_of(path: str, document: Sequence[Rows], labelled: bool) -> _Content:
+def _parse_document(path: str, document: Sequence[SentenceRows], labelled: bool) -> _ParsedDocument:
     rows = [row for one in document for row in one.rows]
     sentences = [tuple(_token_of(path, row) for row in one.rows) for one in document]
     clusters = _clusters_of(path, rows) if labelled else None
     where = f"{path}, line {rows[0].line}"
-    return _Content(where, document[0].document or path, sentences, clusters)
+    return _ParsedDocument(where, document[0].document or path, sentences, clusters)
 
 
 def _token_of(path: str, row: Row) -> str:
@@ -193,7 +193,7 @@ def _token_of(path: str, row: Row) -> str:
 
 
 def _clusters_of(path: str, rows: Sequence[Row]) -> list[set[Mention]]:
-    """The clusters of the last column."""
+    """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
     unfinished: dict[str, list[tuple[int, int]]] = defaultdict(list)  # entity -> (position, line)
     for position, (line, cells) in enumerate(rows):
@@ -201,12 +201,14 @@ def _clusters_of(path: str, rows: Sequence[Row]) -> list[set[Mention]]:
         for mark in [] if cell in _NO_MENTION else cell.split("|"):
             match = _MARK.fullmatch(mark)
             if match is None or not (match["begins"] or match["ends"]):
-                _refuse(f"{where}: {cell[:40]!r} does not state mentions", _COLUMN_HINT)
+                _refuse(f"{where}: {cell[:40]!r} is not a list of mentions", _COLUMN_HINT)
             entity = match["entity"]
             if match["begins"]:
                 unfinished[entity].append((position, line))
             if match["ends"] and not unfinished[entity]:
-                _refuse(f"{where}: a mention of entity {entity} ends, none began", _COLUMN_HINT)
+                _refuse(
+                    f"{where}: a mention of entity {entity} ends, but none is open", _COLUMN_HINT
+                )
             if match["ends"]:
                 clusters[entity].add((unfinished[entity].pop()[0], position))
     for entity, starts in unfinished.items():
@@ -216,19 +218,19 @@ def _clusters_of(path: str, rows: Sequence[Row]) -> list[set[Mention]]:
     return list(clusters.values())
 
 
-def _read_json(path: str, labelled: bool) -> Iterator[_Content]:
+def _read_json(path: str, labelled: bool) -> Iterator[_ParsedDocument]:
     for where, found in read_json_lines(path):
         key = found.get("doc_key")
         if not isinstance(key, str):
-            _refuse(f"{where}: `doc_key` is missing or no string", "name the document")
+            _refuse(f"{where}: `doc_key` is missing or not a string", "name the document")
         sentences = _lists(where, found, "sentences", _is_token, '"sentences": [["A", "b"], …]')
         tokens = [token for sentence in sentences for token in sentence]
         if problem := next(filter(None, map(token_problem, tokens)), ""):
             _refuse(f"{where}: a token {problem}", "correct it")
         if not tokens:
-            _refuse(f"{where}: a document without tokens", "leave it out")
+            _refuse(f"{where}: the document has no tokens", "remove it")
         clusters = _json_clusters(where, found, len(tokens)) if labelled else None
-        yield _Content(where, key, [tuple(one) for one in sentences if one], clusters)
+        yield _ParsedDocument(where, key, [tuple(one) for one in sentences if one], clusters)
 
 
 def _json_clusters(where: str, found: dict[str, Any], n_tokens: int) -> list[set[Mention]]:
@@ -241,13 +243,13 @@ def _json_clusters(where: str, found: dict[str, Any], n_tokens: int) -> list[set
 
 
 def _lists(
-    where: str, found: dict[str, Any], name: str, holds: Callable[[Any], bool], hint: str
+    where: str, found: dict[str, Any], name: str, is_valid: Callable[[Any], bool], hint: str
 ) -> list[list[Any]]:
-    """The list of lists of a field."""
+    """Return the list of lists of a field."""
     value: Any = found.get(name)
     lists: list[Any] = value if isinstance(value, list) else [None]
-    if not all(isinstance(one, list) and all(map(holds, one)) for one in lists):
-        _refuse(f"{where}: `{name}` is missing or of another form", hint)
+    if not all(isinstance(one, list) and all(map(is_valid, one)) for one in lists):
+        _refuse(f"{where}: `{name}` is missing or malformed", hint)
     return lists
 
 
@@ -260,7 +262,7 @@ def _is_mention(value: Any) -> bool:
 
 
 def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
-    """The mentions that begin and end at each token, as in the last column of CoNLL-2012."""
+    """Return the cells of the last column of CoNLL-2012, one per token."""
     mentions = [(m, entity) for entity, cluster in enumerate(clusters) for m in cluster]
     marks: list[list[str]] = [[] for _ in range(n_tokens)]
     # Outer mentions begin first and end last.

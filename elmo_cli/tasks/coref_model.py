@@ -1,4 +1,4 @@
-"""SpanRanker: the model of task `coref`, which ranks the spans before a span as antecedents."""
+"""SpanRanker: the model of task `coref`, which ranks preceding spans as antecedents."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torch.nn import functional
 from elmo_cli.lm.settings import at_least, bounded, positive
 from elmo_cli.tasks.coref_score import Clusters, Mention, without_singletons
 from elmo_cli.tasks.inputs import Inputs
-from elmo_cli.tasks.layers import FAR, BiLSTM, SequenceDropout, masked_softmax
+from elmo_cli.tasks.layers import MASKED, BiLSTM, SequenceDropout, masked_softmax
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, TaskModel
 
 NO_LINK = -1
-_FEATURE_DIM = 20  # of the width of a span, and of the distance of two
-_DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # where the classes of distances begin
+_FEATURE_DIM = 20  # of the embeddings of span widths and distances
+_DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # lower bounds of the distance buckets
 _SCORER_DROPOUT = 0.2
-_PADDED_TOKENS = 1_500  # of a batch of sentences of similar length
-_ROWS = 1_024  # of a matrix of scores of pairs
+_MAX_PADDED_TOKENS = 1_500  # of a batch of sentences of similar length
+_CHUNK_SPANS = 1_024  # whose pairs are scored at a time
 _HEADING = re.compile(r"\((?P<name>.*)\)(?:; part (?P<part>\d{1,9}))?;?")
 
 
@@ -34,8 +34,8 @@ class Document(Example):
     """A document.
 
     Attributes:
-        heading: what follows `#begin document` in CoNLL-2012; in JSON lines its `doc_key`.
-        clusters: of its mentions; None where they are unknown.
+        heading: the text after `#begin document` in CoNLL-2012, or `doc_key` in JSON lines.
+        clusters: its clusters of mentions; None where they are unknown.
     """
 
     heading: str
@@ -43,7 +43,7 @@ class Document(Example):
 
     @property
     def name_and_part(self) -> tuple[str, int | None]:
-        """The name of the document, and the number of its part in CoNLL-2012."""
+        """The name of the document, and its part number in CoNLL-2012."""
         match = _HEADING.fullmatch(self.heading)
         return (match["name"], int(match["part"] or 0)) if match else (self.heading, None)
 
@@ -53,15 +53,18 @@ class CorefSettings(TaskSettings):
     """The settings of `coref`.
 
     Attributes:
-        max_width: tokens of the longest mention that is predicted.
-        spans_per_token: spans that are kept as candidates, per token of the document.
-        max_antecedents: candidates before a span that are scored with it in full.
-        span_dim: size of the vector of a span.
-        scorer_dim, scorer_layers: hidden layers of the two scorers.
-        mention_loss: weight of the loss of single spans, mention or not, next to that of links.
-        window_tokens: in training a longer document is cut to sentences of about as many tokens,
-            at random in every epoch.
-        singletons: predict clusters of one mention; by default if the training data have any.
+        max_width: maximum length of a mention in tokens.
+        spans_per_token: number of candidate spans kept per token of the document.
+        max_antecedents: maximum number of antecedents per span that are scored in full.
+        span_dim: dimension of a span representation.
+        scorer_dim, scorer_layers: dimension and number of the hidden layers of the mention scorer
+            and the antecedent scorer.
+        mention_loss: weight of the mention loss (is a span a mention?) relative to the antecedent
+            loss.
+        window_tokens: in training, a longer document is cut to a random window of about this many
+            tokens in every epoch.
+        singletons: whether to predict clusters of one mention; by default only if the training
+            data have any.
     """
 
     batch_size: int = at_least(1, 1)
@@ -78,14 +81,14 @@ class CorefSettings(TaskSettings):
 
 
 class Candidates(NamedTuple):
-    """The spans of a document, and the scores of the best ones and of their antecedents.
+    """The spans of a document, and the scores of the best spans and their antecedents.
 
     Attributes:
         starts, ends: (span,) first and last tokens, in order.
-        mention: (span,) scores.
+        mention: (span,) mention scores.
         kept: (kept,) indices of the best spans, in order.
         antecedents: (kept, n) indices into `kept`.
-        scores: (kept, 1 + n): 0 for no antecedent, then those of `antecedents`.
+        scores: (kept, 1 + n) antecedent scores: 0 for none, then those of `antecedents`.
     """
 
     starts: Tensor
@@ -97,7 +100,7 @@ class Candidates(NamedTuple):
 
 
 class Scorer(nn.Module):
-    """The hidden layers and the output of a scorer, without the linear map before them."""
+    """A feed-forward scorer without its first linear layer."""
 
     def __init__(self, settings: CorefSettings) -> None:
         super().__init__()
@@ -107,7 +110,7 @@ class Scorer(nn.Module):
         self.output = nn.Linear(dim, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores (row, n) of (row, n, scorer_dim); a row has one dropout mask."""
+        """Return scores (row, n) of (row, n, scorer_dim); a row shares one dropout mask."""
         x = self.dropout(torch.relu(x))
         for layer in self.hidden:
             x = self.dropout(torch.relu(layer(x)))
@@ -118,7 +121,8 @@ class Scorer(nn.Module):
 class SpanVectors(nn.Module):
     """Vectors of all spans of up to `max_width` tokens: first, last and attended token, width.
 
-    The parts are added after a linear map each, so that tokens are multiplied, not spans.
+    Each part has its own linear layer before they are added, so that the matrix products are per
+    token, not per span.
     """
 
     def __init__(self, dim: int, state_dim: int, settings: CorefSettings) -> None:
@@ -134,12 +138,12 @@ class SpanVectors(nn.Module):
     def forward(
         self, x: Tensor, states: Tensor, sentence_ends: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The vectors, first and last tokens of the spans, (span, …), in order.
+        """Return the vectors, first and last tokens of the spans, (span, …), in order.
 
         Args:
             x: (token, dim) of a document.
             states: (token, state_dim) of the biLSTM.
-            sentence_ends: (token,) the last token of the sentence of each.
+            sentence_ends: (token,) the last token of the sentence of each token.
         """
         widths = torch.arange(self.max_width, device=x.device)
         starts = torch.arange(len(x), device=x.device)[:, None].expand(-1, self.max_width)
@@ -154,12 +158,12 @@ class SpanVectors(nn.Module):
 
 
 class SpanRanker(TaskModel[Document, Clusters]):
-    """Ranks the spans before a span as its antecedents.
+    """Ranks the preceding spans of a span as its antecedents.
 
     Args:
-        labels: as of `CorefTask.labels`.
+        labels: from `CorefTask.labels`.
     Source: Lee et al. 2017, and 2018 for the bilinear scores that choose the antecedents. Here
-        the vector of a span is a layer on its parts, and single spans have a loss of their own.
+        a span representation is a layer over its parts, and mentions have a loss of their own.
     """
 
     def __init__(
@@ -185,7 +189,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         self.pair = Scorer(settings)
 
     def candidates(self, numbers: Sequence[int], inputs: Inputs) -> Candidates:
-        """The candidates of a document, or of consecutive sentences of it."""
+        """Return the candidates of a document, or of consecutive sentences in it."""
         x, states = self._encode(numbers, inputs)
         lengths = torch.tensor([len(inputs.sentences[number]) for number in numbers])
         sentence_ends = (lengths.cumsum(0) - 1).repeat_interleave(lengths).to(x.device)
@@ -193,8 +197,8 @@ class SpanRanker(TaskModel[Document, Clusters]):
         mention = self.mention(self.mention_input(vectors)[None])[0]
         n_kept = min(len(starts), 1 + int(self.settings.spans_per_token * len(x)))
         kept = mention.topk(n_kept).indices.sort().values
-        # Row by row, since all pairs of the spans of a novel would fill the memory.
-        rows = torch.split(torch.arange(n_kept, device=x.device), _ROWS)
+        # In chunks, since all pairs of the spans of a novel would exhaust the memory.
+        rows = torch.split(torch.arange(n_kept, device=x.device), _CHUNK_SPANS)
         best, scores = vectors[kept], mention[kept]
         ranked = [self._rank(some, best, scores) for some in rows]
         antecedents, scores = (torch.cat(parts) for parts in zip(*ranked, strict=True))
@@ -202,36 +206,36 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return Candidates(starts, ends, mention, kept, antecedents, scores)
 
     def _encode(self, numbers: Sequence[int], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """Vectors and states of the tokens of sentences, (token, dim), in batches by length."""
+        """Return the token vectors and states of sentences, (token, dim), in document order."""
         lengths = [len(inputs.sentences[number]) for number in numbers]
         offsets = [0, *accumulate(lengths)]
         order = sorted(range(len(numbers)), key=lengths.__getitem__)
-        found, places = [], []
+        found, positions = [], []
         while order:
-            n = max(1, _PADDED_TOKENS // lengths[order[-1]])
+            n = max(1, _MAX_PADDED_TOKENS // lengths[order[-1]])
             some, order = order[-n:], order[:-n]
             batch = inputs.batch([numbers[i] for i in some])
             x = self.representation(batch)
             states = self.dropout(self.encoder(x, batch.lengths))
             states = self.representation.at_output(states, batch)
             found.append((x[batch.mask], states[batch.mask]))
-            places += [place for i in some for place in range(offsets[i], offsets[i + 1])]
-        in_order = torch.tensor(places).argsort().to(inputs.device)
+            positions += [position for i in some for position in range(offsets[i], offsets[i + 1])]
+        in_order = torch.tensor(positions).argsort().to(inputs.device)
         x, states = (torch.cat(parts)[in_order] for parts in zip(*found, strict=True))
         return x, states
 
     def _rank(self, rows: Tensor, vectors: Tensor, mention: Tensor) -> tuple[Tensor, Tensor]:
-        """The best antecedents of the spans `rows` (row,), and their scores, both (row, n)."""
+        """Return the best antecedents of spans `rows` (row,) and their scores, both (row, n)."""
         own, numbers = vectors[rows], torch.arange(len(vectors), device=rows.device)
         coarse = self.coarse(own) @ vectors.T + mention[rows, None] + mention
-        coarse = coarse.masked_fill(numbers >= rows[:, None], FAR)
+        coarse = coarse.masked_fill(numbers >= rows[:, None], MASKED)
         coarse, antecedents = coarse.topk(min(self.settings.max_antecedents, len(vectors)), 1)
         distance = rows[:, None] - antecedents
         bounds = torch.tensor(_DISTANCES, device=rows.device)
         hidden = self.product(own[:, None] * vectors[antecedents])
         hidden = hidden + self.antecedent(vectors)[antecedents] + self.anaphor(own)[:, None]
         hidden = hidden + self.distances(torch.bucketize(distance, bounds, right=True))
-        return antecedents, (self.pair(hidden) + coarse).masked_fill(distance <= 0, FAR)
+        return antecedents, (self.pair(hidden) + coarse).masked_fill(distance <= 0, MASKED)
 
     def loss(self, examples: Sequence[Document], inputs: Inputs) -> Tensor:
         return torch.stack([self._loss(example, inputs) for example in examples]).mean()
@@ -244,9 +248,9 @@ class SpanRanker(TaskModel[Document, Clusters]):
         entity = torch.tensor([entities.get(span, 0) for span in spans], device=inputs.device)
         kept = entity[found.kept]
         is_true = (kept[:, None] == kept[found.antecedents]) & (kept[:, None] > 0)
-        is_true &= found.scores[:, 1:] > FAR
+        is_true &= found.scores[:, 1:] > MASKED
         is_true = torch.cat([~is_true.any(1, keepdim=True), is_true], 1)
-        all_scores, true_scores = found.scores, found.scores.masked_fill(~is_true, FAR)
+        all_scores, true_scores = found.scores, found.scores.masked_fill(~is_true, MASKED)
         links = (all_scores.logsumexp(1) - true_scores.logsumexp(1)).mean()
         mentions = functional.binary_cross_entropy_with_logits(
             found.mention, (entity > 0).float(), reduction="sum"
@@ -254,7 +258,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return links + self.settings.mention_loss * mentions / len(kept)
 
     def _window(self, example: Document, inputs: Inputs) -> tuple[Sequence[int], int]:
-        """Sentences to train on, and the position of their first token in the document."""
+        """Sample sentences to train on; return them and the position of their first token."""
         ends = list(accumulate(len(inputs.sentences[number]) for number in example.sentences))
         most = self.settings.window_tokens
         begins = [0, *ends[:-1]]
@@ -267,7 +271,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return [self._clusters(self.candidates(one.sentences, inputs)) for one in examples]
 
     def _clusters(self, found: Candidates) -> Clusters:
-        """The clusters that follow from the best antecedents."""
+        """Return the clusters that result from the best antecedents."""
         best = found.scores.argmax(1)
         links = found.antecedents.gather(1, (best - 1).clamp(min=0)[:, None])[:, 0]
         links = links.masked_fill(best == 0, NO_LINK)
@@ -280,11 +284,11 @@ class SpanRanker(TaskModel[Document, Clusters]):
 def join_links(
     spans: Sequence[Mention], links: Sequence[int], is_mention: Sequence[bool]
 ) -> Clusters:
-    """Clusters of spans that are linked.
+    """Return the clusters of linked spans.
 
     Args:
         links: for each span the index of its antecedent, which is before it, or `NO_LINK`.
-        is_mention: whether a span is a cluster of its own if no link joins it to others.
+        is_mention: whether a span without links is a cluster of its own.
     """
     clusters: dict[int, set[Mention]] = {}  # by the index of each span of them
     for i, (link, alone) in enumerate(zip(links, is_mention, strict=True)):

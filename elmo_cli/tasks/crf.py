@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.tasks.layers import FAR
+from elmo_cli.tasks.layers import MASKED
 from elmo_cli.tasks.spans import OUTSIDE, may_follow
 
 _TINY = 1e-30
@@ -43,7 +43,7 @@ class CRF(nn.Module):
     @property
     def transitions(self) -> Tensor:
         """The transition scores, with those that are not allowed far below the others."""
-        return self.weights.masked_fill(~self.allowed, FAR)
+        return self.weights.masked_fill(~self.allowed, MASKED)
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """Return the log-likelihood of the labels of each sentence, (batch,).

@@ -1,4 +1,4 @@
-"""Task `entailment`: whether a premise entails a hypothesis, and the network of sentence pairs."""
+"""Task `entailment`: whether a premise entails a hypothesis; and ESIM for sentence pairs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
 from elmo_cli.tasks.task import E, Example, P, Scores, Split, Task, TaskModel
 
-_NO_LABEL = ("-", "-1")  # of pairs without a majority of annotators
+_NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class PairExample(Example):
 
 @dataclass(frozen=True)
 class PairSettings(TaskSettings):
-    """The settings of tasks of sentence pairs; ELMo is at the input and the output, as in A.7."""
+    """Settings of sentence-pair tasks; ELMo is at input and output, as in A.7 of the paper."""
 
     elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
 
 
-PAPER = {
+PAPER_PRESET = {
     "elmo.projection": 0,
     "char_filters": 0,
     "hidden": 300,
@@ -51,7 +51,7 @@ PAPER = {
 class Esim(TaskModel[E, P]):
     """ESIM: soft alignment of the tokens of two sentences, composed by a second biLSTM.
 
-    Both sentences of all pairs are one batch, the first ones before the second ones.
+    All sentences are one batch, the first ones of the pairs before the second ones.
 
     Source: Chen et al. 2017, "Enhanced LSTM for Natural Language Inference".
     """
@@ -69,7 +69,7 @@ class Esim(TaskModel[E, P]):
         self.output = nn.Sequential(*layers, nn.Linear(hidden, n_outputs))
 
     def scores(self, examples: Sequence[E], inputs: Inputs) -> Tensor:
-        """The outputs for pairs, (pair, output)."""
+        """Return the outputs for pairs, (pair, output)."""
         n = len(examples)
         firsts, seconds = zip(*(example.sentences for example in examples), strict=True)
         batch = inputs.batch([*firsts, *seconds])
@@ -108,14 +108,14 @@ class EntailmentTask(Task[PairExample, str]):
 
     name = "entailment"
     settings = PairSettings
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER_PRESET}
 
     def read(
         self, path: str, settings: TaskSettings, *, labelled: bool = True
     ) -> Split[PairExample]:
-        """Read JSON lines with the fields of SNLI or of SICK; pairs without a label are left out.
+        """Read JSON lines with the fields of SNLI or SICK; pairs without a label are skipped.
 
-        The sentences are the premise and the hypothesis of each pair in turn.
+        The sentences alternate between premises and hypotheses.
         """
         sentences: list[Tokens] = []
         examples: list[PairExample] = []
@@ -130,11 +130,11 @@ class EntailmentTask(Task[PairExample, str]):
             examples.append(PairExample((len(sentences), len(sentences) + 1), where, label))
             sentences += pair
         what = "pair" if n_unlabelled == 1 else "pairs"
-        note = f"{n_unlabelled:,} {what} without a label left out"
+        note = f"{n_unlabelled:,} {what} without a label skipped"
         return Split(path, sentences, examples, note if n_unlabelled and labelled else "")
 
     def labels(self, train: Split[PairExample]) -> list[str]:
-        """The names of the labels in alphabetical order."""
+        """Return the label names in alphabetical order."""
         return label_names(train.path, (example.label for example in train.examples))
 
     def check_labels(self, labels: Any, split: Split[PairExample]) -> None:
@@ -151,7 +151,7 @@ class EntailmentTask(Task[PairExample, str]):
         return score_labels((example.label for example in examples), predictions)
 
     def lines(
-        self, split: Split[PairExample], predictions: Sequence[str], form: str
+        self, split: Split[PairExample], predictions: Sequence[str], output_format: str
     ) -> Iterator[str]:
         return pair_lines(split, predictions, "label")
 
@@ -164,7 +164,7 @@ def read_pairs(path: str) -> Iterator[tuple[str, dict[str, Any], tuple[Tokens, T
 
 
 def pair_lines(split: Split[E], predictions: Sequence[Any], name: str) -> Iterator[str]:
-    """Yield predictions for pairs as JSON lines, in the fields of SICK."""
+    """Yield predictions for pairs as JSON lines, with the fields of SICK."""
     for example, prediction in zip(split.examples, predictions, strict=True):
         first, second = (split.sentences[number] for number in example.sentences)
         found = {"premise": first, "hypothesis": second, name: prediction}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-FAR = -1e4  # a score that no softmax gives any weight
+MASKED = -1e4  # score of a masked position, whose softmax is 0
 
 
 class SequenceDropout(nn.Module):
@@ -97,7 +97,7 @@ class AlternatingLSTM(nn.Module):
 
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """Return the maximum of (batch, token, dim) over the tokens of a mask (batch, token)."""
-    return x.masked_fill(~mask[..., None], FAR).amax(1)
+    return x.masked_fill(~mask[..., None], MASKED).amax(1)
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Return the softmax over the last axis of `scores`, 0 outside a mask of the same shape."""
-    return torch.softmax(scores.masked_fill(~mask, FAR), -1)
+    return torch.softmax(scores.masked_fill(~mask, MASKED), -1)
 
 
 def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:

@@ -49,10 +49,9 @@ class NerSettings(TaskSettings):
     """The settings of `ner`.
 
     Attributes:
-        label_column: the column of the labels: a number from 1, -1 for the last, or in CoNLL-U a
-            name; by default "xpos" in CoNLL-U, else the last.
-        crf_scheme: "BIO" or "BIOUL", the labels of spans within the model, whatever they are in
-            the files.
+        label_column: column of the labels: a number from 1, -1 for the last, or in CoNLL-U a name;
+            by default "xpos" in CoNLL-U, else the last.
+        crf_scheme: label scheme of the CRF, "BIO" or "BIOUL", whatever the scheme in the files.
     """
 
     label_column: str | None = None
@@ -60,10 +59,10 @@ class NerSettings(TaskSettings):
 
 
 class Tagger(TaskModel[LabelledExample, Labels]):
-    """A biLSTM with a CRF over labels of spans, or with a softmax over plain labels.
+    """A biLSTM with a CRF for labels of spans, or with a softmax for plain labels.
 
     Args:
-        labels: as of `NerTask.labels`.
+        labels: from `NerTask.labels`.
     Source: Peters et al. 2018, A.6; Lample et al. 2016.
     """
 
@@ -84,13 +83,13 @@ class Tagger(TaskModel[LabelledExample, Labels]):
         self.crf = None if is_plain else CRF(allowed_transitions(self.names, self.scheme))
 
     def _scores(self, examples: Sequence[LabelledExample], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """The scores of labels, (batch, token, label), and the mask of the tokens."""
+        """Return the label scores, (batch, token, label), and the token mask."""
         batch = inputs.batch([example.sentences[0] for example in examples])
         states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
         return self.output(self.representation.at_output(states, batch)), batch.mask
 
     def _targets(self, examples: Sequence[LabelledExample]) -> Tensor:
-        """The numbers of the labels, (batch, token), `_IGNORED` where there is no token."""
+        """Return the label indices, (batch, token), `_IGNORED` where there is no token."""
         rows = []
         for example in examples:
             labels: Sequence[str] = example.labels or ()
@@ -155,7 +154,7 @@ class NerTask(Task[LabelledExample, Labels]):
         number = _column_number(path, reading.format, settings.label_column)
         sentences: list[Labels] = []
         examples: list[LabelledExample] = []
-        try:  # column 2 is read to refuse a token without a label, whose last column is itself
+        try:  # column 2 is read to refuse a token without a label, whose last column is the token
             for sentence, labels, _ in read_columns(path, reading, (None, number, 2)):
                 examples.append(LabelledExample((len(sentences),), sentence.where, labels.tokens))
                 sentences.append(sentence.tokens)
@@ -172,7 +171,7 @@ class NerTask(Task[LabelledExample, Labels]):
         return Split(", ".join(paths), [tokens for tokens, _ in found], examples)
 
     def labels(self, train: Split[LabelledExample]) -> dict[str, Any]:
-        """`scheme` of the files, None for plain labels; `names` of labels, or of types of spans."""
+        """Return `scheme`, None for plain labels, and `names`, those of labels or span types."""
         found = {label for example in train.examples for label in example.labels or ()}
         scheme = find_scheme(found)
         if scheme is None:
@@ -180,8 +179,8 @@ class NerTask(Task[LabelledExample, Labels]):
         _check_span_labels(train.examples)
         types = {label.partition("-")[2] for label in found - {OUTSIDE}}
         if not types:
-            what = f"{train.path}: no label but O"
-            raise InputError(what, "`label_column` chooses the column of the labels")
+            what = f"{train.path}: all labels are O"
+            raise InputError(what, "choose another column with `label_column`")
         return {"scheme": scheme, "names": sorted(types)}
 
     def check_labels(self, labels: Any, split: Split[LabelledExample]) -> None:
@@ -209,11 +208,11 @@ class NerTask(Task[LabelledExample, Labels]):
         return score_spans(map(spans_of, gold), map(spans_of, predictions))
 
     def lines(
-        self, split: Split[LabelledExample], predictions: Sequence[Labels], form: str
+        self, split: Split[LabelledExample], predictions: Sequence[Labels], output_format: str
     ) -> Iterator[str]:
         for example, labels in zip(split.examples, predictions, strict=True):
             tokens = split.sentences[example.sentences[0]]
-            if form == "jsonl":
+            if output_format == "jsonl":
                 yield json.dumps({"tokens": tokens, "labels": labels}, ensure_ascii=False)
                 continue
             for token, label in zip(tokens, labels, strict=True):
@@ -222,7 +221,7 @@ class NerTask(Task[LabelledExample, Labels]):
 
 
 def _format_of(path: str) -> str:
-    """CoNLL-U or other columns, by the suffix of a file."""
+    """Return "conllu" or "conll", by the suffix of a file."""
     found = format_of(path, InputSettings())
     if found == "jsonl":
         what = f"{path}: labels of tokens are read from columns, not from JSON lines"
@@ -247,12 +246,12 @@ def _check_span_labels(examples: Sequence[LabelledExample]) -> None:
     for example in examples:
         for label in example.labels or ():
             if not is_span_label(label):
-                what = f"{example.where}: label `{label}` is neither O nor of a form such as B-PER"
-                raise InputError(what, "spans are labelled in BIO, BIOES or BIOUL throughout")
+                what = f"{example.where}: label `{label}` is neither O nor a label such as B-PER"
+                raise InputError(what, "label all spans in BIO, BIOES or BIOUL")
 
 
 def _accuracy(gold: Sequence[Labels], predictions: Sequence[Labels]) -> Scores:
-    """The percentage of tokens with the right label, over all and for each label."""
+    """Return the accuracy in percent, over all tokens and for each label."""
     n_gold, n_correct = Counter[str](), Counter[str]()
     for ours, theirs in zip(gold, predictions, strict=True):
         n_gold.update(ours)

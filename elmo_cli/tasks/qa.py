@@ -19,7 +19,7 @@ from elmo_cli.lm.settings import at_least
 from elmo_cli.model.char_cnn import Highway
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.layers import FAR, BiLSTM, SequenceDropout, masked_softmax
+from elmo_cli.tasks.layers import MASKED, BiLSTM, SequenceDropout, masked_softmax
 from elmo_cli.tasks.readers import read_lines
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
@@ -30,7 +30,7 @@ Span = tuple[int, int]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-_UNKNOWN = (None, None)  # answers, and where the first of them is
+_UNKNOWN = (None, None)  # answers, and the span of the first one
 _FORMAT_HINT = "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, question, answers"
 
 
@@ -39,11 +39,11 @@ class Question(Example):
     """A question; its sentences are the context and the question.
 
     Attributes:
-        id: of the question.
-        context: the text that has the answer.
-        offsets: begin and end of each token of the context, in characters.
+        id: its id in the file.
+        context: the text that contains the answer.
+        offsets: start and end of each token of the context, in characters.
         answers: correct answers; None where they are unknown.
-        span: the first and the last token of the first of them.
+        span: the first and last token of the first answer.
     """
 
     id: str
@@ -57,9 +57,9 @@ class Answer(NamedTuple):
     """A predicted answer.
 
     Attributes:
-        text: as it is in the context.
-        start: its first character.
-        probability: of the span of tokens.
+        text: the answer as in the context.
+        start: its first character in the context.
+        probability: probability of its span of tokens.
     """
 
     text: str
@@ -69,13 +69,13 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class QaSettings(TaskSettings):
-    """The settings of `qa`; `layers` is that of the modelling biLSTM, which reads the attention.
+    """The settings of `qa`; `layers` is that of the modelling biLSTM, which follows the attention.
 
     Attributes:
-        elmo: at input and output by default, as in the paper.
-        highways: highway layers between the representation of a token and the first biLSTM.
-        match_feature: mark which tokens of the context are also in the question.
-        max_answer: tokens of the longest answer that is predicted.
+        elmo: how the model uses the biLM layers; by default at input and output, as in the paper.
+        highways: number of highway layers between the token representation and the first biLSTM.
+        match_feature: whether the model marks the context tokens that also occur in the question.
+        max_answer: maximum length of a predicted answer in tokens.
     """
 
     elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
@@ -89,7 +89,7 @@ class QaSettings(TaskSettings):
 
 
 class BiDAF(TaskModel[Question, Answer]):
-    """Attention between context and question in both directions, and a span of the context.
+    """Attention between context and question in both directions, then a span of the context.
 
     Source: Seo et al. 2017; the layer after the attention is that of Clark and Gardner 2018.
     """
@@ -109,7 +109,7 @@ class BiDAF(TaskModel[Question, Answer]):
         self.start, self.end = (nn.Linear(4 * hidden, 1, bias=False) for _ in range(2))
 
     def scores(self, examples: Sequence[Question], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """The scores of each token of the contexts as first and as last, (batch, token)."""
+        """Return the scores of context tokens as first and as last, (batch, token)."""
         pairs = [example.sentences for example in examples]
         contexts, questions = (self._encode(some, inputs) for some in zip(*pairs, strict=True))
         x, lengths, mask = contexts
@@ -121,11 +121,11 @@ class BiDAF(TaskModel[Question, Answer]):
         both = torch.cat([merged, modelled], -1)
         ends = self.dropout(self.end_encoder(both, lengths))
         scores = (self.start(both)[..., 0], self.end(torch.cat([merged, ends], -1))[..., 0])
-        start, end = (one.masked_fill(~mask, FAR) for one in scores)
+        start, end = (one.masked_fill(~mask, MASKED) for one in scores)
         return start, end
 
     def _encode(self, numbers: Sequence[int], inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
-        """The states, lengths and mask of sentences; equal ones are computed once."""
+        """Return the states, lengths and mask of sentences; repeated ones are computed once."""
         distinct = list(dict.fromkeys(numbers))
         batch = inputs.batch(distinct)
         x = self.representation(batch)
@@ -137,10 +137,10 @@ class BiDAF(TaskModel[Question, Answer]):
         return states[rows], batch.lengths[rows], batch.mask[rows]
 
     def _attend(self, x: Tensor, mask: Tensor, y: Tensor, question_mask: Tensor) -> list[Tensor]:
-        """The tokens of the context and what they attend to, each (batch, token, dim)."""
+        """Return the context states and their attention features, each (batch, token, dim)."""
         scores = self.of_context(x) + self.of_question(y).transpose(1, 2)
         scores = scores + (x * self.of_both) @ y.transpose(1, 2)
-        scores = scores.masked_fill(~question_mask[:, None], FAR)
+        scores = scores.masked_fill(~question_mask[:, None], MASKED)
         attended = torch.softmax(scores, 2) @ y
         weights = masked_softmax(scores.amax(2), mask)
         summary = weights[:, None] @ x
@@ -162,7 +162,7 @@ class BiDAF(TaskModel[Question, Answer]):
 
 
 def best_spans(start: Tensor, end: Tensor, max_length: int) -> tuple[list[Span], Tensor]:
-    """The spans of at most `max_length` tokens with the largest sum of scores, and these sums.
+    """Return the spans of up to `max_length` tokens with the largest sums of scores, and the sums.
 
     Args:
         start, end: (batch, token) scores of tokens as first and as last.
@@ -175,13 +175,13 @@ def best_spans(start: Tensor, end: Tensor, max_length: int) -> tuple[list[Span],
 
 
 def normalize(answer: str) -> str:
-    """An answer without case, punctuation, articles and extra spaces, as SQuAD compares it."""
+    """Remove case, punctuation, articles and extra spaces from an answer, as SQuAD does."""
     text = answer.lower().translate(_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 def token_f1(predicted: str, answer: str) -> float:
-    """The F1 of the tokens of two answers, from 0 to 1."""
+    """Return the token F1 of two answers, from 0 to 1."""
     ours, theirs = (normalize(text).split() for text in (predicted, answer))
     n_common = sum((Counter(ours) & Counter(theirs)).values())
     return 2 * n_common / (len(ours) + len(theirs)) if n_common else 0.0
@@ -247,10 +247,10 @@ class QaTask(Task[Question, Answer]):
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
     def lines(
-        self, split: Split[Question], predictions: Sequence[Answer], form: str
+        self, split: Split[Question], predictions: Sequence[Answer], output_format: str
     ) -> Iterator[str]:
         pairs = list(zip(split.examples, predictions, strict=True))
-        if form == "json":
+        if output_format == "json":
             answers = {example.id: found.text for example, found in pairs}
             yield json.dumps(answers, ensure_ascii=False, indent=1)
             return
@@ -259,7 +259,7 @@ class QaTask(Task[Question, Answer]):
 
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the paragraphs of a file, each with where it is."""
+    """Yield the paragraphs of a file, each with its location for messages."""
     text = "\n".join(line for _, line in read_lines(path))
     try:
         found = json.loads(text, object_pairs_hook=unique_keys)
@@ -274,15 +274,15 @@ def _paragraphs(path: str) -> Iterator[tuple[str, Any]]:
 def _field(where: str, owner: Any, name: str, kind: type) -> Any:
     value = owner.get(name) if isinstance(owner, dict) else None
     if not isinstance(value, kind):
-        raise InputError(f"{where}: `{name}` is missing or of another type", _FORMAT_HINT)
+        raise InputError(f"{where}: `{name}` is missing or of the wrong type", _FORMAT_HINT)
     return value
 
 
 def _tokens(where: str, text: str) -> tuple[Tokens, tuple[Span, ...]]:
-    """The tokens of a text, and their begins and ends in characters."""
+    """Return the tokens of a text, and their start and end in characters."""
     found = [(match.group(), match.span()) for match in _TOKEN.finditer(text)]
     if not found:
-        raise InputError(f"{where}: a text without tokens", "leave it out")
+        raise InputError(f"{where}: the text has no tokens", "remove it")
     tokens, offsets = zip(*found, strict=True)
     if problem := next(filter(None, map(token_problem, tokens)), ""):
         raise InputError(f"{where}: a token {problem}", "correct it")
@@ -292,7 +292,7 @@ def _tokens(where: str, text: str) -> tuple[Tokens, tuple[Span, ...]]:
 def _answers(
     where: str, question: Any, context: str, offsets: Sequence[Span]
 ) -> tuple[tuple[str, ...], Span]:
-    """The answers of a question, and the first and last token of the first of them."""
+    """Return the answers of a question, and the first and last token of the first answer."""
     texts, spans = [], []
     for answer in _field(where, question, "answers", list):
         text, begin = _field(where, answer, "text", str), _field(where, answer, "answer_start", int)
@@ -302,11 +302,11 @@ def _answers(
             raise InputError(what, "correct its `answer_start`")
         covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
         if not covered:
-            raise InputError(f"{where}: an answer without tokens", "leave the question out")
+            raise InputError(f"{where}: an answer has no tokens", "remove the question")
         texts.append(text)
         spans.append((covered[0], covered[-1]))
     if not texts:
-        hint = "SQuAD 1.1 has an answer to each question; leave out those without"
+        hint = "each question of SQuAD 1.1 has an answer; remove those without"
         raise InputError(f"{where}: has no answer", hint)
     return tuple(texts), spans[0]
 
@@ -318,7 +318,7 @@ def _check_ids(path: str, questions: Sequence[Question]) -> None:
 
 
 def _matches(pairs: Sequence[tuple[int, ...]], inputs: Inputs) -> Tensor:
-    """(batch, token) 1 where a token of a context is in the question, whatever its case."""
+    """Return 1 where a context token is in the question, ignoring case, (batch, token)."""
     rows = []
     for context, question in pairs:
         known = {token.lower() for token in inputs.sentences[question]}

@@ -32,7 +32,7 @@ class Row(NamedTuple):
     cells: list[str]
 
 
-class Rows(NamedTuple):
+class SentenceRows(NamedTuple):
     """The rows of a sentence, with the document that it belongs to.
 
     Attributes:
@@ -107,7 +107,7 @@ def _tokenizer() -> EnglishTokenizer:
     return EnglishTokenizer()
 
 
-def read_rows(path: str) -> Iterator[Rows]:
+def read_rows(path: str) -> Iterator[SentenceRows]:
     """Yield the sentences of a file of columns, as in CoNLL-2012.
 
     Blank lines separate sentences, and lines that begin with `#begin document` documents; other
@@ -118,7 +118,7 @@ def read_rows(path: str) -> Iterator[Rows]:
     for number, line in read_lines(path):
         is_mark = line.startswith((_BEGIN, _END))
         if (is_mark or not line.strip()) and rows:
-            yield Rows(rows, document, starts)
+            yield SentenceRows(rows, document, starts)
             rows, starts = [], False
         if line.startswith(_BEGIN):
             document, starts = line.removeprefix(_BEGIN).strip(), True
@@ -127,4 +127,4 @@ def read_rows(path: str) -> Iterator[Rows]:
             if len(cells) > 1 or not line.startswith("#"):
                 rows.append(Row(number, cells))
     if rows:
-        yield Rows(rows, document, starts)
+        yield SentenceRows(rows, document, starts)

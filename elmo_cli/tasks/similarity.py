@@ -1,4 +1,4 @@
-"""Task `similarity`: a score of how related two sentences are, by the network of `entailment`."""
+"""Task `similarity`: how related two sentences are, as a number, with the model of `entailment`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.entailment import PAPER, Esim, PairSettings, pair_lines, read_pairs
+from elmo_cli.tasks.entailment import PAPER_PRESET, Esim, PairSettings, pair_lines, read_pairs
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
@@ -38,7 +38,7 @@ class SimilarityModel(Esim[SimilarityExample, float]):
         self.mean, self.deviation = labels["mean"], labels["deviation"]
 
     def loss(self, examples: Sequence[SimilarityExample], inputs: Inputs) -> Tensor:
-        """The mean squared error in units of the variance of the training data."""
+        """Return the mean squared error of standardized scores."""
         found = self.scores(examples, inputs)[:, 0]
         scores = torch.tensor([example.score or 0.0 for example in examples], device=found.device)
         return functional.mse_loss(found, (scores - self.mean) / self.deviation)
@@ -53,7 +53,7 @@ class SimilarityTask(Task[SimilarityExample, float]):
 
     name = "similarity"
     settings = PairSettings
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER_PRESET}
 
     def read(
         self, path: str, settings: TaskSettings, *, labelled: bool = True
@@ -68,7 +68,7 @@ class SimilarityTask(Task[SimilarityExample, float]):
         return Split(path, sentences, examples)
 
     def labels(self, train: Split[SimilarityExample]) -> dict[str, float]:
-        """The mean and the standard deviation of the scores."""
+        """Return the mean and the standard deviation of the scores."""
         scores = torch.tensor([example.score for example in train.examples], dtype=torch.float64)
         if not (deviation := scores.std(correction=0).item()):
             what = f"{train.path}: all scores are {scores[0].item():g}"
@@ -82,7 +82,7 @@ class SimilarityTask(Task[SimilarityExample, float]):
         return SimilarityModel(settings, labels, representation)
 
     def score(self, examples: Sequence[SimilarityExample], predictions: Sequence[float]) -> Scores:
-        """Pearson's r in percent, which is 0 if all scores are equal, and the squared error."""
+        """Return Pearson's r in percent, 0 if all scores are equal, and the mean squared error."""
         gold = torch.tensor([example.score for example in examples], dtype=torch.float64)
         found = torch.tensor(predictions, dtype=torch.float64)
         r = functional.cosine_similarity(gold - gold.mean(), found - found.mean(), 0).item()
@@ -90,7 +90,7 @@ class SimilarityTask(Task[SimilarityExample, float]):
         return Scores("pearson", values, note="pearson is 100 r")
 
     def lines(
-        self, split: Split[SimilarityExample], predictions: Sequence[float], form: str
+        self, split: Split[SimilarityExample], predictions: Sequence[float], output_format: str
     ) -> Iterator[str]:
         return pair_lines(split, [round(value, 4) for value in predictions], _FIELDS[0])
 

@@ -16,7 +16,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
 from elmo_cli.tasks.crf import allowed_transitions, viterbi
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.layers import FAR, AlternatingLSTM, BiLSTM, SequenceDropout, gather_tokens
+from elmo_cli.tasks.layers import MASKED, AlternatingLSTM, BiLSTM, SequenceDropout, gather_tokens
 from elmo_cli.tasks.readers import Row, read_json_lines, read_rows, tokens_of_fields
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, probability
@@ -33,7 +33,7 @@ from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.input import InputSettings, format_of
 
 Labels = tuple[str, ...]
-_Found = tuple[str, int, Labels | None]  # file and line, predicate, labels
+_FrameFields = tuple[str, int, Labels | None]  # file and line, predicate, labels
 _SCHEME = "BIO"
 _PREDICATE = "V"
 _TOKEN, _FRAMESET, _FIRST_ROLES = 3, 7, 11  # columns of CoNLL-2012, from 0
@@ -44,18 +44,16 @@ _JSON_HINT = (
     "token)"
 )
 _IGNORED = -100  # the `ignore_index` of torch's losses
-_NOTE = (
-    "spans of arguments without V; C-X is a span of its own; frames without arguments are scored"
-)
+_NOTE = "spans of arguments without V; C-X is a separate span; frames without arguments are scored"
 
 
 @dataclass(frozen=True)
 class Frame(Example):
-    """A predicate and the roles of its sentence.
+    """A predicate with its arguments.
 
     Attributes:
         predicate: its position in the sentence.
-        labels: one per token in BIO, the predicate V; None where they are unknown.
+        labels: one BIO label per token, V for the predicate; None where they are unknown.
     """
 
     predicate: int
@@ -63,7 +61,7 @@ class Frame(Example):
 
     @property
     def arguments(self) -> list[Span]:
-        """The spans of the roles without V."""
+        """The spans of the arguments, without V."""
         return _arguments(self.labels or ())
 
 
@@ -72,10 +70,10 @@ class SrlSettings(TaskSettings):
     """The settings of `srl`.
 
     Attributes:
-        encoder: "bilstm", a biLSTM whose state at the predicate is added to that of each token, or
-            "alternating", `AlternatingLSTM`.
-        encoder_dropout: dropout probability between the layers of the encoder.
-        predicate_dim: size of the vector that marks the predicate.
+        encoder: "bilstm" (a biLSTM; the state of the predicate is combined with that of each token)
+            or "alternating" (LSTM layers that alternate in direction, as in the paper).
+        encoder_dropout: dropout probability after each layer of the encoder.
+        predicate_dim: dimension of the embedding that marks the predicate.
     """
 
     encoder: str = one_of("bilstm", "alternating")
@@ -87,12 +85,12 @@ class SrlSettings(TaskSettings):
 
 
 class RoleTagger(TaskModel[Frame, Labels]):
-    """An LSTM over tokens and a mark of the predicate, a softmax, and Viterbi decoding in BIO.
+    """An LSTM over tokens and a predicate indicator, a softmax, and Viterbi decoding in BIO.
 
     Args:
-        roles: the types of spans.
-    Source: He et al. 2017; Peters et al. 2018, A.3; the state of the predicate: Marcheggiani et
-        al. 2017.
+        roles: the span types, including V.
+    Source: He et al. 2017; Peters et al. 2018, A.3; for the state of the predicate, Marcheggiani
+        et al. 2017.
     """
 
     transitions: Tensor
@@ -114,10 +112,10 @@ class RoleTagger(TaskModel[Frame, Labels]):
         self.dropout = SequenceDropout(dropout)
         self.output = nn.Linear(n_states + representation.output_dim, len(self.names))
         allowed = allowed_transitions(self.names, _SCHEME)
-        self.register_buffer("transitions", ~allowed * FAR, persistent=False)
+        self.register_buffer("transitions", ~allowed * MASKED, persistent=False)
 
     def _scores(self, frames: Sequence[Frame], inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """The scores of labels, (batch, token, label), and the mask of the tokens."""
+        """Return the label scores, (batch, token, label), and the token mask."""
         batch = inputs.batch([frame.sentences[0] for frame in frames])
         predicates = torch.tensor([[f.predicate] for f in frames], device=batch.mask.device)
         is_predicate = torch.zeros_like(batch.words).scatter(1, predicates, 1)
@@ -146,7 +144,7 @@ class RoleTagger(TaskModel[Frame, Labels]):
 
 
 class SrlTask(Task[Frame, Labels]):
-    """The arguments of predicates, one frame per example; the predicates are given."""
+    """The arguments of given predicates; each example is a frame."""
 
     name = "srl"
     settings = SrlSettings
@@ -181,7 +179,7 @@ class SrlTask(Task[Frame, Labels]):
         return Split(path, sentences, frames)
 
     def labels(self, train: Split[Frame]) -> list[str]:
-        """The roles, V among them."""
+        """Return the roles, including V."""
         roles = {span.type for frame in train.examples for span in spans_of(frame.labels or ())}
         if not roles - {_PREDICATE}:
             raise InputError(f"{train.path}: no frame has an argument", "give labelled frames")
@@ -205,7 +203,9 @@ class SrlTask(Task[Frame, Labels]):
         gold = (frame.arguments for frame in examples)
         return score_spans(gold, map(_arguments, predictions), _NOTE)
 
-    def lines(self, split: Split[Frame], predictions: Sequence[Labels], form: str) -> Iterator[str]:
+    def lines(
+        self, split: Split[Frame], predictions: Sequence[Labels], output_format: str
+    ) -> Iterator[str]:
         frames: dict[int, list[dict[str, Any]]] = {}
         for frame, labels in zip(split.examples, predictions, strict=True):
             found = {"predicate": frame.predicate, "tags": " ".join(labels)}
@@ -220,23 +220,23 @@ def _arguments(labels: Sequence[str]) -> list[Span]:
 
 
 def _in_bio(labels: Sequence[str]) -> Labels:
-    """Labels whose spans begin with B, as those of IOB1 may not."""
+    """Convert labels to BIO, in case they are IOB1."""
     return tuple(labels_of(spans_of(labels), len(labels), _SCHEME))
 
 
-def _read_json(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Found]]]:
+def _read_json(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_FrameFields]]]:
     for where, found in read_json_lines(path):
         tokens = tokens_of_fields(found, ("tokens",), where)
         frames = found.get("frames")
         if not isinstance(frames, list):
-            raise InputError(f'{where}: no "frames", or not a list', _JSON_HINT)
+            raise InputError(f'{where}: "frames" is missing or not a list', _JSON_HINT)
         yield tokens, [_json_frame(one, len(tokens), where, labelled) for one in frames]
 
 
-def _json_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _Found:
+def _json_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _FrameFields:
     predicate = frame.get("predicate") if isinstance(frame, dict) else None
     if type(predicate) is not int or not 0 <= predicate < n_tokens:
-        what = f"{where}: a frame without a predicate from 0 to {n_tokens - 1}"
+        what = f"{where}: a frame has no predicate from 0 to {n_tokens - 1}"
         raise InputError(what, _JSON_HINT)
     tags = frame.get("tags")
     if tags is None and not labelled:
@@ -251,15 +251,18 @@ def _json_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _Found
     return where, predicate, _in_bio(labels)
 
 
-def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Found]]]:
-    """Read CoNLL-2012: tokens in column 4, the framesets of predicates in column 8, and from column
-    12 to the last but one the roles of one predicate each, V among them."""
+def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_FrameFields]]]:
+    """Yield the sentences and frames of CoNLL-2012 columns.
+
+    Tokens are in column 4, framesets of predicates in column 8, and the roles of one predicate
+    each, including V, in columns 12 to the last but one.
+    """
     for sentence in read_rows(path):
         rows = sentence.rows
         n_columns = len(rows[0].cells)
         for row in rows:
             if len(row.cells) != n_columns or n_columns <= _FRAMESET:
-                what = f"{path}, line {row.line}: {len(row.cells)} columns"
+                what = f"{path}, line {row.line}: wrong number of columns ({len(row.cells)})"
                 hint = "give the columns of CoNLL-2012, or JSON lines in a file named .jsonl"
                 raise InputError(what, hint)
         columns = range(_FIRST_ROLES, n_columns - 1)  # the last one has clusters of mentions
@@ -269,9 +272,9 @@ def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Found
             predicates = [i for i, row in enumerate(rows) if row.cells[_FRAMESET] != "-"]
         lines = [f"{path}, line {rows[predicate].line}" for predicate in predicates]
         if lines and not roles and labelled:
-            what = f"{lines[0]}: a predicate, but the sentence has no column of roles"
-            raise InputError(what, "columns 12 to the last but one have roles as (ARG0* and *)")
-        found: list[_Found] = [
+            what = f"{lines[0]}: the sentence has a predicate but no column of roles"
+            raise InputError(what, "give roles as (ARG0* and *) in columns 12 to the last but one")
+        found: list[_FrameFields] = [
             (line, predicate, roles[i] if roles else None)
             for i, (line, predicate) in enumerate(zip(lines, predicates, strict=True))
         ]
@@ -279,7 +282,7 @@ def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Found
 
 
 def _bracketed_labels(path: str, rows: Sequence[Row], column: int) -> Labels:
-    """The labels of a column of brackets: `(ARG0*`, `*`, `*)`, `(V*)`."""
+    """Return the labels of a column of brackets: `(ARG0*`, `*`, `*)`, `(V*)`."""
     hint = "roles are bracketed as (ARG0*, * and *), the predicate as (V*)"
     labels: list[str] = []
     role = ""

@@ -58,7 +58,7 @@ class Split(Generic[E]):
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of predictions, in percent unless `note` says otherwise.
+    """The scores of predictions, in percent except for errors such as "mse".
 
     Attributes:
         main: name of the score that selects the best epoch.
@@ -163,11 +163,11 @@ class Task(ABC, Generic[E, P]):
         """Score predictions against the labels of the examples."""
 
     @abstractmethod
-    def lines(self, split: Split[E], predictions: Sequence[P], form: str) -> Iterator[str]:
+    def lines(self, split: Split[E], predictions: Sequence[P], output_format: str) -> Iterator[str]:
         """Yield the lines of a file of predictions, without line ends.
 
         Args:
-            form: one of `formats`.
+            output_format: one of `formats`.
         """
 
 

@@ -249,14 +249,14 @@ def read_for_prediction(
     return task.read(paths[0], trained.settings, labelled=False)
 
 
-def check_format(task: Task[Any, Any], form: str | None) -> str:
+def check_format(task: Task[Any, Any], output_format: str | None) -> str:
     """Return the output format, by default the first of the task; UsageError if it is unknown."""
-    if form is None:
+    if output_format is None:
         return task.formats[0]
-    if form not in task.formats:
+    if output_format not in task.formats:
         hint = f"choose one of {', '.join(task.formats)}"
-        raise UsageError(f"`output_format={form}`: no output format of {task.name}", hint)
-    return form
+        raise UsageError(f"`output_format={output_format}`: no output format of {task.name}", hint)
+    return output_format
 
 
 def _chunks(split: Split[Any]) -> Iterator[Split[Any]]:

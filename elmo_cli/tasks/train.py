@@ -196,7 +196,7 @@ def _check_same(folder: Path, config: dict[str, Any]) -> None:
 
 def _summary(trained: TrainedTask, n_train: int, n_dev: int) -> str:
     n = sum(one.numel() for one in trained.model.parameters() if one.requires_grad)
-    reads = [] if trained.bilm is None else [f"{trained.settings.elmo.layers} layers of ELMo"]
+    reads = [] if trained.bilm is None else [f"ELMo layers ({trained.settings.elmo.layers})"]
     if trained.word_vectors is not None:
         reads.append(f"word vectors of {trained.word_vectors.dim} dimensions")
     if trained.settings.char_filters:

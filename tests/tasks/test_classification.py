@@ -74,7 +74,7 @@ def test_labels_may_lack_in_data_to_predict(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.txt", "good\tday\nday\n", "a.txt, line 2: 0 tabs, not one"),
+        ("a.txt", "good\tday\nday\n", "a.txt, line 2: 0 tabs instead of one"),
         ("a.txt", "1\tgood\tday\n", "line 1: 2 tabs"),
         ("a.txt", "\n \tday\n", "line 2: no label before the tab"),
         ("a.txt", "good\t \n", "line 1 has no tokens"),

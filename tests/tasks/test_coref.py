@@ -100,14 +100,14 @@ def test_nested_mentions_of_one_entity(tmp_path: Path) -> None:
             rows(CELLS.replace("(1 1)", "(1 -", 1)),
             "line 3: a mention of entity 1 does not",
         ),
-        ("a.conll", rows(CELLS.replace("(2)", "2")), "line 12: '2' does not state mentions"),
+        ("a.conll", rows(CELLS.replace("(2)", "2")), "line 12: '2' is not a list of mentions"),
         ("a.conll", rows(CELLS.replace("(2)", "(2)|")), "line 12:"),
         ("a.conll", "Ada\n", "line 1: one column"),
         ("a.conll", "a\t0\t0\t \t-\n", "line 1: the token is empty"),
         ("a.jsonl", json.dumps(JSON | {"doc_key": 1}), "line 1: `doc_key`"),
         ("a.jsonl", json.dumps(JSON | {"sentences": ["Ada"]}), "line 1: `sentences`"),
         ("a.jsonl", json.dumps(JSON | {"sentences": [["Ada", 1]]}), "line 1: `sentences`"),
-        ("a.jsonl", json.dumps(JSON | {"sentences": [[]]}), "line 1: a document without tokens"),
+        ("a.jsonl", json.dumps(JSON | {"sentences": [[]]}), "line 1: the document has no tokens"),
         ("a.jsonl", json.dumps(JSON | {"sentences": [["\ud800"]]}), "line 1: a token contains"),
         ("a.jsonl", json.dumps(JSON | {"clusters": None}), "line 1: `clusters`"),
         ("a.jsonl", json.dumps(JSON | {"clusters": [[[0, 1, 2]]]}), "line 1: `clusters`"),
@@ -204,8 +204,8 @@ def test_batches_change_no_score(split: Split, monkeypatch: pytest.MonkeyPatch) 
     model.eval()
     numbers = split.examples[0].sentences
     expected = model.candidates(numbers, inputs)
-    monkeypatch.setattr(coref_model, "_PADDED_TOKENS", 5)
-    monkeypatch.setattr(coref_model, "_ROWS", 2)
+    monkeypatch.setattr(coref_model, "_MAX_PADDED_TOKENS", 5)
+    monkeypatch.setattr(coref_model, "_CHUNK_SPANS", 2)
     found = model.candidates(numbers, inputs)
     for one, other in zip(expected, found, strict=True):
         torch.testing.assert_close(one, other)

@@ -42,7 +42,7 @@ def test_pairs_are_read_with_the_fields_of_snli_and_of_sick(tmp_path: Path) -> N
 def test_pairs_without_a_label_are_left_out_and_counted(tmp_path: Path, label: object) -> None:
     pair = json.dumps({"sentence1": ["a"], "sentence2": ["b"], "gold_label": label}) + "\n"
     split = read(tmp_path / "a.jsonl", SICK + pair * 2)
-    assert (len(split.examples), split.note) == (1, "2 pairs without a label left out")
+    assert (len(split.examples), split.note) == (1, "2 pairs without a label skipped")
     assert read(tmp_path / "a.jsonl", SICK).note == ""
     unlabelled = read(tmp_path / "a.jsonl", pair + SICK, labelled=False)
     assert [example.label for example in unlabelled.examples] == [None, "no"]
@@ -169,9 +169,9 @@ def test_training_and_evaluation_report_the_pairs_that_are_left_out(folder: Path
     Path("a.jsonl").write_text(PAIRS + unlabelled)
     data = ("--train", "a.jsonl", "--dev", "a.jsonl")
     trained = made("train", "entailment", *data, "-o", "out", "--elmo", "none", "--epochs", 1)
-    assert trained.err.count("a.jsonl: 1 pair without a label left out") == 2
+    assert trained.err.count("a.jsonl: 1 pair without a label skipped") == 2
     scored = made("evaluate", "out", "--test", "a.jsonl", "--json")
     assert json.loads(scored.out)["examples"] == 5
-    assert "1 pair without a label left out" in scored.err
+    assert "1 pair without a label skipped" in scored.err
     predicted = made("predict", "out", "a.jsonl", "--as-data").out.decode().splitlines()
     assert [len(json.loads(line)) for line in predicted] == [3] * 6

@@ -106,7 +106,7 @@ def test_labels_of_the_training_data(tmp_path: Path, text: str, labels: dict) ->
 @pytest.mark.parametrize(
     ("train", "dev", "words"),
     [
-        ("a O\n", None, "no label but O"),
+        ("a O\n", None, "all labels are O"),
         ("a B-X\nb Person\n", None, "line 1: label `Person` is neither O nor"),
         ("a B-X\n", "b I-X\nc B-Y\n", "line 1: label `B-Y` does not occur"),
         ("a B-X\n", "c O\n\nb X\n", "line 3: label `X` is neither O nor"),

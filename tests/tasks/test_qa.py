@@ -102,7 +102,7 @@ def changed(*path: str | int, value: object) -> dict[str, Any]:
         ([], ": `data`"),
         ({"data": [{"title": "a"}]}, ", data[0]: `paragraphs`"),
         (changed("context", value=1), ", data[0].paragraphs[0]: `context`"),
-        (changed("context", value=" "), ", data[0].paragraphs[0].context: a text without tokens"),
+        (changed("context", value=" "), ", data[0].paragraphs[0].context: the text has no tokens"),
         (changed("qas", value={}), ", data[0].paragraphs[0]: `qas`"),
         (changed("qas", 0, "id", value=5), ", data[0].paragraphs[0].qas: `id`"),
         (changed("qas", 0, "id", value="q3"), ", question q3: the id occurs twice"),
@@ -113,7 +113,10 @@ def changed(*path: str | int, value: object) -> dict[str, Any]:
         (changed("qas", 0, "answers", 0, "answer_start", value=14), ", question q1: the answer 'B"),
         (changed("qas", 0, "answers", 0, "answer_start", value=-70), ", question q1: the answer"),
         (changed("qas", 0, "answers", 0, "answer_start", value="15"), ", question q1: `answer_st"),
-        (changed("qas", 0, "answers", 0, "text", value=""), ", question q1: an answer without"),
+        (
+            changed("qas", 0, "answers", 0, "text", value=""),
+            ", question q1: an answer has no tokens",
+        ),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, data: object, where: str) -> None:

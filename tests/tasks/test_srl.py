@@ -76,7 +76,7 @@ def test_roles_may_lack_at_prediction(tmp_path: Path, name: str) -> None:
     split = read(tmp_path / name, text, labelled=False)
     assert split.sentences == [tuple(TOKENS)]
     assert [(frame.predicate, frame.labels) for frame in split.examples] == [(3, None)]
-    with pytest.raises(InputError, match=r"line 1: the frame|line 4: a predicate"):
+    with pytest.raises(InputError, match=r"line 1: the frame|line 4: the sentence has a predicate"):
         read(tmp_path / name, text)
 
 
@@ -84,14 +84,14 @@ def test_roles_may_lack_at_prediction(tmp_path: Path, name: str) -> None:
     ("text", "words"),
     [
         ("[]", "line 1: JSON, but not an object"),
-        ('{"tokens": ["a"]}', 'line 1: no "frames"'),
+        ('{"tokens": ["a"]}', 'line 1: "frames" is missing'),
         ('{"frames": []}', 'line 1: no "tokens"'),
         (line([], predicate=0, tags=""), 'line 1: "tokens" has no tokens'),
         (line(["a", ""], predicate=0, tags="B-V O"), 'line 1: "tokens": a token is empty'),
         (line(["a", 1], predicate=0, tags="B-V O"), 'line 1: "tokens" is neither a list'),
-        (line(tags=TAGS[0]), "line 1: a frame without a predicate from 0 to 3"),
-        (line(predicate=4, tags=TAGS[0]), "line 1: a frame without a predicate"),
-        (line(predicate=True, tags=TAGS[0]), "line 1: a frame without a predicate"),
+        (line(tags=TAGS[0]), "line 1: a frame has no predicate from 0 to 3"),
+        (line(predicate=4, tags=TAGS[0]), "line 1: a frame has no predicate"),
+        (line(predicate=True, tags=TAGS[0]), "line 1: a frame has no predicate"),
         (line(predicate=1, tags="O B-V"), "line 1: the frame of token 1 does not have 4 tags"),
         (line(predicate=1, tags="O B-V ARG0 O"), 'line 1: tag "ARG0" is not in BIO'),
         (line(predicate=1, tags=[None] * 4), "line 1: tag null is not in BIO"),
@@ -106,7 +106,7 @@ def test_bad_json_lines_are_refused(tmp_path: Path, text: str, words: str) -> No
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("* * -", "* *", "line 4: 13 columns"),
+        ("* * -", "* *", "line 4: wrong number of columns"),
         ("(V*) * -", "(V* * -", r"line 4: `\(ARG1\*` in column 12"),
         ("*) (V*)", "* (V*)", "line 2: column 12 has no end of ARG1"),
         ("*) (V*)", "*) *)", r"line 5: `\*\)` in column 13"),
