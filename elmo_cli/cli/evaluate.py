@@ -53,9 +53,9 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     console.check_stdout()
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
-    from elmo_cli.tasks.task_folder import check_format, load_trained
-    from elmo_cli.tasks.task_folder import evaluate as score
     from elmo_cli.tasks.train import scores_as_dict
+    from elmo_cli.tasks.trained_task import check_format, load_trained
+    from elmo_cli.tasks.trained_task import evaluate as score
 
     use_threads(given["threads"])
     output = given["output"]

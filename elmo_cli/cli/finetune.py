@@ -19,17 +19,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.cli.options import (
-    AT_LEAST_1,
-    input_options,
-    input_settings,
-    json_option,
-    language_model_options,
-    model_options,
-    quiet_option,
-    vocabulary_size_options,
-)
-from elmo_cli.cli.training import (
+from elmo_cli.cli.lm_training import (
     ConsoleReporter,
     compute_options,
     heldout_option,
@@ -39,6 +29,16 @@ from elmo_cli.cli.training import (
     run_mode,
     training_options,
     warn_of_unknown,
+)
+from elmo_cli.cli.options import (
+    AT_LEAST_1,
+    input_options,
+    input_settings,
+    json_option,
+    language_model_options,
+    model_options,
+    quiet_option,
+    vocabulary_size_options,
 )
 from elmo_cli.lm.settings import TrainSettings
 

@@ -81,7 +81,7 @@ def perplexity(**given: Any) -> None:
       elmo perplexity heldout.txt -m model/ --state carry --batch-size 256
       elmo perplexity heldout.txt -m model/ -o sentences.tsv
     """
-    from elmo_cli.cli.training import warn_of_unknown
+    from elmo_cli.cli.lm_training import warn_of_unknown
     from elmo_cli.engine.runtime import select_device, set_num_threads
     from elmo_cli.files import check_distinct
     from elmo_cli.lm.language_model import load_language_model

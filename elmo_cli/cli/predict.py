@@ -52,7 +52,7 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
     """
     from elmo_cli.engine.runtime import select_device
     from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
-    from elmo_cli.tasks.task_folder import (
+    from elmo_cli.tasks.trained_task import (
         check_format,
         load_trained,
         predict_text,

@@ -21,13 +21,7 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.cli.options import (
-    input_options,
-    json_option,
-    quiet_option,
-    vocabulary_size_options,
-)
-from elmo_cli.cli.training import (
+from elmo_cli.cli.lm_training import (
     ConsoleReporter,
     compute_options,
     heldout_option,
@@ -36,6 +30,12 @@ from elmo_cli.cli.training import (
     print_deletable,
     run_mode,
     training_options,
+)
+from elmo_cli.cli.options import (
+    input_options,
+    json_option,
+    quiet_option,
+    vocabulary_size_options,
 )
 from elmo_cli.errors import UsageError
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
@@ -119,7 +119,7 @@ _training_options = together(
         ),
         (
             "--max-grad-norm FLOAT",
-            "Maximum gradient norm, for the loss summed over 20 tokens as in bilm-tf.",
+            "Clip gradients to this norm, for the loss summed over 20 tokens as in bilm-tf.",
         ),
     ),
 )

@@ -19,7 +19,7 @@ from elmo_cli.lm.log import TrainingLog
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Scores, Split, TaskModel
-from elmo_cli.tasks.task_folder import TrainedTask, predict_all, read_tensors, write_tensors
+from elmo_cli.tasks.trained_task import TrainedTask, predict_all, read_tensors, write_tensors
 
 CHECKPOINT_FILE = "checkpoint.pt"
 _POOL_BATCHES = 40  # number of batches whose examples are sorted by length together

@@ -18,7 +18,8 @@ from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder, SentenceVectors
 from elmo_cli.tasks.inputs import read_word_vectors
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Scores, Split, Task
-from elmo_cli.tasks.task_folder import (
+from elmo_cli.tasks.task_trainer import CHECKPOINT_FILE, TaskTrainer
+from elmo_cli.tasks.trained_task import (
     MODEL_FILE,
     SCORES_FILE,
     TrainedTask,
@@ -28,7 +29,6 @@ from elmo_cli.tasks.task_folder import (
     write_tensors,
     write_words,
 )
-from elmo_cli.tasks.task_trainer import CHECKPOINT_FILE, TaskTrainer
 
 
 class Reporter(Protocol):

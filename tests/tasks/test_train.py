@@ -22,8 +22,8 @@ from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
 from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import load_task
-from elmo_cli.tasks.task_folder import load_trained
 from elmo_cli.tasks.train import TaskData, train_task
+from elmo_cli.tasks.trained_task import load_trained
 
 SMALL = {"hidden": 5, "char_filters": 4, "elmo.projection": 6, "batch_size": 2, "patience": 9}
 SCORES = {"f1", "precision", "recall"}
