@@ -295,7 +295,9 @@ def test_a_text_that_shrinks_while_it_is_read_is_refused(
         for name in job.inputs:
             Path(name).write_text("")
 
-    Path(job.inputs[0]).write_text("It slept .\n" * 1600)  # more than is read at a time
+    Path(job.inputs[0]).write_text(
+        "It slept .\n" * 3000
+    )  # more than is read at a time, also for half of the blocks
     with pytest.raises(InputError, match="changed while it was read"):
         run_job(replace(job, overwrite=True), progress=shrink)
     assert Path(job.output).read_bytes() == before
