@@ -18,7 +18,7 @@ from elmo_cli.analysis.vectors import Vectors, n_vectors, read_vectors
 from elmo_cli.errors import EmbeddingsFileError, InputError, UsageError
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.reader import Embeddings, open_embeddings
-from elmo_cli.text.conll import CONLLU_COLUMNS
+from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns, read_sentences
 from elmo_cli.text.sentence import Sentence
 
@@ -86,19 +86,10 @@ class LabelSettings:
         Raises:
             UsageError: there is no such column.
         """
-        column, text_format = self.column_of(path), self.format_of(path)
+        column = self.column_of(path)
         if column is None:
             return None
-        if text_format == "conllu" and column.lower() in CONLLU_COLUMNS:
-            return CONLLU_COLUMNS.index(column.lower()) + 1
-        try:
-            return int(column)
-        except ValueError:
-            names = f", or one of {', '.join(CONLLU_COLUMNS)}" if text_format == "conllu" else ""
-            raise UsageError(
-                f"`column={column}`: no column of {path}, which is {text_format}",
-                f"`column` is a number from 1, -1 for the last{names}",
-            ) from None
+        return label_column(path, self.format_of(path), column, "column")
 
 
 class JoinedSentence(NamedTuple):

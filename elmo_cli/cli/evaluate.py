@@ -10,7 +10,7 @@ from elmo_cli.cli.click_options import argument, command, non_empty, value
 from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
-    default_model,
+    embeddings_folder,
     embeddings_option,
     model_option,
     print_scores,
@@ -52,7 +52,6 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     """
     console.check_stdout()
     from elmo_cli.engine.runtime import select_device
-    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
     from elmo_cli.tasks.train import scores_as_dict
     from elmo_cli.tasks.trained_task import check_format, load_trained
     from elmo_cli.tasks.trained_task import evaluate as score
@@ -66,15 +65,11 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
     vectors = None
     if trained.reads_elmo:
         path = given["embeddings"] or str(Path(folder) / "vectors")
-        vectors = EmbeddingsFolder(
-            path,
-            given["model"],
-            default_model=default_model(),
-            bilm=trained.bilm,
-            device=given["device"],
-        )
+        vectors = embeddings_folder(path, given, trained.bilm)
     with TaskReporter(quiet=quiet) as reporter:
-        split, predictions, scores = score(trained, test, vectors, reporter.embedding)
+        split, predictions, scores = score(
+            trained, test, vectors, reporter.embedding, reporter.warn
+        )
         if split.note:
             reporter.message(f"{test}: {split.note}")
     if output is not None:

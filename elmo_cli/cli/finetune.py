@@ -26,7 +26,6 @@ from elmo_cli.cli.lm_training import (
     output_options,
     patience_option,
     print_deletable,
-    run_mode,
     training_options,
     warn_of_unknown,
 )
@@ -38,6 +37,7 @@ from elmo_cli.cli.options import (
     language_model_options,
     model_options,
     quiet_option,
+    run_mode,
     vocabulary_size_options,
 )
 from elmo_cli.lm.settings import TrainSettings

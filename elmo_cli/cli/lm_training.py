@@ -18,7 +18,6 @@ from elmo_cli.cli.click_options import (
     value,
 )
 from elmo_cli.cli.options import processor_options
-from elmo_cli.errors import UsageError
 from elmo_cli.lm.log import Reporter
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.text.input_settings import InputReport
@@ -103,16 +102,6 @@ compute_options: Option = together(
         "Precision of matrix products: float32 or bf16.",
     ),
 )
-
-
-def run_mode(options: dict[str, Any]) -> str:
-    """Return the mode for `RunFolder.open`; refuse options that contradict `--resume`."""
-    others = {"prepare": "train", "overwrite": "keep the existing run"}
-    for name, purpose in others.items():
-        if options["resume"] and options.get(name):
-            what = f"--{name} and --resume contradict each other"
-            raise UsageError(what, f"leave out `--{name}` to {purpose}")
-    return "resume" if options["resume"] else "overwrite" if options["overwrite"] else "new"
 
 
 class ConsoleReporter(Reporter):

@@ -170,6 +170,16 @@ def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Opt
     )
 
 
+def run_mode(options: dict[str, Any]) -> str:
+    """Return the mode for `RunFolder.open`; refuse options that contradict `--resume`."""
+    others = {"prepare": "train", "overwrite": "keep the existing run"}
+    for name, purpose in others.items():
+        if options["resume"] and options.get(name):
+            what = f"--{name} and --resume contradict each other"
+            raise UsageError(what, f"leave out `--{name}` to {purpose}")
+    return "resume" if options["resume"] else "overwrite" if options["overwrite"] else "new"
+
+
 def threads_option_with(default: str) -> Option:
     """The number of CPU threads."""
     help_text = f"Number of CPU threads.  [default: {default}]"

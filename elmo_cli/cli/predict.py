@@ -9,7 +9,7 @@ from elmo_cli.cli.click_options import argument, command, flag, non_empty, text_
 from elmo_cli.cli.options import input_options, input_settings, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
-    default_model,
+    embeddings_folder,
     model_option,
     task_compute_options,
     use_threads,
@@ -51,7 +51,6 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
       xz -dc new.txt.xz | elmo predict ner/ - --tokenize --output-format jsonl > new.jsonl
     """
     from elmo_cli.engine.runtime import select_device
-    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
     from elmo_cli.tasks.trained_task import (
         check_format,
         load_trained,
@@ -66,12 +65,7 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
     form = check_format(trained.task, given["output_format"])
     text = None if given["as_data"] else input_settings(given)
     split = read_for_prediction(trained, texts, text)
-    vectors = None
-    if trained.reads_elmo:
-        bilm = trained.bilm
-        vectors = EmbeddingsFolder(
-            "", given["model"], default_model=default_model(), bilm=bilm, device=given["device"]
-        )
+    vectors = embeddings_folder("", given, trained.bilm) if trained.reads_elmo else None
     with TaskReporter(quiet=quiet) as reporter:
         predictions = predict_text(trained, split, vectors, reporter.training)
     lines = (f"{line}\n" for line in trained.task.lines(split, predictions, form))

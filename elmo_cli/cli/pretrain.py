@@ -28,13 +28,13 @@ from elmo_cli.cli.lm_training import (
     output_options,
     patience_option,
     print_deletable,
-    run_mode,
     training_options,
 )
 from elmo_cli.cli.options import (
     input_options,
     json_option,
     quiet_option,
+    run_mode,
     vocabulary_size_options,
 )
 from elmo_cli.errors import UsageError

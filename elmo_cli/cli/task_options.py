@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import Option, non_empty, together, value
 from elmo_cli.cli.options import device_option, threads_option_with
 from elmo_cli.pretrained.catalogue import BUNDLED
+
+if TYPE_CHECKING:
+    from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder
 
 model_option: Option = value(
     "Data",
@@ -30,9 +33,20 @@ def embeddings_option(default: str) -> Option:
     )
 
 
-def default_model() -> str:
-    """The biLM for missing embeddings, unless an option names one."""
-    return os.environ.get("ELMO_MODEL") or BUNDLED
+def embeddings_folder(
+    path: str, given: dict[str, Any], bilm: BiLMRecord | None = None
+) -> EmbeddingsFolder:
+    """Return the folder of the embeddings of a command.
+
+    Args:
+        given: values of `model_option` and `task_compute_options`.
+        bilm: the biLM of a trained task model.
+    """
+    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
+
+    default = os.environ.get("ELMO_MODEL") or BUNDLED
+    model, device = given["model"], given["device"]
+    return EmbeddingsFolder(path, model, bilm=bilm, default_model=default, device=device)
 
 
 def use_threads(threads: int | None) -> None:
@@ -55,6 +69,10 @@ class TaskReporter:
         """Print a line about the run."""
         self._stop()
         console.note(text, quiet=self._quiet)
+
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        self.message(f"warning: {text}")
 
     def embedding(self, done: int, total: int | None) -> None:
         """Show the progress of computing missing embeddings."""

@@ -18,10 +18,10 @@ from elmo_cli.cli.click_options import (
     together,
     value,
 )
-from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
+from elmo_cli.cli.options import json_option, overwrite_option, quiet_option, run_mode
 from elmo_cli.cli.task_options import (
     TaskReporter,
-    default_model,
+    embeddings_folder,
     embeddings_option,
     model_option,
     print_scores,
@@ -136,22 +136,16 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     for name in ("train", "dev", "output"):
         if given[name] is None:
             raise UsageError(f"missing option `--{name}`", "`elmo train --help` shows examples")
-    if given["resume"] and given["overwrite"]:
-        what = "--overwrite and --resume contradict each other"
-        raise UsageError(what, "leave out `--overwrite` to keep the existing run")
+    mode = run_mode(given)
     console.check_stdout()
-    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
     from elmo_cli.tasks.train import TaskData, train_task
 
     use_threads(given["threads"])
     vectors = None
     if settings.elmo.layers != "none":
         path = given["embeddings"] or str(Path(given["output"]) / "vectors")
-        vectors = EmbeddingsFolder(
-            path, given["model"], default_model=default_model(), device=given["device"]
-        )
+        vectors = embeddings_folder(path, given)
     data = TaskData(given["train"], given["dev"], given["word_vectors"], vectors)
-    mode = "resume" if given["resume"] else "overwrite" if given["overwrite"] else "new"
     with TaskReporter(quiet=quiet) as reporter:
         facts = train_task(
             found, data, settings, given["output"], reporter, mode=mode, device=given["device"]

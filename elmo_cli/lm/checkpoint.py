@@ -99,13 +99,7 @@ def save_checkpoint(
     """
     facts = {**vars(progress), "state": (progress.state.h, progress.state.c)}
     content = {"version": _VERSION, "run": fixed_settings(step), "progress": facts, **state}
-    with new_file(path, durable=True, resumable=path.exists()) as file:
-        try:
-            torch.save(content, file)
-        except RuntimeError as error:  # torch's zip writer raises it when the disk is full
-            if isinstance(error.__context__, OSError):
-                raise error.__context__ from None
-            raise
+    write_tensors(path, content)
 
 
 def load_checkpoint(path: Path, step: TrainStep) -> TrainingProgress:
@@ -148,13 +142,33 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise ResumeError(f"{path}: no such checkpoint", "start without `resume`")
     with as_resume_error(path):
-        with zipfile.ZipFile(path) as archive:
-            if corrupt := archive.testzip():  # torch does not verify the checksums
-                raise ValueError(f"{corrupt} is corrupt")
-        content: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        content: dict[str, Any] = read_tensors(path)
         if content["version"] != _VERSION:
             raise ValueError(f"version {content['version']} instead of {_VERSION}")
         return content
+
+
+def write_tensors(path: Path, content: Any) -> None:
+    """Replace a file of tensors and plain values atomically; raises OutputError."""
+    with new_file(path, durable=True, resumable=path.exists()) as file:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:  # torch's zip writer raises it when the disk is full
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
+
+
+def read_tensors(path: Path) -> Any:
+    """Load such a file on the CPU without running code in it.
+
+    Raises:
+        Exception: torch and zipfile raise a dozen types on corrupt files.
+    """
+    with zipfile.ZipFile(path) as archive:
+        if corrupt := archive.testzip():  # torch does not verify the checksums
+            raise ValueError(f"{corrupt} is corrupt")
+    return torch.load(path, weights_only=True, map_location="cpu")
 
 
 @contextmanager

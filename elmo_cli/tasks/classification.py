@@ -14,7 +14,6 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import bounded, one_of
 from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
-from elmo_cli.tasks.labelled_trees import is_tree, parse_tree
 from elmo_cli.tasks.labels import check_label, label_names, label_of_fields, score_labels
 from elmo_cli.tasks.layers import (
     BiLSTM,
@@ -26,6 +25,8 @@ from elmo_cli.tasks.layers import (
 )
 from elmo_cli.tasks.readers import (
     checked_tokens,
+    is_tree,
+    parse_tree,
     read_json_lines,
     read_lines,
     tokens_of_fields,
@@ -33,7 +34,7 @@ from elmo_cli.tasks.readers import (
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.spans import Span
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, sentences_of_text
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, split_of_text
 from elmo_cli.text.input import InputSettings, format_of
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
@@ -251,9 +252,7 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         return Split(path, sentences, examples)
 
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[ClassifiedExample]:
-        found = list(sentences_of_text(paths, text))
-        examples = [ClassifiedExample((i,), where, None) for i, (_, where) in enumerate(found)]
-        return Split(", ".join(paths), [tokens for tokens, _ in found], examples)
+        return split_of_text(paths, text, lambda at, where: ClassifiedExample(at, where, None))
 
     def labels(self, train: Split[ClassifiedExample]) -> list[str]:
         """Return the label names in alphabetical order."""

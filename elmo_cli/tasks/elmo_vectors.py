@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
-from elmo_cli.embed.run import run_job
+from elmo_cli.embed.run import Progress, Warn, run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UnfinishedError, UsageError
 from elmo_cli.files import write_text
@@ -27,7 +27,6 @@ from elmo_cli.tasks.inputs import Array, Tokens
 from elmo_cli.tasks.task import Split
 from elmo_cli.text.input import InputSettings, stem
 
-Progress = Callable[[int, int | None], None]
 _SUFFIXES = (".hdf5", ".h5")
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
 
@@ -113,24 +112,27 @@ class EmbeddingsFolder:
             self._require(model)
 
     def find(
-        self, split: Split[Any], layers: str, progress: Progress | None = None
+        self,
+        split: Split[Any],
+        layers: str,
+        progress: Progress | None = None,
+        warn: Warn | None = None,
     ) -> SentenceVectors:
         """Return the layers of the sentences of a data file, computing them if they are missing.
 
         Args:
             layers: "all", "last" or "type".
             progress: called with the number of tokens embedded and their total.
+            warn: called with each warning of computing them, `warnings.warn` by default.
         Raises:
             EmbeddingsFileError: a file has this text but another model, not all layers or a value
                 that is not finite, or appears to be meant for the data but has another text.
             ElmoError: computing them fails, as in `elmo_cli.embed.run.run_job`.
         """
         distinct = list(dict.fromkeys(split.sentences))
-        digests = {sha256_of(sentences): sentences for sentences in (distinct, split.sentences)}
-        found = self._find(split, digests)
+        found = self._find(split, (distinct, split.sentences))
         if found is None:
-            output = self._embed(split.path, distinct, progress)
-            found = open_embeddings(output)
+            found = open_embeddings(self._output(split.path, distinct, progress, warn))
         _check_finite(found)
         self._keep(found)
         if len(found) == len(split.sentences):
@@ -143,29 +145,27 @@ class EmbeddingsFolder:
         arrays = [array for _, array in self._make_embedder().stream(sentences)]
         return SentenceVectors(arrays, range(len(arrays)), layers)
 
-    def _find(self, split: Split[Any], digests: dict[str, Sequence[Tokens]]) -> Embeddings | None:
-        counts = {(len(one), sum(map(len, one))) for one in digests.values()}
+    def _find(self, split: Split[Any], texts: Sequence[Sequence[Tokens]]) -> Embeddings | None:
+        digests = set(map(sha256_of, texts))
+        counts = {(len(text), sum(map(len, text))) for text in texts}
         name = stem(Path(split.path).name)
         refused: EmbeddingsFileError | None = None
         for embeddings in self._open_all():
             attributes = embeddings.attributes
-            if attributes.get("tokens_sha256") in digests:
-                problem = self._problem(embeddings)
-                if not problem:
-                    return embeddings
+            has_text = attributes.get("tokens_sha256") in digests
+            problem = self._problem(embeddings) if has_text else ""
+            if has_text and not problem:
+                return embeddings
+            embeddings.close()
+            count = attributes.get("sentences"), attributes.get("tokens")
+            if has_text:
                 what = f"{embeddings.path}: has the text of {split.path}, but {problem}"
                 refused = EmbeddingsFileError(what, "name another folder (`embeddings`), or model")
-                continue
-            count = attributes.get("sentences"), attributes.get("tokens")
-            if count in counts or embeddings.path.stem == name:
-                own = (
-                    f"{count[0]:,} sentences, {count[1]:,} tokens"
-                    if None not in count
-                    else "unknown"
-                )
+            elif refused is None and (count in counts or embeddings.path.stem == name):
+                own = "unknown" if None in count else "{:,} sentences, {:,} tokens".format(*count)
                 what = f"{embeddings.path}: its text ({own}) is not that of {split.path}"
                 hint = f"embed {split.path} again, or name another folder (`embeddings`)"
-                refused = refused or EmbeddingsFileError(what, hint)
+                refused = EmbeddingsFileError(what, hint)
         if refused is not None:
             raise refused
         return None
@@ -239,7 +239,14 @@ class EmbeddingsFolder:
             self._embedder = Embedder(load_files(files), settings)
         return self._embedder
 
-    def _embed(self, name: str, sentences: Sequence[Tokens], progress: Progress | None) -> Path:
+    def _output(
+        self,
+        name: str,
+        sentences: Sequence[Tokens],
+        progress: Progress | None,
+        warn: Warn | None,
+    ) -> Path:
+        """Compute the layers of sentences into a new file of the folder."""
         embedder = self._make_embedder()
         self.path.mkdir(parents=True, exist_ok=True)
         output = self.path / f"{stem(Path(name).name)}-{sha256_of(sentences)[:8]}.hdf5"
@@ -254,7 +261,7 @@ class EmbeddingsFolder:
             file=FileSpec(layout="flat"),
             resume=True,
         )
-        run_job(job, embedder=embedder, progress=progress, warn=lambda message: None)
+        run_job(job, embedder=embedder, progress=progress, warn=warn)
         text.unlink()
         return output
 

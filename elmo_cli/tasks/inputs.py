@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,7 +57,9 @@ class WordVectors:
     """
 
     def __init__(self, words: Sequence[str], vectors: Array) -> None:
-        self.words, self.vectors = list(words), np.asarray(vectors, np.float16)
+        self.words = list(words)
+        with np.errstate(over="ignore"):  # `read` refuses what does not fit
+            self.vectors = np.asarray(vectors, np.float16)
         self._rows = {word: row for row, word in enumerate(self.words)}
 
     @property
@@ -88,13 +89,20 @@ class WordVectors:
                     words, vectors = arrays["words"].tolist(), arrays["vectors"]
                 if vectors.ndim != 2 or len(words) != len(vectors):
                     raise ValueError("`words` and `vectors` have different lengths")
-                kept = [i for i, word in enumerate(words) if i < _MAX_WORDS or word in wanted]
-                return cls([words[i] for i in kept], vectors[kept])
-            rows = dict(_read_rows(path, wanted))
+                rows = {
+                    word: vectors[i]
+                    for i, word in enumerate(words)
+                    if i < _MAX_WORDS or word in wanted
+                }
+            else:
+                rows = dict(_read_rows(path, wanted))
+            found = cls(list(rows), np.stack(list(rows.values())))
+            if not np.isfinite(found.vectors).all():
+                raise ValueError("a value is not finite in float16")
         except (OSError, ValueError, KeyError, EOFError) as error:
             what = f"{path}: cannot be read as word vectors ({error})"
             raise InputError(what, "give GloVe or word2vec text, or .npz") from None
-        return cls(list(rows), np.stack(list(rows.values())))
+        return found
 
 
 def _read_rows(path: str, wanted: set[str]) -> Iterator[tuple[str, Array]]:
@@ -225,10 +233,3 @@ class Inputs:
 def character_ids(token: str) -> list[int]:
     """Return the ids of the first bytes of a token, between begin and end; 0 is padding."""
     return [_BEGIN, *(byte + 1 for byte in token.encode()[: MAX_BYTES - 2]), _END]
-
-
-def read_word_vectors(path: str | None, sentences: Iterable[Tokens]) -> WordVectors | None:
-    """Read a file of word vectors for these sentences; None without a file."""
-    if path is None:
-        return None
-    return WordVectors.read(str(Path(path)), (word for tokens in sentences for word in tokens))

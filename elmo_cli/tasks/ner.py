@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from elmo_cli.errors import InputError, SettingError, UsageError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
 from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
 from elmo_cli.tasks.inputs import Inputs
-from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
+from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, pad_targets, token_loss
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.spans import (
@@ -29,12 +27,11 @@ from elmo_cli.tasks.spans import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, sentences_of_text
-from elmo_cli.text.conll import CONLLU_COLUMNS
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, split_of_text
+from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
 
 Labels = tuple[str, ...]
-_IGNORED = -100  # the `ignore_index` of torch's losses
 
 
 @dataclass(frozen=True)
@@ -89,22 +86,20 @@ class Tagger(TaskModel[LabelledExample, Labels]):
         return self.output(self.representation.at_output(states, batch)), batch.mask
 
     def _targets(self, examples: Sequence[LabelledExample]) -> Tensor:
-        """Return the label indices, (batch, token), `_IGNORED` where there is no token."""
+        """Return the label indices, (batch, token), padded as in `pad_targets`."""
         rows = []
         for example in examples:
             labels: Sequence[str] = example.labels or ()
             if self.crf is not None:
                 labels = labels_of(spans_of(labels), len(labels), self.scheme)
-            rows.append(torch.tensor([self.numbers[label] for label in labels]))
-        return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=_IGNORED)
+            rows.append([self.numbers[label] for label in labels])
+        return pad_targets(rows)
 
     def loss(self, examples: Sequence[LabelledExample], inputs: Inputs) -> Tensor:
         scores, mask = self._scores(examples, inputs)
         targets = self._targets(examples).to(scores.device)
         if self.crf is None:
-            return functional.cross_entropy(
-                scores.flatten(0, 1), targets.flatten(), ignore_index=_IGNORED
-            )
+            return token_loss(scores, targets)
         return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()
 
     def predict(self, examples: Sequence[LabelledExample], inputs: Inputs) -> list[Labels]:
@@ -151,7 +146,7 @@ class NerTask(Task[LabelledExample, Labels]):
         reading = InputSettings(format=_format_of(path))
         if not labelled:
             return self.read_text([path], reading)
-        number = _column_number(path, reading.format, settings.label_column)
+        number = label_column(path, reading.format, settings.label_column, "label_column")
         sentences: list[Labels] = []
         examples: list[LabelledExample] = []
         try:  # column 2 is read to refuse a token without a label, whose last column is the token
@@ -166,9 +161,7 @@ class NerTask(Task[LabelledExample, Labels]):
         return Split(path, sentences, examples)
 
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[LabelledExample]:
-        found = list(sentences_of_text(paths, text))
-        examples = [LabelledExample((i,), where, None) for i, (_, where) in enumerate(found)]
-        return Split(", ".join(paths), [tokens for tokens, _ in found], examples)
+        return split_of_text(paths, text, lambda at, where: LabelledExample(at, where, None))
 
     def labels(self, train: Split[LabelledExample]) -> dict[str, Any]:
         """Return `scheme`, None for plain labels, and `names`, those of labels or span types."""
@@ -227,19 +220,6 @@ def _format_of(path: str) -> str:
         what = f"{path}: labels of tokens are read from columns, not from JSON lines"
         raise UsageError(what, "give CoNLL-U, or one token and its label per line")
     return "conllu" if found == "conllu" else "conll"
-
-
-def _column_number(path: str, text_format: str, column: str | None) -> int:
-    is_conllu = text_format == "conllu"
-    column = column or ("xpos" if is_conllu else "-1")
-    if is_conllu and column.lower() in CONLLU_COLUMNS:
-        return CONLLU_COLUMNS.index(column.lower()) + 1
-    try:
-        return int(column)
-    except ValueError:
-        names = f", or one of {', '.join(CONLLU_COLUMNS)}" if is_conllu else ""
-        hint = f"give a number from 1, -1 for the last{names}"
-        raise SettingError("label_column", f"{path} has no column `{column}`", hint) from None
 
 
 def _check_span_labels(examples: Sequence[LabelledExample]) -> None:

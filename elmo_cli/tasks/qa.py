@@ -26,7 +26,7 @@ from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.sentence import token_problem
 
-Span = tuple[int, int]
+Range = tuple[int, int]  # of characters or of tokens: first and last, or start and end
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -48,9 +48,9 @@ class Question(Example):
 
     id: str
     context: str
-    offsets: tuple[Span, ...]
+    offsets: tuple[Range, ...]
     answers: tuple[str, ...] | None
-    span: Span | None
+    span: Range | None
 
 
 class Answer(NamedTuple):
@@ -161,7 +161,7 @@ class BiDAF(TaskModel[Question, Answer]):
         return answers
 
 
-def best_spans(start: Tensor, end: Tensor, max_length: int) -> tuple[list[Span], Tensor]:
+def best_spans(start: Tensor, end: Tensor, max_length: int) -> tuple[list[Range], Tensor]:
     """Return the spans of up to `max_length` tokens with the largest sums of scores, and the sums.
 
     Args:
@@ -278,7 +278,7 @@ def _field(where: str, owner: Any, name: str, kind: type) -> Any:
     return value
 
 
-def _tokens(where: str, text: str) -> tuple[Tokens, tuple[Span, ...]]:
+def _tokens(where: str, text: str) -> tuple[Tokens, tuple[Range, ...]]:
     """Return the tokens of a text, and their start and end in characters."""
     found = [(match.group(), match.span()) for match in _TOKEN.finditer(text)]
     if not found:
@@ -290,8 +290,8 @@ def _tokens(where: str, text: str) -> tuple[Tokens, tuple[Span, ...]]:
 
 
 def _answers(
-    where: str, question: Any, context: str, offsets: Sequence[Span]
-) -> tuple[tuple[str, ...], Span]:
+    where: str, question: Any, context: str, offsets: Sequence[Range]
+) -> tuple[tuple[str, ...], Range]:
     """Return the answers of a question, and the first and last token of the first answer."""
     texts, spans = [], []
     for answer in _field(where, question, "answers", list):

@@ -10,13 +10,20 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
 from elmo_cli.tasks.crf import allowed_transitions, viterbi
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.layers import MASKED, AlternatingLSTM, BiLSTM, SequenceDropout, gather_tokens
+from elmo_cli.tasks.layers import (
+    MASKED,
+    AlternatingLSTM,
+    BiLSTM,
+    SequenceDropout,
+    gather_tokens,
+    pad_targets,
+    token_loss,
+)
 from elmo_cli.tasks.readers import Row, read_json_lines, read_rows, tokens_of_fields
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, probability
@@ -43,7 +50,6 @@ _JSON_HINT = (
     'a line has "tokens" and "frames", each with "predicate" (from 0) and "tags" (one in BIO per '
     "token)"
 )
-_IGNORED = -100  # the `ignore_index` of torch's losses
 _NOTE = "spans of arguments without V; C-X is a separate span; frames without arguments are scored"
 
 
@@ -129,13 +135,8 @@ class RoleTagger(TaskModel[Frame, Labels]):
 
     def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
         scores, _ = self._scores(frames, inputs)
-        targets = torch.full(scores.shape[:2], _IGNORED)
-        for row, frame in zip(targets, frames, strict=True):
-            labels = frame.labels or ()
-            row[: len(labels)] = torch.tensor([self.numbers[label] for label in labels])
-        return functional.cross_entropy(
-            scores.flatten(0, 1), targets.to(scores.device).flatten(), ignore_index=_IGNORED
-        )
+        targets = [[self.numbers[label] for label in frame.labels or ()] for frame in frames]
+        return token_loss(scores, pad_targets(targets).to(scores.device))
 
     def predict(self, frames: Sequence[Frame], inputs: Inputs) -> list[Labels]:
         scores, mask = self._scores(frames, inputs)

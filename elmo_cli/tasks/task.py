@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -181,8 +181,14 @@ def load_task(name: str) -> Task[Any, Any]:
     return task
 
 
-def sentences_of_text(paths: Sequence[str], text: InputSettings) -> Iterator[tuple[Tokens, str]]:
-    """Yield the tokens of each non-empty sentence of text files, with its file and line."""
-    for sentence in read_sentences(paths, text):
-        if sentence.tokens:
-            yield sentence.tokens, sentence.where
+def split_of_text(
+    paths: Sequence[str], text: InputSettings, make: Callable[[tuple[int, ...], str], E]
+) -> Split[E]:
+    """Read text files with one example per sentence that is not empty.
+
+    Args:
+        make: builds an example without labels from the fields of `Example`.
+    """
+    found = [sentence for sentence in read_sentences(paths, text) if sentence.tokens]
+    examples = [make((number,), sentence.where) for number, sentence in enumerate(found)]
+    return Split(", ".join(paths), [sentence.tokens for sentence in found], examples)

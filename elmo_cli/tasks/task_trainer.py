@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from elmo_cli.errors import ResumeError, TrainingError
+from elmo_cli.errors import TrainingError
+from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
 from elmo_cli.lm.log import FILE_NAME as LOG_FILE
 from elmo_cli.lm.log import TrainingLog
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Scores, Split, TaskModel
-from elmo_cli.tasks.trained_task import TrainedTask, predict_all, read_tensors, write_tensors
+from elmo_cli.tasks.trained_task import TrainedTask, predict_all
 
 CHECKPOINT_FILE = "checkpoint.pt"
 _POOL_BATCHES = 40  # number of batches whose examples are sorted by length together
@@ -60,6 +61,11 @@ class TrainerProgress:
         elif self.best > 0:  # before that the model has learned nothing that could get worse
             self.epochs_since_best += 1
         return is_best
+
+    def is_plateau(self, settings: TaskSettings) -> bool:
+        """Whether another `lr_patience` epochs have passed without a better score."""
+        n = self.epochs_since_best
+        return settings.lr_patience > 0 and n > 0 and n % settings.lr_patience == 0
 
     def is_over(self, settings: TaskSettings) -> bool:
         """Whether the run has reached `epochs` or `patience`."""
@@ -128,7 +134,7 @@ class TaskTrainer:
             progress.seconds += seconds
             if progress.update(scores.main_value, line):
                 self._best = copy.deepcopy(model.state_dict())
-            elif settings.lr_patience and progress.epochs_since_best >= settings.lr_patience:
+            elif progress.is_plateau(settings):
                 for group in self._optimizer.param_groups:
                     group["lr"] /= 2
             self._log.append(line)
@@ -197,14 +203,11 @@ class TaskTrainer:
         if not path.exists():  # killed in its first epoch
             self._log.truncate(0)
             return
-        hint = "start over with `overwrite=True`"
-        content = read_tensors(path, ResumeError, hint)
-        try:
+        with as_resume_error(path):
+            content = read_tensors(path)
             self.trained.model.load_state_dict(content["model"])
             self._optimizer.load_state_dict(content["optimizer"])
             self.progress, self._best = TrainerProgress(**content["progress"]), content["best"]
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ResumeError(f"{path}: does not belong to this run ({error})", hint) from None
         self._log.truncate(self.progress.log_size)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,10 +13,11 @@ import torch
 from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import InputError, ModelError, ResumeError
 from elmo_cli.files import write_text
+from elmo_cli.lm.checkpoint import write_tensors
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder, SentenceVectors
-from elmo_cli.tasks.inputs import read_word_vectors
+from elmo_cli.tasks.inputs import WordVectors
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Scores, Split, Task
 from elmo_cli.tasks.task_trainer import CHECKPOINT_FILE, TaskTrainer
@@ -25,17 +27,20 @@ from elmo_cli.tasks.trained_task import (
     TrainedTask,
     config_of,
     read_config,
+    read_split,
     write_config,
-    write_tensors,
     write_words,
 )
 
 
-class Reporter(Protocol):
+class TrainingReporter(Protocol):
     """Receives what a training run reports."""
 
     def message(self, text: str) -> None:
         """Report a line of text about the run."""
+
+    def warn(self, text: str) -> None:
+        """Report a warning."""
 
     def embedding(self, done: int, total: int | None) -> None:
         """Report the number of tokens embedded so far, and their total if it is known."""
@@ -78,7 +83,7 @@ def train_task(
     data: TaskData,
     settings: TaskSettings,
     output: str | Path,
-    reporter: Reporter,
+    reporter: TrainingReporter,
     *,
     mode: str = "new",
     device: str = "cpu",
@@ -96,17 +101,20 @@ def train_task(
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
     """
-    train, dev = (_read(task, path, settings, reporter) for path in (data.train, data.dev))
+    train, dev = (read_split(task, path, settings) for path in (data.train, data.dev))
+    for split in (train, dev):
+        if split.note:
+            reporter.message(f"{split.path}: {split.note}")
     labels = task.labels(train)
     task.check_labels(labels, dev)
     sentences = [*train.sentences, *dev.sentences]
-    words = read_word_vectors(data.word_vectors, sentences)
+    words = None
+    if data.word_vectors is not None:
+        words = WordVectors.read(data.word_vectors, chain.from_iterable(sentences))
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
         found = [_vectors(data, split, settings, reporter) for split in (train, dev)]
-        bilm = (
-            data.embeddings.bilm if data.embeddings is not None and found[0] is not None else None
-        )
+        bilm = None if data.embeddings is None else data.embeddings.bilm
         torch.manual_seed(settings.seed)
         trained = TrainedTask.new(task, settings, labels, words, bilm, sentences)
         trained.model.to(select_device(device))
@@ -161,23 +169,17 @@ def scores_as_dict(scores: Scores) -> dict[str, Any]:
     return {"main": scores.main, **scores.values, "by_type": by_type, "note": scores.note}
 
 
-def _read(
-    task: Task[Any, Any], path: str, settings: TaskSettings, reporter: Reporter
-) -> Split[Any]:
-    split = task.read(path, settings)
-    if split.note:
-        reporter.message(f"{path}: {split.note}")
-    if not split.examples:
-        raise InputError(f"{path}: contains no example", "give a file with at least one example")
-    return split
-
-
 def _vectors(
-    data: TaskData, split: Split[Any], settings: TaskSettings, reporter: Reporter
+    data: TaskData, split: Split[Any], settings: TaskSettings, reporter: TrainingReporter
 ) -> SentenceVectors | None:
-    if data.embeddings is None or settings.elmo.layers == "none":
+    if data.embeddings is None:
         return None
-    return data.embeddings.find(split, settings.elmo.layers, reporter.embedding)
+    return data.embeddings.find(
+        split,
+        settings.elmo.layers,
+        reporter.embedding,
+        reporter.warn,
+    )
 
 
 def _check_same(folder: Path, config: dict[str, Any]) -> None:

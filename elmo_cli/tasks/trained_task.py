@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_cli.errors import ElmoError, ModelError, UsageError
+from elmo_cli.embed.run import Progress, Warn
+from elmo_cli.errors import InputError, ModelError, UsageError
 from elmo_cli.files import new_file, write_text
+from elmo_cli.lm.checkpoint import read_tensors
 from elmo_cli.lm.run_folder import TASK_FILE
 from elmo_cli.regular_files import read_json
 from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder, SentenceVectors
@@ -151,23 +152,6 @@ def write_words(folder: Path, trained: TrainedTask) -> None:
         )
 
 
-def write_tensors(path: Path, content: Any) -> None:
-    """Replace a file of tensors atomically; OutputError if that fails."""
-    with new_file(path, durable=True, resumable=path.exists()) as file:
-        torch.save(content, file)
-
-
-def read_tensors(path: Path, error: type[ElmoError], hint: str) -> Any:
-    """Load tensors on the CPU without running code in the file; raise `error` if that fails."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if corrupt := archive.testzip():  # torch does not verify the checksums
-                raise ValueError(f"{corrupt} is corrupt")
-        return torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as reason:  # torch and zipfile raise a dozen types on corrupt files
-        raise error(f"{path}: missing or corrupt", hint) from reason
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """Read task.json; ModelError if it is missing or invalid."""
     path = folder / TASK_FILE
@@ -184,7 +168,11 @@ def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:
     """Load the task model of a folder; ModelError if a file is missing or corrupt."""
     folder = Path(folder)
     config = read_config(folder)
-    state = read_tensors(folder / MODEL_FILE, ModelError, "resume its training, or train it again")
+    try:
+        state = read_tensors(folder / MODEL_FILE)
+    except Exception as error:
+        hint = "resume its training, or train it again"
+        raise ModelError(f"{folder / MODEL_FILE}: missing or corrupt", hint) from error
     try:
         task = load_task(config["task"])
         settings = with_settings(task.settings(), config["settings"])
@@ -214,7 +202,7 @@ def predict_text(
     trained: TrainedTask,
     split: Split[Any],
     folder: EmbeddingsFolder | None,
-    progress: Callable[[int, int | None], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> list[Any]:
     """Return one prediction per example, with embeddings that are computed and not stored.
 
@@ -225,12 +213,20 @@ def predict_text(
     total, done, predictions = sum(map(len, split.sentences)), 0, list[Any]()
     for chunk in _chunks(split):
         vectors = None
-        if folder is not None and trained.reads_elmo:
+        if folder is not None:
             vectors = folder.compute(chunk.sentences, trained.settings.elmo.layers)
         predictions += trained.predict(chunk, vectors)
         done += sum(map(len, chunk.sentences))
         progress(done, total)
     return predictions
+
+
+def read_split(task: Task[Any, Any], path: str, settings: TaskSettings) -> Split[Any]:
+    """Read labelled data; InputError if the file is invalid or contains no example."""
+    split = task.read(path, settings)
+    if not split.examples:
+        raise InputError(f"{path}: contains no example", "give a file with at least one example")
+    return split
 
 
 def read_for_prediction(
@@ -261,37 +257,41 @@ def check_format(task: Task[Any, Any], output_format: str | None) -> str:
 
 def _chunks(split: Split[Any]) -> Iterator[Split[Any]]:
     """Yield consecutive examples of about `_CHUNK_TOKENS` tokens, with their sentences."""
-    sentences: list[Tokens] = []
+    rows: dict[int, int] = {}  # number of a sentence in the split -> in the chunk
     examples: list[Any] = []
+    n_tokens = 0
     for example in split.examples:
-        first = len(sentences)
-        sentences += [split.sentences[number] for number in example.sentences]
-        numbers = tuple(range(first, len(sentences)))
+        for number in example.sentences:
+            if number not in rows:  # frames share a sentence, and questions a context
+                rows[number] = len(rows)
+                n_tokens += len(split.sentences[number])
+        numbers = tuple(rows[number] for number in example.sentences)
         examples.append(replace(example, sentences=numbers))
-        if sum(map(len, sentences)) >= _CHUNK_TOKENS:
-            yield Split(split.path, sentences, examples)
-            sentences, examples = [], []
+        if n_tokens >= _CHUNK_TOKENS:
+            yield Split(split.path, [split.sentences[number] for number in rows], examples)
+            rows, examples, n_tokens = {}, [], 0
     if examples:
-        yield Split(split.path, sentences, examples)
+        yield Split(split.path, [split.sentences[number] for number in rows], examples)
 
 
 def evaluate(
     trained: TrainedTask,
     path: str,
     folder: EmbeddingsFolder | None,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
+    warn: Warn | None = None,
 ) -> tuple[Split[Any], list[Any], Scores]:
     """Predict on a data file, and score the predictions.
 
     Args:
         folder: the embeddings; None without ELMo.
-        progress: called with the number of tokens embedded and their total.
+        progress, warn: as in `EmbeddingsFolder.find`.
     Returns:
         the content of the file, the predictions and their scores.
     """
-    split = trained.task.read(path, trained.settings)
+    split = read_split(trained.task, path, trained.settings)
     vectors = None
-    if folder is not None and trained.reads_elmo:
-        vectors = folder.find(split, trained.settings.elmo.layers, progress)
+    if folder is not None:
+        vectors = folder.find(split, trained.settings.elmo.layers, progress, warn)
     predictions = trained.predict(split, vectors)
     return split, predictions, trained.task.score(split.examples, predictions)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import chain
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, UsageError
 from elmo_cli.text.column_detection import BLANK, Columns, Group, detect_columns, is_boundary
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
@@ -84,6 +84,30 @@ def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[
             held.append((number, line))
     if held:
         yield held
+
+
+def label_column(path: str, text_format: str, column: str | None, parameter: str) -> int:
+    """Return the number of the column of the labels in a CoNLL-U file or in other columns.
+
+    Args:
+        column: a number from 1, -1 for the last, or in CoNLL-U a name; by default XPOS in CoNLL-U
+            and the last elsewhere.
+        parameter: name of `column` in messages.
+    Raises:
+        UsageError: there is no such column.
+    """
+    is_conllu = text_format == "conllu"
+    column = column or ("xpos" if is_conllu else "-1")
+    if is_conllu and column.lower() in CONLLU_COLUMNS:
+        return CONLLU_COLUMNS.index(column.lower()) + 1
+    try:
+        return int(column)
+    except ValueError:
+        names = f", or one of {', '.join(CONLLU_COLUMNS)}" if is_conllu else ""
+        raise UsageError(
+            f"`{parameter}={column}`: no column of {path}, which is {text_format}",
+            f"`{parameter}` is a number from 1, -1 for the last{names}",
+        ) from None
 
 
 def _read(

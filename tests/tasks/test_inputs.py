@@ -44,6 +44,8 @@ def test_word_vectors_are_read(tmp_path: Path, name: str) -> None:
         (b"", "the file is empty"),
         (b"the 1 2\ncat 3\n", "line 2 has 1 numbers, others 2"),
         (b"the 1 x\n", "could not convert string to float"),
+        (b"the 1 nan\n", "a value is not finite in float16"),
+        (b"the 1 1e9\n", "a value is not finite in float16"),
         (b"\xff\xfe the\n", "cannot be read as word vectors"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_models import build, train_on, without_gradient
 
-from elmo_cli.errors import ElmoError, InputError, SettingError, UsageError
+from elmo_cli.errors import ElmoError, InputError, UsageError
 from elmo_cli.tasks.ner import TASK, LabelledExample, NerSettings
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.spans import find_scheme, labels_of, spans_of
@@ -77,7 +77,7 @@ def test_labels_are_read(
             InputError,
             "line 1: 3 columns, `label_column=4`",
         ),
-        ("a.conll", CONLL, {"label_column": "upos"}, SettingError, "no column `upos`"),
+        ("a.conll", CONLL, {"label_column": "upos"}, UsageError, "no column of"),
         ("a.conllu", CONLL, {}, InputError, "line 1: .* is not a row of CoNLL-U"),
         ("a.jsonl", "{}", {}, UsageError, "not from JSON lines"),
     ],

@@ -19,9 +19,10 @@ import torch
 from command_line import Done, documented, elmo, made
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
+from elmo_cli.tasks import trained_task
 from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
 from elmo_cli.tasks.settings import with_settings
-from elmo_cli.tasks.task import load_task
+from elmo_cli.tasks.task import Example, Split, load_task
 from elmo_cli.tasks.train import TaskData, train_task
 from elmo_cli.tasks.trained_task import load_trained
 
@@ -37,6 +38,8 @@ class Interrupting:
         self.n_left = n_batches
 
     def message(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
 
     def embedding(self, done: int, total: int | None) -> None: ...
 
@@ -103,6 +106,20 @@ def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: Path) -> 
     assert facts["mix"] == lines[best]["mix"]
 
 
+def test_the_learning_rate_is_halved_once_per_lr_patience(embedded: Path) -> None:
+    train("ner", epochs=60, patience=7, lr_patience=3, learning_rate=0.02)
+    lines = [json.loads(line) for line in Path("ner/log.jsonl").read_text().splitlines()]
+    rate, best, n_worse, n_halved = 0.02, -1.0, 0, 0
+    for line in lines:
+        score = line["dev"]["f1"]
+        n_worse = 0 if score > best else n_worse + (best > 0)
+        best = max(best, score)
+        if n_worse and n_worse % 3 == 0:
+            rate, n_halved = rate / 2, n_halved + 1
+        assert line["learning_rate"] == pytest.approx(rate * 2 if n_worse in (3, 6) else rate)
+    assert (n_worse, n_halved >= 2) == (7, True)
+
+
 def test_a_finished_run_is_not_trained_again(embedded: Path) -> None:
     facts = train("ner")
     size = Path("ner/log.jsonl").stat().st_size
@@ -129,6 +146,31 @@ def test_other_data_are_not_resumed(embedded: Path) -> None:
     shutil.copy("train.conll", "dev.conll")
     with pytest.raises(ElmoError, match="other settings or data"):
         train("ner", mode="resume")
+
+
+def test_an_empty_test_file_is_refused(embedded: Path) -> None:
+    train("ner")
+    Path("empty.conll").write_text("")
+    done = elmo("evaluate", "ner", "--test", "empty.conll")
+    assert (done.code, done.out) == (1, b"")
+    assert "empty.conll: contains no example" in done.err
+
+
+def test_examples_that_share_a_sentence_are_predicted_with_one_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trained_task, "_CHUNK_TOKENS", 5)
+    sentences = [("a", "b"), ("c",), ("d", "e", "f"), ("g",)]
+    used = [(0,), (0,), (0, 1), (0, 2), (3,)]
+    examples = [Example(numbers, f"line {i}") for i, numbers in enumerate(used)]
+    chunks = list(trained_task._chunks(Split("x", sentences, examples)))
+    assert [list(chunk.sentences) for chunk in chunks] == [sentences[:3], [("g",)]]
+    found = [
+        tuple(chunk.sentences[number] for number in one.sentences)
+        for chunk in chunks
+        for one in chunk.examples
+    ]
+    assert found == [tuple(sentences[number] for number in numbers) for numbers in used]
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "other sizes", "not ours"])
