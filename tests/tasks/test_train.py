@@ -76,6 +76,8 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
     for number, stop_after in enumerate(interruptions):
         with pytest.raises(KeyboardInterrupt):
             train("parts", mode="resume" if number else "new", stop_after=stop_after)
+        if (log := Path("parts/log.jsonl")).exists():  # killed between the log and the checkpoint
+            log.write_text(log.read_text() + "{}\n")
     found = train("parts", mode="resume")
     assert {**found, "seconds": 0} == {**expected, "seconds": 0}
     assert weights("parts").keys() == weights("whole").keys()
@@ -93,6 +95,12 @@ def test_a_seed_decides_about_the_weights(embedded: Path) -> None:
     train("a"), train("b"), train("c", seed=1)
     assert torch.equal(weights("a")["output.weight"], weights("b")["output.weight"])
     assert not torch.equal(weights("a")["output.weight"], weights("c")["output.weight"])
+
+
+def test_each_epoch_has_its_own_dropout(embedded: Path) -> None:
+    train("ner", epochs=3, learning_rate=1e-12)
+    losses = [json.loads(line)["loss"] for line in Path("ner/log.jsonl").read_text().splitlines()]
+    assert len(set(losses)) == 3
 
 
 def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: Path) -> None:
