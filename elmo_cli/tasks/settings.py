@@ -68,8 +68,8 @@ class TaskSettings:
         dropout: dropout probability; all tokens of a sequence share one mask.
         optimizer: "adam", or "adadelta" with rho 0.95.
         learning_rate: learning rate of the optimizer.
-        lr_patience: epochs without a better dev score before the learning rate is halved; 0 for
-            never.
+        lr_patience: number of epochs without a better dev score after which the learning rate is
+            halved, again after each further such number; 0 for never.
         max_grad_norm: maximum gradient norm.
         batch_size: examples per step.
         epochs: maximum number of passes over the training data.

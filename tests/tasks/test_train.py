@@ -103,6 +103,15 @@ def test_each_epoch_has_its_own_dropout(embedded: Path) -> None:
     assert len(set(losses)) == 3
 
 
+def test_the_penalty_keeps_the_layer_weights_equal(embedded: Path) -> None:
+    options = {"epochs": 15, "learning_rate": 0.02}
+    spread = {}
+    for l2 in (0.0, 100.0):
+        weights = train(f"l2-{l2}", **options, **{"elmo.l2": l2})["mix"]["input"]["weights"]
+        spread[l2] = max(weights) - min(weights)
+    assert spread[100.0] < 0.01 < spread[0.0]
+
+
 def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: Path) -> None:
     facts = train("ner", epochs=60, patience=3, learning_rate=0.02)
     lines = [json.loads(line) for line in Path("ner/log.jsonl").read_text().splitlines()]
