@@ -21,8 +21,9 @@ from command_line import Done, documented, elmo, made
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
 from elmo_cli.tasks import trained_task
 from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
-from elmo_cli.tasks.settings import with_settings
+from elmo_cli.tasks.settings import TaskSettings, with_settings
 from elmo_cli.tasks.task import Example, Split, load_task
+from elmo_cli.tasks.task_trainer import fraction_of
 from elmo_cli.tasks.train import TaskData, train_task
 from elmo_cli.tasks.trained_task import load_trained
 
@@ -110,6 +111,25 @@ def test_the_penalty_keeps_the_layer_weights_equal(embedded: Path) -> None:
         weights = train(f"l2-{l2}", **options, **{"elmo.l2": l2})["mix"]["input"]["weights"]
         spread[l2] = max(weights) - min(weights)
     assert spread[100.0] < 0.01 < spread[0.0]
+
+
+def test_the_gradient_is_clipped(embedded: Path) -> None:
+    """A clipped gradient far below the epsilon of Adam hardly moves the weights."""
+    for name, options in {"clipped": {"max_grad_norm": 1e-12}, "still": {}, "free": {}}.items():
+        rate = 1e-12 if name == "still" else 0.02
+        train(name, epochs=1, learning_rate=rate, **options)
+    still = weights("still")["output.weight"]
+    assert torch.allclose(weights("clipped")["output.weight"], still, atol=1e-4)
+    assert not torch.allclose(weights("free")["output.weight"], still, atol=1e-2)
+
+
+def test_a_fraction_is_a_random_sample_in_order() -> None:
+    settings = [TaskSettings(fraction=0.2, seed=seed) for seed in (0, 1)]
+    samples = [fraction_of(range(100), one) for one in settings]
+    assert [len(sample) for sample in samples] == [20, 20]
+    assert all(sample == sorted(sample) for sample in samples)
+    assert samples[0] != samples[1]
+    assert max(samples[0]) > 50
 
 
 def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: Path) -> None:
