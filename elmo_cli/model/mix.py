@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -74,9 +72,10 @@ class ElmoMix(nn.Module):
         is_token = None if mask is None else _checked_mask(mask, given)
         if self.layer_norm:
             given = torch.stack([_normalised(layer, is_token) for layer in given])
-        # A sum of products, since autocast would compute a matrix product in half precision.
-        mixed = reduce(add, map(mul, torch.softmax(self.weights, 0), given))
-        dropped: Tensor = self.dropout(self.gamma * mixed)
+        scales = self.gamma * torch.softmax(self.weights, 0)
+        with torch.autocast(given.device.type, enabled=False):  # no half precision
+            mixed = (scales @ given.flatten(1)).view(given.shape[1:])
+        dropped: Tensor = self.dropout(mixed)
         return dropped
 
     def spec(self) -> str:

@@ -74,7 +74,7 @@ class CRF(nn.Module):
         factors = transitions[:-1, :-1].exp()
         total = transitions[-1, :-1] + scores[:, 0]
         for i in range(1, scores.shape[1]):
-            largest = total.amax(1, keepdim=True)
+            largest = total.detach().amax(1, keepdim=True)
             sums = (total - largest).exp() @ factors
             further = sums.clamp(min=_TINY).log() + largest + scores[:, i]
             total = torch.where(mask[:, i, None], further, total)

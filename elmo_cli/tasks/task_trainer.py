@@ -236,4 +236,4 @@ def _optimizer(model: TaskModel[Any, Any], settings: TaskSettings) -> torch.opti
     parameters = [one for one in model.parameters() if one.requires_grad]
     if settings.optimizer == "adadelta":
         return torch.optim.Adadelta(parameters, settings.learning_rate, rho=_RHO)
-    return torch.optim.Adam(parameters, settings.learning_rate)
+    return torch.optim.Adam(parameters, settings.learning_rate, fused=True)

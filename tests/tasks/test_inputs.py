@@ -119,6 +119,23 @@ def test_the_sum_of_layers_is_that_of_equation_1() -> None:
     assert representation.penalty().item() == pytest.approx(0.5 * 2.0)
 
 
+@pytest.mark.parametrize("width", [1, 3, 4])
+def test_the_character_cnn_is_a_convolution(width: int) -> None:
+    settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=5, char_width=width)
+    representation = TokenRepresentation(settings, None, 0, 0).eval()
+    batch = Inputs(SENTENCES, None, None).batch([0])
+    assert representation.filters is not None
+    assert representation.characters is not None
+    embedded = representation.characters(batch.characters[batch.types[0]])
+    kernel = representation.filters.weight.view(5, settings.char_dim, width)
+    convolved = torch.conv1d(
+        embedded.transpose(1, 2), kernel, representation.filters.bias, padding=width // 2
+    )
+    length = embedded.shape[1]  # an even width convolves once more
+    expected = torch.relu(convolved[:, :, :length].amax(2))
+    assert torch.allclose(representation(batch)[0], expected, atol=1e-6)
+
+
 def test_a_model_must_read_something() -> None:
     settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=0)
     with pytest.raises(UsageError, match="the model has no input"):
