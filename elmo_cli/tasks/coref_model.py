@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -13,20 +13,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least, bounded, positive
-from elmo_cli.tasks.coref_score import Clusters, Mention, without_singletons
+from elmo_cli.tasks.coref_score import Clusters, Mention
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.layers import MASKED, BiLSTM, SequenceDropout, masked_softmax
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, TaskModel
 
-NO_LINK = -1
 _FEATURE_DIM = 20  # of the embeddings of span widths and distances
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # lower bounds of the distance buckets
 _SCORER_DROPOUT = 0.2
 _MAX_PADDED_TOKENS = 1_500  # of a batch of sentences of similar length
 _CHUNK_SPANS = 1_024  # whose pairs are scored at a time
-_HEADING = re.compile(r"\((?P<name>.*)\)(?:; part (?P<part>\d{1,9}))?;?")
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,6 @@ class Document(Example):
 
     heading: str
     clusters: Clusters | None
-
-    @property
-    def name_and_part(self) -> tuple[str, int | None]:
-        """The name of the document, and its part number in CoNLL-2012."""
-        match = _HEADING.fullmatch(self.heading)
-        return (match["name"], int(match["part"] or 0)) if match else (self.heading, None)
 
 
 @dataclass(frozen=True)
@@ -84,15 +76,14 @@ class Candidates(NamedTuple):
     """The spans of a document, and the scores of the best spans and their antecedents.
 
     Attributes:
-        starts, ends: (span,) first and last tokens, in order.
+        spans: first and last token of each span, in order.
         mention: (span,) mention scores.
         kept: (kept,) indices of the best spans, in order.
         antecedents: (kept, n) indices into `kept`.
         scores: (kept, 1 + n) antecedent scores: 0 for none, then those of `antecedents`.
     """
 
-    starts: Tensor
-    ends: Tensor
+    spans: list[Mention]
     mention: Tensor
     kept: Tensor
     antecedents: Tensor
@@ -137,8 +128,8 @@ class SpanVectors(nn.Module):
 
     def forward(
         self, x: Tensor, states: Tensor, sentence_ends: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the vectors, first and last tokens of the spans, (span, …), in order.
+    ) -> tuple[Tensor, list[Mention]]:
+        """Return the vectors of the spans, (span, span_dim), and the spans, in order.
 
         Args:
             x: (token, dim) of a document.
@@ -146,15 +137,15 @@ class SpanVectors(nn.Module):
             sentence_ends: (token,) the last token of the sentence of each token.
         """
         widths = torch.arange(self.max_width, device=x.device)
-        starts = torch.arange(len(x), device=x.device)[:, None].expand(-1, self.max_width)
-        ends = starts + widths
+        ends = torch.arange(len(x), device=x.device)[:, None] + widths
         exists = ends <= sentence_ends[:, None]
         inside = ends.clamp(max=len(x) - 1)
         scores = self.attention(states)[inside, 0][:, None].expand(-1, self.max_width, -1)
         weights = masked_softmax(scores, (widths[None] <= widths[:, None]).expand_as(scores))
         attended = weights @ self.attended(x)[inside]
         vectors = self.first(states)[:, None] + self.last(states)[inside] + attended
-        return torch.relu(vectors + self.widths(widths))[exists], starts[exists], ends[exists]
+        spans = [(first, first + width) for first, width in exists.nonzero().tolist()]
+        return torch.relu(vectors + self.widths(widths))[exists], spans
 
 
 class SpanRanker(TaskModel[Document, Clusters]):
@@ -193,24 +184,22 @@ class SpanRanker(TaskModel[Document, Clusters]):
         x, states = self._encode(numbers, inputs)
         lengths = torch.tensor([len(inputs.sentences[number]) for number in numbers])
         sentence_ends = (lengths.cumsum(0) - 1).repeat_interleave(lengths).to(x.device)
-        vectors, starts, ends = self.spans(x, states, sentence_ends)
+        vectors, spans = self.spans(x, states, sentence_ends)
         mention = self.mention(self.mention_input(vectors)[None])[0]
-        n_kept = min(len(starts), 1 + int(self.settings.spans_per_token * len(x)))
+        n_kept = min(len(spans), 1 + int(self.settings.spans_per_token * len(x)))
         kept = mention.topk(n_kept).indices.sort().values
         # In chunks, since all pairs of the spans of a novel would exhaust the memory.
         rows = torch.split(torch.arange(n_kept, device=x.device), _CHUNK_SPANS)
-        best, scores = vectors[kept], mention[kept]
-        ranked = [self._rank(some, best, scores) for some in rows]
+        ranked = [self._rank(some, vectors[kept], mention[kept]) for some in rows]
         antecedents, scores = (torch.cat(parts) for parts in zip(*ranked, strict=True))
-        scores = torch.cat([scores.new_zeros(n_kept, 1), scores], 1)
-        return Candidates(starts, ends, mention, kept, antecedents, scores)
+        return Candidates(spans, mention, kept, antecedents, functional.pad(scores, (1, 0)))
 
     def _encode(self, numbers: Sequence[int], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the token vectors and states of sentences, (token, dim), in document order."""
         lengths = [len(inputs.sentences[number]) for number in numbers]
-        offsets = [0, *accumulate(lengths)]
+        positions = torch.split(torch.arange(sum(lengths)), lengths)
         order = sorted(range(len(numbers)), key=lengths.__getitem__)
-        found, positions = [], []
+        found = []
         while order:
             n = max(1, _MAX_PADDED_TOKENS // lengths[order[-1]])
             some, order = order[-n:], order[:-n]
@@ -218,11 +207,11 @@ class SpanRanker(TaskModel[Document, Clusters]):
             x = self.representation(batch)
             states = self.dropout(self.encoder(x, batch.lengths))
             states = self.representation.at_output(states, batch)
-            found.append((x[batch.mask], states[batch.mask]))
-            positions += [position for i in some for position in range(offsets[i], offsets[i + 1])]
-        in_order = torch.tensor(positions).argsort().to(inputs.device)
-        x, states = (torch.cat(parts)[in_order] for parts in zip(*found, strict=True))
-        return x, states
+            at = torch.cat([positions[i] for i in some])
+            found.append((x[batch.mask], states[batch.mask], at.to(x.device)))
+        x, states, at = (torch.cat(parts) for parts in zip(*found, strict=True))
+        in_order = at.argsort()
+        return x[in_order], states[in_order]
 
     def _rank(self, rows: Tensor, vectors: Tensor, mention: Tensor) -> tuple[Tensor, Tensor]:
         """Return the best antecedents of spans `rows` (row,) and their scores, both (row, n)."""
@@ -241,17 +230,17 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return torch.stack([self._loss(example, inputs) for example in examples]).mean()
 
     def _loss(self, example: Document, inputs: Inputs) -> Tensor:
-        numbers, first = self._window(example, inputs)
+        numbers, start = self._window(example, inputs)
         found = self.candidates(numbers, inputs)
         entities = {m: i for i, cluster in enumerate(example.clusters or (), 1) for m in cluster}
-        spans = zip((found.starts + first).tolist(), (found.ends + first).tolist(), strict=True)
-        entity = torch.tensor([entities.get(span, 0) for span in spans], device=inputs.device)
+        of_spans = [entities.get((start + first, start + last), 0) for first, last in found.spans]
+        entity = torch.tensor(of_spans, device=inputs.device)
         kept = entity[found.kept]
         is_true = (kept[:, None] == kept[found.antecedents]) & (kept[:, None] > 0)
         is_true &= found.scores[:, 1:] > MASKED
         is_true = torch.cat([~is_true.any(1, keepdim=True), is_true], 1)
-        all_scores, true_scores = found.scores, found.scores.masked_fill(~is_true, MASKED)
-        links = (all_scores.logsumexp(1) - true_scores.logsumexp(1)).mean()
+        true_scores = found.scores.masked_fill(~is_true, MASKED)
+        links = (found.scores.logsumexp(1) - true_scores.logsumexp(1)).mean()
         mentions = functional.binary_cross_entropy_with_logits(
             found.mention, (entity > 0).float(), reduction="sum"
         )
@@ -271,31 +260,29 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return [self._clusters(self.candidates(one.sentences, inputs)) for one in examples]
 
     def _clusters(self, found: Candidates) -> Clusters:
-        """Return the clusters that result from the best antecedents."""
-        best = found.scores.argmax(1)
-        links = found.antecedents.gather(1, (best - 1).clamp(min=0)[:, None])[:, 0]
-        links = links.masked_fill(best == 0, NO_LINK)
-        kept = (found.starts[found.kept].tolist(), found.ends[found.kept].tolist())
+        best, antecedents = found.scores.argmax(1).tolist(), found.antecedents.tolist()
+        links = [row[i - 1] if i else None for i, row in zip(best, antecedents, strict=True)]
         is_mention = (found.mention[found.kept] > 0).tolist()
-        clusters = join_links(list(zip(*kept, strict=True)), links.tolist(), is_mention)
-        return clusters if self.singletons else without_singletons(clusters)
+        alone = is_mention if self.singletons else [False] * len(links)
+        return join_links([found.spans[i] for i in found.kept.tolist()], links, alone)
 
 
 def join_links(
-    spans: Sequence[Mention], links: Sequence[int], is_mention: Sequence[bool]
+    spans: Sequence[Mention], links: Sequence[int | None], is_mention: Sequence[bool]
 ) -> Clusters:
     """Return the clusters of linked spans.
 
     Args:
-        links: for each span the index of its antecedent, which is before it, or `NO_LINK`.
+        links: for each span the index of its antecedent, which is before it, or None.
         is_mention: whether a span without links is a cluster of its own.
     """
-    clusters: dict[int, set[Mention]] = {}  # by the index of each span of them
+    roots: dict[int, int] = {}  # span -> the first span of its cluster
     for i, (link, alone) in enumerate(zip(links, is_mention, strict=True)):
-        if link != NO_LINK:
-            clusters[i] = clusters.setdefault(link, {spans[link]})
-            clusters[i].add(spans[i])
+        if link is not None:
+            roots[i] = roots.setdefault(link, link)
         elif alone:
-            clusters[i] = {spans[i]}
-    distinct = {id(one): one for one in clusters.values()}
-    return [frozenset(one) for one in distinct.values()]
+            roots[i] = i
+    clusters: dict[int, set[Mention]] = defaultdict(set)
+    for i, root in roots.items():
+        clusters[root].add(spans[i])
+    return [frozenset(cluster) for cluster in clusters.values()]

@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 
 from elmo_cli.errors import UsageError
+from elmo_cli.tasks.task import Scores
 
 Mention = tuple[int, int]  # first and last token, from 0 in the document
 Clusters = Sequence[frozenset[Mention]]  # disjoint
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Numerators and denominators of recall and precision, which are summed over documents.
-
-    Attributes:
-        found, true: numerator and denominator of recall.
-        correct, predicted: numerator and denominator of precision.
-    """
-
-    found: float = 0
-    true: float = 0
-    correct: float = 0
-    predicted: float = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        sums = (self.found + other.found, self.true + other.true)
-        return Counts(*sums, self.correct + other.correct, self.predicted + other.predicted)
-
-    def percentages(self) -> dict[str, float]:
-        """Return precision, recall and F1 in percent; 0 where a denominator is 0."""
-        precision = self.correct / self.predicted if self.predicted else 0.0
-        recall = self.found / self.true if self.true else 0.0
-        total = precision + recall
-        f1 = 2 * precision * recall / total if total else 0.0
-        return {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
+Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
 
 
 def muc(true: Clusters, predicted: Clusters) -> Counts:
     """Count the links between mentions that both clusterings share (Vilain et al. 1995)."""
-    return Counts(*_links(true, predicted), *_links(predicted, true))
+    return *_links(true, predicted), *_links(predicted, true)
 
 
 def b_cubed(true: Clusters, predicted: Clusters) -> Counts:
     """Sum the overlap of the two clusters of each mention (Bagga and Baldwin 1998)."""
-    return Counts(*_overlaps(true, predicted), *_overlaps(predicted, true))
+    return *_overlaps(true, predicted), *_overlaps(predicted, true)
 
 
 def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
@@ -62,51 +37,62 @@ def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
         what, hint = "coref: scipy is not installed", "run `pip install '.[tasks]'` in a clone"
         raise UsageError(what, hint) from None
     similarity = np.zeros((len(true), len(predicted)))
-    owner = _owners(predicted)
     for row, cluster in enumerate(true):
-        for column in {owner[mention] for mention in cluster if mention in owner}:
-            other = predicted[column]
-            similarity[row, column] = 2 * len(cluster & other) / (len(cluster) + len(other))
-    rows, columns = linear_sum_assignment(similarity, maximize=True)
-    total = float(similarity[rows, columns].sum())
-    return Counts(total, len(true), total, len(predicted))
+        similarity[row] = [2 * len(cluster & one) / (len(cluster) + len(one)) for one in predicted]
+    total = float(similarity[linear_sum_assignment(similarity, maximize=True)].sum())
+    return total, len(true), total, len(predicted)
 
 
 def mentions(true: Clusters, predicted: Clusters) -> Counts:
     """Count the mentions that both have, whatever their clusters."""
-    ours, theirs = _owners(predicted).keys(), _owners(true).keys()
+    ours, theirs = set(chain.from_iterable(true)), set(chain.from_iterable(predicted))
     n_common = len(ours & theirs)
-    return Counts(n_common, len(theirs), n_common, len(ours))
+    return n_common, len(ours), n_common, len(theirs)
 
 
-METRICS = {"muc": muc, "b_cubed": b_cubed, "ceaf_phi4": ceaf_phi4, "mentions": mentions}
+def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:
+    """Score the clusters of documents, given as (true, predicted).
 
+    "f1" is the mean F1 of MUC, B-cubed and CEAF-phi4. `by_type` has precision, recall and F1 of
+    each metric, with and without clusters of one mention.
 
-def score_documents(documents: Iterable[tuple[Clusters, Clusters]]) -> dict[str, dict[str, float]]:
-    """Return precision, recall and F1 of `METRICS` over documents, given as (true, predicted).
-
-    Source: the reference scorer of CoNLL-2012 (Pradhan et al. 2014).
+    Source: the reference scorer of CoNLL-2012 (Pradhan et al. 2014), which sums the counts of
+    documents.
     """
-    totals = dict.fromkeys(METRICS, Counts())
-    for true, predicted in documents:
-        for name, metric in METRICS.items():
-            totals[name] += metric(true, predicted)
-    return {name: counts.percentages() for name, counts in totals.items()}
+    by_metric = _score_metrics(documents)
+    linked = _score_metrics(
+        [(_without_singletons(true), _without_singletons(found)) for true, found in documents]
+    )
+    values = {"f1": _mean_f1(by_metric), **{name: one["f1"] for name, one in by_metric.items()}}
+    values["f1_without_singletons"] = _mean_f1(linked)
+    by_type = {**by_metric, **{f"{name}, no singletons": one for name, one in linked.items()}}
+    note = "f1 is the mean of muc, b_cubed and ceaf_phi4; clusters of one mention count"
+    return Scores("f1", values, by_type, note)
 
 
-def mean_f1(scores: Mapping[str, Mapping[str, float]]) -> float:
-    """Return the mean F1 of MUC, B-cubed and CEAF-phi4, as papers report it."""
+def _score_metrics(documents: Iterable[tuple[Clusters, Clusters]]) -> dict[str, dict[str, float]]:
+    return {
+        metric.__name__: _percentages([metric(*document) for document in documents])
+        for metric in (muc, b_cubed, ceaf_phi4, mentions)
+    }
+
+
+def _percentages(counts: Sequence[Counts]) -> dict[str, float]:
+    """Return precision, recall and F1 in percent; 0 where a denominator is 0."""
+    found, true, correct, predicted = np.array(counts, np.float64).sum(0).tolist()
+    precision = correct / predicted if predicted else 0.0
+    recall = found / true if true else 0.0
+    total = precision + recall
+    f1 = 2 * precision * recall / total if total else 0.0
+    return {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
+
+
+def _mean_f1(scores: dict[str, dict[str, float]]) -> float:
     return sum(scores[name]["f1"] for name in ("muc", "b_cubed", "ceaf_phi4")) / 3
 
 
-def without_singletons(clusters: Clusters) -> Clusters:
-    """Return the clusters of more than one mention."""
+def _without_singletons(clusters: Clusters) -> Clusters:
     return [cluster for cluster in clusters if len(cluster) > 1]
-
-
-def check_scorer() -> None:
-    """Raise a UsageError if scipy, which `ceaf_phi4` needs, is not installed."""
-    ceaf_phi4([], [])
 
 
 def _owners(clusters: Clusters) -> dict[Mention, int]:
@@ -120,8 +106,7 @@ def _links(clusters: Clusters, others: Clusters) -> tuple[int, int]:
     n_found = n_all = 0
     for cluster in clusters:
         # A mention that is missing from the others is a partition of its own.
-        n_partitions = len({owner.get(mention, mention) for mention in cluster})
-        n_found += len(cluster) - n_partitions
+        n_found += len(cluster) - len({owner.get(mention, mention) for mention in cluster})
         n_all += len(cluster) - 1
     return n_found, n_all
 

@@ -41,13 +41,13 @@ class SentenceRows(NamedTuple):
     """The rows of a sentence, with the document that it belongs to.
 
     Attributes:
-        document: the text after `#begin document`; "" outside documents.
-        starts_document: whether the document starts with this sentence.
+        document: the number of its document in the file.
+        heading: the text after `#begin document`; "" outside documents.
     """
 
     rows: list[Row]
-    document: str
-    starts_document: bool
+    document: int
+    heading: str
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
@@ -66,35 +66,47 @@ def read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not line.strip():
             continue
         where = f"{path}, line {number}"
-        try:
-            found = json.loads(line, object_pairs_hook=unique_keys)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON ({error})", "give one object per line") from None
+        found = parse_json(line, where, "give one object per line")
         if not isinstance(found, dict):
             raise InputError(f"{where}: JSON, but not an object", "give one object per line")
         yield where, found
 
 
+def parse_json(text: str, where: str, hint: str) -> Any:
+    """Parse JSON; InputError if it is invalid or an object has a key twice."""
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error})", hint) from None
+
+
 def tokens_of_fields(found: dict[str, Any], names: Sequence[str], where: str) -> Tokens:
-    """Return the sentence of a JSON object: a list of tokens, or raw text, which is tokenized.
+    """Return the sentence of a JSON object, from the first of these fields that exists.
 
     Args:
-        names: possible names of its field; the first that exists counts.
         where: "FILE, line N", for messages.
     Raises:
-        InputError: the field is missing or contains no tokens.
+        InputError: all fields are missing, or the first one is not a sentence.
     """
     name = next((name for name in names if name in found), None)
-    listed = " or ".join(f'"{one}"' for one in names)
     if name is None:
+        listed = " or ".join(f'"{one}"' for one in names)
         raise InputError(f"{where}: no {listed}", "give a list of tokens, or a text")
-    value = found[name]
+    return tokens_of_json(found[name], f'{where}: "{name}"')
+
+
+def tokens_of_json(value: Any, where: str) -> Tokens:
+    """Return a sentence from JSON: a list of tokens, or raw text, which is tokenized.
+
+    Raises:
+        InputError: it is neither, or contains no tokens or an invalid one.
+    """
     if isinstance(value, str):
         value = list(chain.from_iterable(_tokenizer().sentences(value)))
     if not isinstance(value, list) or not all(isinstance(token, str) for token in value):
-        what = f'{where}: "{name}" is neither a list of strings nor a string'
+        what = f"{where} is neither a list of strings nor a string"
         raise InputError(what, "give a list of tokens, or a text")
-    return checked_tokens(value, f'{where}: "{name}"')
+    return checked_tokens(value, where)
 
 
 def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
@@ -119,20 +131,20 @@ def read_rows(path: str) -> Iterator[SentenceRows]:
     lines that begin with `#` and have a single cell are comments.
     """
     rows: list[Row] = []
-    document, starts = "", True
+    document, heading = 0, ""
     for number, line in read_lines(path):
         is_mark = line.startswith((_BEGIN, _END))
         if (is_mark or not line.strip()) and rows:
-            yield SentenceRows(rows, document, starts)
-            rows, starts = [], False
+            yield SentenceRows(rows, document, heading)
+            rows = []
         if line.startswith(_BEGIN):
-            document, starts = line.removeprefix(_BEGIN).strip(), True
+            document, heading = document + 1, line.removeprefix(_BEGIN).strip()
         elif line.strip() and not is_mark:
             cells = line.split("\t") if "\t" in line else line.split()
             if len(cells) > 1 or not line.startswith("#"):
                 rows.append(Row(number, cells))
     if rows:
-        yield SentenceRows(rows, document, starts)
+        yield SentenceRows(rows, document, heading)
 
 
 def is_tree(line: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from scorch import scores as scorch
 
 from elmo_cli.errors import UsageError
-from elmo_cli.tasks.coref_score import METRICS, check_scorer, mean_f1, score_documents
+from elmo_cli.tasks.coref_score import ceaf_phi4, score_clusters
 
 
 def clusters(text: str) -> list[frozenset]:
@@ -50,7 +50,7 @@ def test_scores_worked_out_by_hand(
     documents: list[tuple[str, str]], metric: str, precision: float, recall: float
 ) -> None:
     pairs = [(clusters(true), clusters(predicted)) for true, predicted in documents]
-    found = score_documents(pairs)[metric]
+    found = score_clusters(pairs).by_type[metric]
     assert found["precision"] == pytest.approx(100 * precision)
     assert found["recall"] == pytest.approx(100 * recall)
     total = precision + recall
@@ -59,8 +59,8 @@ def test_scores_worked_out_by_hand(
 
 
 def test_the_mean_leaves_mentions_out() -> None:
-    scores = score_documents([tuple(map(clusters, SPLIT))])
-    assert mean_f1(scores) == pytest.approx(100 * (2 / 3 + 11 / 15 + 0.8) / 3)
+    scores = score_clusters([tuple(map(clusters, SPLIT))])
+    assert scores.main_value == pytest.approx(100 * (2 / 3 + 11 / 15 + 0.8) / 3)
 
 
 def random_clusters(random: np.random.Generator) -> list[frozenset]:
@@ -78,15 +78,14 @@ def random_clusters(random: np.random.Generator) -> list[frozenset]:
 def test_scores_are_those_of_scorch(seed: int, metric: str, oracle: object) -> None:
     random = np.random.default_rng(seed)
     true, predicted = random_clusters(random), random_clusters(random)
-    found = METRICS[metric](true, predicted).percentages()
+    found = score_clusters([(true, predicted)]).by_type[metric]
     recall, precision, f1 = (100 * float(one) for one in oracle(true, predicted))
     expected = {"precision": precision, "recall": recall, "f1": f1}
     assert found == pytest.approx(expected)
 
 
 def test_scipy_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_scorer()
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(UsageError, match="scipy") as refused:
-        check_scorer()
+        ceaf_phi4([], [])
     assert "[tasks]" in refused.value.hint
