@@ -69,9 +69,10 @@ format: install  ## put every file into the house's format
 	$(BIN)/ruff check --fix elmo_cli tests benchmarks
 
 PARTS ?= table1 table2 table3 table7 figure1
-paper: install  ## reproduce tables and figures of the paper: DATA=folder WORK=folder [PARTS="table1 …"]
-	$(BIN)/python -m benchmarks.paper.run --data $(DATA) --work $(WORK) $(PARTS)
-	$(BIN)/python -m benchmarks.paper.report --work $(WORK) --pictures $(WORK)/pictures
+JOBS ?= 2
+paper: install  ## reproduce tables and figures of the paper: DATA=folder WORK=folder [PARTS="table1 …"] [JOBS=2]
+	$(BIN)/python -m benchmarks.paper.run --data $(DATA) --work $(WORK) --jobs $(JOBS) $(PARTS)
+	$(BIN)/python -m benchmarks.paper.report --pictures $(WORK)/pictures
 
 OUT ?= elmo-en-next
 SECONDS ?= 3600

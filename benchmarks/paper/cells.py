@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 GLOVE = "glove/glove.6B.50d.subset.npz"
 SEEDS = (0, 1, 2)
 FRACTIONS = (0.04, 0.1, 0.25, 0.5, 1.0)  # of the training data, in figure 1
 
-# Name of a column -> the settings of `elmo train` that differ from the defaults of the task.
+# Name of a column -> the settings of `elmo train` that differ from those of the task.
 WITHOUT, WITH = "no ELMo", "ELMo"
 VARIANTS: dict[str, dict[str, str]] = {
     WITHOUT: {"elmo.layers": "none"},
@@ -26,17 +26,22 @@ VARIANTS: dict[str, dict[str, str]] = {
     "ELMo and word vectors": {"char_filters": "0"},
 }
 NO_GLOVE = {"type layer", "ELMo alone"}
+NO_ELMO = {WITHOUT, "word vectors"}
+
+Settings = dict[str, str]
 
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """A task with its data files.
+    """A task with its data files and settings.
 
     Attributes:
         task: name of the task in `elmo train TASK`.
         train, dev, test: data files, relative to the data folder.
         score: name of the reported score.
-        settings: settings that all cells of the task share.
+        tries: the settings that were compared on dev, with and without ELMo, as changes of the
+            defaults of the task.
+        chosen, chosen_without: indices of the best of them, with and without ELMo.
         fraction: fraction of the training file that counts as the full training data.
     """
 
@@ -45,37 +50,67 @@ class TaskFiles:
     dev: str
     test: str
     score: str
-    settings: dict[str, str] = field(default_factory=dict)
+    tries: tuple[Settings, ...] = ({},)
+    chosen: int = 0
+    chosen_without: int = 0
     fraction: float = 1.0
 
 
+def _files(folder: str, name: str) -> tuple[str, str, str]:
+    train, dev, test = (f"{folder}/{name.format(split)}" for split in ("train", "dev", "test"))
+    return train, dev, test
+
+
+_PATIENT = {"lr_patience": "4", "patience": "8"}
+_SMALL = {**_PATIENT, "batch_size": "8"}
 FILES = {
     "NER": TaskFiles(
-        "ner", *(f"ner-wnut17/{split}.conll" for split in ("train", "dev", "test")), "f1"
-    ),
-    "SST-5": TaskFiles(
-        *("classification", "sst5/train.txt.xz", "sst5/dev.txt.xz", "sst5/test.txt.xz"),
-        "accuracy",
-    ),
-    "SICK": TaskFiles(
-        *("entailment", "sick/train.jsonl.xz", "sick/dev.jsonl.xz", "sick/test.jsonl.xz"),
-        "accuracy",
-    ),
-    "SRL": TaskFiles(
-        *("srl", "srl-ewt/train.jsonl.xz", "srl-ewt/dev.jsonl.xz", "srl-ewt/test.jsonl.xz"),
+        "ner",
+        *_files("ner-wnut17", "{}.conll"),
         "f1",
-        fraction=0.25,
+        tries=({}, _PATIENT, {**_PATIENT, "learning_rate": "0.002"}),
     ),
+    "NER, 10 %": TaskFiles(
+        "ner",
+        *_files("ner-wnut17", "{}.conll"),
+        "f1",
+        tries=(_SMALL, {**_SMALL, "learning_rate": "0.002"}),
+        fraction=0.1,
+    ),
+    "NER, BC5CDR": TaskFiles("ner", *_files("ner-bio", "{}.conll.xz"), "f1"),
+    "POS": TaskFiles(
+        "ner",
+        *_files("pos", "en_ewt-ud-{}.conllu.xz"),
+        "accuracy",
+        tries=({"epochs": "6", "learning_rate": "0.002"},),
+    ),
+    "SST-5": TaskFiles("classification", *_files("sst5", "{}.txt.xz"), "accuracy"),
+    "SICK": TaskFiles(
+        "entailment",
+        *_files("sick", "{}.jsonl.xz"),
+        "accuracy",
+        tries=(
+            {},
+            {"dropout": "0.35"},
+            {"dropout": "0.5", "epochs": "20", "lr_patience": "2", "patience": "4"},
+        ),
+    ),
+    "SRL": TaskFiles("srl", *_files("srl-ewt", "{}.jsonl.xz"), "f1", fraction=0.25),
     "Coref": TaskFiles(
-        *("coref", "coref-litbank/train.conll.xz", "coref-litbank/dev.conll.xz"),
-        *("coref-litbank/test.conll.xz", "f1"),
+        "coref",
+        *_files("coref-litbank", "{}.conll.xz"),
+        "f1",
+        tries=({}, {"learning_rate": "0.002"}),
     ),
-    "QA": TaskFiles("qa", "qa-xquad/train.json", "qa-xquad/dev.json", "qa-xquad/test.json", "f1"),
+    "QA": TaskFiles("qa", *_files("qa-xquad", "{}.json"), "f1"),
 }
 
 # Table -> its tasks and variants, in the order of the paper.
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "table1": (("QA", "SICK", "SRL", "Coref", "NER", "SST-5"), (WITHOUT, WITH)),
+    "table1": (
+        ("QA", "SICK", "SRL", "Coref", "NER", "SST-5", "NER, 10 %", "NER, BC5CDR", "POS"),
+        (WITHOUT, WITH),
+    ),
     "table2": (
         ("QA", "SICK", "SRL"),
         (WITHOUT, "last layer", "all layers, λ = 1", "all layers, λ = 0.001"),
@@ -87,6 +122,7 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
 }
 FIGURE_1 = (("SRL", "SICK"), (WITHOUT, WITH))
+PARTS = ("tries", *TABLES, "figure1")
 
 
 @dataclass(frozen=True)
@@ -98,21 +134,26 @@ class Cell:
         variant: a key of `VARIANTS`.
         seed: random seed.
         fraction: fraction of the training data of the task.
+        number: index of its settings in `TaskFiles.tries`; None for the chosen ones.
     """
 
     task: str
     variant: str
     seed: int
     fraction: float = 1.0
+    number: int | None = None
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> Settings:
         """The settings of `elmo train` that differ from the defaults of the task."""
-        return {**FILES[self.task].settings, **VARIANTS[self.variant]}
+        files, number = FILES[self.task], self.number
+        if number is None:
+            number = files.chosen_without if self.variant in NO_ELMO else files.chosen
+        return {**files.tries[number], **VARIANTS[self.variant]}
 
     @property
     def name(self) -> str:
-        """The name of its output files; cells with equal settings share one run."""
+        """The name of its result; cells with equal settings share one run."""
         words = [f"{key}={value}" for key, value in sorted(self.settings.items())]
         glove = "no-glove" if self.variant in NO_GLOVE else "glove"
         return "_".join([self.task, *words, glove, f"{self.fraction:g}", f"seed{self.seed}"])
@@ -121,7 +162,7 @@ class Cell:
         """Return the arguments of `elmo` that train this cell."""
         files = FILES[self.task]
         words = ["train", files.task, "--train", data / files.train, "--dev", data / files.dev]
-        words += ["--embeddings", work / "vectors" / self.task, "-o", work / "runs" / self.name]
+        words += ["--embeddings", self.embeddings(work), "-o", work / "runs" / self.name]
         if self.variant not in NO_GLOVE:
             words += ["--word-vectors", data / GLOVE]
         for key, value in self.settings.items():
@@ -129,17 +170,26 @@ class Cell:
         words += ["--fraction", f"{self.fraction * files.fraction:g}", "--seed", self.seed]
         return list(map(str, words))
 
+    def embeddings(self, work: Path) -> Path:
+        """Return the folder of the embeddings of its data files."""
+        return work / "vectors" / Path(FILES[self.task].train).parent
+
 
 def cells_of(part: str) -> list[Cell]:
-    """Return the cells of a table, or of "figure1"."""
-    if part == "figure1":
-        tasks, variants = FIGURE_1
+    """Return the cells of a part, those of the first seed first."""
+    if part == "tries":
         return [
-            Cell(task, variant, seed, fraction)
-            for task in tasks
-            for fraction in FRACTIONS
-            for variant in variants
-            for seed in SEEDS
+            Cell(task, variant, SEEDS[0], number=number)
+            for task, files in FILES.items()
+            for number in range(len(files.tries))
+            for variant in (WITHOUT, WITH)
         ]
-    tasks, variants = TABLES[part]
-    return [Cell(task, variant, seed) for task in tasks for variant in variants for seed in SEEDS]
+    tasks, variants = FIGURE_1 if part == "figure1" else TABLES[part]
+    fractions = FRACTIONS if part == "figure1" else (1.0,)
+    return [
+        Cell(task, variant, seed, fraction)
+        for seed in SEEDS
+        for task in tasks
+        for fraction in fractions
+        for variant in variants
+    ]

@@ -1,9 +1,9 @@
 """Print the tables of results next to the scores of the paper, and draw the figures.
 
-    python -m benchmarks.paper.report --work WORK [--pictures FOLDER]
+    python -m benchmarks.paper.report [--pictures FOLDER]
 
 A difference is reported only if the lowest of three seeds of one setting is above the highest of
-the other.
+the other. `docs/elmo-in-tasks.md` contains the tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from benchmarks.paper.cells import FIGURE_1, FRACTIONS, SEEDS, TABLES, WITH, WITHOUT, Cell
+from benchmarks.paper.cells import (
+    FIGURE_1,
+    FILES,
+    FRACTIONS,
+    SEEDS,
+    TABLES,
+    WITH,
+    WITHOUT,
+    Cell,
+)
 
 # Peters et al. 2018, tables 1 to 3, in the order of TABLES; on SQuAD, SNLI, OntoNotes, CoNLL-2003.
 PAPER = {
@@ -39,18 +48,22 @@ TITLES = {
     "table3": "Table 3: ELMo at the input, the output or both",
     "table7": "Table 7: with and without word vectors",
 }
+RESULTS = Path(__file__).with_name("results.jsonl")
 Results = dict[str, dict[str, Any]]
 
 
-def read_results(work: Path) -> Results:
-    """Read the results of all finished cells, by cell name."""
-    return {path.stem: json.loads(path.read_text()) for path in (work / "cells").glob("*.json")}
+def read_results(path: Path) -> Results:
+    """Read the results of the finished cells, by cell name; the last line of a cell counts."""
+    if not path.exists():
+        return {}
+    found = map(json.loads, path.read_text("utf-8").splitlines())
+    return {result["cell"]: result for result in found}
 
 
 def scores_of(results: Results, task: str, variant: str, fraction: float = 1.0) -> list[float]:
     """Return the test scores of the finished seeds."""
     names = [Cell(task, variant, seed, fraction).name for seed in SEEDS]
-    return [results[name]["test"] for name in names if name in results]
+    return [results[name]["test"] for name in names if "test" in results.get(name, {})]
 
 
 def as_cell(scores: list[float]) -> str:
@@ -74,15 +87,71 @@ def difference(first: list[float], second: list[float]) -> str:
 def table(results: Results, name: str) -> list[str]:
     """Return a Markdown table; "last − first" compares the last setting with the first."""
     tasks, variants = TABLES[name]
-    lines = [f"| task | {' | '.join(variants)} | last − first | paper |"]
-    lines.append("|---" * (len(variants) + 3) + "|")
+    lines = _head("task", *variants, "last − first", "paper")
     for task in tasks:
         scores = [scores_of(results, task, variant) for variant in variants]
         paper = PAPER.get(name, {}).get(task)
         cells = [task, *map(as_cell, scores), difference(scores[0], scores[-1])]
-        cells.append(", ".join(f"{one:g}" for one in paper) if paper else "–")
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(_row(*cells, ", ".join(f"{one:g}" for one in paper) if paper else "–"))
     return lines
+
+
+def figure_1_table(results: Results) -> list[str]:
+    """Return the scores of figure 1 as a Markdown table."""
+    lines = _head("task", "training data", WITHOUT, WITH, "difference")
+    for task in FIGURE_1[0]:
+        for fraction in FRACTIONS:
+            both = [scores_of(results, task, variant, fraction) for variant in FIGURE_1[1]]
+            lines.append(_row(task, f"{fraction:.0%}", *map(as_cell, both), difference(*both)))
+    return lines
+
+
+def tries_table(results: Results) -> list[str]:
+    """Return the scores on dev of the settings that were compared; the best ones are bold."""
+    lines = _head("task", "changes of the defaults", WITHOUT, WITH)
+    for task, files in FILES.items():
+        if len(files.tries) == 1:
+            continue
+        for number, changes in enumerate(files.tries):
+            cells = [task, ", ".join(f"`{key}={one}`" for key, one in changes.items()) or "none"]
+            sides = ((WITHOUT, files.chosen_without), (WITH, files.chosen))
+            for variant, chosen in sides:
+                result = results.get(Cell(task, variant, SEEDS[0], number=number).name)
+                score = f"{result['dev']:.1f}" if result else "not run"
+                cells.append(f"**{score}**" if number == chosen else score)
+            lines.append(_row(*cells))
+    return lines
+
+
+def cost_table(results: Results) -> list[str]:
+    """Return the mean CPU time and epochs of the runs of table 1."""
+    lines = _head("task", "variant", "CPU seconds", "epochs", "best epoch")
+    tasks, variants = TABLES["table1"]
+    for task in tasks:
+        for variant in variants:
+            names = [Cell(task, variant, seed).name for seed in SEEDS]
+            found = [results[name] for name in names if "test" in results.get(name, {})]
+            keys = ("cpu_s", "epochs", "best_epoch")
+            numbers = [f"{mean(one[key] for one in found):.0f}" if found else "–" for key in keys]
+            lines.append(_row(task, variant, *numbers))
+    return lines
+
+
+def tables(results: Results) -> dict[str, list[str]]:
+    """Return all tables as Markdown, by title."""
+    found = {title: table(results, name) for name, title in TITLES.items()}
+    found["Figure 1: scores by the amount of training data"] = figure_1_table(results)
+    found["Settings compared on dev"] = tries_table(results)
+    found["Cost of a run of table 1"] = cost_table(results)
+    return found
+
+
+def _head(*names: str) -> list[str]:
+    return [_row(*names), "|---" * len(names) + "|"]
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def draw(results: Results, folder: Path) -> None:
@@ -125,7 +194,7 @@ def draw(results: Results, folder: Path) -> None:
 def _mixes(results: Results, task: str) -> dict[str, dict[str, Any]]:
     """Return the layer weights averaged over seeds, for "input" and "output"."""
     names = [Cell(task, WITH, seed).name for seed in SEEDS]
-    found = [results[name]["mix"] for name in names if name in results]
+    found = [results[name]["mix"] for name in names if "test" in results.get(name, {})]
     return {
         where: {
             "weights": [mean(ws) for ws in zip(*(m[where]["weights"] for m in found), strict=True)]
@@ -137,25 +206,13 @@ def _mixes(results: Results, task: str) -> dict[str, dict[str, Any]]:
 def main() -> None:
     """Print all tables, and draw the figures if `--pictures` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument(
         "--pictures", type=Path, help="output folder for figure1.svg and figure2.svg"
     )
     given = parser.parse_args()
-    results = read_results(given.work)
-    for name, title in TITLES.items():
-        print(f"\n## {title}\n", *table(results, name), sep="\n")
-    for task in FIGURE_1[0]:
-        rows = [(f, *(scores_of(results, task, v, f) for v in (WITHOUT, WITH))) for f in FRACTIONS]
-        print(
-            f"\n## Figure 1, {task}\n", "| training data | no ELMo | ELMo | difference |", sep="\n"
-        )
-        print("|---|---|---|---|")
-        for fraction, without, with_elmo in rows:
-            cells = as_cell(without), as_cell(with_elmo), difference(without, with_elmo)
-            print(f"| {fraction:.0%} | {' | '.join(cells)} |")
-    slowest = max((one["cpu_s"] for one in results.values()), default=0)
-    print(f"\n{len(results)} cells; the slowest took {slowest:.0f} CPU seconds")
+    results = read_results(RESULTS)
+    for title, lines in tables(results).items():
+        print(f"\n## {title}\n", *lines, sep="\n")
     if given.pictures:
         draw(results, given.pictures)
 

@@ -1,8 +1,10 @@
-"""Train and score cells of the paper's tables and figures; cells with a result are skipped.
+"""Train and score the cells of parts of the paper; cells with a result are skipped.
 
-    python -m benchmarks.paper.run --data DATA --work WORK table1 table2 figure1
+    python -m benchmarks.paper.run --data DATA --work WORK [--jobs N] table1 table2 figure1
 
-DATA contains the files that `cells.py` names; each result is a JSON file in WORK/cells.
+DATA contains the files that `cells.py` names. Each finished cell adds a line to
+`benchmarks/paper/results.jsonl`; WORK holds embeddings and unfinished runs, which are resumed.
+The part "tries" compares settings on dev, and does not read the test files.
 """
 
 from __future__ import annotations
@@ -11,61 +13,81 @@ import argparse
 import json
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import ELMO, run_timed
-from benchmarks.paper.cells import FILES, TABLES, Cell, cells_of
+from benchmarks.paper.cells import FILES, PARTS, Cell, cells_of
+from benchmarks.paper.report import RESULTS, read_results
 
 
-def run_cell(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
-    """Train a cell, or resume its training, and score it on dev and test."""
+def train(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
+    """Train a cell, or resume its training, and return its result on dev."""
     folder = work / "runs" / cell.name
     mode = ["--resume"] if (folder / "task.json").exists() else []
-    cost = run_timed([*ELMO, *cell.command(data, work), *mode, "--json"], stdout=subprocess.DEVNULL)
-    files, vectors = FILES[cell.task], work / "vectors" / cell.task
-    scored = [*ELMO, "evaluate", folder, "--test", data / files.test, "--json", "-q"]
-    done = subprocess.run(
-        list(map(str, [*scored, "--embeddings", vectors])),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [*ELMO, *cell.command(data, work), *mode, "--json", "--device", "cpu"]
+    cost = run_timed(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     facts = json.loads((folder / "scores.json").read_text())
-    test = json.loads(done.stdout)
-    shutil.rmtree(folder)
     return {
-        "cell": vars(cell),
-        "dev": facts["dev"][files.score],
-        "test": test[files.score],
-        "scores": {name: value for name, value in test.items() if isinstance(value, float)},
-        "cpu_s": cost.cpu,
-        "was_resumed": bool(mode),
+        "cell": cell.name,
+        "dev": facts["dev"][FILES[cell.task].score],
         "epochs": facts["epochs"],
         "best_epoch": facts["best_epoch"],
         "mix": facts["mix"],
+        "cpu_s": round(cost.cpu),
+        "was_resumed": bool(mode),
     }
 
 
+def evaluate(cell: Cell, data: Path, work: Path) -> dict[str, Any]:
+    """Return the scores of a trained cell on test."""
+    files, folder = FILES[cell.task], work / "runs" / cell.name
+    words = [*ELMO, "evaluate", folder, "--test", data / files.test, "--json", "-q"]
+    words += ["--embeddings", cell.embeddings(work), "--device", "cpu"]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True)
+    scores = {key: one for key, one in json.loads(done.stdout).items() if isinstance(one, float)}
+    return {"test": scores[files.score], "scores": scores}
+
+
+def run_cell(cell: Cell, known: dict[str, Any] | None, data: Path, work: Path) -> dict[str, Any]:
+    """Return the result of a cell, with the test scores unless the cell is a try.
+
+    Args:
+        known: its result without the test scores, if its settings were tried.
+    """
+    folder = work / "runs" / cell.name
+    result = known if known and (folder / "scores.json").exists() else train(cell, data, work)
+    if cell.number is None:
+        result = {**result, **evaluate(cell, data, work)}
+        shutil.rmtree(folder)
+    return result
+
+
 def main() -> None:
-    """Run the cells of the tables and figures on the command line."""
+    """Run the cells of the parts on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="+", choices=[*TABLES, "figure1"])
+    parser.add_argument("parts", nargs="+", choices=PARTS)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--jobs", type=int, default=1, help="cells to run at the same time")
     parser.add_argument("--task", help="run only this task")
     given = parser.parse_args()
-    results = given.work / "cells"
-    results.mkdir(parents=True, exist_ok=True)
-    for part in given.parts:
-        for cell in cells_of(part):
-            path = results / f"{cell.name}.json"
-            if path.exists() or given.task not in (None, cell.task):
-                continue
-            result = run_cell(cell, given.data, given.work)
-            path.write_text(json.dumps(result, indent=1) + "\n")
-            print(f"{cell.name}: dev {result['dev']:.2f}, test {result['test']:.2f}, "
-                  f"{result['cpu_s']:.0f} CPU s", flush=True)  # fmt: skip
+    results = read_results(RESULTS)
+
+    def run(cell: Cell) -> None:
+        known = results.get(cell.name)
+        if known and ("test" in known or cell.number is not None):
+            return
+        result = results[cell.name] = run_cell(cell, known, given.data, given.work)
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(result) + "\n")
+        print(f"{cell.name}: dev {result['dev']:.2f}, {result['cpu_s']} CPU s", flush=True)
+
+    cells = [cell for part in given.parts for cell in cells_of(part)]
+    unique = {cell.name: cell for cell in cells if given.task in (None, cell.task)}
+    with ThreadPoolExecutor(given.jobs) as pool:
+        list(pool.map(run, unique.values()))
 
 
 if __name__ == "__main__":
