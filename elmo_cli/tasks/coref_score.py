@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,7 +16,10 @@ Counts = tuple[float, float, float, float]  # recall's numerator and denominator
 
 def muc(true: Clusters, predicted: Clusters) -> Counts:
     """Count the links between mentions that both clusterings share (Vilain et al. 1995)."""
-    return *_links(true, predicted), *_links(predicted, true)
+    ours, theirs = _owners(true), _owners(predicted)
+    pairs = [(ours[mention], theirs[mention]) for mention in ours.keys() & theirs.keys()]
+    n_shared = len(pairs) - len(set(pairs))
+    return n_shared, len(ours) - len(true), n_shared, len(theirs) - len(predicted)
 
 
 def b_cubed(true: Clusters, predicted: Clusters) -> Counts:
@@ -45,8 +47,8 @@ def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
 
 def mentions(true: Clusters, predicted: Clusters) -> Counts:
     """Count the mentions that both have, whatever their clusters."""
-    ours, theirs = set(chain.from_iterable(true)), set(chain.from_iterable(predicted))
-    n_common = len(ours & theirs)
+    ours, theirs = _owners(true), _owners(predicted)
+    n_common = len(ours.keys() & theirs.keys())
     return n_common, len(ours), n_common, len(theirs)
 
 
@@ -59,20 +61,21 @@ def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:
     Source: the reference scorer of CoNLL-2012 (Pradhan et al. 2014), which sums the counts of
     documents.
     """
-    by_metric = _score_metrics(documents)
-    linked = _score_metrics(
-        [(_without_singletons(true), _without_singletons(found)) for true, found in documents]
-    )
-    values = {"f1": _mean_f1(by_metric), **{name: one["f1"] for name, one in by_metric.items()}}
+    found, linked = (_score_metrics(documents, least) for least in (1, 2))
+    values = {"f1": _mean_f1(found), **{name: one["f1"] for name, one in found.items()}}
     values["f1_without_singletons"] = _mean_f1(linked)
-    by_type = {**by_metric, **{f"{name}, no singletons": one for name, one in linked.items()}}
+    by_type = {**found, **{f"{name}, no singletons": one for name, one in linked.items()}}
     note = "f1 is the mean of muc, b_cubed and ceaf_phi4; clusters of one mention count"
     return Scores("f1", values, by_type, note)
 
 
-def _score_metrics(documents: Iterable[tuple[Clusters, Clusters]]) -> dict[str, dict[str, float]]:
+def _score_metrics(
+    documents: Sequence[tuple[Clusters, Clusters]], least: int
+) -> dict[str, dict[str, float]]:
+    """Return the scores of each metric for clusters of at least `least` mentions."""
+    kept = [[[c for c in side if len(c) >= least] for side in document] for document in documents]
     return {
-        metric.__name__: _percentages([metric(*document) for document in documents])
+        metric.__name__: _percentages([metric(true, predicted) for true, predicted in kept])
         for metric in (muc, b_cubed, ceaf_phi4, mentions)
     }
 
@@ -91,24 +94,9 @@ def _mean_f1(scores: dict[str, dict[str, float]]) -> float:
     return sum(scores[name]["f1"] for name in ("muc", "b_cubed", "ceaf_phi4")) / 3
 
 
-def _without_singletons(clusters: Clusters) -> Clusters:
-    return [cluster for cluster in clusters if len(cluster) > 1]
-
-
 def _owners(clusters: Clusters) -> dict[Mention, int]:
     """Map each mention to the index of its cluster."""
     return {mention: i for i, cluster in enumerate(clusters) for mention in cluster}
-
-
-def _links(clusters: Clusters, others: Clusters) -> tuple[int, int]:
-    """Return the number of links of `clusters` that `others` share, and of all links."""
-    owner = _owners(others)
-    n_found = n_all = 0
-    for cluster in clusters:
-        # A mention that is missing from the others is a partition of its own.
-        n_found += len(cluster) - len({owner.get(mention, mention) for mention in cluster})
-        n_all += len(cluster) - 1
-    return n_found, n_all
 
 
 def _overlaps(clusters: Clusters, others: Clusters) -> tuple[float, int]:

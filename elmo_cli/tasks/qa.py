@@ -17,14 +17,12 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least
 from elmo_cli.model.char_cnn import Highway
-from elmo_cli.regular_files import unique_keys
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.layers import MASKED, BiLSTM, SequenceDropout, masked_softmax
-from elmo_cli.tasks.readers import read_lines
+from elmo_cli.tasks.readers import checked_tokens, parse_json, read_lines
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
-from elmo_cli.text.sentence import token_problem
 
 Range = tuple[int, int]  # of characters or of tokens: first and last, or start and end
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -48,7 +46,7 @@ class Question(Example):
 
     id: str
     context: str
-    offsets: tuple[Range, ...]
+    offsets: Sequence[Range]
     answers: tuple[str, ...] | None
     span: Range | None
 
@@ -224,7 +222,6 @@ class QaTask(Task[Question, Answer]):
                 both = (number, len(sentences) - 1)
                 answers = _answers(asked, found, context, offsets) if labelled else _UNKNOWN
                 questions.append(Question(both, asked, name, context, offsets, *answers))
-        _check_ids(path, questions)
         return Split(path, sentences, questions)
 
     def labels(self, train: Split[Question]) -> Any:
@@ -261,10 +258,7 @@ class QaTask(Task[Question, Answer]):
 def _paragraphs(path: str) -> Iterator[tuple[str, Any]]:
     """Yield the paragraphs of a file, each with its location for messages."""
     text = "\n".join(line for _, line in read_lines(path))
-    try:
-        found = json.loads(text, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error})", _FORMAT_HINT) from None
+    found = parse_json(text, path, _FORMAT_HINT)
     for i, article in enumerate(_field(path, found, "data", list)):
         where = f"{path}, data[{i}]"
         for j, paragraph in enumerate(_field(where, article, "paragraphs", list)):
@@ -278,17 +272,6 @@ def _field(where: str, owner: Any, name: str, kind: type) -> Any:
     return value
 
 
-def _tokens(where: str, text: str) -> tuple[Tokens, tuple[Range, ...]]:
-    """Return the tokens of a text, and their start and end in characters."""
-    found = [(match.group(), match.span()) for match in _TOKEN.finditer(text)]
-    if not found:
-        raise InputError(f"{where}: the text has no tokens", "remove it")
-    tokens, offsets = zip(*found, strict=True)
-    if problem := next(filter(None, map(token_problem, tokens)), ""):
-        raise InputError(f"{where}: a token {problem}", "correct it")
-    return tokens, offsets
-
-
 def _answers(
     where: str, question: Any, context: str, offsets: Sequence[Range]
 ) -> tuple[tuple[str, ...], Range]:
@@ -297,12 +280,10 @@ def _answers(
     for answer in _field(where, question, "answers", list):
         text, begin = _field(where, answer, "text", str), _field(where, answer, "answer_start", int)
         end = begin + len(text)
-        if begin < 0 or context[begin:end] != text:
+        covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
+        if not covered or context[begin:end] != text:
             what = f"{where}: the answer {text[:40]!r} is not at character {begin} of its context"
             raise InputError(what, "correct its `answer_start`")
-        covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
-        if not covered:
-            raise InputError(f"{where}: an answer has no tokens", "remove the question")
         texts.append(text)
         spans.append((covered[0], covered[-1]))
     if not texts:
@@ -311,10 +292,11 @@ def _answers(
     return tuple(texts), spans[0]
 
 
-def _check_ids(path: str, questions: Sequence[Question]) -> None:
-    counts = Counter(question.id for question in questions)
-    if twice := [name for name, n in counts.items() if n > 1]:
-        raise InputError(f"{path}, question {twice[0]}: the id occurs twice", "rename one of them")
+def _tokens(where: str, text: str) -> tuple[Tokens, list[Range]]:
+    """Return the tokens of a text, and their start and end in characters."""
+    found = list(_TOKEN.finditer(text))
+    tokens = checked_tokens([match.group() for match in found], where)
+    return tokens, [match.span() for match in found]
 
 
 def _matches(pairs: Sequence[tuple[int, ...]], inputs: Inputs) -> Tensor:

