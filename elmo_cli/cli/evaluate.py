@@ -73,7 +73,7 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
         if split.note:
             reporter.message(f"{test}: {split.note}")
     if output is not None:
-        lines = (f"{line}\n" for line in trained.task.lines(split, predictions, form))
+        lines = (f"{line}\n" for line in trained.task.format_lines(split, predictions, form))
         console.write_lines(output, lines, overwrite=given["overwrite"])
     facts = {"test": test, "examples": len(split.examples), **scores_as_dict(scores)}
     if as_json:

@@ -68,5 +68,5 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
     vectors = embeddings_folder("", given, trained.bilm) if trained.reads_elmo else None
     with TaskReporter(quiet=quiet) as reporter:
         predictions = predict_text(trained, split, vectors, reporter.training)
-    lines = (f"{line}\n" for line in trained.task.lines(split, predictions, form))
+    lines = (f"{line}\n" for line in trained.task.format_lines(split, predictions, form))
     console.write_lines(output, lines, overwrite=given["overwrite"])

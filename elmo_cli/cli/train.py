@@ -124,11 +124,11 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
       elmo evaluate ner/ --test test.conll
       elmo predict ner/ new.txt -o new.conll
     """
-    from elmo_cli.tasks.settings import as_flat, with_settings
+    from elmo_cli.tasks.settings import as_flat
     from elmo_cli.tasks.task import load_task
 
-    found = load_task(task)
-    settings = with_settings(found.settings(), _changes(found.presets, given))
+    chosen = load_task(task, _changes(given), given["preset"])
+    settings = chosen.settings
     if given["shown"]:
         for name, one in as_flat(settings).items():
             console.print_row((name, one))
@@ -148,7 +148,7 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     data = TaskData(given["train"], given["dev"], given["word_vectors"], vectors)
     with TaskReporter(quiet=quiet) as reporter:
         facts = train_task(
-            found, data, settings, given["output"], reporter, mode=mode, device=given["device"]
+            chosen, data, given["output"], reporter, mode=mode, device=given["device"]
         )
     if as_json:
         console.print_json(facts)
@@ -156,16 +156,10 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     _print(given["output"], facts)
 
 
-def _changes(presets: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that the command line changes, by name."""
-    changes: dict[str, Any] = {}
-    if (name := given["preset"]) is not None:
-        if name not in presets:
-            hint = f"choose one of {', '.join(presets)}" if presets else "leave it out"
-            raise UsageError(f"`preset={name}`: no such preset for this task", hint)
-        changes |= presets[name]
+def _changes(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that the options change, by name."""
     options = {setting: given[option] for option, setting in _SETTINGS.items()}
-    changes |= {setting: value for setting, value in options.items() if value is not None}
+    changes = {setting: value for setting, value in options.items() if value is not None}
     for pair in given["changes"]:
         name, equals, value = pair.partition("=")
         if not equals:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import bounded, one_of
 from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
-from elmo_cli.tasks.labels import check_label, label_names, label_of_fields, score_labels
+from elmo_cli.tasks.labels import label_of_fields, score_labels
 from elmo_cli.tasks.layers import (
     BiLSTM,
     SequenceDropout,
@@ -34,7 +33,7 @@ from elmo_cli.tasks.readers import (
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.spans import Span
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, split_of_text
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.input import InputSettings, format_of
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
@@ -42,15 +41,13 @@ _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
 
 
 @dataclass(frozen=True)
-class ClassifiedExample(Example):
+class ClassifiedExample(Example[str]):
     """A sentence and its label.
 
     Attributes:
-        label: None where it is unknown.
         subtrees: the labelled subtrees of a tree; empty for other formats.
     """
 
-    label: str | None
     subtrees: tuple[Span, ...] = ()
 
 
@@ -145,7 +142,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         labels: Sequence[str],
         representation: TokenRepresentation,
     ) -> None:
-        super().__init__(representation)
+        super().__init__(settings, labels, representation)
         self.names = list(labels)
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.subtrees = settings.subtrees
@@ -189,7 +186,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         """Return the mean loss of sentences, plus that of a sample of their subtrees."""
         batch = inputs.batch([example.sentences[0] for example in examples])
         states = self._states(batch)
-        targets = torch.tensor([self.numbers[example.label or ""] for example in examples])
+        targets = torch.tensor([self.numbers[example.target or ""] for example in examples])
         scores = self._sentence_scores(states, batch.lengths)
         loss = functional.cross_entropy(scores, targets.to(scores.device))
         sample = self._sample_subtrees(examples).to(states.device)
@@ -220,7 +217,8 @@ class ClassificationTask(Task[ClassifiedExample, str]):
     """One label per sentence."""
 
     name = "classification"
-    settings = ClassificationSettings
+    settings_class = ClassificationSettings
+    model_class = Classifier
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "elmo.projection": 0,
@@ -238,49 +236,32 @@ class ClassificationTask(Task[ClassifiedExample, str]):
     formats = ("jsonl", "tsv")
     reads_text = True
 
-    def read(
-        self, path: str, settings: TaskSettings, *, labelled: bool = True
-    ) -> Split[ClassifiedExample]:
+    def read(self, path: str, *, labelled: bool = True) -> Split[ClassifiedExample]:
         """Read trees as in SST, JSON lines, or lines of a label, a tab and the tokens."""
-        sentences: list[Tokens] = []
-        examples: list[ClassifiedExample] = []
+        split = Split[ClassifiedExample](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
         found = _read_objects(path, labelled) if is_json else _read_text_lines(path, labelled)
         for where, tokens, label, subtrees in found:
-            examples.append(ClassifiedExample((len(sentences),), where, label, subtrees))
-            sentences.append(tokens)
-        return Split(path, sentences, examples)
+            example = ClassifiedExample(split.add(tokens), where, label, subtrees)
+            split.examples.append(example)
+        return split
 
-    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[ClassifiedExample]:
-        return split_of_text(paths, text, lambda at, where: ClassifiedExample(at, where, None))
-
-    def labels(self, train: Split[ClassifiedExample]) -> list[str]:
-        """Return the label names in alphabetical order."""
-        subtrees = (tree.type for example in train.examples for tree in example.subtrees)
-        return label_names(train.path, [*(example.label for example in train.examples), *subtrees])
-
-    def check_labels(self, labels: Any, split: Split[ClassifiedExample]) -> None:
-        for example in split.examples:
-            check_label(example.label, labels, example.where)
-
-    def model(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> Classifier:
-        assert isinstance(settings, ClassificationSettings)
-        return Classifier(settings, labels, representation)
+    def labels_of(self, example: ClassifiedExample) -> Iterable[str]:
+        return (example.target or "", *(subtree.type for subtree in example.subtrees))
 
     def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
-        return score_labels([example.label for example in examples], predictions)
+        return score_labels([example.target for example in examples], predictions)
 
-    def lines(
-        self, split: Split[ClassifiedExample], predictions: Sequence[str], output_format: str
-    ) -> Iterator[str]:
-        for example, label in zip(split.examples, predictions, strict=True):
-            tokens = split.sentences[example.sentences[0]]
-            if output_format == "tsv":
-                yield f"{label}\t{' '.join(tokens)}"
-            else:
-                yield json.dumps({"tokens": tokens, "label": label}, ensure_ascii=False)
+    def format_example(
+        self,
+        example: ClassifiedExample,
+        sentences: Sequence[Tokens],
+        prediction: str,
+        output_format: str,
+    ) -> dict[str, Any] | str:
+        if output_format == "tsv":
+            return f"{prediction}\t{' '.join(sentences[0])}"
+        return {"tokens": sentences[0], "label": prediction}
 
 
 _ExampleFields = tuple[str, Tokens, str | None, tuple[Span, ...]]
@@ -321,4 +302,4 @@ def _parse_line(line: str, where: str, labelled: bool) -> tuple[Tokens, str | No
     return checked_tokens(cells[0].split(), where), label.strip()
 
 
-TASK = ClassificationTask()
+TASK = ClassificationTask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,8 +13,6 @@ from elmo_cli.tasks.coref_model import CorefSettings, Document, SpanRanker
 from elmo_cli.tasks.coref_score import Clusters, Mention, ceaf_phi4, score_clusters
 from elmo_cli.tasks.inputs import Tokens
 from elmo_cli.tasks.readers import Row, checked_tokens, read_json_lines, read_rows, tokens_of_json
-from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Scores, Split, Task
 from elmo_cli.text.input import InputSettings, format_of, read_sentences
 
@@ -34,7 +31,8 @@ class CorefTask(Task[Document, Clusters]):
     """
 
     name = "coref"
-    settings = CorefSettings
+    settings_class = CorefSettings
+    model_class = SpanRanker
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "elmo.projection": 0,
@@ -55,7 +53,7 @@ class CorefTask(Task[Document, Clusters]):
     formats = ("jsonl", "conll")
     reads_text = True
 
-    def read(self, path: str, settings: TaskSettings, *, labelled: bool = True) -> Split[Document]:
+    def read(self, path: str, *, labelled: bool = True) -> Split[Document]:
         if labelled:
             ceaf_phi4([], [])  # asks for scipy before training, not after
         is_json = format_of(path, InputSettings()) == "jsonl"
@@ -71,31 +69,26 @@ class CorefTask(Task[Document, Clusters]):
                 found[-1].sentences.append(sentence.tokens)
         return _build_split(", ".join(paths), found)
 
-    def labels(self, train: Split[Document]) -> Any:
-        sizes = {len(cluster) for one in train.examples for cluster in one.clusters or ()}
+    def collect_labels(self, train: Split[Document]) -> Any:
+        sizes = {len(cluster) for one in train.examples for cluster in one.target or ()}
         if not sizes:
             raise InputError(f"{train.path}: contains no cluster", "give annotated documents")
         return {"singletons": 1 in sizes}
 
-    def model(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> SpanRanker:
-        assert isinstance(settings, CorefSettings)
-        return SpanRanker(settings, labels, representation)
-
     def score(self, examples: Sequence[Document], predictions: Sequence[Clusters]) -> Scores:
-        true = [example.clusters or () for example in examples]
+        true = [example.target or () for example in examples]
         return score_clusters(list(zip(true, predictions, strict=True)))
 
-    def lines(
-        self, split: Split[Document], predictions: Sequence[Clusters], output_format: str
-    ) -> Iterator[str]:
-        for one, found in zip(split.examples, predictions, strict=True):
-            sentences = [split.sentences[number] for number in one.sentences]
-            if output_format == "conll":
-                yield from _conll_lines(one, sentences, found)
-            else:
-                yield _json_line(one, sentences, found)
+    def format_example(
+        self,
+        document: Document,
+        sentences: Sequence[Tokens],
+        prediction: Clusters,
+        output_format: str,
+    ) -> dict[str, Any] | str:
+        if output_format == "conll":
+            return "\n".join(_conll_lines(document, sentences, prediction))
+        return _json_fields(document, sentences, prediction)
 
 
 class _ParsedDocument(NamedTuple):
@@ -106,14 +99,11 @@ class _ParsedDocument(NamedTuple):
 
 
 def _build_split(path: str, contents: Iterable[_ParsedDocument]) -> Split[Document]:
-    sentences: list[Tokens] = []
-    documents = []
+    split = Split[Document](path)
     for where, heading, found, clusters in contents:
-        numbers = tuple(range(len(sentences), len(sentences) + len(found)))
-        sentences += found
         joined = None if clusters is None else _merge_overlapping(clusters)
-        documents.append(Document(numbers, where, heading, joined))
-    return Split(path, sentences, documents)
+        split.examples.append(Document(split.add(*found), where, joined, heading))
+    return split
 
 
 def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
@@ -226,14 +216,16 @@ def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
     return ["|".join([*a, *b]) or "-" for a, b in zip(begins, ends, strict=True)]
 
 
-def _json_line(document: Document, sentences: Sequence[Tokens], found: Clusters) -> str:
+def _json_fields(
+    document: Document, sentences: Sequence[Tokens], found: Clusters
+) -> dict[str, Any]:
     name, part = _name_and_part(document.heading)
     key = name if part is None else f"{name}_{part}"
     fields: dict[str, Any] = {"doc_key": key, "sentences": sentences}
-    if document.clusters is not None:
-        fields["clusters"] = [sorted(cluster) for cluster in document.clusters]
+    if document.target is not None:
+        fields["clusters"] = [sorted(cluster) for cluster in document.target]
     fields["predicted_clusters"] = [sorted(cluster) for cluster in found]
-    return json.dumps(fields, ensure_ascii=False)
+    return fields
 
 
-TASK = CorefTask()
+TASK = CorefTask

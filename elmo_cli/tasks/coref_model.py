@@ -28,16 +28,14 @@ _CHUNK_SPANS = 1_024  # whose pairs are scored at a time
 
 
 @dataclass(frozen=True)
-class Document(Example):
-    """A document.
+class Document(Example[Clusters]):
+    """A document; the target is its clusters of mentions.
 
     Attributes:
         heading: the text after `#begin document` in CoNLL-2012, or `doc_key` in JSON lines.
-        clusters: its clusters of mentions; None where they are unknown.
     """
 
     heading: str
-    clusters: Clusters | None
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
     """Ranks the preceding spans of a span as its antecedents.
 
     Args:
-        labels: from `CorefTask.labels`.
+        labels: from `CorefTask.collect_labels`.
     Source: Lee et al. 2017, and 2018 for the bilinear scores that choose the antecedents. Here
         a span representation is a layer over its parts, and mentions have a loss of their own.
     """
@@ -160,7 +158,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
     def __init__(
         self, settings: CorefSettings, labels: Any, representation: TokenRepresentation
     ) -> None:
-        super().__init__(representation)
+        super().__init__(settings, labels, representation)
         self.settings = settings
         singletons = settings.singletons
         self.singletons = labels["singletons"] if singletons is None else singletons
@@ -232,7 +230,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
     def _loss(self, example: Document, inputs: Inputs) -> Tensor:
         numbers, start = self._window(example, inputs)
         found = self.candidates(numbers, inputs)
-        entities = {m: i for i, cluster in enumerate(example.clusters or (), 1) for m in cluster}
+        entities = {m: i for i, cluster in enumerate(example.target or (), 1) for m in cluster}
         of_spans = [entities.get((start + first, start + last), 0) for first, last in found.spans]
         entity = torch.tensor(of_spans, device=inputs.device)
         kept = entity[found.kept]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.labels import check_label, label_names, label_of_fields, score_labels
+from elmo_cli.tasks.labels import label_of_fields, score_labels
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, align, masked_max, masked_mean
 from elmo_cli.tasks.readers import read_json_lines, tokens_of_fields
 from elmo_cli.tasks.representation import TokenRepresentation
@@ -21,13 +20,6 @@ from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
 from elmo_cli.tasks.task import E, Example, P, Scores, Split, Task, TaskModel
 
 _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
-
-
-@dataclass(frozen=True)
-class PairExample(Example):
-    """A premise, a hypothesis and their label, None where it is unknown."""
-
-    label: str | None
 
 
 @dataclass(frozen=True)
@@ -65,9 +57,13 @@ class Esim(TaskModel[E, P]):
     """
 
     def __init__(
-        self, settings: PairSettings, representation: TokenRepresentation, n_outputs: int
+        self,
+        settings: PairSettings,
+        labels: Any,
+        representation: TokenRepresentation,
+        n_outputs: int,
     ) -> None:
-        super().__init__(representation)
+        super().__init__(settings, labels, representation)
         hidden, p = settings.hidden, settings.dropout
         self.encoder = BiLSTM(representation.dim, hidden, settings.layers, p)
         self.comparison = nn.Linear(4 * (2 * hidden + representation.output_dim), hidden)
@@ -93,40 +89,38 @@ class Esim(TaskModel[E, P]):
         return found
 
 
-class EntailmentModel(Esim[PairExample, str]):
+class EntailmentModel(Esim[Example[str], str]):
     """ESIM with a softmax over labels."""
 
     def __init__(
         self, settings: PairSettings, labels: Sequence[str], representation: TokenRepresentation
     ) -> None:
-        super().__init__(settings, representation, len(labels))
+        super().__init__(settings, labels, representation, len(labels))
         self.names = list(labels)
 
-    def loss(self, examples: Sequence[PairExample], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[Example[str]], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)
-        targets = torch.tensor([self.names.index(example.label or "") for example in examples])
+        targets = torch.tensor([self.names.index(example.target or "") for example in examples])
         return functional.cross_entropy(scores, targets.to(scores.device))
 
-    def predict(self, examples: Sequence[PairExample], inputs: Inputs) -> list[str]:
+    def predict(self, examples: Sequence[Example[str]], inputs: Inputs) -> list[str]:
         return [self.names[number] for number in self.scores(examples, inputs).argmax(1).tolist()]
 
 
-class EntailmentTask(Task[PairExample, str]):
+class EntailmentTask(Task[Example[str], str]):
     """One label per pair of a premise and a hypothesis."""
 
     name = "entailment"
-    settings = PairSettings
+    settings_class = PairSettings
+    model_class = EntailmentModel
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER_PRESET}
 
-    def read(
-        self, path: str, settings: TaskSettings, *, labelled: bool = True
-    ) -> Split[PairExample]:
+    def read(self, path: str, *, labelled: bool = True) -> Split[Example[str]]:
         """Read JSON lines with the fields of SNLI or SICK; pairs without a label are skipped.
 
         The sentences alternate between premises and hypotheses.
         """
-        sentences: list[Tokens] = []
-        examples: list[PairExample] = []
+        split = Split[Example[str]](path)
         n_unlabelled = 0
         for where, found, pair in read_pairs(path):
             label = label_of_fields(found, ("gold_label", "label"), where, labelled=labelled)
@@ -135,33 +129,26 @@ class EntailmentTask(Task[PairExample, str]):
                 n_unlabelled += 1
                 if labelled:
                     continue
-            examples.append(PairExample((len(sentences), len(sentences) + 1), where, label))
-            sentences += pair
-        what = "pair" if n_unlabelled == 1 else "pairs"
-        note = f"{n_unlabelled:,} {what} without a label skipped"
-        return Split(path, sentences, examples, note if n_unlabelled and labelled else "")
+            split.examples.append(Example(split.add(*pair), where, label))
+        if n_unlabelled and labelled:
+            what = "pair" if n_unlabelled == 1 else "pairs"
+            split.note = f"{n_unlabelled:,} {what} without a label skipped"
+        return split
 
-    def labels(self, train: Split[PairExample]) -> list[str]:
-        """Return the label names in alphabetical order."""
-        return label_names(train.path, (example.label for example in train.examples))
+    def labels_of(self, example: Example[str]) -> Iterable[str]:
+        return (example.target or "",)
 
-    def check_labels(self, labels: Any, split: Split[PairExample]) -> None:
-        for example in split.examples:
-            check_label(example.label, labels, example.where)
+    def score(self, examples: Sequence[Example[str]], predictions: Sequence[str]) -> Scores:
+        return score_labels((example.target for example in examples), predictions)
 
-    def model(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> EntailmentModel:
-        assert isinstance(settings, PairSettings)
-        return EntailmentModel(settings, labels, representation)
-
-    def score(self, examples: Sequence[PairExample], predictions: Sequence[str]) -> Scores:
-        return score_labels((example.label for example in examples), predictions)
-
-    def lines(
-        self, split: Split[PairExample], predictions: Sequence[str], output_format: str
-    ) -> Iterator[str]:
-        return pair_lines(split, predictions, "label")
+    def format_example(
+        self,
+        example: Example[str],
+        sentences: Sequence[Tokens],
+        prediction: str,
+        output_format: str,
+    ) -> dict[str, Any]:
+        return {"premise": sentences[0], "hypothesis": sentences[1], "label": prediction}
 
 
 def read_pairs(path: str) -> Iterator[tuple[str, dict[str, Any], tuple[Tokens, Tokens]]]:
@@ -171,12 +158,4 @@ def read_pairs(path: str) -> Iterator[tuple[str, dict[str, Any], tuple[Tokens, T
         yield where, found, (first, tokens_of_fields(found, ("sentence2", "hypothesis"), where))
 
 
-def pair_lines(split: Split[E], predictions: Sequence[Any], name: str) -> Iterator[str]:
-    """Yield predictions for pairs as JSON lines, with the fields of SICK."""
-    for example, prediction in zip(split.examples, predictions, strict=True):
-        first, second = (split.sentences[number] for number in example.sentences)
-        found = {"premise": first, "hypothesis": second, name: prediction}
-        yield json.dumps(found, ensure_ascii=False)
-
-
-TASK = EntailmentTask()
+TASK = EntailmentTask

@@ -1,4 +1,4 @@
-"""Labels of examples with one label each: reading from JSON, names and scores."""
+"""Labels of examples with one label each: reading from JSON, and scores."""
 
 from __future__ import annotations
 
@@ -33,22 +33,6 @@ def label_of_fields(
         what = f"{where}: {listed} is {json.dumps(label)[:40]}"
         raise InputError(what, "a label is a string or a whole number")
     return str(label)
-
-
-def label_names(path: str, labels: Iterable[str | None]) -> list[str]:
-    """Return the distinct labels of the training data, sorted; InputError for fewer than two."""
-    names = sorted({label for label in labels if label is not None})
-    if len(names) < 2:
-        what = f"{path}: fewer than two labels ({', '.join(names) or 'none'})"
-        raise InputError(what, "train on examples with at least two labels")
-    return names
-
-
-def check_label(label: str | None, names: Sequence[str], where: str) -> None:
-    """Raise an InputError for a label that is missing from the training data."""
-    if label is not None and label not in names:
-        what = f"{where}: label `{label}` does not occur in the training data"
-        raise InputError(what, f"its labels are {', '.join(names)[:100]}")
 
 
 def score_labels(gold: Iterable[str | None], predicted: Sequence[str]) -> Scores:

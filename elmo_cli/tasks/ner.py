@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
 from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
-from elmo_cli.tasks.inputs import Inputs
+from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, pad_targets, token_loss
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
@@ -27,18 +26,11 @@ from elmo_cli.tasks.spans import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, split_of_text
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
 
 Labels = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LabelledExample(Example):
-    """A sentence and its labels, one per token; None where they are unknown."""
-
-    labels: Labels | None
 
 
 @dataclass(frozen=True)
@@ -55,18 +47,18 @@ class NerSettings(TaskSettings):
     crf_scheme: str = one_of("BIO", "BIOUL")
 
 
-class Tagger(TaskModel[LabelledExample, Labels]):
+class Tagger(TaskModel[Example[Labels], Labels]):
     """A biLSTM with a CRF for labels of spans, or with a softmax for plain labels.
 
     Args:
-        labels: from `NerTask.labels`.
+        labels: from `NerTask.collect_labels`.
     Source: Peters et al. 2018, A.6; Lample et al. 2016.
     """
 
     def __init__(
         self, settings: NerSettings, labels: Any, representation: TokenRepresentation
     ) -> None:
-        super().__init__(representation)
+        super().__init__(settings, labels, representation)
         self.scheme, self.file_scheme = settings.crf_scheme, labels["scheme"]
         is_plain = self.file_scheme is None
         names = labels["names"]
@@ -79,30 +71,30 @@ class Tagger(TaskModel[LabelledExample, Labels]):
         self.output = nn.Linear(self.encoder.dim + representation.output_dim, len(self.names))
         self.crf = None if is_plain else CRF(allowed_transitions(self.names, self.scheme))
 
-    def _scores(self, examples: Sequence[LabelledExample], inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def _scores(self, examples: Sequence[Example[Labels]], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the label scores, (batch, token, label), and the token mask."""
         batch = inputs.batch([example.sentences[0] for example in examples])
         states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
         return self.output(self.representation.at_output(states, batch)), batch.mask
 
-    def _targets(self, examples: Sequence[LabelledExample]) -> Tensor:
+    def _targets(self, examples: Sequence[Example[Labels]]) -> Tensor:
         """Return the label indices, (batch, token), padded as in `pad_targets`."""
         rows = []
         for example in examples:
-            labels: Sequence[str] = example.labels or ()
+            labels: Sequence[str] = example.target or ()
             if self.crf is not None:
                 labels = labels_of(spans_of(labels), len(labels), self.scheme)
             rows.append([self.numbers[label] for label in labels])
         return pad_targets(rows)
 
-    def loss(self, examples: Sequence[LabelledExample], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[Example[Labels]], inputs: Inputs) -> Tensor:
         scores, mask = self._scores(examples, inputs)
         targets = self._targets(examples).to(scores.device)
         if self.crf is None:
             return token_loss(scores, targets)
         return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()
 
-    def predict(self, examples: Sequence[LabelledExample], inputs: Inputs) -> list[Labels]:
+    def predict(self, examples: Sequence[Example[Labels]], inputs: Inputs) -> list[Labels]:
         scores, mask = self._scores(examples, inputs)
         if self.crf is None:
             found, lengths = scores.argmax(2).tolist(), mask.sum(1).tolist()
@@ -117,11 +109,13 @@ class Tagger(TaskModel[LabelledExample, Labels]):
         return tuple(labels_of(spans_of(labels), len(labels), self.file_scheme))
 
 
-class NerTask(Task[LabelledExample, Labels]):
+class NerTask(Task[Example[Labels], Labels]):
     """One label per token: spans in BIO, BIOES or BIOUL, or plain labels."""
 
     name = "ner"
-    settings = NerSettings
+    settings: NerSettings
+    settings_class = NerSettings
+    model_class = Tagger
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "elmo.l2": 0.1,
@@ -139,33 +133,32 @@ class NerTask(Task[LabelledExample, Labels]):
     formats = ("conll", "jsonl")
     reads_text = True
 
-    def read(
-        self, path: str, settings: TaskSettings, *, labelled: bool = True
-    ) -> Split[LabelledExample]:
-        assert isinstance(settings, NerSettings)
+    def read(self, path: str, *, labelled: bool = True) -> Split[Example[Labels]]:
         reading = InputSettings(format=_format_of(path))
         if not labelled:
             return self.read_text([path], reading)
-        number = label_column(path, reading.format, settings.label_column, "label_column")
-        sentences: list[Labels] = []
-        examples: list[LabelledExample] = []
+        number = label_column(path, reading.format, self.settings.label_column, "label_column")
+        split = Split[Example[Labels]](path)
         try:  # column 2 is read to refuse a token without a label, whose last column is the token
             for sentence, labels, _ in read_columns(path, reading, (None, number, 2)):
-                examples.append(LabelledExample((len(sentences),), sentence.where, labels.tokens))
-                sentences.append(sentence.tokens)
+                numbers = split.add(sentence.tokens)
+                split.examples.append(Example(numbers, sentence.where, labels.tokens))
         except InputError as error:
             what, hint = (
                 text.replace("`column", "`label_column") for text in (error.message, error.hint)
             )
             raise InputError(what, hint) from None
-        return Split(path, sentences, examples)
+        return split
 
-    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[LabelledExample]:
-        return split_of_text(paths, text, lambda at, where: LabelledExample(at, where, None))
+    def labels_of(self, example: Example[Labels]) -> Iterable[str]:
+        """Return the types of spans, or plain labels."""
+        for label in example.target or ():
+            if label != OUTSIDE:
+                yield label.partition("-")[2] if is_span_label(label) else label
 
-    def labels(self, train: Split[LabelledExample]) -> dict[str, Any]:
+    def collect_labels(self, train: Split[Example[Labels]]) -> dict[str, Any]:
         """Return `scheme`, None for plain labels, and `names`, those of labels or span types."""
-        found = {label for example in train.examples for label in example.labels or ()}
+        found = {label for example in train.examples for label in example.target or ()}
         scheme = find_scheme(found)
         if scheme is None:
             return {"scheme": None, "names": sorted(found)}
@@ -176,41 +169,24 @@ class NerTask(Task[LabelledExample, Labels]):
             raise InputError(what, "choose another column with `label_column`")
         return {"scheme": scheme, "names": sorted(types)}
 
-    def check_labels(self, labels: Any, split: Split[LabelledExample]) -> None:
-        if labels["scheme"] is not None:
-            _check_span_labels(split.examples)
-        known = set(labels["names"])
-        for example in split.examples:
-            for label in example.labels or ():
-                name = label if labels["scheme"] is None else label.partition("-")[2]
-                if name not in known and label != OUTSIDE:
-                    what = f"{example.where}: label `{label}` does not occur in the training data"
-                    raise InputError(what, "correct it, or move its sentences to the training data")
-
-    def model(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> Tagger:
-        assert isinstance(settings, NerSettings)
-        return Tagger(settings, labels, representation)
-
-    def score(self, examples: Sequence[LabelledExample], predictions: Sequence[Labels]) -> Scores:
-        gold = [example.labels or () for example in examples]
+    def score(self, examples: Sequence[Example[Labels]], predictions: Sequence[Labels]) -> Scores:
+        gold = [example.target or () for example in examples]
         if find_scheme({label for labels in chain(gold, predictions) for label in labels}) is None:
             return _accuracy(gold, predictions)
         _check_span_labels(examples)
         return score_spans(map(spans_of, gold), map(spans_of, predictions))
 
-    def lines(
-        self, split: Split[LabelledExample], predictions: Sequence[Labels], output_format: str
-    ) -> Iterator[str]:
-        for example, labels in zip(split.examples, predictions, strict=True):
-            tokens = split.sentences[example.sentences[0]]
-            if output_format == "jsonl":
-                yield json.dumps({"tokens": tokens, "labels": labels}, ensure_ascii=False)
-                continue
-            for token, label in zip(tokens, labels, strict=True):
-                yield f"{token}\t{label}"
-            yield ""
+    def format_example(
+        self,
+        example: Example[Labels],
+        sentences: Sequence[Tokens],
+        prediction: Labels,
+        output_format: str,
+    ) -> dict[str, Any] | str:
+        if output_format == "jsonl":
+            return {"tokens": sentences[0], "labels": prediction}
+        pairs = zip(sentences[0], prediction, strict=True)
+        return "".join(f"{token}\t{label}\n" for token, label in pairs)
 
 
 def _format_of(path: str) -> str:
@@ -222,9 +198,9 @@ def _format_of(path: str) -> str:
     return "conllu" if found == "conllu" else "conll"
 
 
-def _check_span_labels(examples: Sequence[LabelledExample]) -> None:
+def _check_span_labels(examples: Sequence[Example[Labels]]) -> None:
     for example in examples:
-        for label in example.labels or ():
+        for label in example.target or ():
             if not is_span_label(label):
                 what = f"{example.where}: label `{label}` is neither O nor a label such as B-PER"
                 raise InputError(what, "label all spans in BIO, BIOES or BIOUL")
@@ -244,4 +220,4 @@ def _accuracy(gold: Sequence[Labels], predictions: Sequence[Labels]) -> Scores:
     return Scores("accuracy", {"accuracy": accuracy}, by_type)
 
 
-TASK = NerTask()
+TASK = NerTask

@@ -28,26 +28,23 @@ Range = tuple[int, int]  # of characters or of tokens: first and last, or start 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-_UNKNOWN = (None, None)  # answers, and the span of the first one
 _FORMAT_HINT = "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, question, answers"
 
 
 @dataclass(frozen=True)
-class Question(Example):
-    """A question; its sentences are the context and the question.
+class Question(Example[tuple[str, ...]]):
+    """A question; its sentences are the context and the question, its target correct answers.
 
     Attributes:
         id: its id in the file.
         context: the text that contains the answer.
         offsets: start and end of each token of the context, in characters.
-        answers: correct answers; None where they are unknown.
         span: the first and last token of the first answer.
     """
 
     id: str
     context: str
     offsets: Sequence[Range]
-    answers: tuple[str, ...] | None
     span: Range | None
 
 
@@ -92,8 +89,10 @@ class BiDAF(TaskModel[Question, Answer]):
     Source: Seo et al. 2017; the layer after the attention is that of Clark and Gardner 2018.
     """
 
-    def __init__(self, settings: QaSettings, representation: TokenRepresentation) -> None:
-        super().__init__(representation)
+    def __init__(
+        self, settings: QaSettings, labels: None, representation: TokenRepresentation
+    ) -> None:
+        super().__init__(settings, labels, representation)
         self.settings, hidden = settings, settings.hidden
         self.highways = nn.ModuleList(Highway(representation.dim) for _ in range(settings.highways))
         self.encoder = BiLSTM(representation.dim, hidden)
@@ -189,7 +188,8 @@ class QaTask(Task[Question, Answer]):
     """Answers to questions about a paragraph, from SQuAD 1.1 JSON."""
 
     name = "qa"
-    settings = QaSettings
+    settings_class = QaSettings
+    model_class = BiDAF
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "elmo.projection": 0,
@@ -207,52 +207,54 @@ class QaTask(Task[Question, Answer]):
     }
     formats = ("json", "jsonl")
 
-    def read(self, path: str, settings: TaskSettings, *, labelled: bool = True) -> Split[Question]:
-        sentences: list[Tokens] = []
-        questions: list[Question] = []
+    def read(self, path: str, *, labelled: bool = True) -> Split[Question]:
+        split = Split[Question](path)
         for where, paragraph in _paragraphs(path):
             context = _field(where, paragraph, "context", str)
             tokens, offsets = _tokens(f"{where}.context", context)
-            number = len(sentences)
-            sentences.append(tokens)
+            numbers = split.add(tokens)
             for found in _field(where, paragraph, "qas", list):
                 name = _field(f"{where}.qas", found, "id", str)
                 asked = f"{path}, question {name}"
-                sentences.append(_tokens(asked, _field(asked, found, "question", str))[0])
-                both = (number, len(sentences) - 1)
-                answers = _answers(asked, found, context, offsets) if labelled else _UNKNOWN
-                questions.append(Question(both, asked, name, context, offsets, *answers))
-        return Split(path, sentences, questions)
+                question, _ = _tokens(asked, _field(asked, found, "question", str))
+                both = (*numbers, *split.add(question))
+                answers, span = None, None
+                if labelled:
+                    answers, span = _answers(asked, found, context, offsets)
+                split.examples.append(Question(both, asked, answers, name, context, offsets, span))
+        return split
 
-    def labels(self, train: Split[Question]) -> Any:
-        return None
-
-    def model(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> BiDAF:
-        assert isinstance(settings, QaSettings)
-        return BiDAF(settings, representation)
+    def collect_labels(self, train: Split[Question]) -> None:
+        """Return None: answers are spans of the text."""
 
     def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Scores:
         f1 = exact = 0.0
         for example, found in zip(examples, predictions, strict=True):
-            answers = example.answers or ()
+            answers = example.target or ()
             f1 += max((token_f1(found.text, one) for one in answers), default=0.0)
             exact += normalize(found.text) in map(normalize, answers)
         n = max(1, len(examples))
         values = {"f1": 100 * f1 / n, "exact_match": 100 * exact / n}
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
-    def lines(
+    def format_example(
+        self,
+        example: Question,
+        sentences: Sequence[Tokens],
+        prediction: Answer,
+        output_format: str,
+    ) -> dict[str, Any]:
+        return {"id": example.id, **prediction._asdict()}
+
+    def format_lines(
         self, split: Split[Question], predictions: Sequence[Answer], output_format: str
     ) -> Iterator[str]:
-        pairs = list(zip(split.examples, predictions, strict=True))
         if output_format == "json":
+            pairs = zip(split.examples, predictions, strict=True)
             answers = {example.id: found.text for example, found in pairs}
             yield json.dumps(answers, ensure_ascii=False, indent=1)
-            return
-        for example, found in pairs:
-            yield json.dumps({"id": example.id, **found._asdict()}, ensure_ascii=False)
+        else:
+            yield from super().format_lines(split, predictions, output_format)
 
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Any]]:
@@ -309,4 +311,4 @@ def _matches(pairs: Sequence[tuple[int, ...]], inputs: Inputs) -> Tensor:
     return nn.utils.rnn.pad_sequence(matches, batch_first=True)
 
 
-TASK = QaTask()
+TASK = QaTask

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -12,87 +11,75 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.entailment import PAPER_PRESET, Esim, PairSettings, pair_lines, read_pairs
+from elmo_cli.tasks.entailment import PAPER_PRESET, Esim, PairSettings, read_pairs
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task
 
 _FIELDS = ("relatedness", "score")
 
 
-@dataclass(frozen=True)
-class SimilarityExample(Example):
-    """Two sentences and their score, None where it is unknown."""
-
-    score: float | None
-
-
-class SimilarityModel(Esim[SimilarityExample, float]):
+class SimilarityModel(Esim[Example[float], float]):
     """ESIM with one output: the score in standard deviations from the mean."""
 
     def __init__(
         self, settings: PairSettings, labels: Any, representation: TokenRepresentation
     ) -> None:
-        super().__init__(settings, representation, 1)
+        super().__init__(settings, labels, representation, 1)
         self.mean, self.deviation = labels["mean"], labels["deviation"]
 
-    def loss(self, examples: Sequence[SimilarityExample], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[Example[float]], inputs: Inputs) -> Tensor:
         """Return the mean squared error of standardized scores."""
         found = self.scores(examples, inputs)[:, 0]
-        scores = torch.tensor([example.score or 0.0 for example in examples], device=found.device)
+        scores = torch.tensor([example.target or 0.0 for example in examples], device=found.device)
         return functional.mse_loss(found, (scores - self.mean) / self.deviation)
 
-    def predict(self, examples: Sequence[SimilarityExample], inputs: Inputs) -> list[float]:
+    def predict(self, examples: Sequence[Example[float]], inputs: Inputs) -> list[float]:
         found = self.scores(examples, inputs)[:, 0]
         return [self.mean + self.deviation * value for value in found.tolist()]
 
 
-class SimilarityTask(Task[SimilarityExample, float]):
+class SimilarityTask(Task[Example[float], float]):
     """One number per pair of sentences."""
 
     name = "similarity"
-    settings = PairSettings
+    settings_class = PairSettings
+    model_class = SimilarityModel
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER_PRESET}
 
-    def read(
-        self, path: str, settings: TaskSettings, *, labelled: bool = True
-    ) -> Split[SimilarityExample]:
+    def read(self, path: str, *, labelled: bool = True) -> Split[Example[float]]:
         """Read JSON lines with the two sentences and "relatedness" or "score"."""
-        sentences: list[Tokens] = []
-        examples: list[SimilarityExample] = []
+        split = Split[Example[float]](path)
         for where, found, pair in read_pairs(path):
             score = _score_of(found, where, labelled)
-            examples.append(SimilarityExample((len(sentences), len(sentences) + 1), where, score))
-            sentences += pair
-        return Split(path, sentences, examples)
+            split.examples.append(Example(split.add(*pair), where, score))
+        return split
 
-    def labels(self, train: Split[SimilarityExample]) -> dict[str, float]:
+    def collect_labels(self, train: Split[Example[float]]) -> dict[str, float]:
         """Return the mean and the standard deviation of the scores."""
-        scores = torch.tensor([example.score for example in train.examples], dtype=torch.float64)
+        scores = torch.tensor([example.target for example in train.examples], dtype=torch.float64)
         if not (deviation := scores.std(correction=0).item()):
             what = f"{train.path}: all scores are {scores[0].item():g}"
             raise InputError(what, "train on pairs with different scores")
         return {"mean": scores.mean().item(), "deviation": deviation}
 
-    def model(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> SimilarityModel:
-        assert isinstance(settings, PairSettings)
-        return SimilarityModel(settings, labels, representation)
-
-    def score(self, examples: Sequence[SimilarityExample], predictions: Sequence[float]) -> Scores:
+    def score(self, examples: Sequence[Example[float]], predictions: Sequence[float]) -> Scores:
         """Return Pearson's r in percent, 0 if all scores are equal, and the mean squared error."""
-        gold = torch.tensor([example.score for example in examples], dtype=torch.float64)
+        gold = torch.tensor([example.target for example in examples], dtype=torch.float64)
         found = torch.tensor(predictions, dtype=torch.float64)
         r = functional.cosine_similarity(gold - gold.mean(), found - found.mean(), 0).item()
         values = {"pearson": 100 * r, "mse": (gold - found).square().mean().item()}
         return Scores("pearson", values, note="pearson is 100 r")
 
-    def lines(
-        self, split: Split[SimilarityExample], predictions: Sequence[float], output_format: str
-    ) -> Iterator[str]:
-        return pair_lines(split, [round(value, 4) for value in predictions], _FIELDS[0])
+    def format_example(
+        self,
+        example: Example[float],
+        sentences: Sequence[Tokens],
+        prediction: float,
+        output_format: str,
+    ) -> dict[str, Any]:
+        first, second = sentences
+        return {"premise": first, "hypothesis": second, "relatedness": round(prediction, 4)}
 
 
 def _score_of(found: dict[str, Any], where: str, labelled: bool) -> float | None:
@@ -107,4 +94,4 @@ def _score_of(found: dict[str, Any], where: str, labelled: bool) -> float | None
     return float(score)
 
 
-TASK = SimilarityTask()
+TASK = SimilarityTask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -54,21 +54,19 @@ _NOTE = "spans of arguments without V; C-X is a separate span; frames without ar
 
 
 @dataclass(frozen=True)
-class Frame(Example):
-    """A predicate with its arguments.
+class Frame(Example[Labels]):
+    """A predicate with its arguments; the target is one BIO label per token, V for the predicate.
 
     Attributes:
         predicate: its position in the sentence.
-        labels: one BIO label per token, V for the predicate; None where they are unknown.
     """
 
     predicate: int
-    labels: Labels | None
 
     @property
     def arguments(self) -> list[Span]:
         """The spans of the arguments, without V."""
-        return _arguments(self.labels or ())
+        return _arguments(self.target or ())
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class RoleTagger(TaskModel[Frame, Labels]):
     def __init__(
         self, settings: SrlSettings, roles: Sequence[str], representation: TokenRepresentation
     ) -> None:
-        super().__init__(representation)
+        super().__init__(settings, roles, representation)
         hidden, dropout = settings.hidden, settings.encoder_dropout
         self.names = labels_of_types(roles, _SCHEME)
         self.numbers = {name: number for number, name in enumerate(self.names)}
@@ -135,7 +133,7 @@ class RoleTagger(TaskModel[Frame, Labels]):
 
     def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
         scores, _ = self._scores(frames, inputs)
-        targets = [[self.numbers[label] for label in frame.labels or ()] for frame in frames]
+        targets = [[self.numbers[label] for label in frame.target or ()] for frame in frames]
         return token_loss(scores, pad_targets(targets).to(scores.device))
 
     def predict(self, frames: Sequence[Frame], inputs: Inputs) -> list[Labels]:
@@ -148,7 +146,8 @@ class SrlTask(Task[Frame, Labels]):
     """The arguments of given predicates; each example is a frame."""
 
     name = "srl"
-    settings = SrlSettings
+    settings_class = SrlSettings
+    model_class = RoleTagger
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "elmo.projection": 0,
@@ -167,49 +166,46 @@ class SrlTask(Task[Frame, Labels]):
         }
     }
 
-    def read(self, path: str, settings: TaskSettings, *, labelled: bool = True) -> Split[Frame]:
-        sentences: list[Tokens] = []
-        frames: list[Frame] = []
+    def read(self, path: str, *, labelled: bool = True) -> Split[Frame]:
+        split = Split[Frame](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
         for tokens, found in (_read_json if is_json else _read_conll)(path, labelled):
-            frames += [
-                Frame((len(sentences),), where, predicate, labels)
-                for where, predicate, labels in found
+            numbers = split.add(tokens)
+            split.examples += [
+                Frame(numbers, where, labels, predicate) for where, predicate, labels in found
             ]
-            sentences.append(tokens)
-        return Split(path, sentences, frames)
+        return split
 
-    def labels(self, train: Split[Frame]) -> list[str]:
+    def labels_of(self, frame: Frame) -> Iterable[str]:
+        """Return the roles of the arguments, without C- and R-."""
+        return (_CONTINUED.sub("", span.type) for span in frame.arguments)
+
+    def collect_labels(self, train: Split[Frame]) -> list[str]:
         """Return the roles, including V."""
-        roles = {span.type for frame in train.examples for span in spans_of(frame.labels or ())}
+        roles = {span.type for frame in train.examples for span in spans_of(frame.target or ())}
         if not roles - {_PREDICATE}:
             raise InputError(f"{train.path}: no frame has an argument", "give labelled frames")
         return sorted(roles)
-
-    def check_labels(self, labels: Any, split: Split[Frame]) -> None:
-        known = {_CONTINUED.sub("", role) for role in labels}
-        for frame in split.examples:
-            for span in frame.arguments:
-                if _CONTINUED.sub("", span.type) not in known:
-                    what = f"{frame.where}: role `{span.type}` does not occur in the training data"
-                    raise InputError(what, "correct it, or move its frame to the training data")
-
-    def model(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> RoleTagger:
-        assert isinstance(settings, SrlSettings)
-        return RoleTagger(settings, labels, representation)
 
     def score(self, examples: Sequence[Frame], predictions: Sequence[Labels]) -> Scores:
         gold = (frame.arguments for frame in examples)
         return score_spans(gold, map(_arguments, predictions), _NOTE)
 
-    def lines(
+    def format_example(
+        self,
+        frame: Frame,
+        sentences: Sequence[Tokens],
+        prediction: Labels,
+        output_format: str,
+    ) -> dict[str, Any]:
+        return {"predicate": frame.predicate, "tags": " ".join(prediction)}
+
+    def format_lines(
         self, split: Split[Frame], predictions: Sequence[Labels], output_format: str
     ) -> Iterator[str]:
         frames: dict[int, list[dict[str, Any]]] = {}
         for frame, labels in zip(split.examples, predictions, strict=True):
-            found = {"predicate": frame.predicate, "tags": " ".join(labels)}
+            found = self.format_example(frame, (), labels, output_format)
             frames.setdefault(frame.sentences[0], []).append(found)
         for number, tokens in enumerate(split.sentences):
             line = {"tokens": tokens, "frames": frames.get(number, [])}
@@ -302,4 +298,4 @@ def _bracketed_labels(path: str, rows: Sequence[Row], column: int) -> Labels:
     return tuple(labels)
 
 
-TASK = SrlTask()
+TASK = SrlTask

@@ -19,7 +19,7 @@ from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder, SentenceVectors
 from elmo_cli.tasks.inputs import WordVectors
 from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Scores, Split, Task
+from elmo_cli.tasks.task import Scores, Split, Task, check_labels
 from elmo_cli.tasks.task_trainer import CHECKPOINT_FILE, TaskTrainer
 from elmo_cli.tasks.trained_task import (
     MODEL_FILE,
@@ -81,7 +81,6 @@ class TaskData:
 def train_task(
     task: Task[Any, Any],
     data: TaskData,
-    settings: TaskSettings,
     output: str | Path,
     reporter: TrainingReporter,
     *,
@@ -101,22 +100,22 @@ def train_task(
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
     """
-    train, dev = (read_split(task, path, settings) for path in (data.train, data.dev))
+    train, dev = (read_split(task, path) for path in (data.train, data.dev))
     for split in (train, dev):
         if split.note:
             reporter.message(f"{split.path}: {split.note}")
-    labels = task.labels(train)
-    task.check_labels(labels, dev)
+    labels = task.collect_labels(train)
+    check_labels(task, train, dev)
     sentences = [*train.sentences, *dev.sentences]
     words = None
     if data.word_vectors is not None:
         words = WordVectors.read(data.word_vectors, chain.from_iterable(sentences))
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
-        found = [_vectors(data, split, settings, reporter) for split in (train, dev)]
+        found = [_vectors(data, split, task.settings, reporter) for split in (train, dev)]
         bilm = None if data.embeddings is None else data.embeddings.bilm
-        torch.manual_seed(settings.seed)
-        trained = TrainedTask.new(task, settings, labels, words, bilm, sentences)
+        torch.manual_seed(task.settings.seed)
+        trained = TrainedTask.new(task, labels, words, bilm, sentences)
         trained.model.to(select_device(device))
         config = config_of(trained, data.identity())
         if mode == "resume":

@@ -20,7 +20,7 @@ from elmo_cli.regular_files import read_json
 from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder, SentenceVectors
 from elmo_cli.tasks.inputs import Array, Inputs, Tokens, WordTable, WordVectors
 from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import TaskSettings, as_flat, with_settings
+from elmo_cli.tasks.settings import TaskSettings, as_flat
 from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
 from elmo_cli.text.input import InputSettings
 from elmo_cli.version import __version__
@@ -37,7 +37,7 @@ class TrainedTask:
 
     Attributes:
         task: the task.
-        settings, labels: the arguments of `Task.model`.
+        labels: from `Task.collect_labels`.
         word_table: the words in the embedding table of the model; None without word vectors.
         word_vectors: vectors of these and further words; None without word vectors.
         bilm: the biLM whose layers the model reads; None without ELMo.
@@ -45,7 +45,6 @@ class TrainedTask:
     """
 
     task: Task[Any, Any]
-    settings: TaskSettings
     labels: Any
     word_table: WordTable | None
     word_vectors: WordVectors | None
@@ -56,7 +55,6 @@ class TrainedTask:
     def new(
         cls,
         task: Task[Any, Any],
-        settings: TaskSettings,
         labels: Any,
         vectors: WordVectors | None,
         bilm: BiLMRecord | None,
@@ -69,8 +67,14 @@ class TrainedTask:
         """
         words = None if vectors is None else WordTable.of(vectors, sentences)
         table = None if vectors is None or words is None else words.initial(vectors)
-        model = task.model(settings, labels, _representation(settings, table, bilm))
-        return cls(task, settings, labels, words, vectors, bilm, model)
+        representation = _representation(task.settings, table, bilm)
+        model = task.model_class(task.settings, labels, representation)
+        return cls(task, labels, words, vectors, bilm, model)
+
+    @property
+    def settings(self) -> TaskSettings:
+        """The settings of the task."""
+        return self.task.settings
 
     @property
     def reads_elmo(self) -> bool:
@@ -174,21 +178,20 @@ def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:
         hint = "resume its training, or train it again"
         raise ModelError(f"{folder / MODEL_FILE}: missing or corrupt", hint) from error
     try:
-        task = load_task(config["task"])
-        settings = with_settings(task.settings(), config["settings"])
+        task = load_task(config["task"], config["settings"])
         bilm = None if config["bilm"] is None else BiLMRecord(**config["bilm"])
         words = vectors = table = None
         if config["word_vector_dim"] is not None:
             words, vectors = _read_words(folder / WORDS_FILE)
             table = torch.zeros(len(words), vectors.dim)
-        representation = _representation(settings, table, bilm)
-        model = task.model(settings, config["labels"], representation)
+        representation = _representation(task.settings, table, bilm)
+        model = task.model_class(task.settings, config["labels"], representation)
         model.load_state_dict(state)
     except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
         what = f"{folder}: the files of the task model are inconsistent ({error})"
         raise ModelError(what, "train it again") from None
     model.to(device).eval()
-    return TrainedTask(task, settings, config["labels"], words, vectors, bilm, model)
+    return TrainedTask(task, config["labels"], words, vectors, bilm, model)
 
 
 def _read_words(path: Path) -> tuple[WordTable, WordVectors]:
@@ -221,9 +224,9 @@ def predict_text(
     return predictions
 
 
-def read_split(task: Task[Any, Any], path: str, settings: TaskSettings) -> Split[Any]:
+def read_split(task: Task[Any, Any], path: str) -> Split[Any]:
     """Read labelled data; InputError if the file is invalid or contains no example."""
-    split = task.read(path, settings)
+    split = task.read(path)
     if not split.examples:
         raise InputError(f"{path}: contains no example", "give a file with at least one example")
     return split
@@ -242,7 +245,7 @@ def read_for_prediction(
         return task.read_text(paths, text)
     if len(paths) > 1:
         raise UsageError(f"{paths[1]}: more than one file", "predict on the files one by one")
-    return task.read(paths[0], trained.settings, labelled=False)
+    return task.read(paths[0], labelled=False)
 
 
 def check_format(task: Task[Any, Any], output_format: str | None) -> str:
@@ -289,7 +292,7 @@ def evaluate(
     Returns:
         the content of the file, the predictions and their scores.
     """
-    split = read_split(trained.task, path, trained.settings)
+    split = read_split(trained.task, path)
     vectors = None
     if folder is not None:
         vectors = folder.find(split, trained.settings.elmo.layers, progress, warn)

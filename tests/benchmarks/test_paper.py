@@ -9,15 +9,13 @@ import pytest
 
 from benchmarks.paper.cells import FILES, PARTS, SEEDS, WITH, WITHOUT, Cell, cells_of
 from benchmarks.paper.report import difference, draw, read_results, table, tries_table
-from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import load_task
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_cells_have_settings_of_their_tasks(part: str) -> None:
     for cell in cells_of(part):
-        task = load_task(FILES[cell.task].task)
-        with_settings(task.settings(), cell.settings)
+        task = load_task(FILES[cell.task].task, cell.settings)
         assert cell.command(Path("data"), Path("work"))[:2] == ["train", task.name]
 
 

@@ -11,20 +11,20 @@ import torch
 from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.classification import TASK, Classifier
+from elmo_cli.tasks.classification import ClassificationTask, Classifier
 from elmo_cli.tasks.labels import score_labels
-from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.spans import Span
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.task import Split, check_labels, load_task
 from elmo_cli.text.input import InputSettings
 
+TASK = ClassificationTask()
 TREES = "(3 (2 A) (4 (4 bright) (2 day)))\n\n(1 (2 -LRB-) (1 (0 gr\\/ey) (2 2\u00a01/2)))\n(2 So)\n"
 SENTENCES = [("A", "bright", "day"), ("(", "gr/ey", "2\u00a01/2"), ("So",)]
 
 
 def read(path: Path, text: str, *, labelled: bool = True) -> Split:
     path.write_text(text, encoding="utf-8")
-    return TASK.read(str(path), TASK.settings(), labelled=labelled)
+    return TASK.read(str(path), labelled=labelled)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_files_are_read(
     tmp_path: Path, name: str, text: str, labels: list, sentences: list
 ) -> None:
     split = read(tmp_path / name, text)
-    assert [example.label for example in split.examples] == labels
+    assert [example.target for example in split.examples] == labels
     expected = [tuple(one.split()) if isinstance(one, str) else one for one in sentences]
     assert split.sentences == expected
     assert [example.sentences for example in split.examples] == [(i,) for i in range(len(labels))]
@@ -68,7 +68,7 @@ def test_labels_may_lack_in_data_to_predict(
     tmp_path: Path, name: str, text: str, sentence: str
 ) -> None:
     split = read(tmp_path / name, text, labelled=False)
-    assert (split.sentences[-1], split.examples[-1].label) == (tuple(sentence.split()), None)
+    assert (split.sentences[-1], split.examples[-1].target) == (tuple(sentence.split()), None)
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_bad_files_are_refused(tmp_path: Path, name: str, text: str, words: str)
 
 def test_labels_are_those_of_sentences_and_subtrees(tmp_path: Path) -> None:
     train = read(tmp_path / "a.txt", TREES)
-    assert TASK.labels(train) == ["0", "1", "2", "3", "4"]
+    assert TASK.collect_labels(train) == ["0", "1", "2", "3", "4"]
     with pytest.raises(InputError, match=r"b\.tsv: fewer than two labels \(x"):
-        TASK.labels(read(tmp_path / "b.tsv", "x\ta\nx\tb\n"))
+        TASK.collect_labels(read(tmp_path / "b.tsv", "x\ta\nx\tb\n"))
     with pytest.raises(InputError, match=r"c\.tsv, line 2: label `7` does not occur"):
-        TASK.check_labels(TASK.labels(train), read(tmp_path / "c.tsv", "3\ta\n7\tb\n"))
+        check_labels(TASK, train, read(tmp_path / "c.tsv", "3\ta\n7\tb\n"))
 
 
 TRAIN = "\n".join(
@@ -141,7 +141,7 @@ def test_a_model_learns_its_examples(tmp_path: Path, settings: dict) -> None:
     with torch.no_grad():
         together = model.predict(split.examples, inputs)
         alone = [model.predict([example], inputs)[0] for example in split.examples]
-    assert together == alone == [example.label for example in split.examples]
+    assert together == alone == [example.target for example in split.examples]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -230,17 +230,17 @@ def test_scores_of_labels() -> None:
 def test_predictions_are_written_in_a_form_that_is_read(tmp_path: Path, form: str) -> None:
     (tmp_path / "new.txt").write_text("A day\n\nso (it is)\n", encoding="utf-8")
     split = TASK.read_text([str(tmp_path / "new.txt")], InputSettings())
-    lines = list(TASK.lines(split, ["x", "y"], form))
+    lines = list(TASK.format_lines(split, ["x", "y"], form))
     again = read(tmp_path / f"a.{form}", "\n".join(lines))
     assert again.sentences == split.sentences
-    assert [example.label for example in again.examples] == ["x", "y"]
+    assert [example.target for example in again.examples] == ["x", "y"]
     if form == "jsonl":
         assert json.loads(lines[0]) == {"tokens": ["A", "day"], "label": "x"}
 
 
 def test_the_preset_has_the_published_sizes(tmp_path: Path) -> None:
     split = read(tmp_path / "a.txt", TRAIN)
-    settings = with_settings(TASK.settings(), TASK.presets["paper"])
+    settings = load_task("classification", preset="paper").settings
     assert (settings.model, settings.hidden, settings.elmo.projection) == ("bcn", 300, 0)
     model, _ = build(TASK, split, model="bcn", hidden=300)
     assert isinstance(model, Classifier)

@@ -12,12 +12,13 @@ from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks import coref_model
-from elmo_cli.tasks.coref import TASK
-from elmo_cli.tasks.coref_model import CorefSettings, SpanRanker, join_links
+from elmo_cli.tasks.coref import CorefTask
+from elmo_cli.tasks.coref_model import SpanRanker, join_links
 from elmo_cli.tasks.coref_score import Clusters
 from elmo_cli.tasks.task import Split
 from elmo_cli.text.input import InputSettings
 
+TASK = CorefTask()
 SENTENCES = ["Ada saw her dog .", "It saw Ada .", "Rain fell ."]
 CLUSTERS = {((0, 0), (2, 2), (7, 7)), ((2, 3), (5, 5)), ((9, 9),)}
 CELLS = "(0) - (0)|(1 1) - | (1) - (0) - | (2) - -"
@@ -45,7 +46,7 @@ CONLL = f"#begin document (nw/a); part 000\n{rows(CELLS)}\n#end document\n"
 
 def read(path: Path, text: str, *, labelled: bool = True) -> Split:
     path.write_text(text, encoding="utf-8")
-    return TASK.read(str(path), CorefSettings(), labelled=labelled)
+    return TASK.read(str(path), labelled=labelled)
 
 
 def as_set(clusters: Clusters | None) -> set:
@@ -73,23 +74,23 @@ def test_clusters_are_read(tmp_path: Path, name: str, text: str) -> None:
     assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
     (document,) = split.examples
     assert document.sentences == (0, 1, 2)
-    assert as_set(document.clusters) == CLUSTERS
+    assert as_set(document.target) == CLUSTERS
     (unlabelled,) = read(tmp_path / name, text, labelled=False).examples
-    assert unlabelled.clusters is None
+    assert unlabelled.target is None
 
 
 def test_entities_of_two_documents_are_apart(tmp_path: Path) -> None:
     split = read(tmp_path / "a.conll", CONLL + CONLL.replace("part 000", "part 001"))
     assert [one.sentences for one in split.examples] == [(0, 1, 2), (3, 4, 5)]
-    assert [as_set(one.clusters) for one in split.examples] == [CLUSTERS, CLUSTERS]
-    lines = TASK.lines(split, [[], []], "jsonl")
+    assert [as_set(one.target) for one in split.examples] == [CLUSTERS, CLUSTERS]
+    lines = TASK.format_lines(split, [[], []], "jsonl")
     assert [json.loads(line)["doc_key"] for line in lines] == ["nw/a_0", "nw/a_1"]
 
 
 def test_nested_mentions_of_one_entity(tmp_path: Path) -> None:
     text = rows("(0 - (0 0) 0) | - - - - | - - -")
     (document,) = read(tmp_path / "a.conll", text).examples
-    assert as_set(document.clusters) == {((0, 4), (2, 3))}
+    assert as_set(document.target) == {((0, 4), (2, 3))}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_bad_files_are_refused(tmp_path: Path, name: str, text: str, where: str)
 def test_clusters_are_needed_to_train(tmp_path: Path) -> None:
     split = read(tmp_path / "a.conll", rows("- - - - - | - - - - | - - -"))
     with pytest.raises(InputError, match="no cluster"):
-        TASK.labels(split)
+        TASK.collect_labels(split)
 
 
 def test_blank_lines_separate_documents_of_text(tmp_path: Path) -> None:
@@ -138,20 +139,20 @@ def test_blank_lines_separate_documents_of_text(tmp_path: Path) -> None:
 def test_predictions_are_read_back(tmp_path: Path) -> None:
     split = read(tmp_path / "a.conll", CONLL)
     found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5)})]]
-    conll = "\n".join(TASK.lines(split, found, "conll"))
+    conll = "\n".join(TASK.format_lines(split, found, "conll"))
     cells = [line.split("\t")[-1] for line in conll.split("\n") if "\t" in line]
     assert " ".join(cells) == "(0 - (1|(0) 1)|0) - (1|(1) - - 1) - - -"
     again = read(tmp_path / "b.conll", conll)
     assert again.sentences == split.sentences
     assert again.examples[0].heading == split.examples[0].heading == "(nw/a); part 000"
-    assert as_set(again.examples[0].clusters) == as_set(found[0])
-    (line,) = TASK.lines(split, found, "jsonl")
+    assert as_set(again.examples[0].target) == as_set(found[0])
+    (line,) = TASK.format_lines(split, found, "jsonl")
     fields = json.loads(line)
     assert fields["predicted_clusters"] == [[[0, 3], [2, 2]], [[2, 3], [5, 5], [5, 8]]]
     assert {name: fields[name] for name in ("doc_key", "sentences")} == {
         name: JSON[name] for name in ("doc_key", "sentences")
     }
-    assert as_set(read(tmp_path / "a.jsonl", line).examples[0].clusters) == CLUSTERS
+    assert as_set(read(tmp_path / "a.jsonl", line).examples[0].target) == CLUSTERS
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_links_make_clusters(links: list, is_mention: list[int], clusters: set) 
 
 def test_scores_count_singletons_or_not(tmp_path: Path) -> None:
     split = read(tmp_path / "a.conll", CONLL)
-    perfect = TASK.score(split.examples, [split.examples[0].clusters])
+    perfect = TASK.score(split.examples, [split.examples[0].target])
     assert (perfect.main_value, perfect.values["f1_without_singletons"]) == (100, 100)
     linked = [frozenset(one) for one in CLUSTERS if len(one) > 1]
     scores = TASK.score(split.examples, [linked])

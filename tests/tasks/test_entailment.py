@@ -11,10 +11,10 @@ from command_line import made
 from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.entailment import TASK, Esim
-from elmo_cli.tasks.settings import with_settings
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.entailment import EntailmentTask, Esim
+from elmo_cli.tasks.task import Split, check_labels, load_task
 
+TASK = EntailmentTask()
 SNLI = (
     '{"gold_label": "neutral", "sentence1": "It rains.", "sentence2": "It is wet."}\n'
     '{"gold_label": "-", "sentence1": "It rains.", "sentence2": "It snows."}\n'
@@ -25,17 +25,17 @@ SICK = '{"premise": "It rains", "hypothesis": "It snows", "label": "no", "relate
 
 def read(path: Path, text: str, *, labelled: bool = True) -> Split:
     path.write_text(text, encoding="utf-8")
-    return TASK.read(str(path), TASK.settings(), labelled=labelled)
+    return TASK.read(str(path), labelled=labelled)
 
 
 def test_pairs_are_read_with_the_fields_of_snli_and_of_sick(tmp_path: Path) -> None:
     split = read(tmp_path / "a.jsonl", SNLI + SICK)
-    assert [example.label for example in split.examples] == ["neutral", "yes", "no"]
+    assert [example.target for example in split.examples] == ["neutral", "yes", "no"]
     assert [example.sentences for example in split.examples] == [(0, 1), (2, 3), (4, 5)]
     texts = ["It rains .", "It is wet .", "It rains .", "It rains", "It rains", "It snows"]
     assert split.sentences == [tuple(text.split()) for text in texts]
     assert split.examples[2].where.endswith("a.jsonl, line 4")
-    assert TASK.labels(split) == ["neutral", "no", "yes"]
+    assert TASK.collect_labels(split) == ["neutral", "no", "yes"]
 
 
 @pytest.mark.parametrize("label", ["-", -1])
@@ -45,7 +45,7 @@ def test_pairs_without_a_label_are_left_out_and_counted(tmp_path: Path, label: o
     assert (len(split.examples), split.note) == (1, "2 pairs without a label skipped")
     assert read(tmp_path / "a.jsonl", SICK).note == ""
     unlabelled = read(tmp_path / "a.jsonl", pair + SICK, labelled=False)
-    assert [example.label for example in unlabelled.examples] == [None, "no"]
+    assert [example.target for example in unlabelled.examples] == [None, "no"]
     assert unlabelled.note == ""
 
 
@@ -71,9 +71,9 @@ def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     train = read(tmp_path / "a.jsonl", SNLI)
     dev = read(tmp_path / "dev.jsonl", SICK)
     with pytest.raises(InputError, match=r"dev\.jsonl, line 1: label `no` does not occur"):
-        TASK.check_labels(TASK.labels(train), dev)
+        check_labels(TASK, train, dev)
     with pytest.raises(InputError, match=r"dev\.jsonl: fewer than two labels \(no"):
-        TASK.labels(dev)
+        TASK.collect_labels(dev)
 
 
 def pairs(*rows: tuple[str, str, str]) -> str:
@@ -99,7 +99,7 @@ def test_a_model_learns_its_examples(tmp_path: Path, settings: dict) -> None:
     train_on(model, split.examples, inputs, steps=50)
     with torch.no_grad():
         together = model.predict(split.examples, inputs)
-    assert together == [example.label for example in split.examples]
+    assert together == [example.target for example in split.examples]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -153,14 +153,14 @@ def test_the_gradient_reaches_all_parameters(tmp_path: Path, settings: dict) -> 
 
 def test_predictions_are_written_in_a_form_that_is_read(tmp_path: Path) -> None:
     split = read(tmp_path / "a.jsonl", SICK)
-    (line,) = TASK.lines(split, ["yes"], "jsonl")
+    (line,) = TASK.format_lines(split, ["yes"], "jsonl")
     assert json.loads(line)["hypothesis"] == ["It", "snows"]
     again = read(tmp_path / "b.jsonl", line)
-    assert (again.sentences, again.examples[0].label) == (split.sentences, "yes")
+    assert (again.sentences, again.examples[0].target) == (split.sentences, "yes")
 
 
 def test_the_preset_has_the_published_sizes() -> None:
-    settings = with_settings(TASK.settings(), TASK.presets["paper"])
+    settings = load_task("entailment", preset="paper").settings
     assert (settings.hidden, settings.learning_rate, settings.elmo.where) == (300, 0.0004, "both")
 
 

@@ -10,12 +10,12 @@ import torch
 from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import ElmoError, InputError, UsageError
-from elmo_cli.tasks.ner import TASK, LabelledExample, NerSettings
-from elmo_cli.tasks.settings import with_settings
+from elmo_cli.tasks.ner import NerTask
 from elmo_cli.tasks.spans import find_scheme, labels_of, spans_of
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.task import Example, Split, check_labels, load_task
 from elmo_cli.text.input import InputSettings
 
+TASK = NerTask()
 CONLL = "Ada X B-PER\nLovelace X I-PER\nslept X O\n\nParis X B-LOC\n"
 IN_BIOUL = "Ada B-PER\nLovelace L-PER\nslept O\n\nParis U-LOC\n"
 CONLLU = (
@@ -26,12 +26,11 @@ CONLLU = (
 
 def read(path: Path, text: str, *, labelled: bool = True, **settings: str) -> Split:
     path.write_text(text, encoding="utf-8")
-    chosen = with_settings(NerSettings(), settings)
-    return TASK.read(str(path), chosen, labelled=labelled)
+    return load_task("ner", settings).read(str(path), labelled=labelled)
 
 
 def labels_in(split: Split) -> list[str]:
-    return [" ".join(example.labels) for example in split.examples]
+    return [" ".join(example.target) for example in split.examples]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_labels_are_read(
     assert [example.sentences for example in split.examples] == [(0,), (1,)]
     unlabelled = read(tmp_path / name, text, labelled=False)
     assert unlabelled.sentences == split.sentences
-    assert {example.labels for example in unlabelled.examples} == {None}
+    assert {example.target for example in unlabelled.examples} == {None}
 
 
 @pytest.mark.parametrize(
@@ -100,25 +99,36 @@ def test_bad_files_are_refused(
     ],
 )
 def test_labels_of_the_training_data(tmp_path: Path, text: str, labels: dict) -> None:
-    assert TASK.labels(read(tmp_path / "a.conll", text)) == labels
+    assert TASK.collect_labels(read(tmp_path / "a.conll", text)) == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a O\n", "all labels are O"),
+        ("a B-X\nb Person\n", "line 1: label `Person` is neither O nor"),
+    ],
+)
+def test_unsuitable_training_data_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    split = read(tmp_path / "a.conll", text)
+    with pytest.raises(InputError, match=words):
+        TASK.collect_labels(split)
 
 
 @pytest.mark.parametrize(
     ("train", "dev", "words"),
     [
-        ("a O\n", None, "all labels are O"),
-        ("a B-X\nb Person\n", None, "line 1: label `Person` is neither O nor"),
-        ("a B-X\n", "b I-X\nc B-Y\n", "line 1: label `B-Y` does not occur"),
-        ("a B-X\n", "c O\n\nb X\n", "line 3: label `X` is neither O nor"),
+        ("a B-X\n", "b I-X\nc B-Y\n", "line 1: label `Y` does not occur"),
+        ("a B-X\n", "c O\n\nb FOO\n", "line 3: label `FOO` does not occur"),
         ("a NN\n", "b VB\n", "line 1: label `VB` does not occur"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(
-    tmp_path: Path, train: str, dev: str | None, words: str
+def test_labels_missing_from_train_are_refused(
+    tmp_path: Path, train: str, dev: str, words: str
 ) -> None:
-    splits = [read(tmp_path / "a.conll", text) for text in (train, dev or train)]
+    splits = [read(tmp_path / f"{i}.conll", text) for i, text in enumerate((train, dev))]
     with pytest.raises(InputError, match=words):
-        TASK.check_labels(TASK.labels(splits[0]), splits[1])
+        check_labels(TASK, *splits)
 
 
 def made_of(*labels: str) -> Split:
@@ -127,7 +137,7 @@ def made_of(*labels: str) -> Split:
         tuple(f"w{i + j}" for i in range(len(one.split()))) for j, one in enumerate(labels)
     ]
     examples = [
-        LabelledExample((number,), f"line {number}", tuple(one.split()))
+        Example((number,), f"line {number}", tuple(one.split()))
         for number, one in enumerate(labels)
     ]
     return Split("made", sentences, examples)
@@ -155,7 +165,7 @@ def test_a_model_learns_its_examples(labelling: str, crf_scheme: str) -> None:
         alone = [model.predict([example], inputs)[0] for example in split.examples]
         losses = [model.loss([example], inputs).item() for example in split.examples]
         # The loss is a mean over tokens for plain labels, otherwise over sentences.
-        sizes = [len(one.labels) if labelling == "plain" else 1 for one in split.examples]
+        sizes = [len(one.target) if labelling == "plain" else 1 for one in split.examples]
         mean = sum(n * loss for n, loss in zip(sizes, losses, strict=True)) / sum(sizes)
         assert model.loss(split.examples, inputs).item() == pytest.approx(mean, abs=1e-5)
     assert together == alone
@@ -195,13 +205,13 @@ def test_predictions_are_written(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_text("Ada slept\n\nin Parísê\n", encoding="utf-8")
     split = TASK.read_text([str(tmp_path / "new.txt")], InputSettings())
     predictions = [("B-PER", "O"), ("O", "B-LOC")]
-    columns = ["Ada\tB-PER", "slept\tO", "", "in\tO", "Parísê\tB-LOC", ""]
-    assert list(TASK.lines(split, predictions, "conll")) == columns
-    found = [json.loads(line) for line in TASK.lines(split, predictions, "jsonl")]
+    columns = ["Ada\tB-PER\nslept\tO\n", "in\tO\nParísê\tB-LOC\n"]
+    assert list(TASK.format_lines(split, predictions, "conll")) == columns
+    found = [json.loads(line) for line in TASK.format_lines(split, predictions, "jsonl")]
     assert found[1] == {"tokens": ["in", "Parísê"], "labels": ["O", "B-LOC"]}
 
 
 def test_the_preset_has_the_published_sizes() -> None:
-    settings = with_settings(NerSettings(), TASK.presets["paper"])
+    settings = load_task("ner", preset="paper").settings
     assert (settings.hidden, settings.layers, settings.char_filters) == (200, 2, 128)
     assert (settings.elmo.projection, settings.elmo.l2, settings.crf_scheme) == (0, 0.1, "BIOUL")

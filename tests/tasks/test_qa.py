@@ -16,10 +16,9 @@ from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.qa import (
-    TASK,
     Answer,
     BiDAF,
-    QaSettings,
+    QaTask,
     _matches,
     best_spans,
     normalize,
@@ -27,6 +26,7 @@ from elmo_cli.tasks.qa import (
 )
 from elmo_cli.tasks.task import Split
 
+TASK = QaTask()
 CONTEXT = "The ferry left Bergen at 9.30, in heavy rain; it reached Åsgård on the 20th."
 
 
@@ -49,7 +49,7 @@ DATA = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QUESTIONS}, OTHER]}
 def read(path: Path, data: object, *, labelled: bool = True) -> Split:
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     path.write_text(text, encoding="utf-8")
-    return TASK.read(str(path), QaSettings(), labelled=labelled)
+    return TASK.read(str(path), labelled=labelled)
 
 
 @pytest.fixture
@@ -62,16 +62,16 @@ def test_questions_are_read(split: Split, tmp_path: Path) -> None:
     assert " ".join(split.sentences[0][-9:]) == "rain ; it reached Åsgård on the 20th ."
     assert [one.sentences for one in split.examples] == [(0, 1), (0, 2), (0, 3), (0, 4), (5, 6)]
     assert [one.id for one in split.examples] == ["q1", "q2", "q3", "q4", "q5"]
-    assert split.examples[1].answers == ("9.30", "at 9.30")
+    assert split.examples[1].target == ("9.30", "at 9.30")
     for one in split.examples:
         first, last = one.span
         covered = one.context[one.offsets[first][0] : one.offsets[last][1]]
-        assert covered == {"20": "20th"}.get(one.answers[0], one.answers[0])
+        assert covered == {"20": "20th"}.get(one.target[0], one.target[0])
     unlabelled = json.loads(json.dumps(DATA))
     del unlabelled["data"][0]["paragraphs"][1]["qas"][0]["answers"]
     again = read(tmp_path / "b.json", unlabelled, labelled=False)
     assert again.sentences == split.sentences
-    assert {(one.answers, one.span) for one in again.examples} == {(None, None)}
+    assert {(one.target, one.span) for one in again.examples} == {(None, None)}
 
 
 def changed(*path: str | int, value: object) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def test_training_finds_all_answers(split: Split) -> None:
 
 def test_predictions_are_written(split: Split) -> None:
     found = [Answer(f"Å {i}", i, 0.5) for i in range(5)]
-    by_id = json.loads("\n".join(TASK.lines(split, found, "json")))
+    by_id = json.loads("\n".join(TASK.format_lines(split, found, "json")))
     assert by_id == {f"q{i + 1}": f"Å {i}" for i in range(5)}
-    first = json.loads(next(TASK.lines(split, found, "jsonl")))
+    first = json.loads(next(TASK.format_lines(split, found, "jsonl")))
     assert first == {"id": "q1", "text": "Å 0", "start": 0, "probability": 0.5}

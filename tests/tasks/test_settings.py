@@ -71,7 +71,7 @@ def test_every_task_and_setting_is_documented() -> None:
     expected = [(name, shown(value), "") for name, value in shared.items()]
     for name in TASKS:
         assert re.search(rf"^\| `{name}` \|", page, re.M)
-        settings = as_flat(load_task(name).settings())
+        settings = as_flat(load_task(name).settings)
         expected += [
             (key, shown(value), name) for key, value in settings.items() if key not in shared
         ]

@@ -11,8 +11,10 @@ import torch
 from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.similarity import TASK, SimilarityExample
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.similarity import SimilarityTask
+from elmo_cli.tasks.task import Example, Split
+
+TASK = SimilarityTask()
 
 
 def read(path: Path, *scores: object, name: str = "relatedness", labelled: bool = True) -> Split:
@@ -22,18 +24,18 @@ def read(path: Path, *scores: object, name: str = "relatedness", labelled: bool 
         for i, score in enumerate(scores)
     ]
     path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    return TASK.read(str(path), TASK.settings(), labelled=labelled)
+    return TASK.read(str(path), labelled=labelled)
 
 
 @pytest.mark.parametrize("name", ["relatedness", "score"])
 def test_scores_are_read(tmp_path: Path, name: str) -> None:
     split = read(tmp_path / "a.jsonl", 3, 4.5, name=name)
-    assert [example.score for example in split.examples] == [3.0, 4.5]
+    assert [example.target for example in split.examples] == [3.0, 4.5]
     assert split.examples[1].sentences == (2, 3)
     assert split.sentences[3] == ("b", "c", "d")
-    assert TASK.labels(split) == {"mean": 3.75, "deviation": 0.75}
+    assert TASK.collect_labels(split) == {"mean": 3.75, "deviation": 0.75}
     unlabelled = read(tmp_path / "a.jsonl", None, labelled=False)
-    assert unlabelled.examples[0].score is None
+    assert unlabelled.examples[0].target is None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,7 @@ def test_bad_scores_are_refused(tmp_path: Path, score: object, words: str) -> No
 
 def test_equal_scores_cannot_be_trained_on(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.jsonl: all scores are 2"):
-        TASK.labels(read(tmp_path / "a.jsonl", 2, 2.0))
+        TASK.collect_labels(read(tmp_path / "a.jsonl", 2, 2.0))
 
 
 def test_a_model_learns_its_examples(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_a_model_learns_its_examples(tmp_path: Path) -> None:
     with torch.no_grad():
         found = model.predict(split.examples, inputs)
         alone = [model.predict([example], inputs)[0] for example in split.examples]
-        variance = TASK.labels(split)["deviation"] ** 2
+        variance = TASK.collect_labels(split)["deviation"] ** 2
         loss = model.loss(split.examples, inputs).item()
     assert found == pytest.approx(alone, abs=1e-4)
     assert found == pytest.approx([1, 5, 2], abs=0.3)
@@ -82,7 +84,7 @@ def test_the_gradient_reaches_all_parameters(tmp_path: Path) -> None:
 )
 def test_scores_are_pearson_and_squared_error(predictions: list[float]) -> None:
     gold = [1.0, 2.0, 3.0, 5.0][: len(predictions)]
-    examples = [SimilarityExample((0, 1), "", score) for score in gold]
+    examples = [Example((0, 1), "", score) for score in gold]
     scores = TASK.score(examples, predictions)
     is_constant = len(set(predictions)) == 1
     r = 0.0 if is_constant else np.corrcoef(gold, predictions)[0, 1]
@@ -92,8 +94,8 @@ def test_scores_are_pearson_and_squared_error(predictions: list[float]) -> None:
 
 def test_predictions_are_written_in_a_form_that_is_read(tmp_path: Path) -> None:
     split = read(tmp_path / "a.jsonl", 1, 5)
-    lines = list(TASK.lines(split, [1.23456, 4.0], "jsonl"))
+    lines = list(TASK.format_lines(split, [1.23456, 4.0], "jsonl"))
     (tmp_path / "b.jsonl").write_text("\n".join(lines))
-    again = TASK.read(str(tmp_path / "b.jsonl"), TASK.settings())
+    again = TASK.read(str(tmp_path / "b.jsonl"))
     assert again.sentences == split.sentences
-    assert [example.score for example in again.examples] == [1.2346, 4.0]
+    assert [example.target for example in again.examples] == [1.2346, 4.0]

@@ -12,11 +12,11 @@ from tiny_models import build, train_on, without_gradient
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.layers import AlternatingLSTM
-from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.spans import labels_of, spans_of
-from elmo_cli.tasks.srl import TASK, Frame, SrlSettings
-from elmo_cli.tasks.task import Split
+from elmo_cli.tasks.srl import Frame, SrlTask
+from elmo_cli.tasks.task import Split, check_labels, load_task
 
+TASK = SrlTask()
 TOKENS = ["Ada", "began", "to", "write"]
 TAGS = ["B-ARG0 B-V B-ARG1 I-ARG1", "B-ARG0 O O B-V"]
 CONLL = """#begin document (a); part 000
@@ -42,7 +42,7 @@ def both_frames() -> str:
 
 def read(path: Path, text: str, *, labelled: bool = True) -> Split:
     path.write_text(text, encoding="utf-8")
-    return TASK.read(str(path), SrlSettings(), labelled=labelled)
+    return TASK.read(str(path), labelled=labelled)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_frames_are_read(tmp_path: Path, name: str, text: str, lines: list[int])
     split = read(tmp_path / name, text)
     assert split.sentences == [tuple(TOKENS), ("Yes",)]
     assert [frame.predicate for frame in split.examples] == [1, 3]
-    assert [" ".join(frame.labels) for frame in split.examples] == TAGS
+    assert [" ".join(frame.target) for frame in split.examples] == TAGS
     assert [frame.sentences for frame in split.examples] == [(0,), (0,)]
     assert [frame.where for frame in split.examples] == [
         f"{tmp_path / name}, line {number}" for number in lines
@@ -75,7 +75,7 @@ def test_roles_may_lack_at_prediction(tmp_path: Path, name: str) -> None:
         text = "\n".join(rows)
     split = read(tmp_path / name, text, labelled=False)
     assert split.sentences == [tuple(TOKENS)]
-    assert [(frame.predicate, frame.labels) for frame in split.examples] == [(3, None)]
+    assert [(frame.predicate, frame.target) for frame in split.examples] == [(3, None)]
     with pytest.raises(InputError, match=r"line 1: the frame|line 4: the sentence has a predicate"):
         read(tmp_path / name, text)
 
@@ -124,10 +124,10 @@ def test_bad_columns_are_refused(tmp_path: Path, before: str, after: str, words:
 def made_of(*frames: tuple[int, str]) -> Split:
     """Frames, each of a sentence of its own."""
     examples = [
-        Frame((number,), f"line {number}", predicate, tuple(tags.split()))
+        Frame((number,), f"line {number}", tuple(tags.split()), predicate)
         for number, (predicate, tags) in enumerate(frames)
     ]
-    sentences = [tuple(f"w{i}" for i in range(len(frame.labels))) for frame in examples]
+    sentences = [tuple(f"w{i}" for i in range(len(frame.target))) for frame in examples]
     return Split("made", sentences, examples)
 
 
@@ -136,12 +136,12 @@ SPLIT = made_of((1, TAGS[0]), (3, TAGS[1]), (0, "B-V I-V B-C-ARG1 I-C-ARG1 O O B
 
 def test_roles_of_the_training_data() -> None:
     roles = ["ARG0", "ARG1", "C-ARG1", "V"]
-    assert TASK.labels(SPLIT) == roles
-    TASK.check_labels(roles, made_of((0, "B-V B-R-ARG0 B-C-ARG0")))
-    with pytest.raises(InputError, match="line 0: role `C-ARG2` does not occur"):
-        TASK.check_labels(roles, made_of((0, "B-V B-C-ARG2")))
+    assert TASK.collect_labels(SPLIT) == roles
+    check_labels(TASK, SPLIT, made_of((0, "B-V B-R-ARG0 B-C-ARG0")))
+    with pytest.raises(InputError, match="line 0: label `ARG2` does not occur"):
+        check_labels(TASK, SPLIT, made_of((0, "B-V B-C-ARG2")))
     with pytest.raises(InputError, match="made: no frame has an argument"):
-        TASK.labels(made_of((0, "B-V O")))
+        TASK.collect_labels(made_of((0, "B-V O")))
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "alternating"])
@@ -153,11 +153,11 @@ def test_a_model_learns_its_frames(encoder: str) -> None:
         together = model.predict(SPLIT.examples, inputs)
         alone = [model.predict([frame], inputs)[0] for frame in SPLIT.examples]
         losses = [model.loss([frame], inputs).item() for frame in SPLIT.examples]
-        lengths = [len(frame.labels) for frame in SPLIT.examples]
+        lengths = [len(frame.target) for frame in SPLIT.examples]
         mean = sum(n * loss for n, loss in zip(lengths, losses, strict=True)) / sum(lengths)
         assert model.loss(SPLIT.examples, inputs).item() == pytest.approx(mean, abs=1e-5)
     assert together == alone
-    assert together == [frame.labels for frame in SPLIT.examples]
+    assert together == [frame.target for frame in SPLIT.examples]
     assert TASK.score(SPLIT.examples, together).main_value == 100
 
 
@@ -175,7 +175,7 @@ def test_the_gradient_reaches_all_parameters(encoder: str, where: str) -> None:
 def test_the_predicate_decides(encoder: str, has_mark: bool) -> None:
     """Two frames of a sentence differ in their predicate alone: by its mark, or by its state."""
     frames = [
-        Frame((0,), "", predicate, tuple(tags.split()))
+        Frame((0,), "", tuple(tags.split()), predicate)
         for predicate, tags in zip((1, 3), TAGS, strict=True)
     ]
     split = Split("made", [tuple(TOKENS)], frames)
@@ -217,17 +217,17 @@ def test_scores_count_arguments_without_v() -> None:
 
 def test_predictions_can_be_read_again(tmp_path: Path) -> None:
     split = read(tmp_path / "a.jsonl", both_frames())
-    predicted = [frame.labels[::-1] for frame in split.examples]
+    predicted = [frame.target[::-1] for frame in split.examples]
     predicted = [tuple(labels_of(spans_of(one), len(one), "BIO")) for one in predicted]
-    lines = list(TASK.lines(split, predicted, "jsonl"))
+    lines = list(TASK.format_lines(split, predicted, "jsonl"))
     again = read(tmp_path / "b.jsonl", "\n".join(lines))
     assert again.sentences == split.sentences
-    assert [(frame.predicate, frame.labels) for frame in again.examples] == [
+    assert [(frame.predicate, frame.target) for frame in again.examples] == [
         (frame.predicate, labels) for frame, labels in zip(split.examples, predicted, strict=True)
     ]
 
 
 def test_the_preset_has_the_published_sizes() -> None:
-    settings = with_settings(SrlSettings(), TASK.presets["paper"])
+    settings = load_task("srl", preset="paper").settings
     assert (settings.encoder, settings.layers, settings.hidden) == ("alternating", 8, 300)
     assert (settings.optimizer, settings.predicate_dim, settings.elmo.l2) == ("adadelta", 100, 1e-3)

@@ -21,7 +21,7 @@ from command_line import Done, documented, elmo, made
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
 from elmo_cli.tasks import trained_task
 from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
-from elmo_cli.tasks.settings import TaskSettings, with_settings
+from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Split, load_task
 from elmo_cli.tasks.task_trainer import fraction_of
 from elmo_cli.tasks.train import TaskData, train_task
@@ -53,10 +53,9 @@ class Interrupting:
 
 
 def train(output: str, *, mode: str = "new", stop_after: int = 10**9, **settings: Any) -> Any:
-    task = load_task("ner")
-    chosen = with_settings(task.settings(), {**SMALL, "epochs": 5, **settings})
+    task = load_task("ner", {**SMALL, "epochs": 5, **settings})
     data = TaskData("train.conll", "dev.conll", "words.txt", EmbeddingsFolder("vectors"))
-    return train_task(task, data, chosen, output, Interrupting(stop_after), mode=mode)
+    return train_task(task, data, output, Interrupting(stop_after), mode=mode)
 
 
 def weights(folder: str) -> dict[str, torch.Tensor]:
@@ -199,7 +198,7 @@ def test_examples_that_share_a_sentence_are_predicted_with_one_copy(
     monkeypatch.setattr(trained_task, "_CHUNK_TOKENS", 5)
     sentences = [("a", "b"), ("c",), ("d", "e", "f"), ("g",)]
     used = [(0,), (0,), (0, 1), (0, 2), (3,)]
-    examples = [Example(numbers, f"line {i}") for i, numbers in enumerate(used)]
+    examples = [Example(numbers, f"line {i}", None) for i, numbers in enumerate(used)]
     chunks = list(trained_task._chunks(Split("x", sentences, examples)))
     assert [list(chunk.sentences) for chunk in chunks] == [sentences[:3], [("g",)]]
     found = [
@@ -236,7 +235,7 @@ def command(*words: object) -> Done:
     [
         ("Anna B-PER\nin O\n", (), "vectors/dev.hdf5: its text (2 sentences, 7 tokens) is not"),
         ("", (), "dev.conll: contains no example"),
-        ("Anna B-ORG\n", (), "label `B-ORG` does not occur in the training data"),
+        ("Anna B-ORG\n", (), "label `ORG` does not occur in the training data"),
         (None, ("--dev", "none.conll"), "none.conll"),
         (None, ("--embeddings", "one"), "not all layers of each token"),
         (None, ("--embeddings", "one/x.hdf5"), "is a file, not a folder"),

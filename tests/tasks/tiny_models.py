@@ -26,9 +26,9 @@ def build(
     vectors = WordVectors(sorted(found), random.normal(size=(len(found), 4)))
     words = WordTable.of(vectors, train.sentences)
     layers = [random.normal(size=(N_LAYERS, len(s), DIM)).astype("f4") for s in train.sentences]
-    chosen = with_settings(task.settings(), SIZES | settings)
+    chosen = with_settings(task.settings_class(), SIZES | settings)
     representation = TokenRepresentation(chosen, words.initial(vectors), N_LAYERS, DIM)
-    model = task.model(chosen, task.labels(train), representation)
+    model = task.model_class(chosen, task.collect_labels(train), representation)
     return model, Inputs(train.sentences, layers, words)
 
 
