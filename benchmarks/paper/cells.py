@@ -8,6 +8,10 @@ from pathlib import Path
 GLOVE = "glove/glove.6B.50d.subset.npz"
 SEEDS = (0, 1, 2)
 FRACTIONS = (0.04, 0.1, 0.25, 0.5, 1.0)  # of the training data, in figure 1
+# Epochs on all training data in tables 2, 3 and 7 and figure 1, for 100 to 150 CPU seconds a cell;
+# smaller training data allow more epochs.
+EPOCHS = {"QA": 7, "SICK": 8, "SRL": 4}
+_MAX_EPOCHS = 30
 
 # Name of a column -> the settings of `elmo train` that differ from those of the task.
 WITHOUT, WITH = "no ELMo", "ELMo"
@@ -134,6 +138,7 @@ class Cell:
         variant: a key of `VARIANTS`.
         seed: random seed.
         fraction: fraction of the training data of the task.
+        epochs: maximum number of epochs; None for the setting of the task.
         number: index of its settings in `TaskFiles.tries`; None for the chosen ones.
     """
 
@@ -141,6 +146,7 @@ class Cell:
     variant: str
     seed: int
     fraction: float = 1.0
+    epochs: int | None = None
     number: int | None = None
 
     @property
@@ -149,7 +155,8 @@ class Cell:
         files, number = FILES[self.task], self.number
         if number is None:
             number = files.chosen_without if self.variant in NO_ELMO else files.chosen
-        return {**files.tries[number], **VARIANTS[self.variant]}
+        epochs = {} if self.epochs is None else {"epochs": str(self.epochs)}
+        return {**files.tries[number], **VARIANTS[self.variant], **epochs}
 
     @property
     def name(self) -> str:
@@ -187,9 +194,16 @@ def cells_of(part: str) -> list[Cell]:
     tasks, variants = FIGURE_1 if part == "figure1" else TABLES[part]
     fractions = FRACTIONS if part == "figure1" else (1.0,)
     return [
-        Cell(task, variant, seed, fraction)
+        cell_of(part, task, variant, seed, fraction)
         for seed in SEEDS
         for task in tasks
         for fraction in fractions
         for variant in variants
     ]
+
+
+def cell_of(part: str, task: str, variant: str, seed: int, fraction: float = 1.0) -> Cell:
+    """Return the cell of a table, or of "figure1"."""
+    if part == "table1":
+        return Cell(task, variant, seed)
+    return Cell(task, variant, seed, fraction, min(_MAX_EPOCHS, round(EPOCHS[task] / fraction)))

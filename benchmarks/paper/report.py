@@ -23,6 +23,7 @@ from benchmarks.paper.cells import (
     WITH,
     WITHOUT,
     Cell,
+    cell_of,
 )
 
 # Peters et al. 2018, tables 1 to 3, in the order of TABLES; on SQuAD, SNLI, OntoNotes, CoNLL-2003.
@@ -60,10 +61,19 @@ def read_results(path: Path) -> Results:
     return {result["cell"]: result for result in found}
 
 
-def scores_of(results: Results, task: str, variant: str, fraction: float = 1.0) -> list[float]:
+def finished(
+    results: Results, part: str, task: str, variant: str, fraction: float = 1.0
+) -> list[dict[str, Any]]:
+    """Return the results of the finished seeds of a table, or of "figure1"."""
+    names = [cell_of(part, task, variant, seed, fraction).name for seed in SEEDS]
+    return [results[name] for name in names if "test" in results.get(name, {})]
+
+
+def scores_of(
+    results: Results, part: str, task: str, variant: str, fraction: float = 1.0
+) -> list[float]:
     """Return the test scores of the finished seeds."""
-    names = [Cell(task, variant, seed, fraction).name for seed in SEEDS]
-    return [results[name]["test"] for name in names if "test" in results.get(name, {})]
+    return [one["test"] for one in finished(results, part, task, variant, fraction)]
 
 
 def as_cell(scores: list[float]) -> str:
@@ -89,7 +99,7 @@ def table(results: Results, name: str) -> list[str]:
     tasks, variants = TABLES[name]
     lines = _head("task", *variants, "last − first", "paper")
     for task in tasks:
-        scores = [scores_of(results, task, variant) for variant in variants]
+        scores = [scores_of(results, name, task, variant) for variant in variants]
         paper = PAPER.get(name, {}).get(task)
         cells = [task, *map(as_cell, scores), difference(scores[0], scores[-1])]
         lines.append(_row(*cells, ", ".join(f"{one:g}" for one in paper) if paper else "–"))
@@ -101,7 +111,9 @@ def figure_1_table(results: Results) -> list[str]:
     lines = _head("task", "training data", WITHOUT, WITH, "difference")
     for task in FIGURE_1[0]:
         for fraction in FRACTIONS:
-            both = [scores_of(results, task, variant, fraction) for variant in FIGURE_1[1]]
+            both = [
+                scores_of(results, "figure1", task, variant, fraction) for variant in FIGURE_1[1]
+            ]
             lines.append(_row(task, f"{fraction:.0%}", *map(as_cell, both), difference(*both)))
     return lines
 
@@ -129,8 +141,7 @@ def cost_table(results: Results) -> list[str]:
     tasks, variants = TABLES["table1"]
     for task in tasks:
         for variant in variants:
-            names = [Cell(task, variant, seed).name for seed in SEEDS]
-            found = [results[name] for name in names if "test" in results.get(name, {})]
+            found = finished(results, "table1", task, variant)
             keys = ("cpu_s", "epochs", "best_epoch")
             numbers = [f"{mean(one[key] for one in found):.0f}" if found else "–" for key in keys]
             lines.append(_row(task, variant, *numbers))
@@ -163,7 +174,7 @@ def draw(results: Results, folder: Path) -> None:
     figure = Figure(figsize=(8, 3.2), layout="constrained")
     for axes, task in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
         for variant, style in zip(variants, ("o--", "s-"), strict=True):
-            found = [(f, scores_of(results, task, variant, f)) for f in FRACTIONS]
+            found = [(f, scores_of(results, "figure1", task, variant, f)) for f in FRACTIONS]
             points = [(100 * f, mean(s), stdev(s)) for f, s in found if len(s) == len(SEEDS)]
             if points:
                 x, y, deviations = zip(*points, strict=True)
@@ -193,8 +204,7 @@ def draw(results: Results, folder: Path) -> None:
 
 def _mixes(results: Results, task: str) -> dict[str, dict[str, Any]]:
     """Return the layer weights averaged over seeds, for "input" and "output"."""
-    names = [Cell(task, WITH, seed).name for seed in SEEDS]
-    found = [results[name]["mix"] for name in names if "test" in results.get(name, {})]
+    found = [one["mix"] for one in finished(results, "table1", task, WITH)]
     return {
         where: {
             "weights": [mean(ws) for ws in zip(*(m[where]["weights"] for m in found), strict=True)]
