@@ -1,7 +1,7 @@
 """README, docs and the model card: code blocks run and print what they show, and links exist.
 
 A block below `<!-- not run: REASON -->` is not run; its commands, options and make targets must
-exist all the same.
+exist all the same. A block below `<!-- file: NAME … -->` is the content of these files.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ PAGES = [
 ]
 REASONS = {"downloads", "installs", "starts Ray", "trains for an hour", "takes minutes"}
 BLOCK = re.compile(r"(?:<!-- not run: ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.S | re.M)
+FILE = re.compile(r"<!-- file: ([^\n]*) -->\n```text\n(.*?)^```$", re.S | re.M)
 LANGUAGES = {"sh", "console", "python", "text", "json"}
 WORDS = "The cat sat on the mat .\nI play a play .\nIt slept .\n"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -98,6 +99,12 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
         {"premise": "A cat", "hypothesis": f"A {w}", "relatedness": len(w)}
         for w in ("cat", "dog", "mouse")
     ]
+    for page in PAGES:
+        for names, content in FILE.findall(page.read_text("utf-8")):
+            for name in names.split():
+                (folder / name).parent.mkdir(exist_ok=True)
+                (folder / name).write_text(content, encoding="utf-8")
+    (folder / "glove.6B.50d.txt").write_text("it 0.5 -0.1\ncat 0.1 0.2\n")
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("*.md"))
     for source, name in (("corpus.txt", "corpus"), ("train.conllu", "train")):
