@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, ClassVar, NamedTuple
+from itertools import groupby, pairwise
+from typing import Any, ClassVar
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.coref_model import CorefSettings, Document, SpanRanker
@@ -56,20 +56,23 @@ class CorefTask(Task[Document, Clusters]):
     def read(self, path: str, *, labelled: bool = True) -> Split[Document]:
         if labelled:
             ceaf_phi4([], [])  # asks for scipy before training, not after
+        split = Split[Document](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
-        return _build_split(path, (_read_json if is_json else _read_conll)(path, labelled))
+        (_read_json if is_json else _read_conll)(split, labelled)
+        return split
 
     def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[Document]:
-        found: list[_ParsedDocument] = []
-        for sentence in read_sentences(paths, text):
-            if sentence.tokens:
-                if sentence.starts_document or not found:
-                    name = sentence.document or f"document_{1 + len(found)}"
-                    found.append(_ParsedDocument(sentence.where, name, [], None))
-                found[-1].sentences.append(sentence.tokens)
-        return _build_split(", ".join(paths), found)
+        split = Split[Document](", ".join(paths))
+        found = [sentence for sentence in read_sentences(paths, text) if sentence.tokens]
+        starts = [i for i, sentence in enumerate(found) if sentence.starts_document or not i]
+        for start, end in pairwise([*starts, len(found)]):
+            name = found[start].document or f"document_{1 + len(split.examples)}"
+            numbers = split.add(*(sentence.tokens for sentence in found[start:end]))
+            split.examples.append(Document(numbers, found[start].where, None, name))
+        return split
 
-    def collect_labels(self, train: Split[Document]) -> Any:
+    def collect_labels(self, train: Split[Document]) -> dict[str, bool]:
+        """Return whether there are clusters of one mention, as "singletons"."""
         sizes = {len(cluster) for one in train.examples for cluster in one.target or ()}
         if not sizes:
             raise InputError(f"{train.path}: contains no cluster", "give annotated documents")
@@ -81,49 +84,30 @@ class CorefTask(Task[Document, Clusters]):
 
     def format_example(
         self,
-        document: Document,
+        example: Document,
         sentences: Sequence[Tokens],
         prediction: Clusters,
         output_format: str,
     ) -> dict[str, Any] | str:
         if output_format == "conll":
-            return "\n".join(_conll_lines(document, sentences, prediction))
-        return _json_fields(document, sentences, prediction)
+            return "\n".join(_conll_lines(example.heading, sentences, prediction))
+        name, part = _name_and_part(example.heading)
+        key = name if part is None else f"{name}_{part}"
+        fields: dict[str, Any] = {"doc_key": key, "sentences": sentences}
+        if example.target is not None:
+            fields["clusters"] = [sorted(cluster) for cluster in example.target]
+        fields["predicted_clusters"] = [sorted(cluster) for cluster in prediction]
+        return fields
 
 
-class _ParsedDocument(NamedTuple):
-    where: str
-    heading: str
-    sentences: list[Tokens]
-    clusters: list[set[Mention]] | None
-
-
-def _build_split(path: str, contents: Iterable[_ParsedDocument]) -> Split[Document]:
-    split = Split[Document](path)
-    for where, heading, found, clusters in contents:
-        joined = None if clusters is None else _merge_overlapping(clusters)
-        split.examples.append(Document(split.add(*found), where, joined, heading))
-    return split
-
-
-def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
-    """Merge clusters that share a mention."""
-    found: list[set[Mention]] = []
-    for cluster in clusters:
-        sharing = [one for one in found if one & cluster]
-        found = [one for one in found if not one & cluster]
-        found.append(cluster.union(*sharing))
-    return [frozenset(cluster) for cluster in found]
-
-
-def _read_conll(path: str, labelled: bool) -> Iterator[_ParsedDocument]:
-    for _, group in groupby(read_rows(path), lambda sentence: sentence.document):
+def _read_conll(split: Split[Document], labelled: bool) -> None:
+    for _, group in groupby(read_rows(split.path), lambda sentence: sentence.document):
         document = list(group)
-        rows = [row for one in document for row in one.rows]
-        sentences = [_tokens_of(path, one.rows) for one in document]
-        clusters = _clusters_of(path, rows) if labelled else None
-        where = f"{path}, line {rows[0].line}"
-        yield _ParsedDocument(where, document[0].heading or path, sentences, clusters)
+        rows = [row for sentence in document for row in sentence.rows]
+        numbers = split.add(*(_tokens_of(split.path, sentence.rows) for sentence in document))
+        clusters = _clusters_of(split.path, rows) if labelled else None
+        where, heading = f"{split.path}, line {rows[0].line}", document[0].heading or split.path
+        split.examples.append(Document(numbers, where, clusters, heading))
 
 
 def _tokens_of(path: str, rows: Sequence[Row]) -> Tokens:
@@ -136,7 +120,7 @@ def _tokens_of(path: str, rows: Sequence[Row]) -> Tokens:
     return checked_tokens(tokens, f"{path}, line {rows[0].line}")
 
 
-def _clusters_of(path: str, rows: Sequence[Row]) -> list[set[Mention]]:
+def _clusters_of(path: str, rows: Sequence[Row]) -> Clusters:
     """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
     unfinished: dict[str, list[tuple[int, str]]] = defaultdict(list)  # entity -> (position, where)
@@ -155,23 +139,33 @@ def _clusters_of(path: str, rows: Sequence[Row]) -> list[set[Mention]]:
         if starts:
             what = f"{starts[0][1]}: a mention of entity {entity} does not end"
             raise InputError(what, _COLUMN_HINT)
-    return list(clusters.values())
+    return _merge_overlapping(clusters.values())
 
 
-def _read_json(path: str, labelled: bool) -> Iterator[_ParsedDocument]:
-    for where, found in read_json_lines(path):
+def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
+    """Merge clusters that share a mention."""
+    found: list[set[Mention]] = []
+    for cluster in clusters:
+        sharing = [one for one in found if one & cluster]
+        found = [one for one in found if not one & cluster]
+        found.append(cluster.union(*sharing))
+    return [frozenset(cluster) for cluster in found]
+
+
+def _read_json(split: Split[Document], labelled: bool) -> None:
+    for where, found in read_json_lines(split.path):
         lists = found.get("sentences")
         if not isinstance(lists, list) or not any(lists):
             hint = 'give `"sentences": [["Rain", "fell", "."], …]`'
             raise InputError(f"{where}: `sentences` is missing or empty", hint)
         sentences = [tokens_of_json(one, f"{where}: a sentence") for one in lists if one]
-        clusters = None
-        if labelled:
-            clusters = _json_clusters(where, found.get("clusters"), sum(map(len, sentences)))
-        yield _ParsedDocument(where, str(found.get("doc_key", "")), sentences, clusters)
+        n_tokens = sum(map(len, sentences))
+        clusters = _json_clusters(where, found.get("clusters"), n_tokens) if labelled else None
+        name = str(found.get("doc_key", ""))
+        split.examples.append(Document(split.add(*sentences), where, clusters, name))
 
 
-def _json_clusters(where: str, value: Any, n_tokens: int) -> list[set[Mention]]:
+def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
     try:
         clusters = [{(first, last) for first, last in cluster} for cluster in value if cluster]
         is_valid = all(0 <= first <= last < n_tokens for one in clusters for first, last in one)
@@ -180,25 +174,25 @@ def _json_clusters(where: str, value: Any, n_tokens: int) -> list[set[Mention]]:
     if not is_valid:
         what = f"{where}: `clusters` is missing, or not lists of mentions within {n_tokens} tokens"
         raise InputError(what, _CLUSTERS_HINT)
-    return clusters
-
-
-def _conll_lines(document: Document, sentences: Sequence[Tokens], found: Clusters) -> Iterator[str]:
-    """Yield lines of name, part, token number, token and mentions, separated by tabs."""
-    cells = iter(_cells(found, sum(map(len, sentences))))
-    name, part = _name_and_part(document.heading)
-    yield f"#begin document {document.heading}".rstrip()
-    for tokens in sentences:
-        for number, token in enumerate(tokens):
-            yield f"{name}\t{part or 0}\t{number}\t{token}\t{next(cells)}"
-        yield ""
-    yield "#end document"
+    return _merge_overlapping(clusters)
 
 
 def _name_and_part(heading: str) -> tuple[str, int | None]:
     """Return the name of a document, and its part number in CoNLL-2012."""
     match = _HEADING.fullmatch(heading)
     return (match["name"], int(match["part"] or 0)) if match else (heading, None)
+
+
+def _conll_lines(heading: str, sentences: Sequence[Tokens], found: Clusters) -> Iterator[str]:
+    """Yield lines of name, part, token number, token and mentions, separated by tabs."""
+    cells = iter(_cells(found, sum(map(len, sentences))))
+    name, part = _name_and_part(heading)
+    yield f"#begin document {heading}".rstrip()
+    for tokens in sentences:
+        for number, token in enumerate(tokens):
+            yield f"{name}\t{part or 0}\t{number}\t{token}\t{next(cells)}"
+        yield ""
+    yield "#end document"
 
 
 def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
@@ -214,18 +208,6 @@ def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
             begins[first].append(f"({entity}")
             ends[last].insert(0, f"{entity})")
     return ["|".join([*a, *b]) or "-" for a, b in zip(begins, ends, strict=True)]
-
-
-def _json_fields(
-    document: Document, sentences: Sequence[Tokens], found: Clusters
-) -> dict[str, Any]:
-    name, part = _name_and_part(document.heading)
-    key = name if part is None else f"{name}_{part}"
-    fields: dict[str, Any] = {"doc_key": key, "sentences": sentences}
-    if document.target is not None:
-        fields["clusters"] = [sorted(cluster) for cluster in document.target]
-    fields["predicted_clusters"] = [sorted(cluster) for cluster in found]
-    return fields
 
 
 TASK = CorefTask

@@ -186,9 +186,10 @@ class SpanRanker(TaskModel[Document, Clusters]):
         mention = self.mention(self.mention_input(vectors)[None])[0]
         n_kept = min(len(spans), 1 + int(self.settings.spans_per_token * len(x)))
         kept = mention.topk(n_kept).indices.sort().values
+        vectors, scores = vectors[kept], mention[kept]
         # In chunks, since all pairs of the spans of a novel would exhaust the memory.
         rows = torch.split(torch.arange(n_kept, device=x.device), _CHUNK_SPANS)
-        ranked = [self._rank(some, vectors[kept], mention[kept]) for some in rows]
+        ranked = [self._rank(some, vectors, scores) for some in rows]
         antecedents, scores = (torch.cat(parts) for parts in zip(*ranked, strict=True))
         return Candidates(spans, mention, kept, antecedents, functional.pad(scores, (1, 0)))
 
@@ -246,12 +247,12 @@ class SpanRanker(TaskModel[Document, Clusters]):
 
     def _window(self, example: Document, inputs: Inputs) -> tuple[Sequence[int], int]:
         """Sample sentences to train on; return them and the position of their first token."""
-        ends = list(accumulate(len(inputs.sentences[number]) for number in example.sentences))
         most = self.settings.window_tokens
-        begins = [0, *ends[:-1]]
-        n_starts = sum(ends[-1] - begin >= most for begin in begins) or 1
+        lengths = [len(inputs.sentences[number]) for number in example.sentences]
+        *begins, end = accumulate(lengths, initial=0)
+        n_starts = sum(end - begin >= most for begin in begins) or 1
         start = int(torch.randint(n_starts, ()))
-        n = sum(begins[start] <= begin < begins[start] + most for begin in begins)
+        n = sum(begin < begins[start] + most for begin in begins[start:])
         return example.sentences[start : start + n], begins[start]
 
     def predict(self, examples: Sequence[Document], inputs: Inputs) -> list[Clusters]:

@@ -33,13 +33,13 @@ _FORMAT_HINT = "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, q
 
 @dataclass(frozen=True)
 class Question(Example[tuple[str, ...]]):
-    """A question; its sentences are the context and the question, its target correct answers.
+    """A question: its sentences are the context and the question, its target correct answers.
 
     Attributes:
         id: its id in the file.
         context: the text that contains the answer.
         offsets: start and end of each token of the context, in characters.
-        span: the first and last token of the first answer.
+        span: first and last token of the first answer; None where it is unknown.
     """
 
     id: str
@@ -209,23 +209,19 @@ class QaTask(Task[Question, Answer]):
 
     def read(self, path: str, *, labelled: bool = True) -> Split[Question]:
         split = Split[Question](path)
-        for where, paragraph in _paragraphs(path):
-            context = _field(where, paragraph, "context", str)
-            tokens, offsets = _tokens(f"{where}.context", context)
-            numbers = split.add(tokens)
-            for found in _field(where, paragraph, "qas", list):
-                name = _field(f"{where}.qas", found, "id", str)
-                asked = f"{path}, question {name}"
-                question, _ = _tokens(asked, _field(asked, found, "question", str))
-                both = (*numbers, *split.add(question))
-                answers, span = None, None
-                if labelled:
-                    answers, span = _answers(asked, found, context, offsets)
-                split.examples.append(Question(both, asked, answers, name, context, offsets, span))
+        data = parse_json("\n".join(line for _, line in read_lines(path)), path, _FORMAT_HINT)
+        try:
+            for article in data["data"]:
+                for paragraph in article["paragraphs"]:
+                    _read_paragraph(split, paragraph, labelled)
+        except (KeyError, TypeError) as error:
+            where = f"{path}, question {len(split.examples) + 1}"
+            what = f"{where}: a field is missing or of the wrong type ({error})"
+            raise InputError(what, _FORMAT_HINT) from None
         return split
 
     def collect_labels(self, train: Split[Question]) -> None:
-        """Return None: answers are spans of the text."""
+        """Return None: answers are spans of the context."""
 
     def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Scores:
         f1 = exact = 0.0
@@ -257,30 +253,30 @@ class QaTask(Task[Question, Answer]):
             yield from super().format_lines(split, predictions, output_format)
 
 
-def _paragraphs(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the paragraphs of a file, each with its location for messages."""
-    text = "\n".join(line for _, line in read_lines(path))
-    found = parse_json(text, path, _FORMAT_HINT)
-    for i, article in enumerate(_field(path, found, "data", list)):
-        where = f"{path}, data[{i}]"
-        for j, paragraph in enumerate(_field(where, article, "paragraphs", list)):
-            yield f"{where}.paragraphs[{j}]", paragraph
+def _read_paragraph(split: Split[Question], paragraph: Any, labelled: bool) -> None:
+    """Add the questions of a paragraph; KeyError or TypeError if a field is invalid."""
+    context = paragraph["context"]
+    offsets = [match.span() for match in _TOKEN.finditer(context)]
+    tokens = [context[begin:end] for begin, end in offsets]
+    shared = split.add(checked_tokens(tokens, f"{split.path}, context {context[:40]!r}"))
+    for found in paragraph["qas"]:
+        name = str(found["id"])
+        where = f"{split.path}, question {name}"
+        own = split.add(checked_tokens(_TOKEN.findall(found["question"]), where))
+        answers = span = None
+        if labelled:
+            answers, span = _read_answers(where, found["answers"], context, offsets)
+        question = Question((*shared, *own), where, answers, name, context, offsets, span)
+        split.examples.append(question)
 
 
-def _field(where: str, owner: Any, name: str, kind: type) -> Any:
-    value = owner.get(name) if isinstance(owner, dict) else None
-    if not isinstance(value, kind):
-        raise InputError(f"{where}: `{name}` is missing or of the wrong type", _FORMAT_HINT)
-    return value
-
-
-def _answers(
-    where: str, question: Any, context: str, offsets: Sequence[Range]
+def _read_answers(
+    where: str, answers: Any, context: str, offsets: Sequence[Range]
 ) -> tuple[tuple[str, ...], Range]:
     """Return the answers of a question, and the first and last token of the first answer."""
     texts, spans = [], []
-    for answer in _field(where, question, "answers", list):
-        text, begin = _field(where, answer, "text", str), _field(where, answer, "answer_start", int)
+    for answer in answers:
+        text, begin = answer["text"], answer["answer_start"]
         end = begin + len(text)
         covered = [i for i, (first, last) in enumerate(offsets) if first < end and last > begin]
         if not covered or context[begin:end] != text:
@@ -292,13 +288,6 @@ def _answers(
         hint = "each question of SQuAD 1.1 has an answer; remove those without"
         raise InputError(f"{where}: has no answer", hint)
     return tuple(texts), spans[0]
-
-
-def _tokens(where: str, text: str) -> tuple[Tokens, list[Range]]:
-    """Return the tokens of a text, and their start and end in characters."""
-    found = list(_TOKEN.finditer(text))
-    tokens = checked_tokens([match.group() for match in found], where)
-    return tokens, [match.span() for match in found]
 
 
 def _matches(pairs: Sequence[tuple[int, ...]], inputs: Inputs) -> Tensor:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 
 import numpy as np
 import pytest
 from scorch import scores as scorch
 
-from elmo_cli.errors import UsageError
-from elmo_cli.tasks.coref_score import ceaf_phi4, score_clusters
+from elmo_cli.tasks.coref_score import score_clusters
 
 
 def clusters(text: str) -> list[frozenset]:
@@ -58,9 +56,12 @@ def test_scores_worked_out_by_hand(
     assert found["f1"] == pytest.approx(f1)
 
 
-def test_the_mean_leaves_mentions_out() -> None:
-    scores = score_clusters([tuple(map(clusters, SPLIT))])
-    assert scores.main_value == pytest.approx(100 * (2 / 3 + 11 / 15 + 0.8) / 3)
+def test_the_mean_leaves_mentions_out_and_counts_singletons() -> None:
+    values = score_clusters([tuple(map(clusters, SPLIT))]).values
+    assert values["f1"] == pytest.approx(100 * (2 / 3 + 11 / 15 + 0.8) / 3)
+    scores = score_clusters([(clusters("1 2, 3 4, 5"), clusters("1 2, 3 4"))])
+    assert scores.main_value < scores.values["f1_without_singletons"] == 100
+    assert scores.by_type["mentions"]["recall"] == pytest.approx(100 * 4 / 5)
 
 
 def random_clusters(random: np.random.Generator) -> list[frozenset]:
@@ -82,10 +83,3 @@ def test_scores_are_those_of_scorch(seed: int, metric: str, oracle: object) -> N
     recall, precision, f1 = (100 * float(one) for one in oracle(true, predicted))
     expected = {"precision": precision, "recall": recall, "f1": f1}
     assert found == pytest.approx(expected)
-
-
-def test_scipy_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(UsageError, match="scipy") as refused:
-        ceaf_phi4([], [])
-    assert "[tasks]" in refused.value.hint
