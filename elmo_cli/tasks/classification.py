@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,8 +13,8 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import bounded, one_of
-from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
-from elmo_cli.tasks.labels import label_of_fields, score_labels
+from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.layers import (
     BiLSTM,
     SequenceDropout,
@@ -22,22 +23,15 @@ from elmo_cli.tasks.layers import (
     masked_mean,
     masked_softmax,
 )
-from elmo_cli.tasks.readers import (
-    checked_tokens,
-    is_tree,
-    parse_tree,
-    read_json_lines,
-    read_lines,
-    tokens_of_fields,
-)
+from elmo_cli.tasks.readers import checked_tokens, parse_tree, read_json_lines, read_lines
 from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.spans import Span
+from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.input import InputSettings, format_of
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
+_TREE = re.compile(r"\([^\s()]+ .*\)")
 
 
 @dataclass(frozen=True)
@@ -58,12 +52,10 @@ class ClassificationSettings(TaskSettings):
     Attributes:
         model: "bilstm" (a biLSTM with pooling) or "bcn" (the biattentive classification network).
         subtrees: fraction of the subtrees of each batch to train on; 0 for none.
-        state_dropout: dropout probability in the layers above the token representation.
     """
 
     model: str = one_of("bilstm", "bcn")
     subtrees: float = bounded(0.35, "a number from 0 to 1", lambda value: 0 <= value <= 1)
-    state_dropout: float = probability(0.5)
 
 
 class Biattention(nn.Module):
@@ -77,9 +69,9 @@ class Biattention(nn.Module):
         hidden = settings.hidden
         self.dim = 2 * hidden
         self.reading = nn.Linear(dim, hidden)
-        self.encoder = BiLSTM(hidden, hidden, settings.layers, settings.state_dropout)
+        self.encoder = BiLSTM(hidden, hidden, settings.layers, settings.dropout)
         self.integrator = BiLSTM(3 * self.dim, hidden)
-        self.dropout = SequenceDropout(settings.state_dropout)
+        self.dropout = SequenceDropout(settings.dropout)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         read = self.dropout(torch.relu(self.reading(x)))
@@ -146,7 +138,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         self.names = list(labels)
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.subtrees = settings.subtrees
-        hidden, p, is_bcn = settings.hidden, settings.state_dropout, settings.model == "bcn"
+        hidden, p, is_bcn = settings.hidden, settings.dropout, settings.model == "bcn"
         dim = representation.dim
         self.encoder = (
             Biattention(dim, settings) if is_bcn else BiLSTM(dim, hidden, settings.layers, p)
@@ -159,40 +151,39 @@ class Classifier(TaskModel[ClassifiedExample, str]):
             layers = [nn.Dropout(p), Maxout(size, 2 * half), nn.Dropout(p), Maxout(2 * half, half)]
         self.output = nn.Sequential(*layers, nn.Linear(half, len(self.names)))
 
-    def _states(self, batch: SentenceBatch) -> Tensor:
+    def _encode(
+        self, examples: Sequence[ClassifiedExample], inputs: Inputs
+    ) -> tuple[Tensor, Tensor]:
+        """Return the states, (batch, token, dim), and the sentences as spans for `_scores`."""
+        batch = inputs.batch([example.sentences[0] for example in examples])
         states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
-        return self.representation.at_output(states, batch)
+        rows = torch.arange(len(batch), device=states.device)
+        spans = torch.stack([rows, torch.zeros_like(rows), batch.lengths], 1)
+        return self.representation.at_output(states, batch), spans
 
-    def _scores(self, states: Tensor, rows: Tensor, spans: Tensor) -> Tensor:
+    def _scores(self, states: Tensor, spans: Tensor) -> Tensor:
         """Return the label scores of spans, (span, label).
 
         Args:
             states: (batch, token, dim).
-            rows: (span,) index of the sentence in the batch.
-            spans: (span, 2) first token, and the token after the last.
+            spans: (span, 3) index of the sentence, first token, and the token after the last.
         """
-        lengths = spans[:, 1] - spans[:, 0]
-        offsets = torch.arange(int(lengths.max()), device=states.device)[None]
-        positions = (spans[:, :1] + offsets).clamp(max=states.shape[1] - 1)
-        mask = offsets < lengths[:, None]
-        found: Tensor = self.output(self.pooling(states[rows[:, None], positions], mask))
+        rows, starts, ends = spans.T[..., None]
+        offsets = torch.arange(int((ends - starts).max()), device=states.device)
+        positions = (starts + offsets).clamp(max=states.shape[1] - 1)
+        found: Tensor = self.output(self.pooling(states[rows, positions], offsets < ends - starts))
         return found
-
-    def _sentence_scores(self, states: Tensor, lengths: Tensor) -> Tensor:
-        rows = torch.arange(len(lengths), device=states.device)
-        return self._scores(states, rows, torch.stack([torch.zeros_like(lengths), lengths], 1))
 
     def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
         """Return the mean loss of sentences, plus that of a sample of their subtrees."""
-        batch = inputs.batch([example.sentences[0] for example in examples])
-        states = self._states(batch)
+        states, sentences = self._encode(examples, inputs)
         targets = torch.tensor([self.numbers[example.target or ""] for example in examples])
-        scores = self._sentence_scores(states, batch.lengths)
+        scores = self._scores(states, sentences)
         loss = functional.cross_entropy(scores, targets.to(scores.device))
         sample = self._sample_subtrees(examples).to(states.device)
         is_short = sample[:, 2] - sample[:, 1] <= _SHORT_TOKENS
         for some in filter(len, (sample[is_short], sample[~is_short])):
-            scores = self._scores(states, some[:, 0], some[:, 1:3])
+            scores = self._scores(states, some[:, :3])
             summed = functional.cross_entropy(scores, some[:, 3], reduction="sum")
             loss = loss + summed / len(sample)
         return loss
@@ -208,8 +199,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         return torch.tensor(found, dtype=torch.long).reshape(-1, 4)[kept]
 
     def predict(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> list[str]:
-        batch = inputs.batch([example.sentences[0] for example in examples])
-        scores = self._sentence_scores(self._states(batch), batch.lengths)
+        scores = self._scores(*self._encode(examples, inputs))
         return [self.names[number] for number in scores.argmax(1).tolist()]
 
 
@@ -225,7 +215,7 @@ class ClassificationTask(Task[ClassifiedExample, str]):
             "char_filters": 0,
             "model": "bcn",
             "hidden": 300,
-            "state_dropout": 0.2,
+            "dropout": 0.2,
             "subtrees": 1.0,
             "batch_size": 100,
             "epochs": 20,
@@ -240,8 +230,8 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         """Read trees as in SST, JSON lines, or lines of a label, a tab and the tokens."""
         split = Split[ClassifiedExample](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
-        found = _read_objects(path, labelled) if is_json else _read_text_lines(path, labelled)
-        for where, tokens, label, subtrees in found:
+        found = (_read_json if is_json else _read_text)(path, labelled)
+        for tokens, where, label, subtrees in found:
             example = ClassifiedExample(split.add(tokens), where, label, subtrees)
             split.examples.append(example)
         return split
@@ -250,7 +240,7 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         return (example.target or "", *(subtree.type for subtree in example.subtrees))
 
     def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
-        return score_labels([example.target for example in examples], predictions)
+        return score_labels((example.target or "" for example in examples), predictions)
 
     def format_example(
         self,
@@ -264,42 +254,34 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         return {"tokens": sentences[0], "label": prediction}
 
 
-_ExampleFields = tuple[str, Tokens, str | None, tuple[Span, ...]]
+_ExampleFields = tuple[Tokens, str, str | None, tuple[Span, ...]]
 
 
-def _read_objects(path: str, labelled: bool) -> Iterator[_ExampleFields]:
-    for where, found in read_json_lines(path):
-        label = label_of_fields(found, ("label",), where, labelled=labelled)
-        yield where, tokens_of_fields(found, ("tokens", "text", "sentence"), where), label, ()
+def _read_json(path: str, labelled: bool) -> Iterator[_ExampleFields]:
+    for line in read_json_lines(path):
+        label = line.label("label", required=labelled)
+        yield line.tokens("tokens", "text", "sentence"), line.where, label, ()
 
 
-def _read_text_lines(path: str, labelled: bool) -> Iterator[_ExampleFields]:
-    """Yield trees if the first non-blank line is one, otherwise labelled sentences."""
+def _read_text(path: str, labelled: bool) -> Iterator[_ExampleFields]:
+    """Yield trees if the first line is one, otherwise lines of a label, a tab and tokens."""
     has_trees = None
     for number, line in read_lines(path):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
         if has_trees is None:
-            has_trees = is_tree(line)
+            has_trees = _TREE.fullmatch(line.strip()) is not None
         if has_trees:
             tokens, (*subtrees, root) = parse_tree(line, where)
-            yield where, tokens, root.type, tuple(subtrees)
-        else:
-            yield where, *_parse_line(line, where, labelled), ()
-
-
-def _parse_line(line: str, where: str, labelled: bool) -> tuple[Tokens, str | None]:
-    """Return the tokens and the label of a line; unless `labelled`, the label may be missing."""
-    label, *cells = line.split("\t")
-    if not cells and not labelled:
-        return checked_tokens(label.split(), where), None
-    if len(cells) != 1:
-        what = f"{where}: {len(cells)} tabs instead of one"
-        raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
-    if not label.strip():
-        raise InputError(f"{where}: no label before the tab", "each sentence needs a label")
-    return checked_tokens(cells[0].split(), where), label.strip()
+            yield tokens, where, root.type, tuple(subtrees)
+            continue
+        *labels, text = line.split("\t")
+        if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
+            what = f"{where}: not a label, a tab and a sentence"
+            raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
+        label = labels[0].strip() if labels else None
+        yield checked_tokens(text.split(), f"{where}: the sentence"), where, label, ()
 
 
 TASK = ClassificationTask

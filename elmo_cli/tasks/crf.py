@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.tasks.labels import OUTSIDE, may_follow
 from elmo_cli.tasks.layers import MASKED
-from elmo_cli.tasks.spans import OUTSIDE, may_follow
 
 _TINY = 1e-30
 

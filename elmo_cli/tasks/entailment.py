@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.labels import label_of_fields, score_labels
+from elmo_cli.tasks.labels import score_labels
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, align, masked_max, masked_mean
-from elmo_cli.tasks.readers import read_json_lines, tokens_of_fields
+from elmo_cli.tasks.readers import JsonLine, read_json_lines
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
-from elmo_cli.tasks.task import E, Example, P, Scores, Split, Task, TaskModel
+from elmo_cli.tasks.task import E, Example, P, Scores, Split, T, Task, TaskModel
 
 _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 
@@ -120,26 +120,13 @@ class EntailmentTask(Task[Example[str], str]):
 
         The sentences alternate between premises and hypotheses.
         """
-        split = Split[Example[str]](path)
-        n_unlabelled = 0
-        for where, found, pair in read_pairs(path):
-            label = label_of_fields(found, ("gold_label", "label"), where, labelled=labelled)
-            if label in _NO_LABEL:
-                label = None
-                n_unlabelled += 1
-                if labelled:
-                    continue
-            split.examples.append(Example(split.add(*pair), where, label))
-        if n_unlabelled and labelled:
-            what = "pair" if n_unlabelled == 1 else "pairs"
-            split.note = f"{n_unlabelled:,} {what} without a label skipped"
-        return split
+        return read_pairs(path, _read_label, labelled)
 
     def labels_of(self, example: Example[str]) -> Iterable[str]:
         return (example.target or "",)
 
     def score(self, examples: Sequence[Example[str]], predictions: Sequence[str]) -> Scores:
-        return score_labels((example.target for example in examples), predictions)
+        return score_labels((example.target or "" for example in examples), predictions)
 
     def format_example(
         self,
@@ -151,11 +138,35 @@ class EntailmentTask(Task[Example[str], str]):
         return {"premise": sentences[0], "hypothesis": sentences[1], "label": prediction}
 
 
-def read_pairs(path: str) -> Iterator[tuple[str, dict[str, Any], tuple[Tokens, Tokens]]]:
-    """Yield "FILE, line N", the object and the two sentences of each line of a file."""
-    for where, found in read_json_lines(path):
-        first = tokens_of_fields(found, ("sentence1", "premise"), where)
-        yield where, found, (first, tokens_of_fields(found, ("sentence2", "hypothesis"), where))
+def read_pairs(
+    path: str, read_target: Callable[[JsonLine, bool], T | None], labelled: bool
+) -> Split[Example[T]]:
+    """Read pairs of sentences from JSON lines with the fields of SNLI or SICK.
+
+    Args:
+        read_target: returns the target of a line, None if it has none; its second argument is
+            `labelled`.
+        labelled: whether to skip pairs without a target.
+    Raises:
+        InputError: a line is invalid.
+    """
+    split = Split[Example[T]](path)
+    n_skipped = 0
+    for line in read_json_lines(path):
+        first, second = line.tokens("sentence1", "premise"), line.tokens("sentence2", "hypothesis")
+        target = read_target(line, labelled)
+        if target is None and labelled:
+            n_skipped += 1
+        else:
+            split.examples.append(Example(split.add(first, second), line.where, target))
+    if n_skipped:
+        split.note = f"pairs without a label skipped: {n_skipped:,}"
+    return split
+
+
+def _read_label(line: JsonLine, labelled: bool) -> str | None:
+    label = line.label("gold_label", "label", required=labelled)
+    return None if label in _NO_LABEL else label
 
 
 TASK = EntailmentTask

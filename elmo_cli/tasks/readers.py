@@ -1,4 +1,4 @@
-"""Readers of the files of tasks: JSON lines, and columns as in CoNLL-2012."""
+"""Readers of the files of tasks: lines, JSON lines, trees, and columns as in CoNLL-2012."""
 
 from __future__ import annotations
 
@@ -12,17 +12,102 @@ from typing import Any, NamedTuple
 from elmo_cli.errors import InputError
 from elmo_cli.regular_files import unique_keys
 from elmo_cli.tasks.inputs import Tokens
-from elmo_cli.tasks.spans import Span
+from elmo_cli.tasks.labels import Span
 from elmo_cli.text.input import check_inputs
 from elmo_cli.text.input_settings import InputReport, InputSettings
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import token_problem
 from elmo_cli.text.tokenizer import EnglishTokenizer
 
-_TREE = re.compile(r"\([^\s()]+ .*\)")
-_ITEM = re.compile(r"\(([^\s()]+) |(\))|([^() ][^()]*)| ")
+_TREE_ITEM = re.compile(r"\((?P<label>[^\s()]+) |(?P<token>[^ ()]+)|\)")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _BEGIN, _END = "#begin document", "#end document"
+_tokenizer = cache(EnglishTokenizer)
+
+
+def read_lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text file, which may be compressed, with their numbers; InputError."""
+    settings = InputSettings(format="plain")  # whatever the file suffix
+    check_inputs(path, settings)
+    for number, line in enumerate(LineReader(path, settings, InputReport()).lines(), 1):
+        yield number, line or ""
+
+
+class JsonLine(NamedTuple):
+    """An object of a file of JSON lines.
+
+    A method takes possible names of a field; the first that is present and not null counts.
+
+    Attributes:
+        where: "FILE, line N", for messages.
+        fields: its content.
+    """
+
+    where: str
+    fields: dict[str, Any]
+
+    def get(self, *names: str, required: bool = True) -> Any:
+        """Return a field; None, or if it is `required` an InputError, if it is missing."""
+        value = next((self.fields[one] for one in names if self.fields.get(one) is not None), None)
+        if value is None and required:
+            listed = " or ".join(f'"{name}"' for name in names)
+            raise InputError(f"{self.where}: no {listed}", "each line needs this field")
+        return value
+
+    def tokens(self, *names: str) -> Tokens:
+        """Return a sentence; InputError if it is missing, as of `tokens_of_json`."""
+        return tokens_of_json(self.get(*names), f"{self.where}: a sentence")
+
+    def label(self, *names: str, required: bool) -> str | None:
+        """Return a label, a string or a whole number; InputError if it is neither."""
+        label = self.get(*names, required=required)
+        if label is not None and (type(label) not in (str, int) or label == ""):
+            what = f"{self.where}: the label is {json.dumps(label)[:40]}"
+            raise InputError(what, "a label is a string or a whole number")
+        return None if label is None else str(label)
+
+
+def read_json_lines(path: str) -> Iterator[JsonLine]:
+    """Yield the objects of a file of JSON lines; InputError for a line that is not an object."""
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        where, hint = f"{path}, line {number}", "give one object per line"
+        found = parse_json(line, where, hint)
+        if not isinstance(found, dict):
+            raise InputError(f"{where}: JSON, but not an object", hint)
+        yield JsonLine(where, found)
+
+
+def parse_json(text: str, where: str, hint: str) -> Any:
+    """Parse JSON; InputError if it is invalid or an object has a key twice."""
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error})", hint) from None
+
+
+def tokens_of_json(value: Any, where: str) -> Tokens:
+    """Return a sentence from JSON: a list of tokens, or raw text, which is tokenized.
+
+    Raises:
+        InputError: it is neither, or contains no tokens or an invalid one.
+    """
+    if isinstance(value, str):
+        value = list(chain.from_iterable(_tokenizer().sentences(value)))
+    if not isinstance(value, list) or not all(isinstance(token, str) for token in value):
+        what = f"{where} is neither a list of strings nor a string"
+        raise InputError(what, "give a list of tokens, or a text")
+    return checked_tokens(value, where)
+
+
+def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
+    """Return the tokens of a sentence; InputError if there are none or one is invalid."""
+    if not tokens:
+        raise InputError(f"{where} has no tokens", "remove it, or add its text")
+    for problem in filter(None, map(token_problem, tokens)):
+        raise InputError(f"{where}: a token {problem}", "correct the token")
+    return tuple(tokens)
 
 
 class Row(NamedTuple):
@@ -50,80 +135,6 @@ class SentenceRows(NamedTuple):
     heading: str
 
 
-def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file, which may be compressed, with their numbers; InputError."""
-    settings = InputSettings(format="plain")  # whatever the file suffix
-    check_inputs(path, settings)
-    reader = LineReader(path, settings, InputReport())
-    for number, line in enumerate(reader.lines(), 1):
-        assert line is not None  # None only occurs with on_error="skip"
-        yield number, line.rstrip("\n")
-
-
-def read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of a file of JSON lines, each with "FILE, line N" for messages."""
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        found = parse_json(line, where, "give one object per line")
-        if not isinstance(found, dict):
-            raise InputError(f"{where}: JSON, but not an object", "give one object per line")
-        yield where, found
-
-
-def parse_json(text: str, where: str, hint: str) -> Any:
-    """Parse JSON; InputError if it is invalid or an object has a key twice."""
-    try:
-        return json.loads(text, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error})", hint) from None
-
-
-def tokens_of_fields(found: dict[str, Any], names: Sequence[str], where: str) -> Tokens:
-    """Return the sentence of a JSON object, from the first of these fields that exists.
-
-    Args:
-        where: "FILE, line N", for messages.
-    Raises:
-        InputError: all fields are missing, or the first one is not a sentence.
-    """
-    name = next((name for name in names if name in found), None)
-    if name is None:
-        listed = " or ".join(f'"{one}"' for one in names)
-        raise InputError(f"{where}: no {listed}", "give a list of tokens, or a text")
-    return tokens_of_json(found[name], f'{where}: "{name}"')
-
-
-def tokens_of_json(value: Any, where: str) -> Tokens:
-    """Return a sentence from JSON: a list of tokens, or raw text, which is tokenized.
-
-    Raises:
-        InputError: it is neither, or contains no tokens or an invalid one.
-    """
-    if isinstance(value, str):
-        value = list(chain.from_iterable(_tokenizer().sentences(value)))
-    if not isinstance(value, list) or not all(isinstance(token, str) for token in value):
-        what = f"{where} is neither a list of strings nor a string"
-        raise InputError(what, "give a list of tokens, or a text")
-    return checked_tokens(value, where)
-
-
-def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
-    """Return the tokens of a sentence; InputError if there are none or one is invalid."""
-    if not tokens:
-        raise InputError(f"{where} has no tokens", "remove it, or add its text")
-    for token in tokens:
-        if problem := token_problem(token):
-            raise InputError(f"{where}: a token {problem}", "correct the token")
-    return tuple(tokens)
-
-
-@cache
-def _tokenizer() -> EnglishTokenizer:
-    return EnglishTokenizer()
-
-
 def read_rows(path: str) -> Iterator[SentenceRows]:
     """Yield the sentences of a file of columns, as in CoNLL-2012.
 
@@ -132,7 +143,7 @@ def read_rows(path: str) -> Iterator[SentenceRows]:
     """
     rows: list[Row] = []
     document, heading = 0, ""
-    for number, line in read_lines(path):
+    for number, line in chain(read_lines(path), [(0, "")]):
         is_mark = line.startswith((_BEGIN, _END))
         if (is_mark or not line.strip()) and rows:
             yield SentenceRows(rows, document, heading)
@@ -143,13 +154,6 @@ def read_rows(path: str) -> Iterator[SentenceRows]:
             cells = line.split("\t") if "\t" in line else line.split()
             if len(cells) > 1 or not line.startswith("#"):
                 rows.append(Row(number, cells))
-    if rows:
-        yield SentenceRows(rows, document, heading)
-
-
-def is_tree(line: str) -> bool:
-    """Whether a line has the form of a labelled tree."""
-    return _TREE.fullmatch(line.strip()) is not None
 
 
 def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
@@ -164,25 +168,22 @@ def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:
     tokens: list[str] = []
     nodes: list[Span] = []
     parents: list[tuple[int, str]] = []  # first token and label of each open node
-    line, end = line.strip(), 0
-    for item in _ITEM.finditer(line):
-        label, closes, words = item.groups()
-        is_inside = parents or (label and not end)
-        if item.start() != end or not is_inside or (closes and parents[-1][0] == len(tokens)):
-            break
-        end = item.end()
-        if label:
-            parents.append((len(tokens), label))
-        elif closes:
-            start, label = parents.pop()
-            nodes.append(Span(start, len(tokens), label))
-        elif words:
-            tokens += map(_unescaped, words.strip(" ").split(" "))
-    if parents or end != len(line):
-        what = f"{where}: not a complete tree, at character {end + 1}"
-        raise InputError(what, "a line is a tree such as `(3 (2 A) (4 gem))`")
-    return checked_tokens(tokens, where), nodes
+    try:
+        for item in _TREE_ITEM.finditer(line):
+            if item["label"]:
+                parents.append((len(tokens), item["label"]))
+            elif item["token"]:
+                tokens.append(_unescape(item["token"]))
+            else:
+                start, label = parents.pop()
+                nodes.append(Span(start, len(tokens), label))
+        is_tree = nodes[-1][:2] == (0, len(tokens)) and len(nodes) == line.count("(")
+    except IndexError:
+        is_tree = False
+    if not is_tree or any(node.start == node.end for node in nodes):
+        raise InputError(f"{where}: not a tree", "a line is a tree such as `(3 (2 A) (4 gem))`")
+    return tuple(tokens), nodes
 
 
-def _unescaped(token: str) -> str:
+def _unescape(token: str) -> str:
     return _ESCAPES.get(token, token.replace("\\/", "/").replace("\\*", "*"))

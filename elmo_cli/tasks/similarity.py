@@ -13,10 +13,9 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import PAPER_PRESET, Esim, PairSettings, read_pairs
 from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.readers import JsonLine
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.task import Example, Scores, Split, Task
-
-_FIELDS = ("relatedness", "score")
 
 
 class SimilarityModel(Esim[Example[float], float]):
@@ -49,11 +48,7 @@ class SimilarityTask(Task[Example[float], float]):
 
     def read(self, path: str, *, labelled: bool = True) -> Split[Example[float]]:
         """Read JSON lines with the two sentences and "relatedness" or "score"."""
-        split = Split[Example[float]](path)
-        for where, found, pair in read_pairs(path):
-            score = _score_of(found, where, labelled)
-            split.examples.append(Example(split.add(*pair), where, score))
-        return split
+        return read_pairs(path, _read_score, labelled)
 
     def collect_labels(self, train: Split[Example[float]]) -> dict[str, float]:
         """Return the mean and the standard deviation of the scores."""
@@ -82,15 +77,12 @@ class SimilarityTask(Task[Example[float], float]):
         return {"premise": first, "hypothesis": second, "relatedness": round(prediction, 4)}
 
 
-def _score_of(found: dict[str, Any], where: str, labelled: bool) -> float | None:
-    name = next((name for name in _FIELDS if found.get(name) is not None), None)
-    if name is None:
-        if not labelled:
-            return None
-        raise InputError(f'{where}: no "relatedness" or "score"', "each pair needs a number")
-    score = found[name]
+def _read_score(line: JsonLine, labelled: bool) -> float | None:
+    score = line.get("relatedness", "score", required=labelled)
+    if score is None:
+        return None
     if type(score) not in (int, float) or not math.isfinite(score):
-        raise InputError(f'{where}: "{name}" is not a number', "give a number such as 3.5")
+        raise InputError(f"{line.where}: the score is not a number", "give a number such as 3.5")
     return float(score)
 
 

@@ -15,6 +15,15 @@ from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
 from elmo_cli.tasks.crf import allowed_transitions, viterbi
 from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.labels import (
+    OUTSIDE,
+    Span,
+    convert_labels,
+    is_span_label,
+    labels_of_types,
+    score_spans,
+    spans_of,
+)
 from elmo_cli.tasks.layers import (
     MASKED,
     AlternatingLSTM,
@@ -24,32 +33,19 @@ from elmo_cli.tasks.layers import (
     pad_targets,
     token_loss,
 )
-from elmo_cli.tasks.readers import Row, read_json_lines, read_rows, tokens_of_fields
+from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_rows
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, probability
-from elmo_cli.tasks.spans import (
-    OUTSIDE,
-    Span,
-    is_span_label,
-    labels_of,
-    labels_of_types,
-    score_spans,
-    spans_of,
-)
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.input import InputSettings, format_of
 
 Labels = tuple[str, ...]
-_FrameFields = tuple[str, int, Labels | None]  # file and line, predicate, labels
+_FrameFields = tuple[str, Labels | None, int]  # file and line, labels, predicate
 _SCHEME = "BIO"
 _PREDICATE = "V"
 _TOKEN, _FRAMESET, _FIRST_ROLES = 3, 7, 11  # columns of CoNLL-2012, from 0
-_BRACKETS = re.compile(r"(?:\((?P<role>[^()*]+))?\*(?P<ends>\))?")
+_ROLES = re.compile(r"((\*|\([^()*\s]+\*( \*)*\)) )+")  # a column of roles, joined by spaces
 _CONTINUED = re.compile(r"^[CR]-")
-_JSON_HINT = (
-    'a line has "tokens" and "frames", each with "predicate" (from 0) and "tags" (one in BIO per '
-    "token)"
-)
 _NOTE = "spans of arguments without V; C-X is a separate span; frames without arguments are scored"
 
 
@@ -169,11 +165,9 @@ class SrlTask(Task[Frame, Labels]):
     def read(self, path: str, *, labelled: bool = True) -> Split[Frame]:
         split = Split[Frame](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
-        for tokens, found in (_read_json if is_json else _read_conll)(path, labelled):
+        for tokens, frames in (_read_json if is_json else _read_conll)(path, labelled):
             numbers = split.add(tokens)
-            split.examples += [
-                Frame(numbers, where, labels, predicate) for where, predicate, labels in found
-            ]
+            split.examples += [Frame(numbers, *fields) for fields in frames]
         return split
 
     def labels_of(self, frame: Frame) -> Iterable[str]:
@@ -182,10 +176,8 @@ class SrlTask(Task[Frame, Labels]):
 
     def collect_labels(self, train: Split[Frame]) -> list[str]:
         """Return the roles, including V."""
-        roles = {span.type for frame in train.examples for span in spans_of(frame.target or ())}
-        if not roles - {_PREDICATE}:
-            raise InputError(f"{train.path}: no frame has an argument", "give labelled frames")
-        return sorted(roles)
+        super().collect_labels(train)
+        return sorted({span.type for one in train.examples for span in spans_of(one.target or ())})
 
     def score(self, examples: Sequence[Frame], predictions: Sequence[Labels]) -> Scores:
         gold = (frame.arguments for frame in examples)
@@ -216,36 +208,24 @@ def _arguments(labels: Sequence[str]) -> list[Span]:
     return [span for span in spans_of(labels) if span.type != _PREDICATE]
 
 
-def _in_bio(labels: Sequence[str]) -> Labels:
-    """Convert labels to BIO, in case they are IOB1."""
-    return tuple(labels_of(spans_of(labels), len(labels), _SCHEME))
-
-
 def _read_json(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_FrameFields]]]:
-    for where, found in read_json_lines(path):
-        tokens = tokens_of_fields(found, ("tokens",), where)
-        frames = found.get("frames")
-        if not isinstance(frames, list):
-            raise InputError(f'{where}: "frames" is missing or not a list', _JSON_HINT)
-        yield tokens, [_json_frame(one, len(tokens), where, labelled) for one in frames]
+    for line in read_json_lines(path):
+        tokens, frames = line.tokens("tokens"), line.get("frames")
+        frames = frames if isinstance(frames, list) else [frames]
+        yield tokens, [_parse_frame(frame, len(tokens), line.where, labelled) for frame in frames]
 
 
-def _json_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _FrameFields:
-    predicate = frame.get("predicate") if isinstance(frame, dict) else None
-    if type(predicate) is not int or not 0 <= predicate < n_tokens:
-        what = f"{where}: a frame has no predicate from 0 to {n_tokens - 1}"
-        raise InputError(what, _JSON_HINT)
-    tags = frame.get("tags")
-    if tags is None and not labelled:
-        return where, predicate, None
+def _parse_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _FrameFields:
+    fields = frame if isinstance(frame, dict) else {}
+    predicate, tags = fields.get("predicate"), fields.get("tags")
     labels = tags.split() if isinstance(tags, str) else tags
-    if not isinstance(labels, list) or len(labels) != n_tokens:
-        what = f"{where}: the frame of token {predicate} does not have {n_tokens} tags"
-        raise InputError(what, _JSON_HINT)
-    for label in labels:
-        if not isinstance(label, str) or not is_span_label(label):
-            raise InputError(f"{where}: tag {json.dumps(label)[:40]} is not in BIO", _JSON_HINT)
-    return where, predicate, _in_bio(labels)
+    is_valid = labels is None and not labelled
+    if isinstance(labels, list) and len(labels) == n_tokens:
+        is_valid = all(isinstance(label, str) and is_span_label(label) for label in labels)
+    if not is_valid or type(predicate) is not int or not 0 <= predicate < n_tokens:
+        what = f"{where}: the frame {json.dumps(frame)[:80]} does not fit the {n_tokens} tokens"
+        raise InputError(what, '"predicate" is a position from 0, "tags" has a BIO tag per token')
+    return where, None if labels is None else convert_labels(labels, _SCHEME), predicate
 
 
 def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_FrameFields]]]:
@@ -255,46 +235,35 @@ def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_Frame
     each, including V, in columns 12 to the last but one.
     """
     for sentence in read_rows(path):
-        rows = sentence.rows
-        n_columns = len(rows[0].cells)
-        for row in rows:
-            if len(row.cells) != n_columns or n_columns <= _FRAMESET:
-                what = f"{path}, line {row.line}: wrong number of columns ({len(row.cells)})"
-                hint = "give the columns of CoNLL-2012, or JSON lines in a file named .jsonl"
-                raise InputError(what, hint)
-        columns = range(_FIRST_ROLES, n_columns - 1)  # the last one has clusters of mentions
-        roles = [_bracketed_labels(path, rows, column) for column in columns]
-        predicates = [labels.index("B-V") for labels in roles]
-        if not roles:
-            predicates = [i for i, row in enumerate(rows) if row.cells[_FRAMESET] != "-"]
-        lines = [f"{path}, line {rows[predicate].line}" for predicate in predicates]
-        if lines and not roles and labelled:
-            what = f"{lines[0]}: the sentence has a predicate but no column of roles"
-            raise InputError(what, "give roles as (ARG0* and *) in columns 12 to the last but one")
-        found: list[_FrameFields] = [
-            (line, predicate, roles[i] if roles else None)
-            for i, (line, predicate) in enumerate(zip(lines, predicates, strict=True))
-        ]
-        yield tuple(row.cells[_TOKEN] for row in rows), found
+        lines, rows = zip(*sentence.rows, strict=True)
+        where = f"{path}, line {lines[0]}"
+        if len(set(map(len, rows))) > 1 or len(rows[0]) <= _FRAMESET:
+            what = f"{where}: the rows of the sentence do not have the columns of CoNLL-2012"
+            raise InputError(what, "correct them, or give JSON lines in a file named .jsonl")
+        columns = list(zip(*rows, strict=True))
+        roles: list[Labels | None] = []
+        for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
+            roles.append(_parse_roles(column, f"{where}: column {number}"))
+        predicates = [labels.index("B-V") for labels in roles if labels]
+        if not roles and not labelled:
+            predicates = [i for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"]
+            roles = [None] * len(predicates)
+        pairs = zip(predicates, roles, strict=True)
+        frames = [(f"{path}, line {lines[i]}", labels, i) for i, labels in pairs]
+        yield checked_tokens(columns[_TOKEN], where), frames
 
 
-def _bracketed_labels(path: str, rows: Sequence[Row], column: int) -> Labels:
+def _parse_roles(column: Sequence[str], where: str) -> Labels:
     """Return the labels of a column of brackets: `(ARG0*`, `*`, `*)`, `(V*)`."""
-    hint = "roles are bracketed as (ARG0*, * and *), the predicate as (V*)"
     labels: list[str] = []
     role = ""
-    for row in rows:
-        match = _BRACKETS.fullmatch(row.cells[column])
-        begins, ends = (match["role"], match["ends"]) if match else (None, None)
-        if match is None or (begins and role) or (ends and not (begins or role)):
-            what = f"{path}, line {row.line}: `{row.cells[column]}` in column {column + 1}"
-            raise InputError(what, hint)
-        role = begins or role
-        labels.append(f"{'B' if begins else 'I'}-{role}" if role else OUTSIDE)
-        role = "" if ends else role
-    if role or "B-V" not in labels:
-        what = f"{path}, line {rows[0].line}: column {column + 1} has "
-        raise InputError(what + (f"no end of {role}" if role else "no (V*)"), hint)
+    for cell in column:
+        role = cell.strip("(*)") or role
+        labels.append(f"{'B' if cell.startswith('(') else 'I'}-{role}" if role else OUTSIDE)
+        role = "" if cell.endswith(")") else role
+    if not _ROLES.fullmatch(" ".join(column) + " ") or "B-V" not in labels:
+        hint = "roles of a predicate are (ARG0*, * and *), and (V*) for the predicate"
+        raise InputError(f"{where} does not contain the roles of a predicate", hint)
     return tuple(labels)
 
 

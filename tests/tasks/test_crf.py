@@ -9,7 +9,7 @@ import torch
 import torchcrf
 
 from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
-from elmo_cli.tasks.spans import labels_of_types
+from elmo_cli.tasks.labels import labels_of_types
 
 LENGTHS = [4, 1, 3]
 MASK = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]

@@ -235,7 +235,7 @@ def command(*words: object) -> Done:
     [
         ("Anna B-PER\nin O\n", (), "vectors/dev.hdf5: its text (2 sentences, 7 tokens) is not"),
         ("", (), "dev.conll: contains no example"),
-        ("Anna B-ORG\n", (), "label `ORG` does not occur in the training data"),
+        ("Anna B-ORG\n", (), "label `B-ORG` does not occur in the training data"),
         (None, ("--dev", "none.conll"), "none.conll"),
         (None, ("--embeddings", "one"), "not all layers of each token"),
         (None, ("--embeddings", "one/x.hdf5"), "is a file, not a folder"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,16 @@ import torch
 from elmo_cli.tasks.inputs import Inputs, WordTable, WordVectors
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import with_settings
-from elmo_cli.tasks.task import Example, Split, Task, TaskModel
+from elmo_cli.tasks.task import Example, Split, Task, TaskModel, load_task
 
 N_LAYERS, DIM = 3, 6
 SIZES = {"hidden": 8, "char_filters": 4, "elmo.projection": 5}
+
+
+def read(task: str, path: Path, text: str, *, labelled: bool = True, **settings: object) -> Split:
+    """Write a data file and read it."""
+    path.write_text(text, encoding="utf-8")
+    return load_task(task, settings).read(str(path), labelled=labelled)
 
 
 def build(

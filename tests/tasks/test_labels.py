@@ -1,4 +1,4 @@
-"""Spans from labels and back, transitions between labels, and the F1 of spans."""
+"""Spans from labels and back, transitions between labels, and scores of spans and labels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from itertools import pairwise, product
 import pytest
 from seqeval import metrics
 
-from elmo_cli.tasks.spans import (
+from elmo_cli.tasks.labels import (
     Span,
+    convert_labels,
     find_scheme,
-    labels_of,
     labels_of_types,
     may_follow,
+    score_labels,
     score_spans,
     spans_of,
 )
@@ -44,7 +45,7 @@ def test_labels_may_follow_each_other_where_they_are_those_of_spans(scheme: str)
     names = labels_of_types("XY", scheme)
     n_valid = 0
     for labels in product(names, repeat=3):
-        is_valid = labels_of(spans_of(labels), 3, scheme) == list(labels)
+        is_valid = convert_labels(labels, scheme) == labels
         steps = pairwise(["O", *labels, "O"])
         assert all(may_follow(a, b, scheme) for a, b in steps) == is_valid, labels
         n_valid += is_valid
@@ -84,6 +85,15 @@ def test_scores_count_spans_with_their_type() -> None:
     assert (scores.by_type["Z"]["predicted"], scores.by_type["Z"]["gold"]) == (1, 0)
     assert (scores.main, scores.note) == ("f1", "a note")
     assert score_spans([[]], [[]]).main_value == 0
+
+
+def test_scores_of_labels() -> None:
+    scores = score_labels(["a", "a", "b", "d"], ["a", "b", "b", "c"])
+    assert scores.values == {"accuracy": 50}
+    assert scores.by_type["a"] == {
+        "f1": pytest.approx(200 / 3), "precision": 100, "recall": 50, "predicted": 1, "gold": 2
+    }  # fmt: skip
+    assert [scores.by_type[label]["gold"] for label in "abcd"] == [2, 1, 0, 1]
 
 
 @pytest.mark.parametrize("letters", ["BI", "BIES"])

@@ -1,0 +1,170 @@
+"""What all models have in common: they learn, ignore padding, and use all their parameters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import build, read, train_on, without_gradient
+
+from elmo_cli.tasks.labels import convert_labels
+from elmo_cli.tasks.task import load_task
+
+TREES = """\
+(+ (0 a) (+ (+ fine) (0 day)))
+(- (0 a) (- (- grey) (0 day)))
+(- (0 it) (- (0 is) (- (- (0 not) (+ fine)) (0 (0 to) (0 (0 go) (0 (0 out) (0 .)))))))
+(+ fine)
+(0 .)
+"""
+
+
+def columns(*labels: str) -> str:
+    """Sentences of tokens w0, w1 and so on, with these labels."""
+    rows = [
+        [f"w{i + j} {one}" for i, one in enumerate(labels[j].split())] for j in range(len(labels))
+    ]
+    return "\n\n".join("\n".join(sentence) for sentence in rows) + "\n"
+
+
+def frames(*tags: str) -> str:
+    """Frames of tokens w0, w1 and so on, with these tags."""
+    lines = []
+    for one in tags:
+        tokens = [f"w{i}" for i in range(len(one.split()))]
+        found = {"predicate": one.split().index("B-V"), "tags": one}
+        lines.append(json.dumps({"tokens": tokens, "frames": [found]}) + "\n")
+    return "".join(lines)
+
+
+def pairs(name: str, *targets: object) -> str:
+    """Pairs of sentences with these labels or scores, of different lengths."""
+    texts = [
+        ("a cat sleeps here", "a cat sleeps"),
+        ("a cat sleeps", "a cat sleeps here"),
+        ("no cat sleeps", "a cat sleeps here"),
+        ("so", "a cat sleeps"),
+        ("a cat", "no cat sleeps here at all"),
+    ]
+    found = [
+        {"premise": a, "hypothesis": b, name: t} for (a, b), t in zip(texts, targets, strict=True)
+    ]
+    return "".join(json.dumps(one) + "\n" for one in found)
+
+
+BIO = columns("B-X I-X O", "O", "O O B-Y I-Y I-Y B-Y O", "B-Y", "I-X O")
+BIOES = columns("B-X E-X O", "O", "O O B-Y I-Y E-Y S-Y O", "S-Y", "S-X O")
+PLAIN = columns("DT NN VB", "UH", "IN DT JJ NN NN VB .", "UH", "IN NN")
+ROLES = (
+    "B-ARG0 B-V B-ARG1 I-ARG1",
+    "B-ARG0 O O B-V",
+    "B-V I-V B-C-ARG1 I-C-ARG1 O O B-ARG0",
+    "B-V",
+)
+DATA = {  # name -> task, file and content
+    "bio": ("ner", "a.conll", BIO),
+    "bioes": ("ner", "a.conll", BIOES),
+    "plain": ("ner", "a.conll", PLAIN),
+    "roles": ("srl", "a.jsonl", frames(*ROLES)),
+    "trees": ("classification", "a.txt", TREES),
+    "pairs": ("entailment", "a.jsonl", pairs("label", "yes", "maybe", "no", "maybe", "no")),
+    "scores": ("similarity", "a.jsonl", pairs("score", 1, 5, 2, 4, 3)),
+}
+MODELS = [  # data, settings
+    ("bio", {"crf_scheme": "BIO"}),
+    ("bio", {"crf_scheme": "BIOUL", "layers": 2}),
+    ("bioes", {"crf_scheme": "BIOUL"}),
+    ("plain", {"layers": 2}),
+    ("roles", {"encoder": "bilstm", "layers": 2}),
+    ("roles", {"encoder": "alternating", "layers": 3}),
+    ("trees", {"model": "bilstm", "layers": 2, "subtrees": 0.0}),
+    ("trees", {"model": "bcn", "subtrees": 0.0}),
+    ("pairs", {}),
+    ("pairs", {"layers": 2}),
+    ("scores", {}),
+]
+WITHOUT_DROPOUT = {"dropout": 0.0, "elmo.dropout": 0.0}
+
+
+def build_from(tmp_path: Path, data: str, **settings: Any) -> tuple:
+    """A task, the model for its data, the data, and their inputs."""
+    name, file, text = DATA[data]
+    task = load_task(name, settings)
+    split = read(name, tmp_path / file, text)
+    return task, split, *build(task, split, **settings)
+
+
+@pytest.mark.parametrize("where", ["input", "both"])
+@pytest.mark.parametrize(("data", "settings"), MODELS, ids=str)
+def test_a_model_learns_its_examples(
+    tmp_path: Path, data: str, settings: dict[str, Any], where: str
+) -> None:
+    options = {**settings, **WITHOUT_DROPOUT, "elmo.where": where}
+    if data == "roles":
+        options["encoder_dropout"] = 0.0
+    task, split, model, inputs = build_from(tmp_path, data, **options)
+    examples = split.examples
+    train_on(model, examples, inputs, steps=80, learning_rate=0.02)
+    with torch.no_grad():
+        together = model.predict(examples, inputs)
+        alone = [model.predict([example], inputs)[0] for example in examples]
+        losses = [model.loss([example], inputs).item() for example in examples]
+        # The mean is one over tokens for labels of tokens without a CRF, otherwise over examples.
+        is_of_tokens = data in ("plain", "roles")
+        sizes = [split.n_tokens(example) if is_of_tokens else 1 for example in examples]
+        mean = sum(n * loss for n, loss in zip(sizes, losses, strict=True)) / sum(sizes)
+        assert model.loss(examples, inputs).item() == pytest.approx(mean, abs=1e-5)
+    if data == "scores":
+        assert together == pytest.approx(alone, abs=1e-4)
+        assert together == pytest.approx([example.target for example in examples], abs=0.5)
+    else:
+        assert together == alone
+        assert task.score(examples, together).main_value == 100
+
+
+@pytest.mark.parametrize("where", ["input", "output", "both"])
+@pytest.mark.parametrize(("data", "settings"), MODELS, ids=str)
+def test_the_gradient_reaches_all_parameters(
+    tmp_path: Path, data: str, settings: dict[str, Any], where: str
+) -> None:
+    _, split, model, inputs = build_from(tmp_path, data, **settings, **{"elmo.where": where})
+    assert without_gradient(model, split.examples, inputs) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "scheme"),
+    [
+        ("bio", {"crf_scheme": "BIO"}, "BIO"),
+        ("bio", {"crf_scheme": "BIOUL"}, "BIO"),
+        ("bioes", {"crf_scheme": "BIO"}, "BIOES"),
+        ("roles", {}, "BIO"),
+    ],
+)
+def test_untrained_predictions_are_valid(
+    tmp_path: Path, data: str, settings: dict[str, Any], scheme: str
+) -> None:
+    _, split, model, inputs = build_from(tmp_path, data, **settings)
+    torch.nn.init.normal_(model.output.weight, std=3.0)
+    for labels in model.eval().predict(split.examples * 3, inputs):
+        assert convert_labels(labels, scheme) == labels
+
+
+@pytest.mark.parametrize(
+    ("data", "parameter", "shape"),
+    [
+        ("bio", "encoder.back.1.weight_hh_l0", (4 * 200, 200)),
+        ("roles", "encoder.layers.7.weight_hh_l0", (4 * 300, 300)),
+        ("trees", "output.1.maps.weight", (4 * 1200, 4 * 600)),
+        ("pairs", "composition.back.0.weight_hh_l0", (4 * 300, 300)),
+        ("scores", "composition.back.0.weight_hh_l0", (4 * 300, 300)),
+    ],
+)
+def test_the_preset_has_the_published_sizes(
+    tmp_path: Path, data: str, parameter: str, shape: tuple[int, int]
+) -> None:
+    preset = load_task(DATA[data][0]).presets["paper"]
+    *_, model, _ = build_from(tmp_path, data, **preset)
+    assert model.get_parameter(parameter).shape == shape
