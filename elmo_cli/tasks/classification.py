@@ -243,11 +243,7 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         return score_labels((example.target or "" for example in examples), predictions)
 
     def format_example(
-        self,
-        example: ClassifiedExample,
-        sentences: Sequence[Tokens],
-        prediction: str,
-        output_format: str,
+        self, example: Example[str], sentences: list[Tokens], prediction: str, output_format: str
     ) -> dict[str, Any] | str:
         if output_format == "tsv":
             return f"{prediction}\t{' '.join(sentences[0])}"
@@ -282,6 +278,3 @@ def _read_text(path: str, labelled: bool) -> Iterator[_ExampleFields]:
             raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
         label = labels[0].strip() if labels else None
         yield checked_tokens(text.split(), f"{where}: the sentence"), where, label, ()
-
-
-TASK = ClassificationTask

@@ -83,11 +83,7 @@ class CorefTask(Task[Document, Clusters]):
         return score_clusters(list(zip(true, predictions, strict=True)))
 
     def format_example(
-        self,
-        example: Document,
-        sentences: Sequence[Tokens],
-        prediction: Clusters,
-        output_format: str,
+        self, example: Document, sentences: list[Tokens], prediction: Clusters, output_format: str
     ) -> dict[str, Any] | str:
         if output_format == "conll":
             return "\n".join(_conll_lines(example.heading, sentences, prediction))
@@ -208,6 +204,3 @@ def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
             begins[first].append(f"({entity}")
             ends[last].insert(0, f"{entity})")
     return ["|".join([*a, *b]) or "-" for a, b in zip(begins, ends, strict=True)]
-
-
-TASK = CorefTask

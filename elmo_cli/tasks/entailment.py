@@ -129,11 +129,7 @@ class EntailmentTask(Task[Example[str], str]):
         return score_labels((example.target or "" for example in examples), predictions)
 
     def format_example(
-        self,
-        example: Example[str],
-        sentences: Sequence[Tokens],
-        prediction: str,
-        output_format: str,
+        self, example: Example[str], sentences: list[Tokens], prediction: str, output_format: str
     ) -> dict[str, Any]:
         return {"premise": sentences[0], "hypothesis": sentences[1], "label": prediction}
 
@@ -167,6 +163,3 @@ def read_pairs(
 def _read_label(line: JsonLine, labelled: bool) -> str | None:
     label = line.label("gold_label", "label", required=labelled)
     return None if label in _NO_LABEL else label
-
-
-TASK = EntailmentTask

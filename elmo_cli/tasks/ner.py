@@ -168,16 +168,9 @@ class NerTask(Task[Example[Labels], Labels]):
         return score_spans(map(spans_of, gold), map(spans_of, predictions))
 
     def format_example(
-        self,
-        example: Example[Labels],
-        sentences: Sequence[Tokens],
-        prediction: Labels,
-        output_format: str,
+        self, example: Example[Any], sentences: list[Tokens], prediction: Labels, output_format: str
     ) -> dict[str, Any] | str:
         if output_format == "jsonl":
             return {"tokens": sentences[0], "labels": prediction}
         pairs = zip(sentences[0], prediction, strict=True)
         return "".join(f"{token}\t{label}\n" for token, label in pairs)
-
-
-TASK = NerTask

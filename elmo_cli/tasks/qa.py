@@ -234,11 +234,7 @@ class QaTask(Task[Question, Answer]):
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
     def format_example(
-        self,
-        example: Question,
-        sentences: Sequence[Tokens],
-        prediction: Answer,
-        output_format: str,
+        self, example: Question, sentences: list[Tokens], prediction: Answer, output_format: str
     ) -> dict[str, Any]:
         return {"id": example.id, **prediction._asdict()}
 
@@ -298,6 +294,3 @@ def _matches(pairs: Sequence[tuple[int, ...]], inputs: Inputs) -> Tensor:
         rows.append([float(token.lower() in known) for token in inputs.sentences[context]])
     matches = [torch.tensor(row, device=inputs.device) for row in rows]
     return nn.utils.rnn.pad_sequence(matches, batch_first=True)
-
-
-TASK = QaTask

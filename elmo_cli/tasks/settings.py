@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from elmo_cli.errors import SettingError
 from elmo_cli.lm.settings import MOST_SEED, at_least, bounded, check_fields, one_of, positive
 
-# Name of the task and of its module, which defines `TASK` -> help text. Does not import torch.
+# Name of the task and of its module -> help text.
 TASKS = {
     "classification": "labels of sentences: LABEL, tab, tokens; JSON lines; trees as in SST",
     "coref": "clusters of mentions of the same entity: columns as in CoNLL-2012; JSON lines",

@@ -67,11 +67,7 @@ class SimilarityTask(Task[Example[float], float]):
         return Scores("pearson", values, note="pearson is 100 r")
 
     def format_example(
-        self,
-        example: Example[float],
-        sentences: Sequence[Tokens],
-        prediction: float,
-        output_format: str,
+        self, example: Example[Any], sentences: list[Tokens], prediction: float, output_format: str
     ) -> dict[str, Any]:
         first, second = sentences
         return {"premise": first, "hypothesis": second, "relatedness": round(prediction, 4)}
@@ -84,6 +80,3 @@ def _read_score(line: JsonLine, labelled: bool) -> float | None:
     if type(score) not in (int, float) or not math.isfinite(score):
         raise InputError(f"{line.where}: the score is not a number", "give a number such as 3.5")
     return float(score)
-
-
-TASK = SimilarityTask

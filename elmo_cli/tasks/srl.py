@@ -184,11 +184,7 @@ class SrlTask(Task[Frame, Labels]):
         return score_spans(gold, map(_arguments, predictions), _NOTE)
 
     def format_example(
-        self,
-        frame: Frame,
-        sentences: Sequence[Tokens],
-        prediction: Labels,
-        output_format: str,
+        self, frame: Frame, sentences: list[Tokens], prediction: Labels, output_format: str
     ) -> dict[str, Any]:
         return {"predicate": frame.predicate, "tags": " ".join(prediction)}
 
@@ -197,7 +193,7 @@ class SrlTask(Task[Frame, Labels]):
     ) -> Iterator[str]:
         frames: dict[int, list[dict[str, Any]]] = {}
         for frame, labels in zip(split.examples, predictions, strict=True):
-            found = self.format_example(frame, (), labels, output_format)
+            found = self.format_example(frame, [], labels, output_format)
             frames.setdefault(frame.sentences[0], []).append(found)
         for number, tokens in enumerate(split.sentences):
             line = {"tokens": tokens, "frames": frames.get(number, [])}
@@ -265,6 +261,3 @@ def _parse_roles(column: Sequence[str], where: str) -> Labels:
         hint = "roles of a predicate are (ARG0*, * and *), and (V*) for the predicate"
         raise InputError(f"{where} does not contain the roles of a predicate", hint)
     return tuple(labels)
-
-
-TASK = SrlTask

@@ -188,7 +188,7 @@ class Task(ABC, Generic[E, P]):
 
     @abstractmethod
     def format_example(
-        self, example: E, sentences: Sequence[Tokens], prediction: P, output_format: str
+        self, example: E, sentences: list[Tokens], prediction: P, output_format: str
     ) -> dict[str, Any] | str:
         """Return a prediction as an object of JSON lines, or as the text of another format.
 
@@ -223,7 +223,9 @@ def load_task(
         near = get_close_matches(name, TASKS, 1)
         hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(TASKS)}"
         raise UsageError(f"`{name}`: no such task", hint)
-    task: type[Task[Any, Any]] = import_module(f"{__package__}.{name}").TASK
+    task: type[Task[Any, Any]] = getattr(
+        import_module(f"{__package__}.{name}"), f"{name.capitalize()}Task"
+    )
     if preset is not None and preset not in task.presets:
         hint = f"choose one of {', '.join(task.presets)}" if task.presets else "leave it out"
         raise UsageError(f"`preset={preset}`: no such preset for this task", hint)
