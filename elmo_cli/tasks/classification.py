@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.lm.settings import at_least, bounded, one_of
+from elmo_cli.lm.settings import bounded, one_of
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.layers import (
@@ -56,7 +56,6 @@ class ClassificationSettings(TaskSettings):
 
     model: str = one_of("bilstm", "bcn")
     subtrees: float = bounded(0.35, "a number from 0 to 1", lambda value: 0 <= value <= 1)
-    epochs: int = at_least(1, 10)
 
 
 class Biattention(nn.Module):
@@ -158,7 +157,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         """Return the states, (batch, token, dim), and the sentences as spans for `_scores`."""
         batch = inputs.batch([example.sentences[0] for example in examples])
         states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
-        rows = torch.arange(len(batch), device=states.device)
+        rows = torch.arange(len(examples), device=states.device)
         spans = torch.stack([rows, torch.zeros_like(rows), batch.lengths], 1)
         return self.representation.at_output(states, batch), spans
 
@@ -231,10 +230,7 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         """Read trees as in SST, JSON lines, or lines of a label, a tab and the tokens."""
         split = Split[ClassifiedExample](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
-        found = (_read_json if is_json else _read_text)(path, labelled)
-        for tokens, where, label, subtrees in found:
-            example = ClassifiedExample(split.add(tokens), where, label, subtrees)
-            split.examples.append(example)
+        (_read_json if is_json else _read_text)(split, labelled)
         return split
 
     def labels_of(self, example: ClassifiedExample) -> Iterable[str]:
@@ -251,31 +247,31 @@ class ClassificationTask(Task[ClassifiedExample, str]):
         return {"tokens": sentences[0], "label": prediction}
 
 
-_ExampleFields = tuple[Tokens, str, str | None, tuple[Span, ...]]
-
-
-def _read_json(path: str, labelled: bool) -> Iterator[_ExampleFields]:
-    for line in read_json_lines(path):
+def _read_json(split: Split[ClassifiedExample], labelled: bool) -> None:
+    for line in read_json_lines(split.path):
         label = line.label("label", required=labelled)
-        yield line.tokens("tokens", "text", "sentence"), line.where, label, ()
+        numbers = split.add(line.tokens("tokens", "text", "sentence"))
+        split.examples.append(ClassifiedExample(numbers, line.where, label))
 
 
-def _read_text(path: str, labelled: bool) -> Iterator[_ExampleFields]:
-    """Yield trees if the first line is one, otherwise lines of a label, a tab and tokens."""
-    has_trees = None
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        if has_trees is None:
-            has_trees = _TREE.fullmatch(line.strip()) is not None
+def _read_text(split: Split[ClassifiedExample], labelled: bool) -> None:
+    """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
+    lines = [(where, line) for where, line in read_lines(split.path) if line.strip()]
+    has_trees = bool(lines) and _TREE.fullmatch(lines[0][1].strip()) is not None
+    for where, line in lines:
         if has_trees:
             tokens, (*subtrees, root) = parse_tree(line, where)
-            yield tokens, where, root.type, tuple(subtrees)
-            continue
-        *labels, text = line.split("\t")
-        if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
-            what = f"{where}: not a label, a tab and a sentence"
-            raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
-        label = labels[0].strip() if labels else None
-        yield checked_tokens(text.split(), f"{where}: the sentence"), where, label, ()
+            example = ClassifiedExample(split.add(tokens), where, root.type, tuple(subtrees))
+        else:
+            tokens, label = _parse_line(line, where, labelled)
+            example = ClassifiedExample(split.add(tokens), where, label)
+        split.examples.append(example)
+
+
+def _parse_line(line: str, where: str, labelled: bool) -> tuple[Tokens, str | None]:
+    *labels, text = line.split("\t")
+    if len(labels) > 1 or not all(map(str.strip, labels)) or (labelled and not labels):
+        what = f"{where}: not a label, a tab and a sentence"
+        raise InputError(what, "a line is a label, a tab, and tokens separated by spaces")
+    tokens = checked_tokens(text.split(), f"{where}: the sentence")
+    return tokens, labels[0].strip() if labels else None

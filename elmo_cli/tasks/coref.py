@@ -100,28 +100,28 @@ def _read_conll(split: Split[Document], labelled: bool) -> None:
     for _, group in groupby(read_rows(split.path), lambda sentence: sentence.document):
         document = list(group)
         rows = [row for sentence in document for row in sentence.rows]
-        numbers = split.add(*(_tokens_of(split.path, sentence.rows) for sentence in document))
-        clusters = _clusters_of(split.path, rows) if labelled else None
-        where, heading = f"{split.path}, line {rows[0].line}", document[0].heading or split.path
+        numbers = split.add(*(_tokens_of(sentence.rows) for sentence in document))
+        clusters = _clusters_of(rows) if labelled else None
+        where, heading = rows[0].where, document[0].heading or split.path
         split.examples.append(Document(numbers, where, clusters, heading))
 
 
-def _tokens_of(path: str, rows: Sequence[Row]) -> Tokens:
+def _tokens_of(rows: Sequence[Row]) -> Tokens:
     tokens = []
-    for line, cells in rows:
+    for where, cells in rows:
         if len(cells) < 2:
-            what = f"{path}, line {line}: one column, not a token and its mentions"
+            what = f"{where}: one column, not a token and its mentions"
             raise InputError(what, _COLUMN_HINT)
         tokens.append(cells[_TOKEN_COLUMN if len(cells) > _TOKEN_COLUMN + 1 else -2].strip())
-    return checked_tokens(tokens, f"{path}, line {rows[0].line}")
+    return checked_tokens(tokens, rows[0].where)
 
 
-def _clusters_of(path: str, rows: Sequence[Row]) -> Clusters:
+def _clusters_of(rows: Sequence[Row]) -> Clusters:
     """Return the clusters of the last column."""
     clusters: dict[str, set[Mention]] = defaultdict(set)
     unfinished: dict[str, list[tuple[int, str]]] = defaultdict(list)  # entity -> (position, where)
-    for position, (line, cells) in enumerate(rows):
-        where, cell = f"{path}, line {line}", cells[-1].strip()
+    for position, (where, cells) in enumerate(rows):
+        cell = cells[-1].strip()
         for mark in [] if cell in _NO_MENTION else cell.split("|"):
             entity, begins, ends = mark.strip("()"), mark.startswith("("), mark.endswith(")")
             if begins:

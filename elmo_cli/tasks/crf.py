@@ -17,8 +17,7 @@ def allowed_transitions(labels: Sequence[str], scheme: str) -> Tensor:
     """Return which labels may follow each other in a scheme such as "BIO".
 
     Returns:
-        (label + 1, label + 1) bool, from row to column; the last row and column are the sentence
-        boundary.
+        (label + 1, label + 1) bool, from row to column; the last of each is the sentence boundary.
     """
     names = [*labels, OUTSIDE]
     return torch.tensor([[may_follow(a, b, scheme) for b in names] for a in names])
@@ -56,12 +55,9 @@ class CRF(nn.Module):
         transitions = self.transitions
         n_labels = scores.shape[2]
         boundary = labels.new_full((len(labels), 1), n_labels)
-        ends = torch.where(mask, labels, n_labels)
-        before, after = torch.cat([boundary, ends], 1), torch.cat([ends, boundary], 1)
-        is_step = torch.cat(
-            [mask[:, :1], mask], 1
-        )  # between tokens, and from the last token to the boundary
-        steps = (transitions[before, after] * is_step).sum(1)
+        path = torch.cat([boundary, torch.where(mask, labels, n_labels), boundary], 1)
+        is_step = torch.cat([mask[:, :1], mask], 1)  # with the one from the last token
+        steps = (transitions[path[:, :-1], path[:, 1:]] * is_step).sum(1)
         chosen = scores.gather(2, labels[..., None])[..., 0] * mask
         return chosen.sum(1) + steps - self._log_partition(scores, mask, transitions)
 

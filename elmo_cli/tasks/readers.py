@@ -25,12 +25,16 @@ _BEGIN, _END = "#begin document", "#end document"
 _tokenizer = cache(EnglishTokenizer)
 
 
-def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file, which may be compressed, with their numbers; InputError."""
+def read_lines(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a text file, which may be compressed, each with its "FILE, line N".
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     settings = InputSettings(format="plain")  # whatever the file suffix
     check_inputs(path, settings)
     for number, line in enumerate(LineReader(path, settings, InputReport()).lines(), 1):
-        yield number, line or ""
+        yield f"{path}, line {number}", line or ""
 
 
 class JsonLine(NamedTuple):
@@ -69,14 +73,13 @@ class JsonLine(NamedTuple):
 
 def read_json_lines(path: str) -> Iterator[JsonLine]:
     """Yield the objects of a file of JSON lines; InputError for a line that is not an object."""
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        where, hint = f"{path}, line {number}", "give one object per line"
-        found = parse_json(line, where, hint)
-        if not isinstance(found, dict):
-            raise InputError(f"{where}: JSON, but not an object", hint)
-        yield JsonLine(where, found)
+    hint = "give one object per line"
+    for where, line in read_lines(path):
+        if line.strip():
+            found = parse_json(line, where, hint)
+            if not isinstance(found, dict):
+                raise InputError(f"{where}: JSON, but not an object", hint)
+            yield JsonLine(where, found)
 
 
 def parse_json(text: str, where: str, hint: str) -> Any:
@@ -111,14 +114,9 @@ def checked_tokens(tokens: Sequence[str], where: str) -> Tokens:
 
 
 class Row(NamedTuple):
-    """A line of columns.
+    """A line of columns: "FILE, line N", and cells, split at tabs if it has any, else at spaces."""
 
-    Attributes:
-        line: its line number, from 1.
-        cells: its cells, separated by tabs if the line has any, otherwise by spaces.
-    """
-
-    line: int
+    where: str
     cells: list[str]
 
 
@@ -143,7 +141,7 @@ def read_rows(path: str) -> Iterator[SentenceRows]:
     """
     rows: list[Row] = []
     document, heading = 0, ""
-    for number, line in chain(read_lines(path), [(0, "")]):
+    for where, line in chain(read_lines(path), [("", "")]):
         is_mark = line.startswith((_BEGIN, _END))
         if (is_mark or not line.strip()) and rows:
             yield SentenceRows(rows, document, heading)
@@ -153,7 +151,7 @@ def read_rows(path: str) -> Iterator[SentenceRows]:
         elif line.strip() and not is_mark:
             cells = line.split("\t") if "\t" in line else line.split()
             if len(cells) > 1 or not line.startswith("#"):
-                rows.append(Row(number, cells))
+                rows.append(Row(where, cells))
 
 
 def parse_tree(line: str, where: str) -> tuple[Tokens, list[Span]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.entailment import PAPER_PRESET, Esim, PairSettings, read_pairs
+from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, read_pairs
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.readers import JsonLine
 from elmo_cli.tasks.representation import TokenRepresentation
@@ -44,7 +44,7 @@ class SimilarityTask(Task[Example[float], float]):
     name = "similarity"
     settings_class = PairSettings
     model_class = SimilarityModel
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": PAPER_PRESET}
+    presets = EntailmentTask.presets
 
     def read(self, path: str, *, labelled: bool = True) -> Split[Example[float]]:
         """Read JSON lines with the two sentences and "relatedness" or "score"."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -40,7 +41,6 @@ from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.input import InputSettings, format_of
 
 Labels = tuple[str, ...]
-_FrameFields = tuple[str, Labels | None, int]  # file and line, labels, predicate
 _SCHEME = "BIO"
 _PREDICATE = "V"
 _TOKEN, _FRAMESET, _FIRST_ROLES = 3, 7, 11  # columns of CoNLL-2012, from 0
@@ -58,11 +58,6 @@ class Frame(Example[Labels]):
     """
 
     predicate: int
-
-    @property
-    def arguments(self) -> list[Span]:
-        """The spans of the arguments, without V."""
-        return _arguments(self.target or ())
 
 
 @dataclass(frozen=True)
@@ -99,18 +94,17 @@ class RoleTagger(TaskModel[Frame, Labels]):
         self, settings: SrlSettings, roles: Sequence[str], representation: TokenRepresentation
     ) -> None:
         super().__init__(settings, roles, representation)
-        hidden, dropout = settings.hidden, settings.encoder_dropout
         self.names = labels_of_types(roles, _SCHEME)
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.mark = nn.Embedding(2, settings.predicate_dim)
-        size = representation.dim + settings.predicate_dim
+        size, p = representation.dim + settings.predicate_dim, settings.encoder_dropout
         is_bilstm = settings.encoder == "bilstm"
         encoder = BiLSTM if is_bilstm else AlternatingLSTM
-        self.encoder = encoder(size, hidden, settings.layers, dropout)
-        n_states = self.encoder.dim
-        self.pair = nn.Linear(2 * n_states, n_states) if is_bilstm else None
-        self.dropout = SequenceDropout(dropout)
-        self.output = nn.Linear(n_states + representation.output_dim, len(self.names))
+        self.encoder = encoder(size, settings.hidden, settings.layers, p)
+        size = self.encoder.dim
+        self.pair = nn.Linear(2 * size, size) if is_bilstm else None
+        self.dropout = SequenceDropout(p)
+        self.output = nn.Linear(size + representation.output_dim, len(self.names))
         allowed = allowed_transitions(self.names, _SCHEME)
         self.register_buffer("transitions", ~allowed * MASKED, persistent=False)
 
@@ -120,8 +114,7 @@ class RoleTagger(TaskModel[Frame, Labels]):
         predicates = torch.tensor([[f.predicate] for f in frames], device=batch.mask.device)
         is_predicate = torch.zeros_like(batch.words).scatter(1, predicates, 1)
         marked = torch.cat([self.representation(batch), self.mark(is_predicate)], -1)
-        states = self.encoder(marked, batch.lengths)
-        states = self.dropout(states)
+        states = self.dropout(self.encoder(marked, batch.lengths))
         if self.pair is not None:
             at_predicate = gather_tokens(states, predicates).expand_as(states)
             states = torch.relu(self.pair(torch.cat([states, at_predicate], -1)))
@@ -165,14 +158,12 @@ class SrlTask(Task[Frame, Labels]):
     def read(self, path: str, *, labelled: bool = True) -> Split[Frame]:
         split = Split[Frame](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
-        for tokens, frames in (_read_json if is_json else _read_conll)(path, labelled):
-            numbers = split.add(tokens)
-            split.examples += [Frame(numbers, *fields) for fields in frames]
+        (_read_json if is_json else _read_conll)(split, labelled)
         return split
 
     def labels_of(self, frame: Frame) -> Iterable[str]:
         """Return the roles of the arguments, without C- and R-."""
-        return (_CONTINUED.sub("", span.type) for span in frame.arguments)
+        return (_CONTINUED.sub("", span.type) for span in _arguments(frame.target or ()))
 
     def collect_labels(self, train: Split[Frame]) -> list[str]:
         """Return the roles, including V."""
@@ -180,7 +171,7 @@ class SrlTask(Task[Frame, Labels]):
         return sorted({span.type for one in train.examples for span in spans_of(one.target or ())})
 
     def score(self, examples: Sequence[Frame], predictions: Sequence[Labels]) -> Scores:
-        gold = (frame.arguments for frame in examples)
+        gold = (_arguments(frame.target or ()) for frame in examples)
         return score_spans(gold, map(_arguments, predictions), _NOTE)
 
     def format_example(
@@ -191,27 +182,30 @@ class SrlTask(Task[Frame, Labels]):
     def format_lines(
         self, split: Split[Frame], predictions: Sequence[Labels], output_format: str
     ) -> Iterator[str]:
-        frames: dict[int, list[dict[str, Any]]] = {}
+        frames = defaultdict(list)
         for frame, labels in zip(split.examples, predictions, strict=True):
             found = self.format_example(frame, [], labels, output_format)
-            frames.setdefault(frame.sentences[0], []).append(found)
+            frames[frame.sentences[0]].append(found)
         for number, tokens in enumerate(split.sentences):
-            line = {"tokens": tokens, "frames": frames.get(number, [])}
+            line = {"tokens": tokens, "frames": frames[number]}
             yield json.dumps(line, ensure_ascii=False)
 
 
-def _arguments(labels: Sequence[str]) -> list[Span]:
+def _arguments(labels: Labels) -> list[Span]:
     return [span for span in spans_of(labels) if span.type != _PREDICATE]
 
 
-def _read_json(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_FrameFields]]]:
-    for line in read_json_lines(path):
-        tokens, frames = line.tokens("tokens"), line.get("frames")
-        frames = frames if isinstance(frames, list) else [frames]
-        yield tokens, [_parse_frame(frame, len(tokens), line.where, labelled) for frame in frames]
+def _read_json(split: Split[Frame], labelled: bool) -> None:
+    for line in read_json_lines(split.path):
+        numbers, frames = split.add(line.tokens("tokens")), line.get("frames")
+        for frame in frames if isinstance(frames, list) else [frames]:
+            fields = _parse_frame(frame, len(split.sentences[-1]), line.where, labelled)
+            split.examples.append(Frame(numbers, line.where, *fields))
 
 
-def _parse_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _FrameFields:
+def _parse_frame(
+    frame: Any, n_tokens: int, where: str, labelled: bool
+) -> tuple[Labels | None, int]:
     fields = frame if isinstance(frame, dict) else {}
     predicate, tags = fields.get("predicate"), fields.get("tags")
     labels = tags.split() if isinstance(tags, str) else tags
@@ -221,32 +215,29 @@ def _parse_frame(frame: Any, n_tokens: int, where: str, labelled: bool) -> _Fram
     if not is_valid or type(predicate) is not int or not 0 <= predicate < n_tokens:
         what = f"{where}: the frame {json.dumps(frame)[:80]} does not fit the {n_tokens} tokens"
         raise InputError(what, '"predicate" is a position from 0, "tags" has a BIO tag per token')
-    return where, None if labels is None else convert_labels(labels, _SCHEME), predicate
+    return None if labels is None else convert_labels(labels, _SCHEME), predicate
 
 
-def _read_conll(path: str, labelled: bool) -> Iterator[tuple[Tokens, list[_FrameFields]]]:
-    """Yield the sentences and frames of CoNLL-2012 columns.
+def _read_conll(split: Split[Frame], labelled: bool) -> None:
+    """Read CoNLL-2012 columns.
 
     Tokens are in column 4, framesets of predicates in column 8, and the roles of one predicate
     each, including V, in columns 12 to the last but one.
     """
-    for sentence in read_rows(path):
+    for sentence in read_rows(split.path):
         lines, rows = zip(*sentence.rows, strict=True)
-        where = f"{path}, line {lines[0]}"
         if len(set(map(len, rows))) > 1 or len(rows[0]) <= _FRAMESET:
-            what = f"{where}: the rows of the sentence do not have the columns of CoNLL-2012"
+            what = f"{lines[0]}: the rows of the sentence do not have the columns of CoNLL-2012"
             raise InputError(what, "correct them, or give JSON lines in a file named .jsonl")
         columns = list(zip(*rows, strict=True))
-        roles: list[Labels | None] = []
+        numbers = split.add(checked_tokens(columns[_TOKEN], lines[0]))
+        roles: dict[int, Labels | None] = {}  # of each predicate
         for number, column in enumerate(columns[_FIRST_ROLES:-1], _FIRST_ROLES + 1):
-            roles.append(_parse_roles(column, f"{where}: column {number}"))
-        predicates = [labels.index("B-V") for labels in roles if labels]
+            labels = _parse_roles(column, f"{lines[0]}: column {number}")
+            roles[labels.index("B-V")] = labels
         if not roles and not labelled:
-            predicates = [i for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"]
-            roles = [None] * len(predicates)
-        pairs = zip(predicates, roles, strict=True)
-        frames = [(f"{path}, line {lines[i]}", labels, i) for i, labels in pairs]
-        yield checked_tokens(columns[_TOKEN], where), frames
+            roles = {i: None for i, frameset in enumerate(columns[_FRAMESET]) if frameset != "-"}
+        split.examples += [Frame(numbers, lines[i], one, i) for i, one in roles.items()]
 
 
 def _parse_roles(column: Sequence[str], where: str) -> Labels:
