@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.lm.settings import bounded, one_of
+from elmo_cli.lm.settings import at_least, bounded, one_of
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.layers import (
@@ -56,6 +56,7 @@ class ClassificationSettings(TaskSettings):
 
     model: str = one_of("bilstm", "bcn")
     subtrees: float = bounded(0.35, "a number from 0 to 1", lambda value: 0 <= value <= 1)
+    epochs: int = at_least(1, 10)
 
 
 class Biattention(nn.Module):

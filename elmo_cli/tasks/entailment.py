@@ -29,10 +29,7 @@ class PairSettings(TaskSettings):
     elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
     # With 0.5 the small model hardly learns SICK without ELMo: 67 on dev in 16 epochs, not 80.
     dropout: float = probability(0.2)
-    # Scores on few pairs of dev are noisy, which should not end a run or slow it down.
-    lr_patience: int = at_least(0, 4)
     epochs: int = at_least(1, 14)
-    patience: int = at_least(1, 8)
 
 
 class Esim(TaskModel[E, P]):
