@@ -259,28 +259,26 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return [self._clusters(self.candidates(one.sentences, inputs)) for one in examples]
 
     def _clusters(self, found: Candidates) -> Clusters:
-        best, antecedents = found.scores.argmax(1).tolist(), found.antecedents.tolist()
-        links = [row[i - 1] if i else None for i, row in zip(best, antecedents, strict=True)]
-        is_mention = (found.mention[found.kept] > 0).tolist()
-        alone = is_mention if self.singletons else [False] * len(links)
-        return join_links([found.spans[i] for i in found.kept.tolist()], links, alone)
+        own = torch.arange(len(found.kept), device=found.kept.device)[:, None]
+        choices, best = torch.cat([own, found.antecedents], 1), found.scores.argmax(1, keepdim=True)
+        is_mention = (found.mention[found.kept] > 0) & self.singletons
+        spans = [found.spans[i] for i in found.kept.tolist()]
+        return join_links(spans, choices.gather(1, best)[:, 0].tolist(), is_mention.tolist())
 
 
 def join_links(
-    spans: Sequence[Mention], links: Sequence[int | None], is_mention: Sequence[bool]
+    spans: Sequence[Mention], links: Sequence[int], is_mention: Sequence[bool]
 ) -> Clusters:
     """Return the clusters of linked spans.
 
     Args:
-        links: for each span the index of its antecedent, which is before it, or None.
+        links: for each span the index of its antecedent, which is before it; its own for none.
         is_mention: whether a span without links is a cluster of its own.
     """
     roots: dict[int, int] = {}  # span -> the first span of its cluster
-    for i, (link, alone) in enumerate(zip(links, is_mention, strict=True)):
-        if link is not None:
+    for i, link in enumerate(links):
+        if link != i or is_mention[i]:
             roots[i] = roots.setdefault(link, link)
-        elif alone:
-            roots[i] = i
     clusters: dict[int, set[Mention]] = defaultdict(set)
     for i, root in roots.items():
         clusters[root].add(spans[i])

@@ -108,12 +108,18 @@ class BiDAF(TaskModel[Question, Answer]):
     def scores(self, examples: Sequence[Question], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the scores of context tokens as first and as last, (batch, token)."""
         pairs = [example.sentences for example in examples]
-        contexts, questions = (self._encode(some, inputs) for some in zip(*pairs, strict=True))
-        x, lengths, mask = contexts
-        parts = self._attend(x, mask, questions[0], questions[2])
+        contexts, questions = zip(*pairs, strict=True)
+        x, lengths, mask = self._encode(contexts, inputs)
+        y, _, question_mask = self._encode(questions, inputs)
+        similarity = self.of_context(x) + self.of_question(y).transpose(1, 2)
+        similarity = similarity + (x * self.of_both) @ y.transpose(1, 2)
+        similarity = similarity.masked_fill(~question_mask[:, None], MASKED)
+        attended = torch.softmax(similarity, 2) @ y
+        summary = masked_softmax(similarity.amax(2), mask)[:, None] @ x
+        features = [x, attended, x * attended, x * summary]
         if self.settings.match_feature:
-            parts.append(_matches(pairs, inputs)[..., None])
-        merged = self.dropout(torch.relu(self.merge(torch.cat(parts, -1))))
+            features.append(_matches(pairs, inputs)[..., None])
+        merged = self.dropout(torch.relu(self.merge(torch.cat(features, -1))))
         modelled = self.dropout(self.modelling(merged, lengths))
         both = torch.cat([merged, modelled], -1)
         ends = self.dropout(self.end_encoder(both, lengths))
@@ -132,16 +138,6 @@ class BiDAF(TaskModel[Question, Answer]):
         states = self.representation.at_output(states, batch)
         rows = torch.tensor([distinct.index(number) for number in numbers], device=x.device)
         return states[rows], batch.lengths[rows], batch.mask[rows]
-
-    def _attend(self, x: Tensor, mask: Tensor, y: Tensor, question_mask: Tensor) -> list[Tensor]:
-        """Return the context states and their attention features, each (batch, token, dim)."""
-        scores = self.of_context(x) + self.of_question(y).transpose(1, 2)
-        scores = scores + (x * self.of_both) @ y.transpose(1, 2)
-        scores = scores.masked_fill(~question_mask[:, None], MASKED)
-        attended = torch.softmax(scores, 2) @ y
-        weights = masked_softmax(scores.amax(2), mask)
-        summary = weights[:, None] @ x
-        return [x, attended, x * attended, x * summary]
 
     def loss(self, examples: Sequence[Question], inputs: Inputs) -> Tensor:
         start, end = self.scores(examples, inputs)

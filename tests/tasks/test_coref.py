@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import build, train_on, without_gradient
+from tiny_models import build, read, train_on, without_gradient
+from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.tasks import coref_model
 from elmo_cli.tasks.coref import CorefTask
-from elmo_cli.tasks.coref_model import SpanRanker, join_links
+from elmo_cli.tasks.coref_model import CorefSettings, SpanRanker, SpanVectors, join_links
 from elmo_cli.tasks.coref_score import Clusters
 from elmo_cli.tasks.task import Split
 from elmo_cli.text.input import InputSettings
@@ -50,11 +51,6 @@ def changed(**fields: object) -> str:
     return json.dumps(JSON | fields)
 
 
-def read(path: Path, text: str, *, labelled: bool = True) -> Split:
-    path.write_text(text, encoding="utf-8")
-    return TASK.read(str(path), labelled=labelled)
-
-
 def as_set(clusters: Clusters | None) -> set:
     return {tuple(sorted(cluster)) for cluster in clusters or ()}
 
@@ -76,17 +72,17 @@ def as_set(clusters: Clusters | None) -> set:
     ],
 )
 def test_clusters_are_read(tmp_path: Path, name: str, text: str) -> None:
-    split = read(tmp_path / name, text)
+    split = read("coref", tmp_path / name, text)
     assert [" ".join(tokens) for tokens in split.sentences] == SENTENCES
     (document,) = split.examples
     assert document.sentences == (0, 1, 2)
     assert as_set(document.target) == CLUSTERS
-    (unlabelled,) = read(tmp_path / name, text, labelled=False).examples
+    (unlabelled,) = read("coref", tmp_path / name, text, labelled=False).examples
     assert unlabelled.target is None
 
 
 def test_entities_of_two_documents_are_apart(tmp_path: Path) -> None:
-    split = read(tmp_path / "a.conll", CONLL + CONLL.replace("part 000", "part 001"))
+    split = read("coref", tmp_path / "a.conll", CONLL + CONLL.replace("part 000", "part 001"))
     assert [one.sentences for one in split.examples] == [(0, 1, 2), (3, 4, 5)]
     assert [as_set(one.target) for one in split.examples] == [CLUSTERS, CLUSTERS]
     lines = TASK.format_lines(split, [[], []], "jsonl")
@@ -111,21 +107,21 @@ def test_entities_of_two_documents_are_apart(tmp_path: Path) -> None:
 )
 def test_bad_files_are_refused(tmp_path: Path, name: str, text: str, where: str) -> None:
     with pytest.raises(InputError, match=re.escape(f"{tmp_path / name}, {where}")) as refused:
-        read(tmp_path / name, text)
+        read("coref", tmp_path / name, text)
     assert refused.value.hint
 
 
 def test_clusters_are_needed_to_train(tmp_path: Path) -> None:
-    split = read(tmp_path / "a.conll", rows("- - - - - | - - - - | - - -"))
+    split = read("coref", tmp_path / "a.conll", rows("- - - - - | - - - - | - - -"))
     with pytest.raises(InputError, match="no cluster"):
         TASK.collect_labels(split)
 
 
 def test_scipy_is_needed_to_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    assert read(tmp_path / "a.conll", CONLL, labelled=False).examples
+    assert read("coref", tmp_path / "a.conll", CONLL, labelled=False).examples
     with pytest.raises(UsageError, match="scipy") as refused:
-        read(tmp_path / "a.conll", CONLL)
+        read("coref", tmp_path / "a.conll", CONLL)
     assert "[tasks]" in refused.value.hint
 
 
@@ -139,12 +135,12 @@ def test_blank_lines_separate_documents_of_text(tmp_path: Path) -> None:
 
 
 def test_predictions_are_read_back(tmp_path: Path) -> None:
-    split = read(tmp_path / "a.conll", CONLL)
+    split = read("coref", tmp_path / "a.conll", CONLL)
     found = [[frozenset({(0, 3), (2, 2)}), frozenset({(2, 3), (5, 8), (5, 5), (5, 7)})]]
     conll = "\n".join(TASK.format_lines(split, found, "conll"))
     cells = [line.split("\t")[-1] for line in conll.split("\n") if "\t" in line]
     assert " ".join(cells) == "(0 - (1|(0) 1)|0) - (1|(1|(1) - 1) 1) - - -"
-    again = read(tmp_path / "b.conll", conll)
+    again = read("coref", tmp_path / "b.conll", conll)
     assert again.sentences == split.sentences
     assert again.examples[0].heading == "(nw/a); part 000"
     assert as_set(again.examples[0].target) == as_set(found[0])
@@ -158,12 +154,12 @@ def test_predictions_are_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("links", "is_mention", "clusters"),
     [
-        ([None, None, None, None], [0, 0, 0, 0], set()),
-        ([None, None, None, None], [0, 1, 0, 1], {(1,), (3,)}),
-        ([None, 0, None, 2], [1, 1, 1, 1], {(0, 1), (2, 3)}),
-        ([None, 0, 1, None], [0, 0, 0, 1], {(0, 1, 2), (3,)}),
-        ([None, None, 0, 1], [1, 0, 0, 0], {(0, 2), (1, 3)}),
-        ([None, None, 0, 0], [0, 0, 0, 0], {(0, 2, 3)}),
+        ([0, 1, 2, 3], [0, 0, 0, 0], set()),
+        ([0, 1, 2, 3], [0, 1, 0, 1], {(1,), (3,)}),
+        ([0, 0, 2, 2], [1, 1, 1, 1], {(0, 1), (2, 3)}),
+        ([0, 0, 1, 3], [0, 0, 0, 1], {(0, 1, 2), (3,)}),
+        ([0, 1, 0, 1], [1, 0, 0, 0], {(0, 2), (1, 3)}),
+        ([0, 1, 0, 0], [0, 0, 0, 0], {(0, 2, 3)}),
     ],
 )
 def test_links_make_clusters(links: list, is_mention: list[int], clusters: set) -> None:
@@ -175,7 +171,7 @@ def test_links_make_clusters(links: list, is_mention: list[int], clusters: set) 
 def split(tmp_path: Path) -> Split:
     other = {"doc_key": "b", "sentences": [["Ben", "slept"], ["He", "was", "old"]]}
     other["clusters"] = [[[0, 0], [2, 2]]]
-    return read(tmp_path / "a.jsonl", f"{json.dumps(JSON)}\n{json.dumps(other)}\n")
+    return read("coref", tmp_path / "a.jsonl", f"{json.dumps(JSON)}\n{json.dumps(other)}\n")
 
 
 def test_gradient_reaches_all_parameters(split: Split) -> None:
@@ -194,13 +190,24 @@ def test_batches_change_no_score(split: Split, monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(model.candidates(numbers, inputs), expected)
 
 
-def test_candidates_are_all_spans_in_sentences(split: Split) -> None:
+def test_spans_and_their_vectors() -> None:
+    layer = SpanVectors(5, 6, CorefSettings(span_dim=4, max_width=3))
+    x, states = torch.randn(12, 5), torch.randn(12, 6)
+    vectors, spans = layer(x, states, torch.tensor([4] * 5 + [8] * 4 + [11] * 3))
+    ends = [5] * 5 + [9] * 4 + [12] * 3
+    assert spans == [(i, j) for i, end in enumerate(ends) for j in range(i, min(i + 3, end))]
+    for vector, (i, j) in zip(vectors, spans, strict=True):
+        weights = torch.softmax(layer.attention(states[i : j + 1]), 0)
+        attended = (weights * layer.attended(x[i : j + 1])).sum(0)
+        width = layer.widths(torch.tensor(j - i))
+        expected = layer.first(states[i]) + layer.last(states[j]) + attended + width
+        torch.testing.assert_close(vector, torch.relu(expected))
+
+
+def test_antecedents_precede_their_spans(split: Split) -> None:
     model, inputs = build(TASK, split, **SIZES, max_antecedents=2)
     assert isinstance(model, SpanRanker)
     found = model.candidates(split.examples[0].sentences, inputs)
-    ends = [5] * 5 + [9] * 4 + [12] * 3
-    expected = [(i, j) for i, end in enumerate(ends) for j in range(i, min(i + 3, end))]
-    assert found.spans == expected
     assert found.kept.tolist() == sorted(set(found.kept.tolist()))
     rows = torch.arange(len(found.kept))[:, None]
     is_before = found.antecedents < rows
@@ -208,18 +215,35 @@ def test_candidates_are_all_spans_in_sentences(split: Split) -> None:
     assert is_before.sum() == rows.clamp(max=2).sum()
 
 
-@pytest.mark.parametrize("window", [700, 7])
-def test_training_finds_all_mentions(split: Split, window: int) -> None:
-    settings = {"span_dim": 24, "scorer_dim": 24, "dropout": 0.0, "elmo.dropout": 0.0}
-    model, inputs = build(TASK, split, **SIZES | settings | {"window_tokens": window})
-    assert isinstance(model, SpanRanker)
+def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
+    model, inputs = build(TASK, split, **SIZES, window_tokens=5, mention_loss=0.5)
+    assert isinstance(model.eval(), SpanRanker)
+    (document, _), expected = split.examples, set()
+    for numbers, start in (((0,), 0), ((1, 2), 5)):  # the windows of five tokens or more
+        found = model.candidates(numbers, inputs)
+        spans = [(first + start, last + start) for first, last in found.spans]
+        owner = {span: cluster for cluster in document.target for span in cluster}
+        entity = [owner.get(span) for span in spans]
+        loss = 0.5 * sum(
+            functional.softplus(-score if one else score)
+            for one, score in zip(entity, found.mention, strict=True)
+        )
+        kept = [entity[i] for i in found.kept.tolist()]
+        for i, scores in enumerate(found.scores):
+            antecedents = [j for j in found.antecedents[i].tolist() if j < i]
+            by_antecedent = dict(zip(found.antecedents[i].tolist(), scores[1:], strict=True))
+            true = [by_antecedent[j] for j in antecedents if kept[j] == kept[i] is not None]
+            loss = loss + scores.logsumexp(0) - torch.stack(true or [scores[0]]).logsumexp(0)
+        expected.add(round(loss.item() / len(kept), 4))
+    assert {round(model.loss([document], inputs).item(), 4) for _ in range(20)} == expected
+
+
+def test_training_finds_all_mentions(split: Split) -> None:
+    sizes = {"span_dim": 24, "scorer_dim": 24, "dropout": 0.0, "elmo.dropout": 0.0}
+    model, inputs = build(TASK, split, **SIZES | sizes)
     examples = split.examples[:1]
     train_on(model, examples, inputs, steps=130, learning_rate=0.01)
-    found = model.candidates(examples[0].sentences, inputs)
-    scored = zip(found.spans, found.mention.tolist(), strict=True)
-    assert {span for span, score in scored if score > 0} == set().union(*CLUSTERS)
-    if window == 700:  # a window of 7 tokens has no link from the last sentence to the first
-        assert TASK.score(examples, model.predict(examples, inputs)).main_value == 100
+    assert TASK.score(examples, model.predict(examples, inputs)).main_value == 100
 
 
 @pytest.mark.parametrize(
