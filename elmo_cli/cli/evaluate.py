@@ -12,10 +12,11 @@ from elmo_cli.cli.task_options import (
     TaskReporter,
     embeddings_folder,
     embeddings_option,
+    format_option,
+    load_model,
     model_option,
     print_scores,
     task_compute_options,
-    use_threads,
 )
 
 
@@ -31,9 +32,7 @@ from elmo_cli.cli.task_options import (
 @embeddings_option("DIR/vectors")
 @model_option
 @value("Output", "-o, --output FILE", "File to write the predictions to.", callback=non_empty)
-@value(
-    "Output", "--output-format FORMAT", "Format of the predictions.  [default: depends on the task]"
-)
+@format_option
 @overwrite_option
 @task_compute_options
 @quiet_option
@@ -51,31 +50,21 @@ def evaluate(*, folder: str, test: str, as_json: bool, quiet: bool, **given: Any
       elmo evaluate ner/ --test test.conll -o predicted.conll
     """
     console.check_stdout()
-    from elmo_cli.engine.runtime import select_device
-    from elmo_cli.tasks.train import scores_as_dict
-    from elmo_cli.tasks.trained_task import check_format, load_trained
-    from elmo_cli.tasks.trained_task import evaluate as score
+    from elmo_cli.tasks.trained_task import read_split
 
-    use_threads(given["threads"])
-    output = given["output"]
-    if output is not None:
+    if (output := given["output"]) is not None:
         console.check_output(output, [test], overwrite=given["overwrite"])
-    trained = load_trained(folder, str(select_device(given["device"])))
-    form = check_format(trained.task, given["output_format"])
-    vectors = None
-    if trained.reads_elmo:
-        path = given["embeddings"] or str(Path(folder) / "vectors")
-        vectors = embeddings_folder(path, given, trained.bilm)
+    trained, output_format = load_model(folder, given)
+    path = given["embeddings"] or str(Path(folder) / "vectors")
+    vectors = embeddings_folder(path, given, trained.bilm)
     with TaskReporter(quiet=quiet) as reporter:
-        split, predictions, scores = score(
-            trained, test, vectors, reporter.embedding, reporter.warn
-        )
-        if split.note:
-            reporter.message(f"{test}: {split.note}")
+        split = read_split(trained.task, test, reporter)
+        predictions, scores = trained.evaluate(split, vectors, reporter)
     if output is not None:
-        lines = (f"{line}\n" for line in trained.task.format_lines(split, predictions, form))
+        found = trained.task.format_lines(split, predictions, output_format)
+        lines = (f"{line}\n" for line in found)
         console.write_lines(output, lines, overwrite=given["overwrite"])
-    facts = {"test": test, "examples": len(split.examples), **scores_as_dict(scores)}
+    facts = {"test": test, "examples": len(split.examples), **scores.to_dict()}
     if as_json:
         console.print_json(facts)
     else:

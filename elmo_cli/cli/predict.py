@@ -10,10 +10,12 @@ from elmo_cli.cli.options import input_options, input_settings, overwrite_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
     embeddings_folder,
+    format_option,
+    load_model,
     model_option,
     task_compute_options,
-    use_threads,
 )
+from elmo_cli.errors import UsageError
 
 
 @command
@@ -26,9 +28,7 @@ from elmo_cli.cli.task_options import (
     default="-",
     callback=non_empty,
 )
-@value(
-    "Output", "--output-format FORMAT", "Format of the predictions.  [default: depends on the task]"
-)
+@format_option
 @overwrite_option
 @flag(
     "Input",
@@ -50,23 +50,18 @@ def predict(*, folder: str, texts: tuple[str, ...], quiet: bool, **given: Any) -
       elmo predict ner/ new.txt -o new.conll
       xz -dc new.txt.xz | elmo predict ner/ - --tokenize --output-format jsonl > new.jsonl
     """
-    from elmo_cli.engine.runtime import select_device
-    from elmo_cli.tasks.trained_task import (
-        check_format,
-        load_trained,
-        predict_text,
-        read_for_prediction,
-    )
-
-    use_threads(given["threads"])
-    output = given["output"]
-    console.check_output(output, texts, overwrite=given["overwrite"])
-    trained = load_trained(folder, str(select_device(given["device"])))
-    form = check_format(trained.task, given["output_format"])
-    text = None if given["as_data"] else input_settings(given)
-    split = read_for_prediction(trained, texts, text)
-    vectors = embeddings_folder("", given, trained.bilm) if trained.reads_elmo else None
+    console.check_output(given["output"], texts, overwrite=given["overwrite"])
+    trained, output_format = load_model(folder, given)
+    task = trained.task
+    if task.reads_text and not given["as_data"]:
+        split = task.read_text(texts, input_settings(given))
+    elif len(texts) == 1:
+        split = task.read(texts[0], labelled=False)
+    else:
+        raise UsageError(f"{texts[1]}: more than one file", "predict on the files one by one")
+    vectors = embeddings_folder("", given, trained.bilm)
     with TaskReporter(quiet=quiet) as reporter:
-        predictions = predict_text(trained, split, vectors, reporter.training)
-    lines = (f"{line}\n" for line in trained.task.format_lines(split, predictions, form))
-    console.write_lines(output, lines, overwrite=given["overwrite"])
+        predictions = trained.predict_unseen(split, vectors, reporter)
+    found = task.format_lines(split, predictions, output_format)
+    lines = (f"{line}\n" for line in found)
+    console.write_lines(given["output"], lines, overwrite=given["overwrite"])

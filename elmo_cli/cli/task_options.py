@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import Option, non_empty, together, value
 from elmo_cli.cli.options import device_option, threads_option_with
+from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.catalogue import BUNDLED
 
 if TYPE_CHECKING:
-    from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder
+    from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
+    from elmo_cli.tasks.trained_task import TrainedTask
 
 model_option: Option = value(
     "Data",
     "-m, --model NAME|PATH",
     "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]",
     callback=non_empty,
+)
+format_option: Option = value(
+    "Output", "--output-format FORMAT", "Format of the predictions.  [default: depends on the task]"
 )
 task_compute_options: Option = together(device_option, threads_option_with("1"))
 
@@ -42,7 +47,7 @@ def embeddings_folder(
         given: values of `model_option` and `task_compute_options`.
         bilm: the biLM of a trained task model.
     """
-    from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
+    from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 
     default = os.environ.get("ELMO_MODEL") or BUNDLED
     model, device = given["model"], given["device"]
@@ -57,30 +62,42 @@ def use_threads(threads: int | None) -> None:
     keep_freed_memory()
 
 
+def load_model(folder: str, given: dict[str, Any]) -> tuple[TrainedTask, str]:
+    """Load a task model; return also the format of its predictions.
+
+    Args:
+        given: values of `format_option` and `task_compute_options`.
+    """
+    from elmo_cli.engine.runtime import select_device
+    from elmo_cli.tasks.trained_task import load_trained
+
+    use_threads(given["threads"])
+    trained = load_trained(folder, str(select_device(given["device"])))
+    formats = trained.task.formats
+    if (chosen := given["output_format"] or formats[0]) not in formats:
+        what = f"`output_format={chosen}`: no output format of {trained.task.name}"
+        raise UsageError(what, f"choose one of {', '.join(formats)}")
+    return trained, chosen
+
+
 class TaskReporter:
     """Reporter that prints messages, progress and a line per epoch to the console."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._progress: console.Progress | None = None
-        self._work = ""
 
     def message(self, text: str) -> None:
         """Print a line about the run."""
-        self._stop()
+        self.__exit__()
         console.note(text, quiet=self._quiet)
 
-    def warn(self, text: str) -> None:
-        """Print a warning."""
-        self.message(f"warning: {text}")
-
-    def embedding(self, done: int, total: int | None) -> None:
-        """Show the progress of computing missing embeddings."""
-        self._show(done, total, "computing embeddings")
-
-    def training(self, done: int, total: int | None) -> None:
-        """Show the progress of training."""
-        self._show(done, total, "")
+    def progress(self, done: int, total: int | None) -> None:
+        """Show the progress since the last message."""
+        if self._progress is None:
+            self._progress = console.Progress(None, "tokens", quiet=self._quiet, is_estimate=True)
+            self._progress.__enter__()
+        self._progress.update(done, total)
 
     def epoch(self, line: dict[str, Any]) -> None:
         """Print the loss and the dev scores of an epoch."""
@@ -88,41 +105,28 @@ class TaskReporter:
         what = f"epoch {line['epoch']}: loss {line['loss']:.3f}, dev {scores}"
         console.note(f"{what}, {line['seconds']:.1f} s", quiet=self._quiet)
 
-    def _show(self, done: int, total: int | None, work: str) -> None:
-        if self._progress is None or work != self._work:
-            self._stop()
-            self._work = work
-            if work:
-                console.note(work, quiet=self._quiet)
-            self._progress = console.Progress(None, "tokens", quiet=self._quiet, is_estimate=True)
-            self._progress.__enter__()
-        self._progress.update(done, total)
-
-    def _stop(self) -> None:
-        if self._progress is not None:
-            self._progress.__exit__()
-            self._progress = None
-
     def __enter__(self) -> TaskReporter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stop()
+        if self._progress is not None:
+            self._progress.__exit__()
+            self._progress = None
 
 
 def print_scores(title: str, facts: dict[str, Any]) -> None:
-    """Print the content of `scores_as_dict`: one line of scores, and a table by type."""
-    named = {name: score for name, score in facts.items() if isinstance(score, float)}
-    console.say(f"{title}: " + ", ".join(f"{name} {score:.2f}" for name, score in named.items()))
+    """Print the content of `Scores.to_dict`: one line of scores, and a table by type."""
+    named = [f"{name} {score:.2f}" for name, score in facts.items() if isinstance(score, float)]
+    console.say(f"{title}: " + ", ".join(named))
     if facts["note"]:
         console.say(facts["note"])
     if by_type := facts["by_type"]:
         columns = list(next(iter(by_type.values())))
         rows = [
-            [
-                name,
-                *(f"{one[c]:.2f}" if isinstance(one[c], float) else f"{one[c]:,}" for c in columns),
-            ]
-            for name, one in by_type.items()
+            [name, *(_cell(one[column]) for column in columns)] for name, one in by_type.items()
         ]
         console.table(["type", *columns], rows)
+
+
+def _cell(score: float) -> str:
+    return f"{score:.2f}" if isinstance(score, float) else f"{score:,}"

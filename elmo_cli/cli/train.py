@@ -9,7 +9,6 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
-    FiniteRange,
     GroupedCommand,
     argument,
     flag,
@@ -30,13 +29,15 @@ from elmo_cli.cli.task_options import (
 )
 from elmo_cli.errors import UsageError
 
-# Option -> the setting that it changes.
+# Option -> the setting that it changes; `with_settings` parses the values.
 _SETTINGS = {
     "elmo": "elmo.layers",
     "elmo_at": "elmo.where",
-    "epochs": "epochs",
-    **{name: name for name in ("batch_size", "learning_rate", "patience", "fraction", "seed")},
+    **{name: name for name in ("epochs", "patience", "batch_size", "learning_rate", "fraction")},
+    "seed": "seed",
 }
+_LAYERS = click.Choice(["all", "last", "type", "none"])
+_WHERE = click.Choice(["input", "output", "both"])
 
 
 def _setting(declaration: str, description: str, kind: Any = str) -> Any:
@@ -51,19 +52,15 @@ _setting_options = together(
     _setting(
         "--elmo LAYERS",
         "ELMo layers: all (a learned weighted sum), last, type (the token layer) or none.",
-        click.Choice(["all", "last", "type", "none"]),
+        _LAYERS,
     ),
-    _setting(
-        "--elmo-at WHERE",
-        "Where the model reads ELMo: input, output or both.",
-        click.Choice(["input", "output", "both"]),
-    ),
-    _setting("--epochs N", "Maximum number of epochs.", int),
-    _setting("--patience N", "Stop after this many epochs without a better dev score.", int),
-    _setting("--batch-size N", "Examples per step.", int),
-    _setting("--learning-rate FLOAT", "Learning rate.", FiniteRange()),
-    _setting("--fraction P", "Fraction of the training examples to train on.", FiniteRange()),
-    _setting("--seed N", "Random seed.", int),
+    _setting("--elmo-at WHERE", "Where the model reads ELMo: input, output or both.", _WHERE),
+    _setting("--epochs N", "Maximum number of epochs."),
+    _setting("--patience N", "Stop after this many epochs without a better dev score."),
+    _setting("--batch-size N", "Examples per step."),
+    _setting("--learning-rate FLOAT", "Learning rate."),
+    _setting("--fraction P", "Fraction of the training examples to train on."),
+    _setting("--seed N", "Random seed."),
     value(
         "Settings",
         "--set NAME=VALUE",
@@ -128,9 +125,8 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     from elmo_cli.tasks.task import load_task
 
     chosen = load_task(task, _changes(given), given["preset"])
-    settings = chosen.settings
     if given["shown"]:
-        for name, one in as_flat(settings).items():
+        for name, one in as_flat(chosen.settings).items():
             console.print_row((name, one))
         return
     for name in ("train", "dev", "output"):
@@ -141,19 +137,15 @@ def train(*, task: str, as_json: bool, quiet: bool, **given: Any) -> None:
     from elmo_cli.tasks.train import TaskData, train_task
 
     use_threads(given["threads"])
-    vectors = None
-    if settings.elmo.layers != "none":
-        path = given["embeddings"] or str(Path(given["output"]) / "vectors")
-        vectors = embeddings_folder(path, given)
-    data = TaskData(given["train"], given["dev"], given["word_vectors"], vectors)
+    output = given["output"]
+    vectors = embeddings_folder(given["embeddings"] or str(Path(output) / "vectors"), given)
+    data = TaskData(given["train"], given["dev"], vectors, given["word_vectors"])
     with TaskReporter(quiet=quiet) as reporter:
-        facts = train_task(
-            chosen, data, given["output"], reporter, mode=mode, device=given["device"]
-        )
+        facts = train_task(chosen, data, output, reporter, mode=mode, device=given["device"])
     if as_json:
         console.print_json(facts)
-        return
-    _print(given["output"], facts)
+    else:
+        _print(output, facts)
 
 
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
@@ -169,12 +161,11 @@ def _changes(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(output: str, facts: dict[str, Any]) -> None:
-    dev = facts["dev"]
-    print_scores(f"dev, epoch {facts['best_epoch']} of {facts['epochs']}", dev)
+    print_scores(f"dev, epoch {facts['best_epoch']} of {facts['epochs']}", facts["dev"])
     for where, mix in facts["mix"].items():
+        numbers = [*mix["weights"], mix["gamma"]]
         weights = ", ".join(f"{weight:.2f}" for weight in mix["weights"])
         console.say(f"layer weights at the {where}: {weights}; gamma {mix['gamma']:.2f}")
         if len(mix["weights"]) > 1:
-            numbers = [*mix["weights"], mix["gamma"]]
             console.say(f"  --layers mix:{','.join(f'{number:.6g}' for number in numbers)}")
     console.say(f"{output}: trained in {facts['seconds']:,.0f} s")

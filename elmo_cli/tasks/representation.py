@@ -54,11 +54,8 @@ class TokenRepresentation(nn.Module):
         self, settings: TaskSettings, table: Tensor | None, n_layers: int, elmo_dim: int
     ) -> None:
         super().__init__()
-        elmo, n_filters, self._char_width = (
-            settings.elmo,
-            settings.char_filters,
-            settings.char_width,
-        )
+        elmo, n_filters = settings.elmo, settings.char_filters
+        self._char_width = settings.char_width
         self.words = self.characters = self.filters = None
         if table is not None:
             self.words = nn.Embedding(len(table), table.shape[1], PADDING, _weight=table)
@@ -108,12 +105,6 @@ class TokenRepresentation(nn.Module):
         if self.output_mix is None:
             return states
         return torch.cat([states, self.output_mix(batch)], -1)
-
-    def add_words(self, rows: Tensor) -> None:
-        """Append rows (row, dim) for new words to the word embedding."""
-        if self.words is not None and len(rows):
-            weight = torch.cat([self.words.weight.detach(), rows.to(self.words.weight)])
-            self.words = nn.Embedding(len(weight), weight.shape[1], PADDING, _weight=weight)
 
     @property
     def mixes(self) -> dict[str, ElmoMix]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -134,20 +136,9 @@ def as_flat(settings: TaskSettings) -> dict[str, Any]:
 
 
 def _parsed(owner: type, name: str, value: Any) -> Any:
-    """Parse the text of a setting by the type of its field; other values are returned as is."""
-    if not isinstance(value, str):
-        return value
+    """Parse the text of a number or a truth value; what is neither stays, and is refused later."""
     hint = get_type_hints(owner)[name]
-    kinds = get_args(hint) or (hint,)
-    if bool in kinds:
-        if value.lower() not in ("true", "false"):
-            raise SettingError(name, f"{value!r} is not true or false")
-        return value.lower() == "true"
-    if str in kinds:
-        return value
-    kind = float if float in kinds else int
-    try:
-        return kind(value)
-    except ValueError:
-        what = "a number" if kind is float else "a whole number"
-        raise SettingError(name, f"{value!r} is not {what}") from None
+    if isinstance(value, str) and str not in (hint, *get_args(hint)):
+        with suppress(ValueError, SyntaxError):
+            return literal_eval(value.capitalize())  # "true" as True
+    return value

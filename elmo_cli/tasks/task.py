@@ -35,6 +35,10 @@ class Example(Generic[T]):
     where: str
     target: T | None
 
+    def n_tokens(self, sentences: Sequence[Tokens]) -> int:
+        """Return the total number of tokens in its sentences, given those of the split."""
+        return sum(len(sentences[number]) for number in self.sentences)
+
 
 E = TypeVar("E", bound=Example[Any])
 P = TypeVar("P")
@@ -62,10 +66,6 @@ class Split(Generic[E]):
         self.sentences += sentences
         return tuple(range(first, len(self.sentences)))
 
-    def n_tokens(self, example: E) -> int:
-        """The total number of tokens in the sentences of an example."""
-        return sum(len(self.sentences[number]) for number in example.sentences)
-
 
 @dataclass(frozen=True)
 class Scores:
@@ -87,6 +87,10 @@ class Scores:
     def main_value(self) -> float:
         """The value of the score that selects the best epoch."""
         return self.values[self.main]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of scores.json."""
+        return {"main": self.main, **self.values, "by_type": self.by_type, "note": self.note}
 
 
 class TaskModel(nn.Module, ABC, Generic[E, P]):

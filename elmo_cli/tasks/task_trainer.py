@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -17,17 +17,24 @@ from elmo_cli.errors import TrainingError
 from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
 from elmo_cli.lm.log import FILE_NAME as LOG_FILE
 from elmo_cli.lm.log import TrainingLog
+from elmo_cli.tasks.embeddings_folder import Reporter
 from elmo_cli.tasks.inputs import Inputs
 from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Scores, Split, TaskModel
-from elmo_cli.tasks.trained_task import TrainedTask, predict_all
+from elmo_cli.tasks.task import Example, Scores, TaskModel
+from elmo_cli.tasks.trained_task import TrainedTask
 
 CHECKPOINT_FILE = "checkpoint.pt"
 _POOL_BATCHES = 40  # number of batches whose examples are sorted by length together
 _RHO = 0.95  # of Adadelta
 
-OnProgress = Callable[[int, int], None]  # tokens trained on, and their maximum in the run
-OnEpoch = Callable[[dict[str, Any]], None]  # a line of the log
+Examples = Sequence[Example[Any]]
+
+
+class TrainingReporter(Reporter, Protocol):
+    """Receives what a training run reports."""
+
+    def epoch(self, line: dict[str, Any]) -> None:
+        """Report an epoch by its line of the log."""
 
 
 @dataclass
@@ -36,40 +43,19 @@ class TrainerProgress:
 
     Attributes:
         epoch: number of finished epochs.
-        best, best_epoch: the best main score on dev and its epoch; -inf and -1 before the first.
+        best: the best main score on dev.
+        best_line: the log line of its epoch.
         epochs_since_best: number of epochs since then, from the first score above 0.
         seconds: training and evaluation time, including that before a resumption.
         log_size: size of the log in bytes.
-        best_line: the log line of the best epoch.
     """
 
     epoch: int = 0
     best: float = -math.inf  # Pearson's r is negative for some models
-    best_epoch: int = -1
+    best_line: dict[str, Any] = field(default_factory=dict)
     epochs_since_best: int = 0
     seconds: float = 0.0
     log_size: int = 0
-    best_line: dict[str, Any] = field(default_factory=dict)
-
-    def update(self, score: float, line: dict[str, Any]) -> bool:
-        """Count an epoch, and return whether its score is the best one."""
-        self.epoch += 1
-        is_best = score > self.best
-        if is_best:
-            self.best, self.best_epoch, self.best_line = score, self.epoch, line
-            self.epochs_since_best = 0
-        elif self.best > 0:  # before that the model has learned nothing that could get worse
-            self.epochs_since_best += 1
-        return is_best
-
-    def is_plateau(self, settings: TaskSettings) -> bool:
-        """Whether another `lr_patience` epochs have passed without a better score."""
-        n = self.epochs_since_best
-        return settings.lr_patience > 0 and n > 0 and n % settings.lr_patience == 0
-
-    def is_over(self, settings: TaskSettings) -> bool:
-        """Whether the run has reached `epochs` or `patience`."""
-        return self.epoch >= settings.epochs or self.epochs_since_best >= settings.patience
 
 
 class TaskTrainer:
@@ -80,102 +66,103 @@ class TaskTrainer:
 
     Args:
         trained: the model, which is trained in place.
-        splits: the training and dev data.
-        inputs: the inputs for their sentences.
+        train, dev: examples and the inputs for their sentences.
         folder: existing folder for the checkpoint and the log.
-        resume: continue from the checkpoint.
+        resume: continue from the checkpoint, if there is one.
     Attributes:
-        trained: the model.
         progress: the progress of the run.
     Raises:
-        ResumeError: the checkpoint is corrupt or belongs to another run.
+        ResumeError: the checkpoint is corrupt.
     """
 
     def __init__(
         self,
         trained: TrainedTask,
-        splits: tuple[Split[Any], Split[Any]],
-        inputs: tuple[Inputs, Inputs],
+        train: tuple[Examples, Inputs],
+        dev: tuple[Examples, Inputs],
         folder: Path,
         *,
         resume: bool = False,
     ) -> None:
-        self.trained, self._settings, self._path = trained, trained.settings, folder
-        self._train, self._dev = splits
-        self._inputs, self._dev_inputs = inputs
-        self._log = TrainingLog(folder / LOG_FILE)
-        self._examples = fraction_of(self._train.examples, self._settings)
+        self._trained, self._model, self._settings = trained, trained.model, trained.task.settings
+        (self._examples, self._inputs), self._dev = train, dev
+        self._log, self._checkpoint = TrainingLog(folder / LOG_FILE), folder / CHECKPOINT_FILE
         self.progress = TrainerProgress()
-        self._optimizer = _optimizer(trained.model, self._settings)
+        self._optimizer = _build_optimizer(trained.model, self._settings)
         self._best: dict[str, Any] = {}
         if resume:
-            self._restore()
+            if self._checkpoint.exists():  # it is missing after a kill in the first epoch
+                self._restore()
+            self._log.truncate(self.progress.log_size)
 
-    @property
-    def n_examples(self) -> int:
-        """The number of examples to train on."""
-        return len(self._examples)
-
-    def run(self, on_progress: OnProgress, on_epoch: OnEpoch) -> dict[str, Any]:
+    def run(self, reporter: TrainingReporter) -> None:
         """Train until a limit is reached; the model then has the weights of its best epoch.
 
-        Returns:
-            the log line of the best epoch.
         Raises:
             TrainingError: the loss is not finite.
         """
-        model, settings, progress = self.trained.model, self._settings, self.progress
-        while not progress.is_over(settings):
+        settings, progress = self._settings, self.progress
+        while progress.epoch < settings.epochs and progress.epochs_since_best < settings.patience:
             start_s = time.monotonic()
-            loss = self._epoch(progress.epoch, on_progress)
+            loss = self._train_epoch(reporter)
             scores = self.score_dev()
             seconds = time.monotonic() - start_s
-            line = self._line(loss, scores, seconds)
+            progress.epoch += 1
             progress.seconds += seconds
-            if progress.update(scores.main_value, line):
-                self._best = copy.deepcopy(model.state_dict())
-            elif progress.is_plateau(settings):
-                for group in self._optimizer.param_groups:
-                    group["lr"] /= 2
+            line = self._line(loss, scores, seconds)
+            self._count(scores.main_value, line)
             self._log.append(line)
             progress.log_size = self._log.synced_size()
             self._save()
-            on_epoch(line)
-        model.load_state_dict(self._best)
-        return progress.best_line
+            reporter.epoch(line)
+        self._model.load_state_dict(self._best)
 
     def score_dev(self) -> Scores:
         """Score the current weights on dev."""
-        size = self._settings.batch_size
-        predictions = predict_all(self.trained.model, self._dev, self._dev_inputs, size)
-        return self.trained.task.score(self._dev.examples, predictions)
+        examples, inputs = self._dev
+        return self._trained.task.score(examples, self._trained.predict(examples, inputs))
 
-    def _epoch(self, epoch: int, on_progress: OnProgress) -> float:
+    def _train_epoch(self, reporter: TrainingReporter) -> float:
         """Train for one epoch, and return the mean loss."""
-        model, settings = self.trained.model, self._settings
+        settings, epoch = self._settings, self.progress.epoch
         torch.manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
-        lengths = [self._train.n_tokens(example) for example in self._examples]
+        lengths = [example.n_tokens(self._inputs.sentences) for example in self._examples]
         total, n_read = 0.0, epoch * sum(lengths)
-        model.train()
-        for batch in _batches(lengths, settings.batch_size):
-            examples = [self._examples[number] for number in batch]
-            self._optimizer.zero_grad()
-            loss = model.loss(examples, self._inputs) + model.representation.penalty()
-            if not math.isfinite(value := loss.item()):
-                what = f"epoch {epoch + 1}: the loss is {value} ({examples[0].where})"
-                raise TrainingError(what, "choose a lower `learning_rate`")
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
-            self._optimizer.step()
-            total += value * len(batch)
-            n_read += sum(lengths[number] for number in batch)
-            on_progress(n_read, settings.epochs * sum(lengths))
+        self._model.train()
+        for numbers in _batches(lengths, settings.batch_size):
+            total += len(numbers) * self._step([self._examples[number] for number in numbers])
+            n_read += sum(lengths[number] for number in numbers)
+            reporter.progress(n_read, settings.epochs * sum(lengths))
         return total / len(self._examples)
 
+    def _step(self, examples: Examples) -> float:
+        """Make one weight update, and return the loss."""
+        model = self._model
+        self._optimizer.zero_grad()
+        loss = model.loss(examples, self._inputs) + model.representation.penalty()
+        if not math.isfinite(value := loss.item()):
+            what = f"epoch {self.progress.epoch + 1}: the loss is {value} ({examples[0].where})"
+            raise TrainingError(what, "choose a lower `learning_rate`")
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), self._settings.max_grad_norm)
+        self._optimizer.step()
+        return value
+
+    def _count(self, score: float, line: dict[str, Any]) -> None:
+        """Keep the weights of a best epoch; after `lr_patience` others halve the learning rate."""
+        progress, settings = self.progress, self._settings
+        if score > progress.best:
+            progress.best, progress.best_line, progress.epochs_since_best = score, line, 0
+            self._best = copy.deepcopy(self._model.state_dict())
+        elif progress.best > 0:  # before that the model has learned nothing that could get worse
+            progress.epochs_since_best += 1
+            if settings.lr_patience and progress.epochs_since_best % settings.lr_patience == 0:
+                for group in self._optimizer.param_groups:
+                    group["lr"] /= 2
+
     def _line(self, loss: float, scores: Scores, seconds: float) -> dict[str, Any]:
-        mixes = self.trained.model.representation.mixes
         return {
-            "epoch": self.progress.epoch + 1,
+            "epoch": self.progress.epoch,
             "loss": loss,
             "dev": dict(scores.values),
             "seconds": seconds,
@@ -185,39 +172,34 @@ class TaskTrainer:
                     "weights": torch.softmax(mix.weights.detach(), 0).tolist(),
                     "gamma": mix.gamma.item(),
                 }
-                for where, mix in mixes.items()
+                for where, mix in self._model.representation.mixes.items()
             },
         }
 
     def _save(self) -> None:
         content = {
-            "model": self.trained.model.state_dict(),
+            "model": self._model.state_dict(),
             "best": self._best,
             "optimizer": self._optimizer.state_dict(),
             "progress": asdict(self.progress),
         }
-        write_tensors(self._path / CHECKPOINT_FILE, content)
+        write_tensors(self._checkpoint, content)
 
     def _restore(self) -> None:
-        path = self._path / CHECKPOINT_FILE
-        if not path.exists():  # killed in its first epoch
-            self._log.truncate(0)
-            return
-        with as_resume_error(path):
-            content = read_tensors(path)
-            self.trained.model.load_state_dict(content["model"])
+        with as_resume_error(self._checkpoint):
+            content = read_tensors(self._checkpoint)
+            self._model.load_state_dict(content["model"])
             self._optimizer.load_state_dict(content["optimizer"])
             self.progress, self._best = TrainerProgress(**content["progress"]), content["best"]
-        self._log.truncate(self.progress.log_size)
 
 
-def fraction_of(examples: Sequence[Any], settings: TaskSettings) -> list[Any]:
-    """Sample `settings.fraction` of the examples at random, and keep their order."""
-    if settings.fraction == 1:
-        return list(examples)
-    generator = torch.Generator().manual_seed(settings.seed)
+def sample_examples(examples: Examples, fraction: float, seed: int) -> Examples:
+    """Sample a fraction of the examples at random, and keep their order."""
+    if fraction == 1:
+        return examples
+    generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(examples), generator=generator).tolist()
-    n_kept = max(1, round(len(examples) * settings.fraction))
+    n_kept = max(1, round(len(examples) * fraction))
     return [examples[number] for number in sorted(order[:n_kept])]
 
 
@@ -227,12 +209,12 @@ def _batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     batches: list[list[int]] = []
     for first in range(0, len(order), batch_size * _POOL_BATCHES):
         pool = order[first : first + batch_size * _POOL_BATCHES]
-        pool.sort(key=lambda number: lengths[number])
+        pool.sort(key=lengths.__getitem__)
         batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
     return [batches[number] for number in torch.randperm(len(batches)).tolist()]
 
 
-def _optimizer(model: TaskModel[Any, Any], settings: TaskSettings) -> torch.optim.Optimizer:
+def _build_optimizer(model: TaskModel[Any, Any], settings: TaskSettings) -> torch.optim.Optimizer:
     parameters = [one for one in model.parameters() if one.requires_grad]
     if settings.optimizer == "adadelta":
         return torch.optim.Adadelta(parameters, settings.learning_rate, rho=_RHO)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -16,40 +16,22 @@ from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import write_tensors
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
-from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder, SentenceVectors
+from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.inputs import WordVectors
-from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Scores, Split, Task, check_labels
-from elmo_cli.tasks.task_trainer import CHECKPOINT_FILE, TaskTrainer
+from elmo_cli.tasks.task import Task, check_labels
+from elmo_cli.tasks.task_trainer import (
+    CHECKPOINT_FILE,
+    TaskTrainer,
+    TrainingReporter,
+    sample_examples,
+)
 from elmo_cli.tasks.trained_task import (
     MODEL_FILE,
     SCORES_FILE,
     TrainedTask,
-    config_of,
     read_config,
     read_split,
-    write_config,
-    write_words,
 )
-
-
-class TrainingReporter(Protocol):
-    """Receives what a training run reports."""
-
-    def message(self, text: str) -> None:
-        """Report a line of text about the run."""
-
-    def warn(self, text: str) -> None:
-        """Report a warning."""
-
-    def embedding(self, done: int, total: int | None) -> None:
-        """Report the number of tokens embedded so far, and their total if it is known."""
-
-    def training(self, done: int, total: int) -> None:
-        """Report the number of tokens trained on so far, and their total without early stopping."""
-
-    def epoch(self, line: dict[str, Any]) -> None:
-        """Report an epoch by its line of the log."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +40,14 @@ class TaskData:
 
     Attributes:
         train, dev: data files of the task.
+        embeddings: folder of the embeddings.
         word_vectors: a file of word vectors, or None.
-        embeddings: folder of the embeddings; None without ELMo.
     """
 
     train: str
     dev: str
+    embeddings: EmbeddingsFolder
     word_vectors: str | None = None
-    embeddings: EmbeddingsFolder | None = None
 
     def identity(self) -> dict[str, Any]:
         """Return the path and the SHA-256 of each file."""
@@ -100,107 +82,71 @@ def train_task(
         ResumeError: the run cannot be resumed with these settings or data.
         TrainingError: the loss is not finite.
     """
-    train, dev = (read_split(task, path) for path in (data.train, data.dev))
-    for split in (train, dev):
-        if split.note:
-            reporter.message(f"{split.path}: {split.note}")
+    train, dev = (read_split(task, path, reporter) for path in (data.train, data.dev))
     labels = task.collect_labels(train)
     check_labels(task, train, dev)
-    sentences = [*train.sentences, *dev.sentences]
-    words = None
+    words, n_words = None, 0
     if data.word_vectors is not None:
-        words = WordVectors.read(data.word_vectors, chain.from_iterable(sentences))
+        tokens = dict.fromkeys(chain.from_iterable([*train.sentences, *dev.sentences]))
+        words, n_words = WordVectors.read(data.word_vectors, tokens).with_first(tokens)
+    settings = task.settings
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
-        found = [_vectors(data, split, task.settings, reporter) for split in (train, dev)]
-        bilm = None if data.embeddings is None else data.embeddings.bilm
-        torch.manual_seed(task.settings.seed)
-        trained = TrainedTask.new(task, labels, words, bilm, sentences)
+        find = data.embeddings.find
+        layers = [find(split, settings.elmo.layers, reporter) for split in (train, dev)]
+        bilm = None if settings.elmo.layers == "none" else data.embeddings.bilm
+        torch.manual_seed(settings.seed)
+        trained = TrainedTask.build(task, labels, words, bilm, n_words)
         trained.model.to(select_device(device))
-        config = config_of(trained, data.identity())
+        config = trained.config(data.identity())
         if mode == "resume":
             _check_same(folder.path, config)
-            if (scores := read_scores(folder.path)) is not None:
+            if (scores_file := folder.path / SCORES_FILE).exists():
                 reporter.message(f"{folder.path}: the run is finished")
-                return scores
+                finished: dict[str, Any] = read_json(scores_file, ModelError, "train again")
+                return finished
         else:
             folder.start()
-            write_words(folder.path, trained)
-            write_config(folder.path, config)
-        pairs = zip((train, dev), found, strict=True)
-        inputs = [trained.inputs(split.sentences, vectors) for split, vectors in pairs]
-        is_resumed = mode == "resume"
+            trained.write_config(folder.path, config)
+        examples = sample_examples(train.examples, settings.fraction, settings.seed)
         trainer = TaskTrainer(
-            trained, (train, dev), (inputs[0], inputs[1]), folder.path, resume=is_resumed
+            trained,
+            (examples, trained.inputs(train.sentences, layers[0])),
+            (dev.examples, trained.inputs(dev.sentences, layers[1])),
+            folder.path,
+            resume=mode == "resume",
         )
-        reporter.message(_summary(trained, trainer.n_examples, len(dev.examples)))
-        best = trainer.run(reporter.training, reporter.epoch)
-        return _finish(folder.path, trainer, best)
+        n = sum(one.numel() for one in trained.model.parameters() if one.requires_grad)
+        n_examples = f"{len(examples):,} examples, dev {len(dev.examples):,}"
+        reporter.message(f"{task.name}: {n_examples}; {n:,} parameters")
+        trainer.run(reporter)
+        return _finish(folder.path, trained, trainer)
 
 
-def _finish(folder: Path, trainer: TaskTrainer, best: dict[str, Any]) -> dict[str, Any]:
+def _finish(folder: Path, trained: TrainedTask, trainer: TaskTrainer) -> dict[str, Any]:
     """Write the model of the best epoch and its scores, and remove the checkpoint."""
+    progress = trainer.progress
     facts = {
-        "best_epoch": best["epoch"],
-        "epochs": trainer.progress.epoch,
-        "seconds": trainer.progress.seconds,
-        "mix": best["mix"],
-        "dev": scores_as_dict(trainer.score_dev()),
+        "best_epoch": progress.best_line["epoch"],
+        "epochs": progress.epoch,
+        "seconds": progress.seconds,
+        "mix": progress.best_line["mix"],
+        "dev": trainer.score_dev().to_dict(),
     }
-    write_tensors(folder / MODEL_FILE, trainer.trained.model.state_dict())
+    write_tensors(folder / MODEL_FILE, trained.model.state_dict())
     write_text(folder / SCORES_FILE, [json.dumps(facts, indent=1) + "\n"])
     (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
     return facts
 
 
-def read_scores(folder: Path) -> dict[str, Any] | None:
-    """Read scores.json; None before the end of the run, ModelError if the file is corrupt."""
-    try:
-        facts: dict[str, Any] = read_json(folder / SCORES_FILE, ModelError, "train again")
-    except FileNotFoundError:
-        return None
-    return facts
-
-
-def scores_as_dict(scores: Scores) -> dict[str, Any]:
-    """Return scores in the form of scores.json."""
-    by_type = {name: dict(one) for name, one in scores.by_type.items()}
-    return {"main": scores.main, **scores.values, "by_type": by_type, "note": scores.note}
-
-
-def _vectors(
-    data: TaskData, split: Split[Any], settings: TaskSettings, reporter: TrainingReporter
-) -> SentenceVectors | None:
-    if data.embeddings is None:
-        return None
-    return data.embeddings.find(
-        split,
-        settings.elmo.layers,
-        reporter.embedding,
-        reporter.warn,
-    )
-
-
 def _check_same(folder: Path, config: dict[str, Any]) -> None:
     """Raise a ResumeError if settings or data differ from those of the run in the folder."""
-    old = read_config(folder)
-    for name in ("task", "settings", "labels", "bilm", "word_vector_dim", "data"):
-        before, now = old.get(name), json.loads(json.dumps(config[name]))
-        if before == now:
-            continue
-        if isinstance(before, dict) and isinstance(now, dict):
-            name = next(one for one in {**before, **now} if before.get(one) != now.get(one))
-            before, now = before.get(name), now.get(name)
-        what = f"{folder}: the run has other settings or data ({name}: {before}, now {now})"
-        raise ResumeError(what, "use the settings and data of the first run, or another folder")
-
-
-def _summary(trained: TrainedTask, n_train: int, n_dev: int) -> str:
-    n = sum(one.numel() for one in trained.model.parameters() if one.requires_grad)
-    reads = [] if trained.bilm is None else [f"ELMo layers ({trained.settings.elmo.layers})"]
-    if trained.word_vectors is not None:
-        reads.append(f"word vectors of {trained.word_vectors.dim} dimensions")
-    if trained.settings.char_filters:
-        reads.append("characters")
-    examples = f"{n_train:,} examples, dev {n_dev:,}"
-    return f"{trained.task.name}: {examples}; {n:,} parameters; reads {', '.join(reads)}"
+    before, now = (
+        {**one, **one["settings"], **one["data"], "settings": None, "data": None}
+        for one in (read_config(folder), json.loads(json.dumps(config)))
+    )
+    for name in now.keys() - {"elmo_version"}:
+        if before.get(name) != now[name]:
+            what = f"{folder}: the run has other settings or data ({name}: {before.get(name)}, "
+            hint = "use the settings and data of the first run, or another folder"
+            raise ResumeError(f"{what}now {now[name]})", hint)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from elmo_cli.embed.run import Progress, Warn
-from elmo_cli.errors import InputError, ModelError, UsageError
+from elmo_cli.errors import InputError, ModelError
 from elmo_cli.files import new_file, write_text
 from elmo_cli.lm.checkpoint import read_tensors
 from elmo_cli.lm.run_folder import TASK_FILE
 from elmo_cli.regular_files import read_json
-from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder, SentenceVectors
-from elmo_cli.tasks.inputs import Array, Inputs, Tokens, WordTable, WordVectors
+from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder, Reporter
+from elmo_cli.tasks.inputs import Inputs, LayerReader, Tokens, WordVectors
 from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import TaskSettings, as_flat
-from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
-from elmo_cli.text.input import InputSettings
+from elmo_cli.tasks.settings import as_flat
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, load_task
 from elmo_cli.version import __version__
 
 MODEL_FILE, SCORES_FILE, WORDS_FILE = "model.pt", "scores.json", "word_vectors.npz"
+_EMBEDDING = "representation.words.weight"  # in MODEL_FILE
 _HINT = "give the folder that `elmo train` wrote"
-_VERSION = 1
+_VERSION = 2
 _CHUNK_TOKENS = 20_000  # predicted at a time; their vectors take 120 MB
 
 
@@ -38,122 +38,128 @@ class TrainedTask:
     Attributes:
         task: the task.
         labels: from `Task.collect_labels`.
-        word_table: the words in the embedding table of the model; None without word vectors.
-        word_vectors: vectors of these and further words; None without word vectors.
+        words: the words of the model's embedding, and further words; None without word vectors.
         bilm: the biLM whose layers the model reads; None without ELMo.
         model: the model, on the CPU unless it was moved.
     """
 
     task: Task[Any, Any]
     labels: Any
-    word_table: WordTable | None
-    word_vectors: WordVectors | None
+    words: WordVectors | None
     bilm: BiLMRecord | None
     model: TaskModel[Any, Any]
 
     @classmethod
-    def new(
+    def build(
         cls,
         task: Task[Any, Any],
         labels: Any,
-        vectors: WordVectors | None,
+        words: WordVectors | None,
         bilm: BiLMRecord | None,
-        sentences: Sequence[Tokens],
+        n_words: int | None = None,
     ) -> TrainedTask:
         """Build an untrained model with random weights from torch's global generator.
 
         Args:
-            sentences: those of the training and dev data, whose words get a row of the table.
+            n_words: how many of the words are in the model's embedding; by default all.
         """
-        words = None if vectors is None else WordTable.of(vectors, sentences)
-        table = None if vectors is None or words is None else words.initial(vectors)
-        representation = _representation(task.settings, table, bilm)
-        model = task.model_class(task.settings, labels, representation)
-        return cls(task, labels, words, vectors, bilm, model)
+        settings, table = task.settings, None if words is None else words.table(n_words)
+        n_layers, dim = (0, 0) if bilm is None else (bilm.n_layers, bilm.dim)
+        if settings.elmo.layers != "all":
+            n_layers = 1
+        representation = TokenRepresentation(settings, table, n_layers, dim)
+        model = task.model_class(settings, labels, representation)
+        return cls(task, labels, words, bilm, model)
 
-    @property
-    def settings(self) -> TaskSettings:
-        """The settings of the task."""
-        return self.task.settings
-
-    @property
-    def reads_elmo(self) -> bool:
-        """Whether the model reads layers of a biLM."""
-        return self.settings.elmo.layers != "none"
-
-    def inputs(self, sentences: Sequence[Tokens], vectors: SentenceVectors | None) -> Inputs:
-        """Prepare inputs for sentences; new words with a vector are added to the table."""
-        if self.word_table is not None and self.word_vectors is not None:
-            extended = self.word_table.extended(self.word_vectors, sentences)
-            rows = extended.initial(self.word_vectors)[len(self.word_table) :]
-            self.model.representation.add_words(rows)
-            self.word_table = extended
+    def inputs(self, sentences: Sequence[Tokens], read_layers: LayerReader | None) -> Inputs:
+        """Prepare inputs for sentences."""
         device = next(self.model.parameters()).device
-        return Inputs(sentences, vectors, self.word_table, device)
+        return Inputs(sentences, read_layers, self.words, device)
 
-    def predict(self, split: Split[Any], vectors: SentenceVectors | None) -> list[Any]:
-        """Return one prediction per example, in the order of the examples."""
-        inputs = self.inputs(split.sentences, vectors)
-        return predict_all(self.model, split, inputs, self.settings.batch_size)
+    def predict(self, examples: Sequence[Example[Any]], inputs: Inputs) -> list[Any]:
+        """Return one prediction per example, in order, from batches of similar length."""
+        lengths = [example.n_tokens(inputs.sentences) for example in examples]
+        order = sorted(range(len(examples)), key=lengths.__getitem__)
+        batch_size, found = self.task.settings.batch_size, dict[int, Any]()
+        self.model.eval()
+        with torch.no_grad():
+            for first in range(0, len(order), batch_size):
+                numbers = order[first : first + batch_size]
+                batch = [examples[number] for number in numbers]
+                found.update(zip(numbers, self.model.predict(batch, inputs), strict=True))
+        return [found[number] for number in range(len(examples))]
+
+    def predict_unseen(
+        self, split: Split[Any], folder: EmbeddingsFolder, reporter: Reporter
+    ) -> list[Any]:
+        """Return one prediction per example, with embeddings that are computed and not stored."""
+        layers, sentences = self.task.settings.elmo.layers, split.sentences
+        total = sum(example.n_tokens(sentences) for example in split.examples)
+        predictions: list[Any] = []
+        done = 0
+        for examples in _chunks(split):
+            numbers = dict.fromkeys(chain.from_iterable(one.sentences for one in examples))
+            read_layers = folder.compute({i: sentences[i] for i in numbers}, layers)
+            predictions += self.predict(examples, self.inputs(sentences, read_layers))
+            done += sum(example.n_tokens(sentences) for example in examples)
+            reporter.progress(done, total)
+        return predictions
+
+    def evaluate(
+        self, split: Split[Any], folder: EmbeddingsFolder, reporter: Reporter
+    ) -> tuple[list[Any], Scores]:
+        """Return one prediction per example, with embeddings of the folder, and their scores."""
+        read_layers = folder.find(split, self.task.settings.elmo.layers, reporter)
+        predictions = self.predict(split.examples, self.inputs(split.sentences, read_layers))
+        return predictions, self.task.score(split.examples, predictions)
+
+    def config(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the content of task.json.
+
+        Args:
+            data: role of a data file, such as "train" -> its path and SHA-256.
+        """
+        return {
+            "version": _VERSION,
+            "elmo_version": __version__,
+            "task": self.task.name,
+            "settings": as_flat(self.task.settings),
+            "labels": self.labels,
+            "bilm": None if self.bilm is None else asdict(self.bilm),
+            "word_vector_dim": None if self.words is None else self.words.vectors.shape[1],
+            "data": data,
+        }
+
+    def write_config(self, folder: Path, config: dict[str, Any]) -> None:
+        """Write the word vectors and task.json; OutputError if that fails."""
+        if self.words is not None:
+            with new_file(folder / WORDS_FILE) as file:
+                np.savez(
+                    file, words=np.array(self.words.words, np.str_), vectors=self.words.vectors
+                )
+        write_text(str(folder / TASK_FILE), [json.dumps(config, indent=1) + "\n"], overwrite=True)
 
 
-def predict_all(
-    model: TaskModel[Any, Any], split: Split[Any], inputs: Inputs, batch_size: int
-) -> list[Any]:
-    """Return one prediction per example, in order, from batches of similar length."""
-    examples = split.examples
-    order = sorted(range(len(examples)), key=lambda number: split.n_tokens(examples[number]))
-    found: dict[int, Any] = {}
-    model.eval()
-    with torch.no_grad():
-        for first in range(0, len(order), batch_size):
-            some = order[first : first + batch_size]
-            predictions = model.predict([examples[number] for number in some], inputs)
-            found.update(zip(some, predictions, strict=True))
-    return [found[number] for number in range(len(examples))]
+def _chunks(split: Split[Any]) -> Iterator[list[Any]]:
+    """Yield consecutive examples of about `_CHUNK_TOKENS` tokens."""
+    examples: list[Any] = []
+    n_tokens = 0
+    for example in split.examples:
+        examples.append(example)
+        n_tokens += example.n_tokens(split.sentences)
+        if n_tokens >= _CHUNK_TOKENS or example is split.examples[-1]:
+            yield examples
+            examples, n_tokens = [], 0
 
 
-def _representation(
-    settings: TaskSettings, table: torch.Tensor | None, bilm: BiLMRecord | None
-) -> TokenRepresentation:
-    n_layers = 0 if bilm is None else bilm.n_layers if settings.elmo.layers == "all" else 1
-    return TokenRepresentation(settings, table, n_layers, 0 if bilm is None else bilm.dim)
-
-
-def config_of(trained: TrainedTask, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of task.json.
-
-    Args:
-        data: role of a data file, such as "train" -> its path and SHA-256.
-    """
-    return {
-        "version": _VERSION,
-        "elmo_version": __version__,
-        "task": trained.task.name,
-        "settings": as_flat(trained.settings),
-        "labels": trained.labels,
-        "bilm": None if trained.bilm is None else asdict(trained.bilm),
-        "word_vector_dim": None if trained.word_vectors is None else trained.word_vectors.dim,
-        "data": dict(data),
-    }
-
-
-def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write task.json; OutputError if that fails."""
-    write_text(str(folder / TASK_FILE), [json.dumps(config, indent=1) + "\n"], overwrite=True)
-
-
-def write_words(folder: Path, trained: TrainedTask) -> None:
-    """Write the word vectors that the model may need for new text; OutputError if that fails."""
-    if trained.word_vectors is None or trained.word_table is None:
-        return
-    with new_file(folder / WORDS_FILE) as file:
-        np.savez(
-            file,
-            words=np.array(trained.word_vectors.words, dtype=np.str_),
-            vectors=trained.word_vectors.vectors,
-            table=np.array(trained.word_table.words, dtype=np.str_),
-        )
+def read_split(task: Task[Any, Any], path: str, reporter: Reporter) -> Split[Any]:
+    """Read labelled data; InputError if the file is invalid or contains no example."""
+    split = task.read(path)
+    if not split.examples:
+        raise InputError(f"{path}: contains no example", "give a file with at least one example")
+    if split.note:
+        reporter.message(f"{path}: {split.note}")
+    return split
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -173,128 +179,19 @@ def load_trained(folder: str | Path, device: str = "cpu") -> TrainedTask:
     folder = Path(folder)
     config = read_config(folder)
     try:
-        state = read_tensors(folder / MODEL_FILE)
-    except Exception as error:
-        hint = "resume its training, or train it again"
-        raise ModelError(f"{folder / MODEL_FILE}: missing or corrupt", hint) from error
-    try:
         task = load_task(config["task"], config["settings"])
         bilm = None if config["bilm"] is None else BiLMRecord(**config["bilm"])
-        words = vectors = table = None
+        state = read_tensors(folder / MODEL_FILE)
+        words = None
         if config["word_vector_dim"] is not None:
-            words, vectors = _read_words(folder / WORDS_FILE)
-            table = torch.zeros(len(words), vectors.dim)
-        representation = _representation(task.settings, table, bilm)
-        model = task.model_class(task.settings, config["labels"], representation)
-        model.load_state_dict(state)
-    except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
-        what = f"{folder}: the files of the task model are inconsistent ({error})"
-        raise ModelError(what, "train it again") from None
-    model.to(device).eval()
-    return TrainedTask(task, config["labels"], words, vectors, bilm, model)
-
-
-def _read_words(path: Path) -> tuple[WordTable, WordVectors]:
-    with np.load(path, allow_pickle=False) as arrays:
-        found: dict[str, Array] = {name: arrays[name] for name in ("words", "vectors", "table")}
-    vectors = WordVectors(found["words"].tolist(), found["vectors"])
-    return WordTable(found["table"].tolist()), vectors
-
-
-def predict_text(
-    trained: TrainedTask,
-    split: Split[Any],
-    folder: EmbeddingsFolder | None,
-    progress: Progress = lambda done, total: None,
-) -> list[Any]:
-    """Return one prediction per example, with embeddings that are computed and not stored.
-
-    Args:
-        folder: computes the embeddings; None without ELMo.
-        progress: called with the number of tokens done and their total.
-    """
-    total, done, predictions = sum(map(len, split.sentences)), 0, list[Any]()
-    for chunk in _chunks(split):
-        vectors = None
-        if folder is not None:
-            vectors = folder.compute(chunk.sentences, trained.settings.elmo.layers)
-        predictions += trained.predict(chunk, vectors)
-        done += sum(map(len, chunk.sentences))
-        progress(done, total)
-    return predictions
-
-
-def read_split(task: Task[Any, Any], path: str) -> Split[Any]:
-    """Read labelled data; InputError if the file is invalid or contains no example."""
-    split = task.read(path)
-    if not split.examples:
-        raise InputError(f"{path}: contains no example", "give a file with at least one example")
-    return split
-
-
-def read_for_prediction(
-    trained: TrainedTask, paths: Sequence[str], text: InputSettings | None
-) -> Split[Any]:
-    """Read the sentences to predict on.
-
-    Args:
-        text: how text is read; None for a file in the format of the training data.
-    """
-    task = trained.task
-    if text is not None and task.reads_text:
-        return task.read_text(paths, text)
-    if len(paths) > 1:
-        raise UsageError(f"{paths[1]}: more than one file", "predict on the files one by one")
-    return task.read(paths[0], labelled=False)
-
-
-def check_format(task: Task[Any, Any], output_format: str | None) -> str:
-    """Return the output format, by default the first of the task; UsageError if it is unknown."""
-    if output_format is None:
-        return task.formats[0]
-    if output_format not in task.formats:
-        hint = f"choose one of {', '.join(task.formats)}"
-        raise UsageError(f"`output_format={output_format}`: no output format of {task.name}", hint)
-    return output_format
-
-
-def _chunks(split: Split[Any]) -> Iterator[Split[Any]]:
-    """Yield consecutive examples of about `_CHUNK_TOKENS` tokens, with their sentences."""
-    rows: dict[int, int] = {}  # number of a sentence in the split -> in the chunk
-    examples: list[Any] = []
-    n_tokens = 0
-    for example in split.examples:
-        for number in example.sentences:
-            if number not in rows:  # frames share a sentence, and questions a context
-                rows[number] = len(rows)
-                n_tokens += len(split.sentences[number])
-        numbers = tuple(rows[number] for number in example.sentences)
-        examples.append(replace(example, sentences=numbers))
-        if n_tokens >= _CHUNK_TOKENS:
-            yield Split(split.path, [split.sentences[number] for number in rows], examples)
-            rows, examples, n_tokens = {}, [], 0
-    if examples:
-        yield Split(split.path, [split.sentences[number] for number in rows], examples)
-
-
-def evaluate(
-    trained: TrainedTask,
-    path: str,
-    folder: EmbeddingsFolder | None,
-    progress: Progress | None = None,
-    warn: Warn | None = None,
-) -> tuple[Split[Any], list[Any], Scores]:
-    """Predict on a data file, and score the predictions.
-
-    Args:
-        folder: the embeddings; None without ELMo.
-        progress, warn: as in `EmbeddingsFolder.find`.
-    Returns:
-        the content of the file, the predictions and their scores.
-    """
-    split = read_split(trained.task, path)
-    vectors = None
-    if folder is not None:
-        vectors = folder.find(split, trained.settings.elmo.layers, progress, warn)
-    predictions = trained.predict(split, vectors)
-    return split, predictions, trained.task.score(split.examples, predictions)
+            words = WordVectors.read(str(folder / WORDS_FILE))
+            further = words.table()[len(state[_EMBEDDING]) :]
+            state[_EMBEDDING] = torch.cat([state[_EMBEDDING], further])
+        trained = TrainedTask.build(task, config["labels"], words, bilm)
+        trained.model.load_state_dict(state)
+    except Exception as error:  # torch and zipfile raise a dozen types on corrupt files
+        what = f"{folder}: a file of the task model is missing or corrupt ({error})"
+        hint = "resume its training, or train it again"
+        raise ModelError(" ".join(what.split()), hint) from error
+    trained.model.to(device).eval()
+    return trained

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.tasks.inputs import Inputs, WordTable, WordVectors, character_ids
+from elmo_cli.tasks.inputs import Inputs, WordVectors, character_ids
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
 
@@ -35,7 +35,7 @@ def test_word_vectors_are_read(tmp_path: Path, name: str) -> None:
     vectors = WordVectors.read(str(path))
     assert vectors.words == ["the", "cat", "Paris"]
     assert vectors.vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert [vectors.find(word) for word in ("The", "Paris", "paris", "dog")] == [0, 2, None, None]
+    assert vectors.rows_of(["The", "Paris", "paris", "dog", "cat"]) == [2, 4, 1, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,19 @@ def test_bad_word_vectors_are_refused(tmp_path: Path, content: bytes, words: str
         WordVectors.read(str(tmp_path / "bad.txt"))
 
 
-def test_the_table_grows_by_the_words_of_new_text() -> None:
+def test_words_of_the_data_come_first() -> None:
     vectors = WordVectors(["the", "cat", "Paris"], np.array([[1, 2], [3, 4], [5, 6]]))
-    table = WordTable.of(vectors, SENTENCES[:1])
-    assert table.words == ["the", "cat"]
-    assert table.rows_of(("The", "dog", "cat", "Paris")) == [2, 1, 3, 1]
-    assert table.initial(vectors).tolist() == [[0, 0], [2, 3], [1, 2], [3, 4]]
-    extended = table.extended(vectors, SENTENCES)
-    assert extended.rows_of(("Paris", "cat")) == [4, 3]
-    assert extended.initial(vectors).tolist()[4] == [5, 6]
+    ordered, n_words = vectors.with_first(["Paris", "dog", "The", "the"])
+    assert (ordered.words, n_words) == (["Paris", "the", "cat"], 2)
+    assert ordered.table(n_words).tolist() == [[0, 0], [3, 4], [5, 6], [1, 2]]
+    assert ordered.table().tolist()[4:] == [[3, 4]]
+    assert WordVectors([], np.zeros((0, 2))).table().tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_batch_is_padded() -> None:
     vectors = WordVectors(["the", "cat", "Paris"], np.array([[1, 2], [3, 4], [5, 6]]))
     layers = vectors_of(SENTENCES)
-    inputs = Inputs(SENTENCES, layers, WordTable.of(vectors, SENTENCES))
+    inputs = Inputs(SENTENCES, layers.__getitem__, vectors)
     batch = inputs.batch([1, 0])
     assert batch.lengths.tolist() == [1, 3]
     assert batch.mask.tolist() == [[True, False, False], [True, True, True]]
@@ -93,7 +91,7 @@ def test_elmo_is_at_the_input_the_output_or_both(where: str, projection: int) ->
     elmo = ElmoSettings(where=where, projection=projection, dropout=0)
     settings = TaskSettings(elmo=elmo, char_filters=6, dropout=0)
     representation = TokenRepresentation(settings, torch.ones(9, 2), 3, 4).eval()
-    batch = Inputs(SENTENCES, vectors_of(SENTENCES), None).batch([0, 1])
+    batch = Inputs(SENTENCES, vectors_of(SENTENCES).__getitem__, None).batch([0, 1])
     size = projection or 4
     is_input, is_output = where != "output", where != "input"
     assert representation(batch).shape == (2, 3, representation.dim)
@@ -114,7 +112,7 @@ def test_the_sum_of_layers_is_that_of_equation_1() -> None:
     layers = vectors_of(SENTENCES)
     weights = np.exp([0.0, 1.0, -1.0]) / np.exp([0.0, 1.0, -1.0]).sum()
     expected = 2.0 * np.tensordot(weights, layers[0].astype("f8"), 1)
-    found = representation(Inputs(SENTENCES, layers, None).batch([0])).detach()
+    found = representation(Inputs(SENTENCES, layers.__getitem__, None).batch([0])).detach()
     assert np.allclose(found[0], expected, atol=1e-6)
     assert representation.penalty().item() == pytest.approx(0.5 * 2.0)
 
@@ -140,11 +138,3 @@ def test_a_model_must_read_something() -> None:
     settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=0)
     with pytest.raises(UsageError, match="the model has no input"):
         TokenRepresentation(settings, None, 0, 0)
-
-
-def test_words_are_added_to_the_table() -> None:
-    settings = TaskSettings(elmo=ElmoSettings(layers="none"), char_filters=0)
-    representation = TokenRepresentation(settings, torch.ones(3, 2), 0, 0)
-    representation.add_words(torch.full((1, 2), 7.0))
-    assert representation.words is not None
-    assert representation.words.weight.tolist()[2:] == [[1, 1], [7, 7]]

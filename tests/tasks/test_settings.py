@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import SettingError, UsageError
+from elmo_cli.tasks.ner import NerSettings
 from elmo_cli.tasks.settings import TASKS, TaskSettings, as_flat, with_settings
 from elmo_cli.tasks.task import load_task
 
@@ -20,13 +21,14 @@ from elmo_cli.tasks.task import load_task
         ("optimizer", "adadelta", "adadelta"),
         ("train_word_vectors", "False", False),
         ("elmo.layers", "last", "last"),
-        ("elmo.l2", "0", 0.0),
+        ("dropout", ".25", 0.25),
+        ("label_column", "-1", "-1"),
         ("elmo.layer_norm", "true", True),
     ],
 )
 def test_a_setting_is_changed_by_its_text(name: str, text: str, value: object) -> None:
-    changed = as_flat(with_settings(TaskSettings(), {name: text}))
-    assert changed == {**as_flat(TaskSettings()), name: value}
+    changed = as_flat(with_settings(NerSettings(), {name: text}))
+    assert changed == {**as_flat(NerSettings()), name: value}
     assert type(changed[name]) is type(value)
 
 
@@ -45,7 +47,9 @@ def test_flat_settings_give_the_settings_back() -> None:
         ("hidden", "0", "0 is not at least 1"),
         ("dropout", "1", "is not a number from 0 to below 1"),
         ("fraction", "0", "above 0 and at most 1"),
-        ("learning_rate", "nan", "is not a positive number"),
+        ("learning_rate", "nan", "'nan' is not a number"),
+        ("learning_rate", "-1", "is not a positive number"),
+        ("hidden", "6.5", "6.5 is not a whole number"),
         ("elmo.layers", "top", "unknown value 'top'"),
         ("train_word_vectors", "maybe", "is not true or false"),
     ],

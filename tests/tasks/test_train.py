@@ -17,13 +17,12 @@ import numpy as np
 import pytest
 import torch
 from command_line import Done, documented, elmo, made
+from tiny_models import Silent
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
-from elmo_cli.tasks import trained_task
-from elmo_cli.tasks.elmo_vectors import EmbeddingsFolder
-from elmo_cli.tasks.settings import TaskSettings
-from elmo_cli.tasks.task import Example, Split, load_task
-from elmo_cli.tasks.task_trainer import fraction_of
+from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
+from elmo_cli.tasks.task import load_task
+from elmo_cli.tasks.task_trainer import sample_examples
 from elmo_cli.tasks.train import TaskData, train_task
 from elmo_cli.tasks.trained_task import load_trained
 
@@ -32,29 +31,21 @@ SCORES = {"f1", "precision", "recall"}
 DATA = ("--train", "train.conll", "--dev", "dev.conll")
 
 
-class Interrupting:
+class Interrupting(Silent):
     """A reporter that stops the run as Ctrl-C would after some batches."""
 
     def __init__(self, n_batches: int = 10**9) -> None:
         self.n_left = n_batches
 
-    def message(self, text: str) -> None: ...
-
-    def warn(self, text: str) -> None: ...
-
-    def embedding(self, done: int, total: int | None) -> None: ...
-
-    def training(self, done: int, total: int) -> None:
+    def progress(self, done: int, total: int | None) -> None:
         self.n_left -= 1
         if not self.n_left:
             raise KeyboardInterrupt
 
-    def epoch(self, line: dict[str, Any]) -> None: ...
-
 
 def train(output: str, *, mode: str = "new", stop_after: int = 10**9, **settings: Any) -> Any:
     task = load_task("ner", {**SMALL, "epochs": 5, **settings})
-    data = TaskData("train.conll", "dev.conll", "words.txt", EmbeddingsFolder("vectors"))
+    data = TaskData("train.conll", "dev.conll", EmbeddingsFolder("vectors"), "words.txt")
     return train_task(task, data, output, Interrupting(stop_after), mode=mode)
 
 
@@ -123,8 +114,7 @@ def test_the_gradient_is_clipped(embedded: Path) -> None:
 
 
 def test_a_fraction_is_a_random_sample_in_order() -> None:
-    settings = [TaskSettings(fraction=0.2, seed=seed) for seed in (0, 1)]
-    samples = [fraction_of(range(100), one) for one in settings]
+    samples = [sample_examples(range(100), 0.2, seed) for seed in (0, 1)]
     assert [len(sample) for sample in samples] == [20, 20]
     assert all(sample == sorted(sample) for sample in samples)
     assert samples[0] != samples[1]
@@ -192,23 +182,6 @@ def test_an_empty_test_file_is_refused(embedded: Path) -> None:
     assert "empty.conll: contains no example" in done.err
 
 
-def test_examples_that_share_a_sentence_are_predicted_with_one_copy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(trained_task, "_CHUNK_TOKENS", 5)
-    sentences = [("a", "b"), ("c",), ("d", "e", "f"), ("g",)]
-    used = [(0,), (0,), (0, 1), (0, 2), (3,)]
-    examples = [Example(numbers, f"line {i}", None) for i, numbers in enumerate(used)]
-    chunks = list(trained_task._chunks(Split("x", sentences, examples)))
-    assert [list(chunk.sentences) for chunk in chunks] == [sentences[:3], [("g",)]]
-    found = [
-        tuple(chunk.sentences[number] for number in one.sentences)
-        for chunk in chunks
-        for one in chunk.examples
-    ]
-    assert found == [tuple(sentences[number] for number in numbers) for numbers in used]
-
-
 @pytest.mark.parametrize("damage", ["cut", "missing", "other sizes", "not ours"])
 def test_a_corrupt_model_is_refused(embedded: Path, damage: str) -> None:
     train("ner")
@@ -233,7 +206,7 @@ def command(*words: object) -> Done:
 @pytest.mark.parametrize(
     ("text", "words", "error"),
     [
-        ("Anna B-PER\nin O\n", (), "vectors/dev.hdf5: its text (2 sentences, 7 tokens) is not"),
+        ("Anna B-PER\nin O\n", (), "vectors/dev.hdf5: does not fit dev.conll: another text"),
         ("", (), "dev.conll: contains no example"),
         ("Anna B-ORG\n", (), "label `B-ORG` does not occur in the training data"),
         (None, ("--dev", "none.conll"), "none.conll"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_cli.tasks.inputs import Inputs, WordTable, WordVectors
+from elmo_cli.tasks.inputs import Inputs, WordVectors
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import Example, Split, Task, TaskModel, load_task
@@ -23,20 +23,29 @@ def read(task: str, path: Path, text: str, *, labelled: bool = True, **settings:
     return load_task(task, settings).read(str(path), labelled=labelled)
 
 
+class Silent:
+    """A reporter that prints nothing."""
+
+    def message(self, text: str) -> None: ...
+
+    def progress(self, done: int, total: int | None) -> None: ...
+
+    def epoch(self, line: dict[str, Any]) -> None: ...
+
+
 def build(
     task: Task[Any, Any], train: Split[Any], **settings: object
 ) -> tuple[TaskModel[Any, Any], Inputs]:
     """A model for the labels of a split, and the inputs of its sentences."""
     torch.manual_seed(0)
     random = np.random.default_rng(0)
-    found = {word for tokens in train.sentences for word in tokens}
-    vectors = WordVectors(sorted(found), random.normal(size=(len(found), 4)))
-    words = WordTable.of(vectors, train.sentences)
+    found = list(dict.fromkeys(word for tokens in train.sentences for word in tokens))
+    words = WordVectors(found, random.normal(size=(len(found), 4)))
     layers = [random.normal(size=(N_LAYERS, len(s), DIM)).astype("f4") for s in train.sentences]
     chosen = with_settings(task.settings_class(), SIZES | settings)
-    representation = TokenRepresentation(chosen, words.initial(vectors), N_LAYERS, DIM)
+    representation = TokenRepresentation(chosen, words.table(), N_LAYERS, DIM)
     model = task.model_class(chosen, task.collect_labels(train), representation)
-    return model, Inputs(train.sentences, layers, words)
+    return model, Inputs(train.sentences, layers.__getitem__, words)
 
 
 def train_on(

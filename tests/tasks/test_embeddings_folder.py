@@ -9,10 +9,11 @@ import h5py
 import numpy as np
 import pytest
 from command_line import made
+from tiny_models import Silent
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.tasks.elmo_vectors import BiLMRecord, EmbeddingsFolder
+from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder
 from elmo_cli.tasks.task import Split
 
 SENTENCES = [("Anna", "lives"), ("it", "rains"), ("Anna", "lives"), ("Oslo",)]
@@ -36,45 +37,50 @@ def test_a_file_of_any_name_and_layout_is_found(
     write("text.txt", sentences)
     made("embed", "text.txt", "-o", "some-name.hdf5", "--layout", layout)
     expected = open_embeddings("some-name.hdf5")
-    vectors = EmbeddingsFolder(".").find(SPLIT, "all")
+    vectors = EmbeddingsFolder(".").find(SPLIT, "all", Silent())
     for number, tokens in enumerate(SENTENCES):
-        assert np.array_equal(vectors[number], expected[sentences.index(tokens)])
+        assert np.array_equal(vectors(number), expected[sentences.index(tokens)])
 
 
 @pytest.mark.parametrize(("layers", "rows"), [("all", [0, 1, 2]), ("last", [2]), ("type", [0])])
 def test_missing_embeddings_are_computed_once(folder: Path, layers: str, rows: list[int]) -> None:
-    vectors = vector_folder("new").find(SPLIT, layers)
+    vectors = vector_folder("new").find(SPLIT, layers, Silent())
     (written,) = Path("new").iterdir()
     stored = open_embeddings(written)
     assert (stored.layout, stored.dtype, len(stored)) == ("flat", np.float16, 3)
-    assert np.array_equal(vectors[2], stored[0][rows])
-    assert np.array_equal(vectors[3], stored[2][rows])
+    assert np.array_equal(vectors(2), stored[0][rows])
+    assert np.array_equal(vectors(3), stored[2][rows])
     time = written.stat().st_mtime_ns
-    vector_folder("new").find(SPLIT, layers)
+    vector_folder("new").find(SPLIT, layers, Silent())
     assert [path.stat().st_mtime_ns for path in Path("new").iterdir()] == [time]
 
 
 def test_stored_and_computed_vectors_agree(folder: Path) -> None:
-    vectors = vector_folder("new").find(SPLIT, "all")
-    computed = vector_folder("").compute(SENTENCES, "all")
+    vectors = vector_folder("new").find(SPLIT, "all", Silent())
+    computed = vector_folder("").compute(dict(enumerate(SENTENCES)), "all")
     for number in range(len(SENTENCES)):
-        assert np.abs(vectors[number] - computed[number]).max() < 1e-3
+        assert np.abs(vectors(number) - computed(number)).max() < 1e-3
 
 
 @pytest.mark.parametrize(
     ("text", "name", "options", "words"),
     [
-        (SENTENCES[:3], "data", (), "its text (3 sentences, 6 tokens) is not that of data.conll"),
-        ([("a", "b"), ("c", "d"), ("e",)], "x", (), "x.hdf5: its text (3 sentences, 5 tokens)"),
+        (SENTENCES[:3], "data", (), "data.hdf5: does not fit data.conll: another text"),
+        (
+            [("a", "b"), ("c", "d"), ("e",)],
+            "x",
+            (),
+            "x.hdf5: does not fit data.conll",
+        ),
         (
             SENTENCES,
             "x",
             ("--layers", "top"),
-            "but not all layers of each token (unit tokens, layers top)",
+            "not all layers of each token (unit tokens, layers top)",
         ),
         (SENTENCES, "x", ("--layers", "0,1"), "layers 0,1)"),
-        (SENTENCES, "x", ("--pool", "mean"), "but not all layers"),
-        (SENTENCES, "x", ("--state", "document"), "of state document, not zero"),
+        (SENTENCES, "x", ("--pool", "mean"), "not all layers"),
+        (SENTENCES, "x", ("--state", "document"), "state document, not"),
     ],
 )
 def test_embeddings_that_do_not_fit_are_refused(
@@ -85,7 +91,7 @@ def test_embeddings_that_do_not_fit_are_refused(
     bilm = record(folder)
     before = sorted(Path().iterdir())
     with pytest.raises(EmbeddingsFileError) as error:
-        EmbeddingsFolder(".", bilm=bilm).find(SPLIT, "all")
+        EmbeddingsFolder(".", bilm=bilm).find(SPLIT, "all", Silent())
     assert words in str(error.value)
     assert sorted(Path().iterdir()) == before
 
@@ -93,25 +99,25 @@ def test_embeddings_that_do_not_fit_are_refused(
 def test_embeddings_of_another_model_are_refused(folder: Path, odd: Path) -> None:
     write("text.txt", SENTENCES)
     made("embed", "text.txt", "-o", "x.hdf5", "-m", odd)
-    with pytest.raises(EmbeddingsFileError, match="of model odd, not"):
-        EmbeddingsFolder(".", bilm=record(folder)).find(SPLIT, "all")
-    assert EmbeddingsFolder(".").find(SPLIT, "all")[0].shape == (4, 2, 24)
+    with pytest.raises(EmbeddingsFileError, match="its model is odd, state zero, not"):
+        EmbeddingsFolder(".", bilm=record(folder)).find(SPLIT, "all", Silent())
+    assert EmbeddingsFolder(".").find(SPLIT, "all", Silent())(0).shape == (4, 2, 24)
 
 
 def record(folder: Path) -> BiLMRecord:
     """What a task model records of the tiny biLM."""
     vectors = EmbeddingsFolder(str(folder / "of-tiny"), default_model=os.environ["ELMO_MODEL"])
-    vectors.find(SPLIT, "all")
+    vectors.find(SPLIT, "all", Silent())
     assert vectors.bilm is not None
     return vectors.bilm
 
 
 def test_a_model_that_is_named_must_be_that_of_the_task_model(folder: Path, odd: Path) -> None:
-    with pytest.raises(ElmoError, match="not the biLM that the task model was trained with"):
+    with pytest.raises(ElmoError, match="not the biLM of the task model"):
         EmbeddingsFolder(".", str(odd), bilm=record(folder))
 
 
 def test_unfinished_and_foreign_files_of_a_folder_are_no_hindrance(folder: Path) -> None:
     with h5py.File("y.hdf5", "w") as file:
         file["0"] = np.zeros((3, 2, 16), np.float32)
-    assert vector_folder(".").find(SPLIT, "all")[0].shape == (3, 2, 16)
+    assert vector_folder(".").find(SPLIT, "all", Silent())(0).shape == (3, 2, 16)

@@ -1,0 +1,255 @@
+"""EmbeddingsFolder: the biLM layers of the sentences of data files, found by text or computed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from elmo_cli.embed.embedder import Embedder
+from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.run import run_job
+from elmo_cli.embed.settings import EmbedderSettings
+from elmo_cli.errors import EmbeddingsFileError, ModelError, UnfinishedError, UsageError
+from elmo_cli.files import write_text
+from elmo_cli.pretrained.catalogue import BUNDLED
+from elmo_cli.pretrained.load import load_files, locate
+from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.store.layouts import tokens_digest, tokens_sha256
+from elmo_cli.store.reader import Embeddings, open_embeddings
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.tasks.inputs import LayerReader, Tokens
+from elmo_cli.tasks.task import Split
+from elmo_cli.text.input import InputSettings, stem
+
+_SUFFIXES = (".hdf5", ".h5")
+_INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
+_SLICES = {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}  # of `elmo.layers`
+
+
+class Reporter(Protocol):
+    """Receives what a run reports."""
+
+    def message(self, text: str) -> None:
+        """Report a line of text about the run."""
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Report the number of tokens done, and their total if it is known."""
+
+
+@dataclass(frozen=True)
+class BiLMRecord:
+    """The biLM whose layers a task model reads.
+
+    Attributes:
+        source: its name in the catalogue, or its path.
+        sha256: its SHA-256, "" if unknown.
+        state: initial LSTM state of each sentence, as in `EmbedderSettings`.
+        n_layers, dim: number of layers, including the token layer, and their dimension.
+    """
+
+    source: str
+    sha256: str
+    state: str
+    n_layers: int
+    dim: int
+
+    def matches(self, other: BiLMRecord) -> bool:
+        """Whether both are the same biLM, as far as is known."""
+        is_known = bool(self.sha256 and other.sha256)
+        ours, theirs = (replace(one, source="", sha256="") for one in (self, other))
+        return ours == theirs and (self.sha256 == other.sha256 or not is_known)
+
+    def __str__(self) -> str:
+        return f"{self.source or 'unknown'}, state {self.state}"
+
+
+class EmbeddingsFolder:
+    """A folder in which the embeddings of data files are found by their text, or else computed.
+
+    An embeddings file matches if its text is all sentences of the data in order, or the distinct
+    ones in the order of their first occurrence, which is what `find` writes.
+
+    Args:
+        path: the folder, created when it is needed.
+        model: the biLM that the user named; by default that of the files, else `default_model`.
+        bilm: the biLM of a trained task model, which the files must match.
+        default_model: the biLM if neither the user nor a file names one.
+        device: device that computes missing embeddings.
+    Attributes:
+        bilm: the biLM of the embeddings; None before the first `find`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        model: str | None = None,
+        *,
+        bilm: BiLMRecord | None = None,
+        default_model: str = BUNDLED,
+        device: str = "auto",
+    ) -> None:
+        self.path, self.bilm = Path(path), bilm
+        if self.path.exists() and not self.path.is_dir():
+            what = f"{path}: is a file, not a folder of embeddings"
+            raise UsageError(what, "name the folder that contains it with `embeddings`")
+        self._default_model, self._device = default_model, device
+        self._embedder: Embedder | None = None
+        if model is not None:
+            self._require(model)
+
+    def find(self, split: Split[Any], layers: str, reporter: Reporter) -> LayerReader | None:
+        """Find the layers of the sentences of a data file, or compute them if they are missing.
+
+        Args:
+            layers: "all", "last", "type" or "none".
+        Returns:
+            reads the layers of a sentence; None for "none".
+        Raises:
+            EmbeddingsFileError: a file has this text but another model, not all layers or a value
+                that is not finite, or appears to be meant for the data but has another text.
+            ElmoError: computing them fails, as in `elmo_cli.embed.run.run_job`.
+        """
+        if layers == "none":
+            return None
+        distinct = list(dict.fromkeys(split.sentences))
+        embeddings = self._find(split, (split.sentences, distinct))
+        if embeddings is None:
+            embeddings = open_embeddings(self._write(split.path, distinct, reporter))
+        _check_finite(embeddings)
+        if self.bilm is None:
+            self.bilm = _record(embeddings)
+            with suppress(ModelError):  # a file names its biLM, but not the path
+                if self.bilm.sha256:
+                    self._require(self._default_model)
+        keys: list[Any] = list(embeddings)
+        if len(keys) < len(split.sentences):
+            key_of = dict(zip(distinct, keys, strict=True))
+            keys = [key_of[tokens] for tokens in split.sentences]
+        return lambda number: embeddings[keys[number]][_SLICES[layers]]
+
+    def compute(self, sentences: Mapping[int, Tokens], layers: str) -> LayerReader | None:
+        """Compute the layers of sentences without storing them; arguments as in `find`."""
+        if layers == "none":
+            return None
+        arrays = (array for _, array in self._make_embedder().stream(sentences.values()))
+        found = dict(zip(sentences, arrays, strict=True))
+        return lambda number: found[number][_SLICES[layers]]
+
+    def _find(self, split: Split[Any], texts: Sequence[Sequence[Tokens]]) -> Embeddings | None:
+        digests = set(map(sha256_of, texts))
+        counts = {(len(text), sum(map(len, text))) for text in texts}
+        problems = []
+        for embeddings in self._open_all():
+            attributes = embeddings.attributes
+            count = attributes.get("sentences"), attributes.get("tokens")
+            problem = ""
+            if attributes.get("tokens_sha256") in digests:
+                if not (problem := self._problem(embeddings)):
+                    return embeddings
+            elif count in counts or embeddings.path.stem == stem(Path(split.path).name):
+                problem = "another text"
+            embeddings.close()
+            if problem:
+                problems.append(f"{embeddings.path}: does not fit {split.path}: {problem}")
+        if problems:
+            hint = "embed the data again, or name another folder (`embeddings`) or `model`"
+            raise EmbeddingsFileError(problems[0], hint)
+        return None
+
+    def _open_all(self) -> Iterator[Embeddings]:
+        for path in sorted(self.path.glob("*")):
+            if path.suffix in _SUFFIXES:
+                with suppress(UnfinishedError):
+                    yield open_embeddings(path)
+
+    def _problem(self, embeddings: Embeddings) -> str:
+        """Return why a file with the right text cannot be used; "" if it can."""
+        layers, found = embeddings.attributes.get("layers", "all"), _record(embeddings)
+        if embeddings.unit != "tokens" or layers != "all":
+            return f"not all layers of each token (unit {embeddings.unit}, layers {layers})"
+        if self.bilm is not None and not self.bilm.matches(found):
+            return f"its model is {found}, not {self.bilm}"
+        return ""
+
+    def _require(self, model: str) -> ModelFiles:
+        """Locate a biLM, and require it for all files; ModelError if another one is required."""
+        files, known = locate(model), self.bilm
+        options = files.read_options()
+        source = str(Path(model).resolve()) if Path(model).exists() else model
+        state = known.state if known else "zero"
+        found = BiLMRecord(source, files.sha256, state, 1 + options.n_layers, options.dim)
+        if known is not None and not known.matches(found):
+            what = f"{model}: not the biLM of the task model or its embeddings ({known})"
+            hint = f"name the one whose SHA-256 begins with {known.sha256[:12]} with `model`"
+            raise ModelError(what, hint)
+        self.bilm = found
+        return files
+
+    def _make_embedder(self) -> Embedder:
+        if self._embedder is None:
+            files = self._require(self.bilm.source if self.bilm else self._default_model)
+            state = self.bilm.state if self.bilm else "zero"
+            if state not in _INDEPENDENT:
+                what = f"`state={state}`: vectors depend on the preceding sentences"
+                raise UsageError(what, "embed all files of the data with `elmo embed` first")
+            settings = EmbedderSettings(state=state, dtype="float16", device=self._device)
+            self._embedder = Embedder(load_files(files), settings)
+        return self._embedder
+
+    def _write(self, name: str, sentences: Sequence[Tokens], reporter: Reporter) -> Path:
+        """Compute the layers of sentences into a new file of the folder."""
+        embedder = self._make_embedder()
+        reporter.message(f"computing the embeddings of {name}")
+        self.path.mkdir(parents=True, exist_ok=True)
+        output = self.path / f"{stem(Path(name).name)}-{sha256_of(sentences)[:8]}.hdf5"
+        text = output.with_suffix(".jsonl")
+        lines = (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences)
+        write_text(str(text), lines, overwrite=True)
+        job = EmbedJob(
+            (str(text),),
+            str(output),
+            text=InputSettings(format="jsonl"),
+            embedder=replace(embedder.settings, batch_size=embedder.batch_size),
+            file=FileSpec(layout="flat"),
+            resume=True,
+        )
+
+        def warn(text: str) -> None:
+            reporter.message(f"warning: {text}")
+
+        run_job(job, embedder=embedder, progress=reporter.progress, warn=warn)
+        text.unlink()
+        return output
+
+
+def sha256_of(sentences: Iterable[Tokens]) -> str:
+    """Return the digest that identifies a text: `tokens_sha256` of SCHEMA.md."""
+    return tokens_sha256(b"".join(map(tokens_digest, sentences)))
+
+
+def _check_finite(embeddings: Embeddings) -> None:
+    """Refuse values that would spoil the training, before a run is overwritten."""
+    for key in embeddings:
+        is_finite = np.isfinite(embeddings[key])
+        if not is_finite.all():
+            layer, token, _ = np.argwhere(~is_finite)[0].tolist()
+            what = f"sentence {key!r}, token {token}: a value of layer {layer} is not finite"
+            hint = f"`elmo inspect {embeddings.path}` finds all such values; embed the text again"
+            raise EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
+
+
+def _record(embeddings: Embeddings) -> BiLMRecord:
+    attributes = embeddings.attributes
+    return BiLMRecord(
+        str(attributes.get("model", "")),
+        str(attributes.get("model_sha256", "")),
+        str(attributes.get("state", "zero")),
+        embeddings.n_layers or 0,
+        embeddings.dim,
+    )
