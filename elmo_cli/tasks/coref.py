@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any, ClassVar
 
@@ -85,10 +85,17 @@ class CorefTask(Task[Document, Clusters]):
     def format_example(
         self, example: Document, sentences: list[Tokens], prediction: Clusters, output_format: str
     ) -> dict[str, Any] | str:
+        match = _HEADING.fullmatch(example.heading)
+        name, part = (match["name"], int(match["part"] or 0)) if match else (example.heading, 0)
         if output_format == "conll":
-            return "\n".join(_conll_lines(example.heading, sentences, prediction))
-        name, part = _name_and_part(example.heading)
-        key = name if part is None else f"{name}_{part}"
+            cells = iter(_cells(prediction, sum(map(len, sentences))))
+            lines = [f"#begin document {example.heading}".rstrip()]
+            for tokens in sentences:
+                for number, token in enumerate(tokens):
+                    lines.append(f"{name}\t{part}\t{number}\t{token}\t{next(cells)}")
+                lines.append("")
+            return "\n".join([*lines, "#end document"])
+        key = f"{name}_{part}" if match else name
         fields: dict[str, Any] = {"doc_key": key, "sentences": sentences}
         if example.target is not None:
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
@@ -173,34 +180,14 @@ def _json_clusters(where: str, value: Any, n_tokens: int) -> Clusters:
     return _merge_overlapping(clusters)
 
 
-def _name_and_part(heading: str) -> tuple[str, int | None]:
-    """Return the name of a document, and its part number in CoNLL-2012."""
-    match = _HEADING.fullmatch(heading)
-    return (match["name"], int(match["part"] or 0)) if match else (heading, None)
-
-
-def _conll_lines(heading: str, sentences: Sequence[Tokens], found: Clusters) -> Iterator[str]:
-    """Yield lines of name, part, token number, token and mentions, separated by tabs."""
-    cells = iter(_cells(found, sum(map(len, sentences))))
-    name, part = _name_and_part(heading)
-    yield f"#begin document {heading}".rstrip()
-    for tokens in sentences:
-        for number, token in enumerate(tokens):
-            yield f"{name}\t{part or 0}\t{number}\t{token}\t{next(cells)}"
-        yield ""
-    yield "#end document"
-
-
 def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
     """Return the cells of the last column of CoNLL-2012, one per token."""
-    begins: list[list[str]] = [[] for _ in range(n_tokens)]
-    ends: list[list[str]] = [[] for _ in range(n_tokens)]
-    mentions = [(m, entity) for entity, cluster in enumerate(clusters) for m in cluster]
-    # Outer mentions begin first and end last.
-    for (first, last), entity in sorted(mentions, key=lambda one: (one[0][0], -one[0][1])):
-        if first == last:
-            begins[first].append(f"({entity})")
-        else:
-            begins[first].append(f"({entity}")
-            ends[last].insert(0, f"{entity})")
-    return ["|".join([*a, *b]) or "-" for a, b in zip(begins, ends, strict=True)]
+    named = [(*mention, entity) for entity, cluster in enumerate(clusters) for mention in cluster]
+    named.sort(key=lambda one: (one[0], -one[1]))  # outer mentions begin first and end last
+    marks: list[list[str]] = [[] for _ in range(n_tokens)]
+    for first, last, entity in named:
+        marks[first].append(f"({entity})" if first == last else f"({entity}")
+    for first, last, entity in reversed(named):
+        if first < last:
+            marks[last].append(f"{entity})")
+    return ["|".join(one) or "-" for one in marks]
