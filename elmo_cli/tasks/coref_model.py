@@ -77,8 +77,8 @@ class Candidates(NamedTuple):
         spans: first and last token of each span, in order.
         mention: (span,) mention scores.
         kept: (kept,) indices of the best spans, in order.
-        antecedents: (kept, n) indices into `kept`.
-        scores: (kept, 1 + n) antecedent scores: 0 for none, then those of `antecedents`.
+        antecedents: (kept, 1 + n) indices into `kept`: the span itself for none, then antecedents.
+        scores: (kept, 1 + n) antecedent scores: 0 for none, then those of the antecedents.
     """
 
     spans: list[Mention]
@@ -191,7 +191,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         rows = torch.split(torch.arange(n_kept, device=x.device), _CHUNK_SPANS)
         ranked = [self._rank(some, vectors, scores) for some in rows]
         antecedents, scores = (torch.cat(parts) for parts in zip(*ranked, strict=True))
-        return Candidates(spans, mention, kept, antecedents, functional.pad(scores, (1, 0)))
+        return Candidates(spans, mention, kept, antecedents, scores)
 
     def _encode(self, numbers: Sequence[int], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the token vectors and states of sentences, (token, dim), in document order."""
@@ -213,7 +213,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return x[in_order], states[in_order]
 
     def _rank(self, rows: Tensor, vectors: Tensor, mention: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the best antecedents of spans `rows` (row,) and their scores, both (row, n)."""
+        """Return `antecedents` and `scores` of `Candidates` for the spans `rows`, (row,)."""
         own, numbers = vectors[rows], torch.arange(len(vectors), device=rows.device)
         coarse = self.coarse(own) @ vectors.T + mention[rows, None] + mention
         coarse = coarse.masked_fill(numbers >= rows[:, None], MASKED)
@@ -223,7 +223,8 @@ class SpanRanker(TaskModel[Document, Clusters]):
         hidden = self.product(own[:, None] * vectors[antecedents])
         hidden = hidden + self.antecedent(vectors)[antecedents] + self.anaphor(own)[:, None]
         hidden = hidden + self.distances(torch.bucketize(distance, bounds, right=True))
-        return antecedents, (self.pair(hidden) + coarse).masked_fill(distance <= 0, MASKED)
+        scores = (self.pair(hidden) + coarse).masked_fill(distance <= 0, MASKED)
+        return torch.cat([rows[:, None], antecedents], 1), functional.pad(scores, (1, 0))
 
     def loss(self, examples: Sequence[Document], inputs: Inputs) -> Tensor:
         return torch.stack([self._loss(example, inputs) for example in examples]).mean()
@@ -236,8 +237,8 @@ class SpanRanker(TaskModel[Document, Clusters]):
         entity = torch.tensor(of_spans, device=inputs.device)
         kept = entity[found.kept]
         is_true = (kept[:, None] == kept[found.antecedents]) & (kept[:, None] > 0)
-        is_true &= found.scores[:, 1:] > MASKED
-        is_true = torch.cat([~is_true.any(1, keepdim=True), is_true], 1)
+        is_true &= found.scores > MASKED
+        is_true[:, 0] = ~is_true[:, 1:].any(1)
         true_scores = found.scores.masked_fill(~is_true, MASKED)
         links = (found.scores.logsumexp(1) - true_scores.logsumexp(1)).mean()
         mentions = functional.binary_cross_entropy_with_logits(
@@ -259,11 +260,10 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return [self._clusters(self.candidates(one.sentences, inputs)) for one in examples]
 
     def _clusters(self, found: Candidates) -> Clusters:
-        own = torch.arange(len(found.kept), device=found.kept.device)[:, None]
-        choices, best = torch.cat([own, found.antecedents], 1), found.scores.argmax(1, keepdim=True)
+        links = found.antecedents.gather(1, found.scores.argmax(1, keepdim=True))[:, 0]
         is_mention = (found.mention[found.kept] > 0) & self.singletons
         spans = [found.spans[i] for i in found.kept.tolist()]
-        return join_links(spans, choices.gather(1, best)[:, 0].tolist(), is_mention.tolist())
+        return join_links(spans, links.tolist(), is_mention.tolist())
 
 
 def join_links(

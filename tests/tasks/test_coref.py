@@ -211,7 +211,8 @@ def test_antecedents_precede_their_spans(split: Split) -> None:
     assert found.kept.tolist() == sorted(set(found.kept.tolist()))
     rows = torch.arange(len(found.kept))[:, None]
     is_before = found.antecedents < rows
-    assert (found.scores[:, 1:][~is_before] == -1e4).all()
+    assert (found.antecedents[:, :1] == rows).all()
+    assert (found.scores[:, 1:][~is_before[:, 1:]] == -1e4).all()
     assert is_before.sum() == rows.clamp(max=2).sum()
 
 
@@ -230,9 +231,8 @@ def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
         )
         kept = [entity[i] for i in found.kept.tolist()]
         for i, scores in enumerate(found.scores):
-            antecedents = [j for j in found.antecedents[i].tolist() if j < i]
-            by_antecedent = dict(zip(found.antecedents[i].tolist(), scores[1:], strict=True))
-            true = [by_antecedent[j] for j in antecedents if kept[j] == kept[i] is not None]
+            ranked = list(zip(found.antecedents[i].tolist(), scores, strict=True))
+            true = [score for j, score in ranked if j < i and kept[j] == kept[i] is not None]
             loss = loss + scores.logsumexp(0) - torch.stack(true or [scores[0]]).logsumexp(0)
         expected.add(round(loss.item() / len(kept), 4))
     assert {round(model.loss([document], inputs).item(), 4) for _ in range(20)} == expected
