@@ -28,8 +28,10 @@ def tokenize(**given: Any) -> None:
     """Split raw English into sentences and tokens, as `elmo embed --tokenize` does.
 
     TEXT is a text file with one paragraph per line, plain or compressed (.gz, .xz); - is standard
-    input. The output has one sentence per line, its tokens separated by spaces, and a blank line
-    between documents. `elmo embed` and `elmo pretrain` read it without --tokenize.
+    input. The output has one sentence per line, its tokens separated by spaces, and the blank lines
+    of TEXT, which separate documents; a blank line is added between two TEXTs that have none there.
+    `elmo embed` and `elmo pretrain` read it without --tokenize; from a single TEXT, the keys are
+    those of `elmo embed --tokenize`.
 
     \b
     Examples:
@@ -45,10 +47,13 @@ def tokenize(**given: Any) -> None:
 
     def lines() -> Iterator[str]:
         nonlocal n_sentences, n_tokens
+        is_within_document = False
         for sentence in sentences:
-            if sentence.starts_document and n_sentences:
+            has_tokens = bool(sentence.tokens)
+            if is_within_document and has_tokens and sentence.starts_document:  # another file
                 yield "\n"
-            n_sentences += 1
+            is_within_document = has_tokens
+            n_sentences += has_tokens
             n_tokens += len(sentence.tokens)
             yield f"{sentence.text}\n"
 

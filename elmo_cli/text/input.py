@@ -172,9 +172,9 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     """Yield the sentences of a plain text; return the key of the first one of the next file.
 
     Without `tokenize` every line is a sentence and line i (from 0) of the file has the key
-    `key` + i: a line that is refused, or blank with `blank` "skip", leaves a gap. With it every
-    line is a paragraph: its sentences have consecutive keys, a refused line takes one key, and
-    blank lines are no sentences. A document starts after a blank line.
+    `key` + i. With it every line is a paragraph, whose sentences have consecutive keys. A blank
+    line is a sentence without tokens in both cases, and a document starts after it. A line that is
+    refused, or blank with `blank` "skip", leaves a gap of one key.
 
     Source: `strip().split()` in bilm-tf `bilm/elmo.py` and AllenNLP `commands/elmo.py`.
     """
@@ -183,16 +183,14 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
         lines = _refuse_table(reader.name, lines)
     split, name, starts = sentence_splitter(reader.settings), reader.name, True
     for number, line in enumerate(lines, 1):
-        sentences = () if line is None else split(line)
+        sentences = () if line is None else split(line) or [([], "")]
         for tokens, text in sentences:
             if reader.admit(len(tokens), number):
                 yield Sentence(tuple(tokens), key, text, name, number, starts_document=starts)
                 starts = False
             starts = starts or not tokens
             key += 1
-        if not sentences:
-            key += line is None
-            starts = starts or line is not None
+        key += line is None
     return key
 
 

@@ -31,8 +31,8 @@ class InputSettings:
         encoding: a text encoding that Python knows.
         column: the column of the tokens in "conll" and "conllu", from 1 as `cut -f` counts, or from
             the end with -1 the last; None: column 2 of CoNLL-U, and detected in "conll".
-        blank: what a blank line is where each line is a sentence: "keep" a sentence without
-            tokens, "skip" no sentence (its number is left out), "error" an InputError.
+        blank: what a blank line of plain text is: "keep" a sentence without tokens, "skip" no
+            sentence (its number is left out), "error" an InputError.
         max_tokens: tokens of the longest sentence that is accepted.
         on_error: "stop" at the first line that can't be read, or "skip" and report such lines.
         max_characters: ids of a token, two of which mark its ends; a token of more bytes of UTF-8
@@ -66,12 +66,10 @@ class InputSettings:
 
     def check_fits(self, text_format: str) -> None:
         """Raise a UsageError for settings that have no meaning for files of `text_format`."""
-        is_plain, has_columns = text_format == "plain", text_format in ("conll", "conllu")
-        blank = "`blank='error'`: with `tokenize=True` blank lines only separate documents"
+        has_columns = text_format in ("conll", "conllu")
         for is_wrong, what, hint in (
             (self.tokenize and has_columns, f"`tokenize=True`: {text_format} files state their "
              "tokens", "leave it out, or add `format='plain'` if the file is raw text"),
-            (self.tokenize and is_plain and self.blank == "error", blank, "leave out `blank`"),
             (self.column is not None and not has_columns, f"`column={self.column}`: {text_format} "
              "has no columns", "add `format='conll'` or `format='conllu'`, or leave out `column`"),
         ):  # fmt: skip

@@ -51,6 +51,7 @@ def test_line_i_is_key_i_and_a_document_starts_after_a_blank_line(text: Path) ->
         (b"a\n\xe9\nb\0\nc c c\na\rb\nd\n", {"max_tokens": 2, "on_error": "skip"}, [0, 5]),
         (b"a\n\nb\n", {"blank": "error", "on_error": "skip"}, [0, 2]),
         (b"A cat.\n\xe9\nA dog.\n", {"tokenize": True, "on_error": "skip"}, [0, 2]),
+        (b"A cat. So.\n\nA dog.\n", {"tokenize": True, "blank": "skip"}, [0, 1, 3]),
     ],
 )
 def test_a_line_that_is_left_out_leaves_a_gap_in_the_keys(
@@ -101,12 +102,19 @@ def test_keys_continue_over_files_and_the_report_names_the_first(tmp_path: Path)
 
 
 def test_raw_text_becomes_sentences_with_consecutive_keys(text: Path) -> None:
-    write(text, "The cat sat. It didn't sleep.\n\nThe dog “barked”.\n")
-    assert [(s.key, s.line, s.text, s.starts_document) for s in read(text, tokenize=True)] == [
+    write(text, "The cat sat. It didn't sleep.\n \nThe dog “barked”.\n")
+    report = InputReport()
+    sentences = read(text, report, tokenize=True)
+    assert [(s.key, s.line, s.text, s.starts_document) for s in sentences] == [
         (0, 1, "The cat sat .", True),
         (1, 1, "It did n't sleep .", False),
-        (2, 3, "The dog “ barked ” .", True),
+        (2, 2, "", False),
+        (3, 3, "The dog “ barked ” .", True),
     ]
+    assert (report.n_keys, report.blank_lines) == (4, 1)
+    assert refused(text, tokenize=True, blank="error").message == (
+        f"{text}, line 2: blank, a sentence without tokens"
+    )
 
 
 SUFFIXES = {
@@ -138,7 +146,6 @@ def test_the_suffix_determines_the_format(name: str) -> None:
         *(("", {"encoding": name}) for name in ("utf-9", "hex", "unicode_escape", "a\0b")),
         # only together with the name of a file
         ("a.conllu", {"tokenize": True}),
-        ("a.txt", {"blank": "error", "tokenize": True}),
         ("a.txt", {"column": 1}),
         ("a.json", {"column": 1}),
     ],
