@@ -217,7 +217,8 @@ def test_antecedents_precede_their_spans(split: Split) -> None:
 
 
 def test_the_loss_is_that_of_links_and_mentions(split: Split) -> None:
-    model, inputs = build(TASK, split, **SIZES, window_tokens=5, mention_loss=0.5)
+    sizes = SIZES | {"spans_per_token": 3.0}  # all spans
+    model, inputs = build(TASK, split, **sizes, window_tokens=5, mention_loss=0.5)
     assert isinstance(model.eval(), SpanRanker)
     (document, _), expected = split.examples, set()
     for numbers, start in (((0,), 0), ((1, 2), 5)):  # the windows of five tokens or more
