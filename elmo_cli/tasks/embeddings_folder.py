@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +27,6 @@ from elmo_cli.tasks.inputs import LayerReader, Tokens
 from elmo_cli.tasks.task import Split
 from elmo_cli.text.input import InputSettings, stem
 
-_SUFFIXES = (".hdf5", ".h5")
 _INDEPENDENT = ("zero", "warm")  # states in which sentences do not depend on each other
 _SLICES = {"all": slice(None), "last": slice(-1, None), "type": slice(0, 1)}  # of `elmo.layers`
 
@@ -41,10 +40,13 @@ class Reporter(Protocol):
     def progress(self, done: int, total: int | None) -> None:
         """Report the number of tokens done, and their total if it is known."""
 
+    def epoch(self, line: dict[str, Any]) -> None:
+        """Report an epoch of training by its line of the log."""
+
 
 @dataclass(frozen=True)
 class BiLMRecord:
-    """The biLM whose layers a task model reads.
+    """The biLM whose layers a task model reads; equal but for its source if it is the same.
 
     Attributes:
         source: its name in the catalogue, or its path.
@@ -53,17 +55,11 @@ class BiLMRecord:
         n_layers, dim: number of layers, including the token layer, and their dimension.
     """
 
-    source: str
+    source: str = field(compare=False)
     sha256: str
     state: str
     n_layers: int
     dim: int
-
-    def matches(self, other: BiLMRecord) -> bool:
-        """Whether both are the same biLM, as far as is known."""
-        is_known = bool(self.sha256 and other.sha256)
-        ours, theirs = (replace(one, source="", sha256="") for one in (self, other))
-        return ours == theirs and (self.sha256 == other.sha256 or not is_known)
 
     def __str__(self) -> str:
         return f"{self.source or 'unknown'}, state {self.state}"
@@ -118,15 +114,14 @@ class EmbeddingsFolder:
         if layers == "none":
             return None
         distinct = list(dict.fromkeys(split.sentences))
-        embeddings = self._find(split, (split.sentences, distinct))
+        embeddings = self._find(split, distinct)
         if embeddings is None:
             embeddings = open_embeddings(self._write(split.path, distinct, reporter))
         _check_finite(embeddings)
         if self.bilm is None:
             self.bilm = _record(embeddings)
             with suppress(ModelError):  # a file names its biLM, but not the path
-                if self.bilm.sha256:
-                    self._require(self._default_model)
+                self._require(self._default_model)
         keys: list[Any] = list(embeddings)
         if len(keys) < len(split.sentences):
             key_of = dict(zip(distinct, keys, strict=True))
@@ -141,39 +136,40 @@ class EmbeddingsFolder:
         found = dict(zip(sentences, arrays, strict=True))
         return lambda number: found[number][_SLICES[layers]]
 
-    def _find(self, split: Split[Any], texts: Sequence[Sequence[Tokens]]) -> Embeddings | None:
+    def _find(self, split: Split[Any], distinct: Sequence[Tokens]) -> Embeddings | None:
+        texts = (split.sentences, distinct)
         digests = set(map(sha256_of, texts))
         counts = {(len(text), sum(map(len, text))) for text in texts}
         problems = []
-        for embeddings in self._open_all():
-            attributes = embeddings.attributes
-            count = attributes.get("sentences"), attributes.get("tokens")
-            problem = ""
+        for path in sorted([*self.path.glob("*.hdf5"), *self.path.glob("*.h5")]):
+            try:
+                embeddings = open_embeddings(path)
+            except UnfinishedError:
+                continue
+            attributes, problem = embeddings.attributes, ""
             if attributes.get("tokens_sha256") in digests:
-                if not (problem := self._problem(embeddings)):
+                problem = self._problem(embeddings)
+                if not problem:
                     return embeddings
-            elif count in counts or embeddings.path.stem == stem(Path(split.path).name):
+            elif (
+                path.stem == stem(Path(split.path).name)
+                or (attributes.get("sentences"), attributes.get("tokens")) in counts
+            ):
                 problem = "another text"
             embeddings.close()
             if problem:
-                problems.append(f"{embeddings.path}: does not fit {split.path}: {problem}")
+                problems.append(f"{path}: does not fit {split.path}: {problem}")
         if problems:
             hint = "embed the data again, or name another folder (`embeddings`) or `model`"
             raise EmbeddingsFileError(problems[0], hint)
         return None
-
-    def _open_all(self) -> Iterator[Embeddings]:
-        for path in sorted(self.path.glob("*")):
-            if path.suffix in _SUFFIXES:
-                with suppress(UnfinishedError):
-                    yield open_embeddings(path)
 
     def _problem(self, embeddings: Embeddings) -> str:
         """Return why a file with the right text cannot be used; "" if it can."""
         layers, found = embeddings.attributes.get("layers", "all"), _record(embeddings)
         if embeddings.unit != "tokens" or layers != "all":
             return f"not all layers of each token (unit {embeddings.unit}, layers {layers})"
-        if self.bilm is not None and not self.bilm.matches(found):
+        if self.bilm not in (None, found):
             return f"its model is {found}, not {self.bilm}"
         return ""
 
@@ -184,10 +180,9 @@ class EmbeddingsFolder:
         source = str(Path(model).resolve()) if Path(model).exists() else model
         state = known.state if known else "zero"
         found = BiLMRecord(source, files.sha256, state, 1 + options.n_layers, options.dim)
-        if known is not None and not known.matches(found):
+        if known not in (None, found):
             what = f"{model}: not the biLM of the task model or its embeddings ({known})"
-            hint = f"name the one whose SHA-256 begins with {known.sha256[:12]} with `model`"
-            raise ModelError(what, hint)
+            raise ModelError(what, "name the one that they were computed with with `model`")
         self.bilm = found
         return files
 

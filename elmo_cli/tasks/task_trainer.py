@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,13 +28,6 @@ _POOL_BATCHES = 40  # number of batches whose examples are sorted by length toge
 _RHO = 0.95  # of Adadelta
 
 Examples = Sequence[Example[Any]]
-
-
-class TrainingReporter(Reporter, Protocol):
-    """Receives what a training run reports."""
-
-    def epoch(self, line: dict[str, Any]) -> None:
-        """Report an epoch by its line of the log."""
 
 
 @dataclass
@@ -95,7 +88,7 @@ class TaskTrainer:
                 self._restore()
             self._log.truncate(self.progress.log_size)
 
-    def run(self, reporter: TrainingReporter) -> None:
+    def run(self, reporter: Reporter) -> None:
         """Train until a limit is reached; the model then has the weights of its best epoch.
 
         Raises:
@@ -122,7 +115,7 @@ class TaskTrainer:
         examples, inputs = self._dev
         return self._trained.task.score(examples, self._trained.predict(examples, inputs))
 
-    def _train_epoch(self, reporter: TrainingReporter) -> float:
+    def _train_epoch(self, reporter: Reporter) -> float:
         """Train for one epoch, and return the mean loss."""
         settings, epoch = self._settings, self.progress.epoch
         torch.manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)

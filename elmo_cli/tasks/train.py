@@ -16,13 +16,12 @@ from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import write_tensors
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
-from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
+from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder, Reporter
 from elmo_cli.tasks.inputs import WordVectors
 from elmo_cli.tasks.task import Task, check_labels
 from elmo_cli.tasks.task_trainer import (
     CHECKPOINT_FILE,
     TaskTrainer,
-    TrainingReporter,
     sample_examples,
 )
 from elmo_cli.tasks.trained_task import (
@@ -64,7 +63,7 @@ def train_task(
     task: Task[Any, Any],
     data: TaskData,
     output: str | Path,
-    reporter: TrainingReporter,
+    reporter: Reporter,
     *,
     mode: str = "new",
     device: str = "cpu",
@@ -145,8 +144,8 @@ def _check_same(folder: Path, config: dict[str, Any]) -> None:
         {**one, **one["settings"], **one["data"], "settings": None, "data": None}
         for one in (read_config(folder), json.loads(json.dumps(config)))
     )
-    for name in now.keys() - {"elmo_version"}:
-        if before.get(name) != now[name]:
+    for name in now:
+        if name != "elmo_version" and before.get(name) != now[name]:
             what = f"{folder}: the run has other settings or data ({name}: {before.get(name)}, "
             hint = "use the settings and data of the first run, or another folder"
             raise ResumeError(f"{what}now {now[name]})", hint)

@@ -19,7 +19,7 @@ import torch
 from command_line import Done, documented, elmo, made
 from tiny_models import Silent
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError, ModelError
+from elmo_cli.errors import EmbeddingsFileError, ModelError, ResumeError
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.task import load_task
 from elmo_cli.tasks.task_trainer import sample_examples
@@ -27,7 +27,6 @@ from elmo_cli.tasks.train import TaskData, train_task
 from elmo_cli.tasks.trained_task import load_trained
 
 SMALL = {"hidden": 5, "char_filters": 4, "elmo.projection": 6, "batch_size": 2, "patience": 9}
-SCORES = {"f1", "precision", "recall"}
 DATA = ("--train", "train.conll", "--dev", "dev.conll")
 
 
@@ -53,6 +52,18 @@ def weights(folder: str) -> dict[str, torch.Tensor]:
     return torch.load(Path(folder) / "model.pt", weights_only=True)
 
 
+def log_of(folder: str) -> list[dict[str, Any]]:
+    """The lines of the log, without times."""
+    lines = Path(folder, "log.jsonl").read_text().splitlines()
+    return [{**json.loads(line), "seconds": 0} for line in lines]
+
+
+def assert_same_weights(first: str, second: str) -> None:
+    assert weights(first).keys() == weights(second).keys()
+    for name, tensor in weights(first).items():
+        assert torch.equal(weights(second)[name], tensor), name
+
+
 @pytest.fixture
 def embedded(folder: Path) -> Path:
     made("embed", "train.conll", "dev.conll", "-o", "vectors/", "--layout", "flat")
@@ -71,12 +82,8 @@ def test_a_resumed_run_has_the_weights_of_an_undisturbed_one(
             log.write_text(log.read_text() + "{}\n")
     found = train("parts", mode="resume")
     assert {**found, "seconds": 0} == {**expected, "seconds": 0}
-    assert weights("parts").keys() == weights("whole").keys()
-    for name, tensor in weights("whole").items():
-        assert torch.equal(weights("parts")[name], tensor), name
-    logs = [Path(name, "log.jsonl").read_text().splitlines() for name in ("parts", "whole")]
-    first, second = ([{**json.loads(line), "seconds": 0} for line in log] for log in logs)
-    assert first == second
+    assert_same_weights("parts", "whole")
+    assert log_of("parts") == log_of("whole")
     assert sorted(path.name for path in Path("parts").iterdir()) == [
         *("log.jsonl", "model.pt", "scores.json", "task.json", "word_vectors.npz")
     ]
@@ -90,8 +97,7 @@ def test_a_seed_decides_about_the_weights(embedded: Path) -> None:
 
 def test_each_epoch_has_its_own_dropout(embedded: Path) -> None:
     train("ner", epochs=3, learning_rate=1e-12)
-    losses = [json.loads(line)["loss"] for line in Path("ner/log.jsonl").read_text().splitlines()]
-    assert len(set(losses)) == 3
+    assert len({line["loss"] for line in log_of("ner")}) == 3
 
 
 def test_the_penalty_keeps_the_layer_weights_equal(embedded: Path) -> None:
@@ -123,7 +129,7 @@ def test_a_fraction_is_a_random_sample_in_order() -> None:
 
 def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: Path) -> None:
     facts = train("ner", epochs=60, patience=3, learning_rate=0.02)
-    lines = [json.loads(line) for line in Path("ner/log.jsonl").read_text().splitlines()]
+    lines = log_of("ner")
     scores = [line["dev"]["f1"] for line in lines]
     best = scores.index(max(scores))
     assert (facts["best_epoch"], facts["epochs"]) == (best + 1, len(lines))
@@ -134,9 +140,8 @@ def test_training_stops_by_patience_and_keeps_the_best_epoch(embedded: Path) -> 
 
 def test_the_learning_rate_is_halved_once_per_lr_patience(embedded: Path) -> None:
     train("ner", epochs=60, patience=7, lr_patience=3, learning_rate=0.02)
-    lines = [json.loads(line) for line in Path("ner/log.jsonl").read_text().splitlines()]
     rate, best, n_worse, n_halved = 0.02, -1.0, 0, 0
-    for line in lines:
+    for line in log_of("ner"):
         score = line["dev"]["f1"]
         n_worse = 0 if score > best else n_worse + (best > 0)
         best = max(best, score)
@@ -148,38 +153,51 @@ def test_the_learning_rate_is_halved_once_per_lr_patience(embedded: Path) -> Non
 
 def test_a_finished_run_is_not_trained_again(embedded: Path) -> None:
     facts = train("ner")
-    size = Path("ner/log.jsonl").stat().st_size
+    before = {path: path.read_bytes() for path in Path("ner").iterdir()}
     assert train("ner", mode="resume") == facts
-    assert Path("ner/log.jsonl").stat().st_size == size
+    assert {path: path.read_bytes() for path in Path("ner").iterdir()} == before
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"hidden": 6}, "hidden: 5, now 6"), ({"elmo.layers": "last"}, "elmo.layers: all, now last")],
+    [
+        ({"hidden": 6}, "hidden: 5, now 6"),
+        ({"elmo.layers": "last"}, "elmo.layers: all, now last"),
+        ({}, r"other settings or data \(dev: "),
+    ],
 )
-def test_other_settings_are_not_resumed(
+def test_other_settings_and_data_are_not_resumed(
     embedded: Path, settings: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train("ner", stop_after=3)
-    with pytest.raises(ElmoError, match=words):
+    if not settings:
+        shutil.copy("train.conll", "dev.conll")
+    with pytest.raises(ResumeError, match=words):
         train("ner", mode="resume", **settings)
 
 
-def test_other_data_are_not_resumed(embedded: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train("ner", stop_after=3)
-    shutil.copy("train.conll", "dev.conll")
-    with pytest.raises(ElmoError, match="other settings or data"):
-        train("ner", mode="resume")
-
-
-def test_an_empty_test_file_is_refused(embedded: Path) -> None:
+def test_a_loaded_model_knows_further_words(embedded: Path) -> None:
     train("ner")
-    Path("empty.conll").write_text("")
-    done = elmo("evaluate", "ner", "--test", "empty.conll")
-    assert (done.code, done.out) == (1, b"")
-    assert "empty.conll: contains no example" in done.err
+    trained = load_trained("ner")
+    table, found = weights("ner")["representation.words.weight"], trained.model.representation.words
+    assert len(table) == 2 + 3  # anna, oslo and rains
+    assert torch.equal(found.weight[: len(table)], table)
+    assert found.weight[trained.words.rows_of(["The"])].tolist() == [[1, 0, 0]]
+
+
+def test_predictions_do_not_depend_on_the_chunk(
+    embedded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train("ner")
+    trained = load_trained("ner")
+    split = trained.task.read("train.conll")
+    folder = EmbeddingsFolder("", default_model=os.environ["ELMO_MODEL"])
+    expected, sizes = trained.predict_unseen(split, folder, Silent()), []
+    monkeypatch.setattr("elmo_cli.tasks.trained_task._CHUNK_TOKENS", 6)
+    monkeypatch.setattr(Silent, "progress", lambda self, done, total: sizes.append((done, total)))
+    assert trained.predict_unseen(split, folder, Silent()) == expected
+    assert sizes == [(8, 13), (13, 13)]
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "other sizes", "not ours"])
@@ -253,7 +271,10 @@ def test_train_evaluate_and_predict(folder: Path) -> None:
     assert sorted(path.name for path in Path("ner/vectors").iterdir())[0].startswith("dev-")
     evaluated = json.loads(made("evaluate", "ner", "--test", "dev.conll", "--json").out)
     assert evaluated["f1"] == facts["dev"]["f1"]
-    assert all(f"`{name}`" in documented("evaluate") for name in evaluated.keys() - SCORES)
+    assert all(
+        f"`{name}`" in documented("evaluate")
+        for name in evaluated.keys() - {"f1", "precision", "recall"}
+    )
     Path("new.txt").write_text("Anna Berg likes Oslo\n\nit rains\n")
     predicted = made("predict", "ner", "new.txt").out.decode()
     assert [line.split("\t")[0] for line in predicted.splitlines()] == [
@@ -283,6 +304,4 @@ def test_a_killed_run_resumes_to_the_same_weights(embedded: Path) -> None:
             process.wait()
     mode = ["--resume"] if Path("killed/task.json").exists() else ["--overwrite"]
     subprocess.run([*words, "-o", "killed", *mode], env=env, check=True)
-    assert weights("killed").keys() == weights("whole").keys()
-    for name, tensor in weights("whole").items():
-        assert torch.equal(weights("killed")[name], tensor), name
+    assert_same_weights("killed", "whole")
