@@ -1,27 +1,30 @@
-"""`elmo models`: list, show and download pretrained models."""
+"""`elmo models`: list, show and download pretrained models, and write untrained ones."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument
+from elmo_cli.cli.click_options import GroupedCommand, argument, local_path, value
 from elmo_cli.cli.options import quiet_option
+from elmo_cli.lm.settings import MOST_SEED
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def models() -> None:
-    """List, show and download pretrained models.
+    """List, show and download pretrained models, and write untrained ones.
 
     \b
     Examples:
       elmo models list
       elmo models show original
       elmo models pull original
+      elmo models random --like original -o untrained/
       elmo embed sentences.txt -o out.hdf5 --model original
 
     Models are stored in $ELMO_HOME (default: ~/.cache/elmo). Only `pull` uses the network, unless
@@ -112,6 +115,37 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
             ),
         )
     console.note(f"{files.name}: {files.origin}, {files.weights.parent}", quiet=quiet)
+
+
+@models.command("random", cls=GroupedCommand)
+@value("Model", "--like NAME|PATH", "Model whose sizes are copied.", required=True)
+@value("Model", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
+@value(
+    *("Output", "-o, --output DIR", "New or empty folder for the model."),
+    required=True,
+    callback=local_path,
+)
+@quiet_option
+def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
+    """Write a model of the same architecture with random weights.
+
+    An untrained model is a control for experiments: what its vectors encode comes from the
+    architecture and the characters of the tokens, not from training. The weights are the initial
+    values of `elmo pretrain`; the same seed gives the same files. NAME is a name from `elmo models
+    list`; PATH is a folder, an archive or a weight file.
+
+    \b
+    Examples:
+      elmo models random --like elmo-en -o untrained/
+      elmo models random --like ./mine --seed 1 -o untrained-1/
+      elmo embed sentences.txt -o untrained.hdf5 --model untrained/
+    """
+    from elmo_cli.lm.untrained import write_untrained
+
+    n_parameters = write_untrained(like, Path(output), seed=seed)
+    console.note(
+        f"{output}: {n_parameters:,} random weights, seed {seed}, sizes of {like}", quiet=quiet
+    )
 
 
 def _print_facts(facts: dict[str, Any]) -> None:

@@ -36,12 +36,18 @@ def new_bilm(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         bilm, softmax = BiLM(options), NextTokenSoftmax(len(counts), options.projection_dim)
-        _initialize_cnn(bilm.char_cnn)
-        for lm in (bilm.forward_lm, bilm.backward_lm):
-            for layer in lm.layers:
-                _initialize_lstm(cast(ProjectedLSTM, layer))
+        _initialize_bilm(bilm)
         _initialize_softmax(softmax, counts)
     return bilm, softmax
+
+
+def untrained_bilm(options: Options, *, seed: int) -> BiLM:
+    """A biLM with initial values as in `new_bilm`, without a softmax."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        bilm = BiLM(options)
+        _initialize_bilm(bilm)
+    return bilm
 
 
 def new_softmax(
@@ -53,6 +59,13 @@ def new_softmax(
         softmax = NextTokenSoftmax(len(counts), projection_dim)
         _initialize_softmax(softmax, counts)
     return softmax
+
+
+def _initialize_bilm(bilm: BiLM) -> None:
+    _initialize_cnn(bilm.char_cnn)
+    for lm in (bilm.forward_lm, bilm.backward_lm):
+        for layer in lm.layers:
+            _initialize_lstm(cast(ProjectedLSTM, layer))
 
 
 def _initialize_softmax(softmax: NextTokenSoftmax, counts: npt.NDArray[np.float64]) -> None:

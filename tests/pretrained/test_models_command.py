@@ -11,6 +11,7 @@ import pytest
 from command_line import documented, elmo, made
 from local_server import LocalServer, cut, status
 
+from elmo_cli import Embedder
 from elmo_cli.cli import console
 from elmo_cli.pretrained.cache import model_dir
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
@@ -74,6 +75,25 @@ def test_show_of_files(tiny: Path, tmp_path: Path, kind: str) -> None:
     assert {*lines, *(f"  sha256 {file['sha256']}" for file in facts["files"])} < set(
         shown("show", source)
     )
+
+
+def test_random(tiny: Path, tmp_path: Path) -> None:
+    """The same sizes, other weights; the same seed gives the same bytes."""
+    trained, found = load(tiny), []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        done = made("models", "random", "--like", tiny, "--seed", seed, "-o", tmp_path / name)
+        assert "random weights" in done.err
+        found.append(load(tmp_path / name))
+    assert [one.options for one in found] == [trained.options] * 3
+    assert found[0].sha256 == found[1].sha256
+    assert len({one.sha256 for one in (trained, *found)}) == 3
+    vectors = Embedder(found[0]).embed(["The", "cat"])
+    assert vectors.shape == Embedder(trained).embed(["The", "cat"]).shape
+    assert (vectors.std(axis=(1, 2)) > 1e-3).all()
+    before = sorted(tmp_path.rglob("*"))
+    done = elmo("models", "random", "--like", tiny, "-o", tmp_path / "a")
+    assert (done.code, done.err.splitlines()[1].split("`")[1]) == (1, "--output")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_pull(model: Model, home: Path, server: LocalServer) -> None:
