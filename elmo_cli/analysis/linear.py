@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.analysis.probe_data import Ids, ProbeData
+from elmo_cli.analysis.probe_data import UNKNOWN_LABEL, Ids, ProbeData
 from elmo_cli.analysis.vectors import Vectors
 
 # Factors of the sum of squared weights in the loss.
@@ -24,7 +24,7 @@ LEARNING_RATE = 1e-2  # at the start; it decays linearly to 0
 _DIMS_AT_ONCE = 64  # dimensions standardised at once
 _MAX_SCORES = 1 << 26  # scores kept in memory
 
-Advance = Callable[[int], object]
+Advance = Callable[[float], object]
 
 
 @dataclass(frozen=True)
@@ -58,23 +58,6 @@ def n_steps(data: ProbeData) -> int:
     return EPOCHS * math.ceil(len(data.targets["train"]) / BATCH_SIZE)
 
 
-def n_epochs(data: ProbeData) -> int:
-    """The number of epochs of `probe_layers`."""
-    return len(data.layers) * len(WEIGHT_DECAYS) * EPOCHS
-
-
-def probe_layers(
-    data: ProbeData, *, seed: int = 0, advance: Advance = lambda n: None
-) -> Iterator[tuple[int | str, ProbeResult]]:
-    """Yield each layer with the result of its probe, holding one layer in memory at a time.
-
-    Raises:
-        EmbeddingsFileError: a file cannot be read.
-    """
-    for layer in data.layers:
-        yield layer, probe(data.vectors(layer), data, seed=seed, advance=advance)
-
-
 def probe(
     vectors: Mapping[str, Vectors],
     data: ProbeData,
@@ -85,13 +68,12 @@ def probe(
     """Train a probe for each weight decay and return the result of the best one on dev.
 
     Args:
-        vectors: the vectors of each split, (vector, dim) float32; standardised in place.
+        vectors: the vectors of each split, (vector, dim) float32, scaled by `standardise`.
         seed: random seed for the order of training examples.
         advance: called with 1 after each epoch.
 
     Source: Peters et al. 2018, 5.3 and table 6; optimizer, decays and epochs are not in the paper.
     """
-    standardise(vectors)
     scaled = {split: torch.from_numpy(array) for split, array in vectors.items()}
     targets = torch.from_numpy(data.targets["train"])
     results = []
@@ -125,6 +107,25 @@ def predict(vectors: Tensor, weights: Tensor) -> Tensor:
     """Return the ids of the most probable labels, (vector,) int64."""
     n_rows = max(1, _MAX_SCORES // weights.shape[1])
     return torch.cat([_scores(rows, weights).argmax(1) for rows in torch.split(vectors, n_rows)])
+
+
+def code_bits(vectors: Tensor, targets: Tensor, weights: Tensor) -> float:
+    """Return the bits of an optimal code of labels by the probabilities of a probe.
+
+    Args:
+        vectors: (vector, dim) float32.
+        targets: (vector,) int64; `UNKNOWN_LABEL` is left out.
+        weights: (dim + 1, label), as `fit` returns them.
+    """
+    n_rows = max(1, _MAX_SCORES // weights.shape[1])
+    parts = zip(torch.split(vectors, n_rows), torch.split(targets, n_rows), strict=True)
+    nats = [
+        functional.cross_entropy(
+            *(_scores(rows, weights), labels), ignore_index=UNKNOWN_LABEL, reduction="none"
+        )
+        for rows, labels in parts
+    ]
+    return sum(float(one.double().sum()) for one in nats) / math.log(2)
 
 
 def fit(

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import command, non_empty, text_names, value
+from elmo_cli.cli.click_options import command, flag, non_empty, text_names, value
 from elmo_cli.cli.options import encoding_option, json_option, quiet_option, threads_option
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.lm.settings import MOST_SEED
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.linear import Accuracy, ProbeResult
+    from elmo_cli.analysis.linear import Accuracy
     from elmo_cli.analysis.probe_data import ProbeData
+    from elmo_cli.analysis.probe_layers import LayerResult
 
 _FEW_STEPS = 100
 _MAX_SHOWN = 5  # maximum number of unknown labels to print
@@ -67,6 +68,18 @@ _files = partial(value, "Input", nargs=2, callback=_pair)
     type=click.IntRange(min=0),
     multiple=True,
 )
+@flag(
+    "Probe",
+    "--control",
+    "Also train on control labels, one random label per word form, and report the selectivity: "
+    "accuracy minus control accuracy.",
+)
+@flag(
+    "Probe",
+    "--mdl",
+    "Also report the code length of the labels of train, in bits, and the compression relative to "
+    "a uniform code (minimum description length).",
+)
 @value("Probe", "--seed N", "Random seed.", type=click.IntRange(0, MOST_SEED), default=0)
 @threads_option
 @quiet_option
@@ -85,19 +98,25 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
     sentence (`elmo embed --pool`) requires one label per line. Labels that are not in train
     count as errors.
 
+    A probe with a high accuracy may have learned the labels itself, word form by word form. Its
+    accuracy on random labels (--control) and the length of a code of the labels that includes the
+    cost of learning them (--mdl) show how much the vectors contribute. docs/probing.md explains
+    both.
+
     \b
     Examples:
       elmo embed train.conllu dev.conllu test.conllu -o vectors/
       elmo probe --train vectors/train.hdf5 train.conllu --dev vectors/dev.hdf5 dev.conllu \\
           --test vectors/test.hdf5 test.conllu
       elmo probe --train a.hdf5 a.conllu --test b.hdf5 b.conllu --label-column upos --layer 1
-      elmo probe --train a.hdf5 a.tags --test b.hdf5 b.tags
+      elmo probe --train a.hdf5 a.tags --test b.hdf5 b.tags --control --mdl
 
     The vectors of one layer are kept in memory: tokens of all files x dimensions x 4 bytes. For
-    200,000 tokens of 1,024 dimensions these are 0.8 GB, and a layer takes a few minutes. Repeating
-    a command gives the same result; another number of --threads changes it only by rounding.
+    200,000 tokens of 1,024 dimensions these are 0.8 GB, and a layer takes a few minutes; --control
+    and --mdl take as long again, each, and --mdl half as much memory again. Repeating a command
+    gives the same result; another number of --threads changes it only by rounding.
     """
-    from elmo_cli.analysis.linear import n_epochs, probe_layers
+    from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
     from elmo_cli.engine.runtime import set_num_threads
 
     console.check_stdout()
@@ -106,8 +125,9 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
     for warning in warnings:
         console.note(f"warning: {warning}", quiet=quiet)
     set_num_threads(threads)
-    with console.Progress(n_epochs(data), "epochs", quiet=quiet) as progress:
-        results = dict(probe_layers(data, seed=seed, advance=progress.advance))
+    measures = {name: given[name] for name in ("control", "mdl")}
+    with console.Progress(n_epochs(data, **measures), "epochs", quiet=quiet) as progress:
+        results = dict(probe_layers(data, seed=seed, **measures, advance=progress.advance))
     if as_json:
         console.print_json({**_as_facts(data, results), "seed": seed, "warnings": warnings})
         return
@@ -161,28 +181,41 @@ def _summary(data: ProbeData) -> Iterator[str]:
         yield f"model {data.model}, state {data.state or 'zero'}"
 
 
-def _print(data: ProbeData, results: dict[int | str, ProbeResult]) -> None:
-    """Print a table of percentages."""
+def _print(data: ProbeData, results: dict[int | str, LayerResult]) -> None:
+    """Print a table of percentages, and of bits where `--mdl` asks for them."""
     from elmo_cli.analysis.linear import majority_label, majority_label_per_word
 
     per_word = majority_label_per_word(data)
     name = "majority label" if per_word is None else "majority label per word"
-    rows = [_row(name, per_word or majority_label(data), "", data)]
-    for layer, result in results.items():
+    columns = [_columns(result) for result in results.values()]
+    rows = [[name, *_accuracies(per_word or majority_label(data), data), *[""] * len(columns[0])]]
+    for layer, result, cells in zip(results, results.values(), columns, strict=True):
         name = f"layer {layer}" if isinstance(layer, int) else layer
-        rows.append(_row(name, result, f"{result.weight_decay:.0e}", data))
+        rows.append([name, *_accuracies(result.probe, data), *cells.values()])
     unseen = [] if data.is_unseen is None else ["test, unseen words"]
-    console.table(["%", "test", "dev", *unseen, "weight decay"], rows)
+    console.table(["%", "test", "dev", *unseen, *columns[0]], rows)
 
 
-def _row(name: str, shown: Accuracy, weight_decay: str, data: ProbeData) -> list[str]:
-    row = [name, f"{shown.test:.2f}", f"{shown.dev:.2f}"]
+def _accuracies(shown: Accuracy, data: ProbeData) -> list[str]:
+    cells = [f"{shown.test:.2f}", f"{shown.dev:.2f}"]
     if data.is_unseen is not None:
-        row.append("" if shown.unseen_words is None else f"{shown.unseen_words:.2f}")
-    return [*row, weight_decay]
+        cells.append("" if shown.unseen_words is None else f"{shown.unseen_words:.2f}")
+    return cells
 
 
-def _as_facts(data: ProbeData, results: dict[int | str, ProbeResult]) -> dict[str, Any]:
+def _columns(result: LayerResult) -> dict[str, str]:
+    """Return the cells of a layer after its accuracies, by heading."""
+    cells = {"weight decay": f"{result.probe.weight_decay:.0e}"}
+    if result.control is not None:
+        cells["control"] = f"{result.control.test:.2f}"
+        cells["selectivity"] = f"{result.selectivity:.2f}"
+    if result.mdl is not None:
+        cells["code length, bits"] = f"{result.mdl.code_length:,.0f}"
+        cells["compression"] = f"{result.mdl.compression:.2f}"
+    return cells
+
+
+def _as_facts(data: ProbeData, results: dict[int | str, LayerResult]) -> dict[str, Any]:
     from elmo_cli.analysis.linear import majority_label, majority_label_per_word
     from elmo_cli.analysis.probe_data import UNKNOWN_LABEL
 
@@ -206,5 +239,14 @@ def _as_facts(data: ProbeData, results: dict[int | str, ProbeResult]) -> dict[st
         "dev_from_train": not data.has_own_dev,
         "majority_label": asdict(majority_label(data)),
         "majority_label_per_word": None if per_word is None else asdict(per_word),
-        "layers": [{"name": str(layer), **asdict(one)} for layer, one in results.items()],
+        "layers": [{"name": str(layer), **_layer_facts(one)} for layer, one in results.items()],
     }
+
+
+def _layer_facts(result: LayerResult) -> dict[str, Any]:
+    facts = asdict(result.probe)
+    if result.control is not None:
+        facts |= {"control": asdict(result.control), "selectivity": result.selectivity}
+    if result.mdl is not None:
+        facts["mdl"] = asdict(result.mdl)
+    return facts

@@ -121,6 +121,35 @@ def test_json() -> None:
     assert [one["name"] for one in found["layers"]] == ["0", "1", "2"]
 
 
+def test_control_and_mdl() -> None:
+    """Their columns and fields are added to those of the probe alone."""
+    alone, found = figures(), figures("--control", "--mdl")
+    for one, layer in zip(alone["layers"], found["layers"], strict=True):
+        assert list(layer) == [*one, "control", "selectivity", "mdl"]
+        assert {key: layer[key] for key in one} == one
+        keys = [*layer, *layer["control"], *layer["mdl"]]
+        assert all(f"`{key}`" in documented("probe") for key in keys)
+        assert layer["selectivity"] == layer["test"] - layer["control"]["test"]
+    for name, columns in {
+        "control": ["control", "selectivity"],
+        "mdl": ["code length, bits", "compression"],
+    }.items():
+        lines = made(*probe(), "-q", f"--{name}").out.decode().splitlines()
+        rows = [row.split("\t") for row in lines]
+        plain = [row.split("\t") for row in made(*probe(), "-q").out.decode().splitlines()]
+        assert [row[:5] for row in rows] == plain
+        assert [row[5:] for row in rows[:2]] == [columns, ["", ""]]
+        for row, layer in zip(rows[2:], found["layers"], strict=True):
+            mdl, control = layer["mdl"], layer["control"]
+            assert (
+                row[5:]
+                == {
+                    "control": [f"{control['test']:.2f}", f"{layer['selectivity']:.2f}"],
+                    "mdl": [f"{mdl['code_length']:,.0f}", f"{mdl['compression']:.2f}"],
+                }[name]
+            )
+
+
 def test_lines_of_labels() -> None:
     columns, lines = figures(), figures(labels="tags")
     assert lines["column"] is None
@@ -160,6 +189,10 @@ def test_pooled_sentences(tmp_path: Path) -> None:
     assert (found["unit"], found["majority_label_per_word"]) == ("sentence", None)
     assert found["n_unseen_words"] is None
     assert "sentences: train 30, dev 8, test 9\n" in done.err
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        refused = elmo(*probe(labels="tags"), "--control", "-q")
+    assert (refused.code, refused.err.startswith("error: `--control`: control labels")) == (2, True)
     assert done.out.startswith(b"%\ttest\tdev\tweight decay\nmajority label\t")
 
 

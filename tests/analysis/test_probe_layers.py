@@ -1,0 +1,174 @@
+"""Control labels, selectivity and code length, compared with NumPy written out in float64."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from embeddings_files import sentences, write, write_lines
+from softmax_regression import log_probabilities, train_weights, with_ones
+
+from elmo_cli.analysis import linear
+from elmo_cli.analysis.code_length import code_length
+from elmo_cli.analysis.control import with_control_labels
+from elmo_cli.analysis.probe_data import ProbeData, read_probe_data
+from elmo_cli.analysis.probe_layers import LayerResult, n_epochs, probe_layers
+from elmo_cli.errors import UsageError
+
+DECAYS = (1e-2, 1e-4)
+SPLITS = ("train", "dev", "test")
+
+
+@pytest.fixture(autouse=True)
+def two_decays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "WEIGHT_DECAYS", DECAYS)
+
+
+def measure(data: ProbeData, layer: int = 0, **settings: Any) -> LayerResult:
+    return dict(probe_layers(data, **settings))[layer]
+
+
+def inputs_of(data: ProbeData, layer: int) -> dict[str, np.ndarray]:
+    """The vectors of each split in float64, scaled by train, and ones."""
+    vectors = {name: array.astype(np.float64) for name, array in data.vectors(layer).items()}
+    train = vectors["train"]
+    return {name: with_ones((one - train.mean(0)) / train.std(0)) for name, one in vectors.items()}
+
+
+def control_labels(data: ProbeData, seed: int) -> dict[str, list[str]]:
+    """For each word form, in order of first occurrence, the label of a random token of train."""
+    words = [word for name in SPLITS for word in data.words[name]]
+    forms = sorted(set(words), key=words.index)
+    rows = np.random.default_rng(seed).integers(len(data.words["train"]), size=len(forms))
+    labels = {form: data.splits["train"].labels[k] for form, k in zip(forms, rows, strict=True)}
+    return {name: [labels[word] for word in data.words[name]] for name in SPLITS}
+
+
+def accuracies(inputs: dict[str, np.ndarray], labels: dict[str, list[str]]) -> tuple[float, ...]:
+    """The accuracy on dev and test, and the weight decay that is best on dev."""
+    names = sorted(set(labels["train"]))
+    targets = np.array([names.index(label) for label in labels["train"]])
+    found = []
+    for decay in DECAYS:
+        weights = train_weights(inputs["train"][:, :-1], targets, len(names), decay)
+        best = {name: (inputs[name] @ weights).argmax(1) for name in ("dev", "test")}
+        right = [np.array(names)[best[name]] == labels[name] for name in best]
+        found.append((*(100 * one.mean() for one in right), decay))
+    return max(found, key=lambda one: one[0])
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_selectivity_equals_reference(data: ProbeData, layer: int) -> None:
+    found, inputs = measure(data, layer, control=True), inputs_of(data, layer)
+    labels = {name: data.splits[name].labels for name in SPLITS}
+    expected = accuracies(inputs, labels)
+    control = accuracies(inputs, control_labels(data, 0))
+    assert found.control is not None
+    for result, one in ((found.probe, expected), (found.control, control)):
+        assert (result.dev, result.test, result.weight_decay) == pytest.approx(one)
+    assert found.selectivity == pytest.approx(expected[1] - control[1])
+    assert set(data.words["test"]) - set(data.words["train"])
+
+
+def bits_of(inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
+    """The code length of labels; -1 is not encoded."""
+    table = log_probabilities(inputs, weights)
+    return -sum(table[k, label] for k, label in enumerate(targets) if label >= 0) / math.log(2)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.usefixtures("float64")
+def test_code_length_equals_reference(data: ProbeData, layer: int) -> None:
+    inputs = inputs_of(data, layer)
+    found = code_length({name: one[:, :-1].copy() for name, one in inputs.items()}, data)
+    lengths = [len(one.labels) for one in data.splits["train"].sentences]
+    rows = np.split(np.arange(sum(lengths)), np.cumsum(lengths)[:-1])
+    order = np.concatenate([rows[k] for k in np.random.default_rng(0).permutation(len(rows))])
+    train, targets, n = inputs["train"][order], data.targets["train"][order], len(order)
+    percents = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25, 50, 100)
+    ends = [max(1, round(n * percent / 100)) for percent in percents]
+    assert -1 in data.targets["dev"]
+    expected = ends[0] * math.log2(3)
+    for start, end in pairwise(ends):
+        fits = []
+        for decay in DECAYS:
+            weights = train_weights(train[:start, :-1], targets[:start], 3, decay)
+            on_dev = bits_of(inputs["dev"], data.targets["dev"], weights)
+            fits.append((on_dev, bits_of(train[start:end], targets[start:end], weights)))
+        expected += min(fits)[1]
+    assert found.code_length == pytest.approx(expected, rel=1e-9)
+    assert found.uniform_code_length == pytest.approx(n * math.log2(3))
+    assert found.compression == pytest.approx(n * math.log2(3) / expected)
+    assert (found.compression > 1.2) == (layer == 1)  # layer 0 has no information
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_code_length_in_float32(data: ProbeData, layer: int) -> None:
+    """Of vectors as they are stored."""
+    found = measure(data, layer, mdl=True).mdl
+    vectors = {name: one[:, :-1].astype(np.float32) for name, one in inputs_of(data, layer).items()}
+    assert found is not None
+    assert found.code_length == pytest.approx(code_length(vectors, data).code_length, rel=1e-3)
+
+
+def test_other_measures_leave_the_probe_unchanged(data: ProbeData) -> None:
+    alone, both = measure(data), measure(data, control=True, mdl=True)
+    assert (alone.control, alone.selectivity, alone.mdl) == (None, None, None)
+    assert (both.probe, both.control) == (alone.probe, measure(data, control=True).control)
+    assert both.mdl == measure(data, mdl=True).mdl
+    assert both.mdl != measure(data, mdl=True, seed=1).mdl
+
+
+def test_seed_determines_the_control_labels(data: ProbeData) -> None:
+    for seed in (5, 6):
+        splits = with_control_labels(data, seed=seed).splits
+        assert {name: splits[name].labels for name in SPLITS} == control_labels(data, seed)
+    assert control_labels(data, 5) != control_labels(data, 6)
+
+
+def small(tmp_path: Path, words: str, labels: str, **options: Any) -> ProbeData:
+    """Train, with zeros for vectors; dev and test have the word b and the label N."""
+    files = {}
+    for split, line, of_line in (("train", words, labels), ("dev", "b", "N"), ("test", "b", "N")):
+        arrays = [np.zeros((1, len(of_line), 2), np.float32)]
+        files[split] = (
+            str(write(tmp_path / f"{split}.hdf5", sentences([line]), arrays, **options)),
+            str(write_lines(tmp_path / f"{split}.tags", [[*of_line]])),
+        )
+    return read_probe_data(**files)
+
+
+def test_control_labels_are_distributed_as_the_tokens_of_train(tmp_path: Path) -> None:
+    """Not as the labels of word forms: 2,000 forms of one token have N, one form of 6,000 has D."""
+    words = " ".join([*(f"w{k}" for k in range(2000)), *["the"] * 6000])
+    control = with_control_labels(small(tmp_path, words, "N" * 2000 + "D" * 6000))
+    drawn = Counter(control.splits["train"].labels[:2000])
+    assert abs(drawn["D"] / 2000 - 0.75) < 0.04  # four standard deviations
+
+
+@pytest.mark.parametrize(("control", "mdl"), [(False, False), (True, False), (False, True)])
+def test_epochs_are_counted(data: ProbeData, control: bool, mdl: bool) -> None:
+    epochs: list[float] = []
+    list(probe_layers(data, control=control, mdl=mdl, advance=epochs.append))
+    assert sum(epochs) == pytest.approx(n_epochs(data, control=control, mdl=mdl))
+    # The prefixes that a probe is trained on have the length of train in sum.
+    assert sum(epochs) == pytest.approx(2 * 2 * 10 * (1 + control + mdl), rel=0.01)
+
+
+def test_no_control_labels_without_tokens(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="control=True"):
+        with_control_labels(small(tmp_path, "a b", "NV", layout="bilm"))
