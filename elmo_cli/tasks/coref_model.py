@@ -47,7 +47,7 @@ class CorefSettings(TaskSettings):
         spans_per_token: number of candidate spans kept per token of the document.
         max_antecedents: maximum number of antecedents per span that are scored in full.
         span_dim: dimension of a span representation.
-        scorer_dim, scorer_layers: dimension and number of the hidden layers of the mention scorer
+        scorer_dim, scorer_layers: dimension and number of the layers of the mention scorer
             and the antecedent scorer.
         mention_loss: weight of the mention loss (is a span a mention?) relative to the antecedent
             loss.

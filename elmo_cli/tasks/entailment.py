@@ -114,7 +114,8 @@ class EntailmentTask(Task[Example[str], str]):
 
         The sentences alternate between premises and hypotheses.
         """
-        return read_pairs(path, _read_label, labelled)
+        names = ("gold_label", "label")
+        return read_pairs(path, lambda line: line.label(*names, required=labelled), labelled)
 
     def labels_of(self, example: Example[str]) -> Iterable[str]:
         return (example.target or "",)
@@ -129,14 +130,13 @@ class EntailmentTask(Task[Example[str], str]):
 
 
 def read_pairs(
-    path: str, read_target: Callable[[JsonLine, bool], T | None], labelled: bool
+    path: str, read_target: Callable[[JsonLine], T | None], labelled: bool
 ) -> Split[Example[T]]:
     """Read pairs of sentences from JSON lines with the fields of SNLI or SICK.
 
     Args:
-        read_target: returns the target of a line, None if it has none; its second argument is
-            `labelled`.
-        labelled: whether to skip pairs without a target.
+        read_target: reads the target of a line, None if it has none.
+        labelled: whether to skip pairs without a target, such as those that annotators disagree on.
     Raises:
         InputError: a line is invalid.
     """
@@ -144,7 +144,8 @@ def read_pairs(
     n_skipped = 0
     for line in read_json_lines(path):
         first, second = line.tokens("sentence1", "premise"), line.tokens("sentence2", "hypothesis")
-        target = read_target(line, labelled)
+        target = read_target(line)
+        target = None if target in _NO_LABEL else target
         if target is None and labelled:
             n_skipped += 1
         else:
@@ -152,8 +153,3 @@ def read_pairs(
     if n_skipped:
         split.note = f"pairs without a label skipped: {n_skipped:,}"
     return split
-
-
-def _read_label(line: JsonLine, labelled: bool) -> str | None:
-    label = line.label("gold_label", "label", required=labelled)
-    return None if label in _NO_LABEL else label

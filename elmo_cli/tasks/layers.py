@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 IGNORED = -100  # label of padding, the default `ignore_index` of torch's losses
 MASKED = -1e4  # score of a masked position, whose softmax is 0
@@ -129,16 +128,6 @@ def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
 
 
 def pad_targets(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Return label indices of sentences as (batch, token), `IGNORED` where there is no token."""
+    """Return label indices of sentences as (batch, token), with `IGNORED` as padding."""
     tensors = [torch.tensor(row) for row in rows]
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=IGNORED)
-
-
-def token_loss(scores: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean cross-entropy over tokens.
-
-    Args:
-        scores: (batch, token, label).
-        targets: (batch, token), from `pad_targets`.
-    """
-    return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)

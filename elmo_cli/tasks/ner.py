@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
@@ -23,7 +24,7 @@ from elmo_cli.tasks.labels import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, pad_targets, token_loss
+from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, pad_targets
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
@@ -83,7 +84,7 @@ class Tagger(TaskModel[Example[Labels], Labels]):
         targets = pad_targets([[self.numbers[label] for label in row] for row in labels])
         targets = targets.to(scores.device)
         if self.crf is None:
-            return token_loss(scores, targets)
+            return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
         return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()
 
     def predict(self, examples: Sequence[Example[Labels]], inputs: Inputs) -> list[Labels]:

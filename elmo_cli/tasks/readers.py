@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -69,6 +70,14 @@ class JsonLine(NamedTuple):
             what = f"{self.where}: the label is {json.dumps(label)[:40]}"
             raise InputError(what, "a label is a string or a whole number")
         return None if label is None else str(label)
+
+    def number(self, *names: str, required: bool) -> float | None:
+        """Return a finite number; InputError if it is not one."""
+        number = self.get(*names, required=required)
+        if number is not None and (type(number) not in (int, float) or not math.isfinite(number)):
+            what = f"{self.where}: {json.dumps(number)[:40]} is not a number"
+            raise InputError(what, "give a number such as 3.5")
+        return None if number is None else float(number)
 
 
 def read_json_lines(path: str) -> Iterator[JsonLine]:

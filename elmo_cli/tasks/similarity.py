@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, read_pairs
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.readers import JsonLine
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.task import Example, Scores, Split, Task
 
@@ -48,7 +46,8 @@ class SimilarityTask(Task[Example[float], float]):
 
     def read(self, path: str, *, labelled: bool = True) -> Split[Example[float]]:
         """Read JSON lines with the two sentences and "relatedness" or "score"."""
-        return read_pairs(path, _read_score, labelled)
+        names = ("relatedness", "score")
+        return read_pairs(path, lambda line: line.number(*names, required=labelled), labelled)
 
     def collect_labels(self, train: Split[Example[float]]) -> dict[str, float]:
         """Return the mean and the standard deviation of the scores."""
@@ -71,12 +70,3 @@ class SimilarityTask(Task[Example[float], float]):
     ) -> dict[str, Any]:
         first, second = sentences
         return {"premise": first, "hypothesis": second, "relatedness": round(prediction, 4)}
-
-
-def _read_score(line: JsonLine, labelled: bool) -> float | None:
-    score = line.get("relatedness", "score", required=labelled)
-    if score is None:
-        return None
-    if type(score) not in (int, float) or not math.isfinite(score):
-        raise InputError(f"{line.where}: the score is not a number", "give a number such as 3.5")
-    return float(score)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
@@ -32,7 +33,6 @@ from elmo_cli.tasks.layers import (
     SequenceDropout,
     gather_tokens,
     pad_targets,
-    token_loss,
 )
 from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_rows
 from elmo_cli.tasks.representation import TokenRepresentation
@@ -123,7 +123,8 @@ class RoleTagger(TaskModel[Frame, Labels]):
     def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
         scores, _ = self._scores(frames, inputs)
         targets = [[self.numbers[label] for label in frame.target or ()] for frame in frames]
-        return token_loss(scores, pad_targets(targets).to(scores.device))
+        padded = pad_targets(targets).to(scores.device)
+        return functional.cross_entropy(scores.flatten(0, 1), padded.flatten())
 
     def predict(self, frames: Sequence[Frame], inputs: Inputs) -> list[Labels]:
         scores, mask = self._scores(frames, inputs)
