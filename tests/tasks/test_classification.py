@@ -140,7 +140,7 @@ def test_subtrees_are_cut_from_the_states_of_the_sentence(tmp_path: Path, model_
             if model_name == "bilstm":
                 pooled.pop()
             assert torch.allclose(score, model.output(torch.cat(pooled)), atol=1e-5)
-    assert sentences.tolist() == [[0, 0, 8], [1, 0, 3]]
+    assert sentences.tolist() == [[0, 0, 10], [1, 0, 3]]
 
 
 def test_biattention_is_that_of_the_paper(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from elmo_cli.tasks.task import load_task
 TREES = """\
 (+ (0 a) (+ (+ fine) (0 day)))
 (- (0 a) (- (- grey) (0 day)))
-(- (0 it) (- (0 is) (- (- (0 not) (+ fine)) (0 (0 to) (0 (0 go) (0 (0 out) (0 .)))))))
+(- (0 it) (- (0 is) (- (- (0 not) (+ fine)) (0 (0 to) \
+(0 (0 go) (0 (0 out) (0 (0 in) (0 (0 rain) (0 .)))))))))
 (+ fine)
 (0 .)
 """
@@ -131,7 +132,8 @@ def test_the_gradient_reaches_all_parameters(
     tmp_path: Path, data: str, settings: dict[str, Any], where: str
 ) -> None:
     _, split, model, inputs = build_from(tmp_path, data, **settings, **{"elmo.where": where})
-    assert without_gradient(model, split.examples, inputs) == []
+    found = without_gradient(model, split.examples, inputs)
+    assert set(found) <= {"pooling.attention.bias"}  # a softmax over tokens does not depend on it
 
 
 @pytest.mark.parametrize(
