@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -40,10 +40,21 @@ class Neighbors:
     neighbors: list[list[tuple[Occurrence, float]]]
 
 
+class VectorSource(Protocol):
+    """Where the vectors of queries are from: a `LayerView` or a `TypedText`."""
+
+    @property
+    def path(self) -> str:
+        """What messages call it."""
+
+    def vectors(self, key: Key) -> Vectors:
+        """Return the vectors of a sentence, (token, dim)."""
+
+
 class _Sentence(NamedTuple):
     key: Key
     tokens: tuple[str, ...] | None
-    vectors: Array  # (token, dim), scaled to length 1, or zeros
+    vectors: Vectors  # (token, dim)
 
 
 def nearest(
@@ -52,7 +63,7 @@ def nearest(
     k: int,
     *,
     same_word: bool = False,
-    query_view: LayerView | None = None,
+    query_view: VectorSource | None = None,
 ) -> Neighbors:
     """Find the `k` tokens nearest to each query by cosine; ties are in file order.
 
@@ -61,7 +72,7 @@ def nearest(
 
     Args:
         same_word: compare only with the same word form (case-insensitive).
-        query_view: the layer that the queries are from; `view` by default.
+        query_view: where the vectors of the queries are from; `view` by default.
     Raises:
         UsageError: a query is a zero vector, or `same_word` is set and tokens are not stored.
         EmbeddingsFileError: a vector is not finite, or the file is corrupt.
@@ -74,10 +85,12 @@ def nearest(
     found: list[list[_Found]] = [[] for _ in queries]
     n_compared = n_without = 0
     for chunk in _chunks(view):
-        vectors = np.concatenate([sentence.vectors for sentence in chunk])
+        vectors = np.concatenate([sentence.vectors for sentence in chunk], dtype=np.float64)
+        lengths = _lengths(vectors)
+        is_zero = lengths == 0
         # Without BLAS, whose threads may fail to start in a process with limited memory.
-        all_cosines = np.einsum("td,qd->qt", vectors, query_vectors).round(DIGITS)
-        is_zero = ~vectors.any(-1)
+        products = np.einsum("td,qd->qt", vectors, query_vectors)
+        all_cosines = (products / np.where(is_zero, 1, lengths)).round(DIGITS)
         for number, query in enumerate(queries):
             is_excluded = is_zero | _is_excluded(chunk, query, own_keys[number], same_word)
             cosines = np.where(is_excluded, -np.inf, all_cosines[number])
@@ -92,7 +105,7 @@ def nearest(
     )
 
 
-def _check_words(view: LayerView, source: LayerView, queries: Sequence[Occurrence]) -> None:
+def _check_words(view: LayerView, source: VectorSource, queries: Sequence[Occurrence]) -> None:
     if not view.per_token:
         raise UsageError(
             f"{view.path}: has vectors of {view.unit}, not of words", "leave out `same_word`"
@@ -106,14 +119,15 @@ def _check_words(view: LayerView, source: LayerView, queries: Sequence[Occurrenc
             )
 
 
-def _query_vector(view: LayerView, query: Occurrence) -> Array:
-    vector = _unit(view.vectors(query.key)[query.position or 0])
+def _query_vector(view: VectorSource, query: Occurrence) -> Array:
+    vector = view.vectors(query.key)[query.position or 0].astype(np.float64)
     if not vector.any():
         raise UsageError(
             f"{view.path}: the vector of {query} is zero and has no neighbours",
             "name another token, or another `layer`",
         )
-    return vector
+    unit: Array = vector / _lengths(vector)
+    return unit
 
 
 def _chunks(view: LayerView) -> Iterator[list[_Sentence]]:
@@ -121,7 +135,7 @@ def _chunks(view: LayerView) -> Iterator[list[_Sentence]]:
     chunk: list[_Sentence] = []
     n_vectors = 0
     for key in view:
-        chunk.append(_Sentence(key, view.tokens(key), _unit(view.vectors(key))))
+        chunk.append(_Sentence(key, view.tokens(key), view.vectors(key)))
         n_vectors += len(chunk[-1].vectors)
         if n_vectors >= CHUNK_TOKENS:
             yield chunk
@@ -130,12 +144,10 @@ def _chunks(view: LayerView) -> Iterator[list[_Sentence]]:
         yield chunk
 
 
-def _unit(vectors: Vectors) -> Array:
-    """Scale vectors to length 1 in float64; zero vectors stay zero."""
-    exact = vectors.astype(np.float64)
-    lengths = np.sqrt(np.square(exact).sum(-1, keepdims=True))
-    unit: Array = exact / np.where(lengths > 0, lengths, 1)
-    return unit
+def _lengths(vectors: Array) -> Array:
+    """Return the Euclidean lengths of vectors, (..., dim) to (...)."""
+    lengths: Array = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
+    return lengths
 
 
 def _is_excluded(

@@ -1,15 +1,18 @@
-"""Occurrences of tokens: find the token that a query names, or all occurrences of a word."""
+"""Occurrences of tokens: find the tokens that a query names, or all occurrences of a word."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
 
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts import Key, is_number
 
 _MAX_SHOWN = 12  # tokens of a sentence in a message
+_N_DEFAULT = 5  # occurrences of a word that a query names by default
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,38 @@ class Occurrence:
         )
 
 
+def find_tokens(
+    view: LayerView, query: str, occurrence: int | Literal["all"] | None = None
+) -> tuple[list[Occurrence], int | None]:
+    """Return the tokens that a query names, and how often its word occurs in the file.
+
+    Args:
+        query: as in `find_token`, which gives one token and None. Otherwise a word, searched as in
+            `occurrences`; `=WORD` is a word if WORD looks like a query of `find_token`.
+        occurrence: number of an occurrence of the word, from 1; by default the first five.
+    Raises:
+        UsageError: there is no such sentence, token or occurrence.
+    """
+    if not view.per_token or _key_end(view, query) is not None:
+        if occurrence is not None:
+            what = f"`occurrence={occurrence}`: {query} names one vector, not a word"
+            raise UsageError(what, "leave out `occurrence`")
+        return [find_token(view, query)], None
+    word = _without_mark(query)
+    has_key = word == query and (":" in query or view.find_key(query) is not None)
+    found = [] if has_key and not view.has_tokens else list(occurrences(view, word))
+    if has_key and not found:
+        return [find_token(view, query)], None  # raises what is wrong with the key
+    if not found:
+        raise _no_word(view, word)
+    if not isinstance(occurrence, int):
+        return found[: None if occurrence == "all" else _N_DEFAULT], len(found)
+    if occurrence > len(found):
+        what = f"`occurrence={occurrence}`: the last of {word!r} in {view.path} is {len(found):,}"
+        raise UsageError(what, "`occurrence=all` answers for all of them")
+    return [found[occurrence - 1]], len(found)
+
+
 def find_token(view: LayerView, query: str) -> Occurrence:
     """Return the token that a query names.
 
@@ -67,10 +102,9 @@ def find_token(view: LayerView, query: str) -> Occurrence:
         if (key := view.find_key(query)) is None:
             raise _no_sentence(view, query, f"each of its {view.unit} has one vector: name a key")
         return Occurrence(key, None, view.tokens(key))
-    ends = [end for end, character in enumerate(query) if character == ":"]
-    for end in reversed(ends):
-        if query[end + 1 :] and (key := view.find_key(query[:end])) is not None:
-            return _token_of(view, key, query[:end], query[end + 1 :])
+    end = _key_end(view, query)
+    if end is not None and (key := view.find_key(query[:end])) is not None:
+        return _token_of(view, key, query[:end], query[end + 1 :])
     name = query.removesuffix(":")
     if view.find_key(name) is not None:
         raise UsageError(
@@ -78,7 +112,17 @@ def find_token(view: LayerView, query: str) -> Occurrence:
             f"`{name}:0` is its first token, `{name}:WORD` the first token spelled WORD",
         )
     hint = "KEY:N is token N of sentence KEY, both counted from 0"
-    raise _no_sentence(view, query[: ends[-1]] if ends else query, hint)
+    raise _no_sentence(view, query.rpartition(":")[0] or query, hint)
+
+
+def _key_end(view: LayerView, query: str) -> int | None:
+    """Return the end of the longest key that a query begins with; None if there is none."""
+    ends = [end for end, character in enumerate(query[:-1]) if character == ":"]
+    return next((end for end in reversed(ends) if view.find_key(query[:end]) is not None), None)
+
+
+def _without_mark(word: str) -> str:
+    return word[1:] if len(word) > 1 and word.startswith("=") else word
 
 
 def _token_of(view: LayerView, key: Key, name: str, wanted: str) -> Occurrence:
@@ -94,7 +138,7 @@ def _token_of(view: LayerView, key: Key, name: str, wanted: str) -> Occurrence:
             f"{where} has {n_tokens} tokens and no token {wanted}",
             f"`{last}` is its last token, `{name}:={wanted}` the first one spelled {wanted}",
         )
-    word = wanted[1:] if len(wanted) > 1 and wanted.startswith("=") else wanted
+    word = _without_mark(wanted)
     if tokens is None:
         raise UsageError(
             f"{where}: its tokens are not stored",
@@ -117,9 +161,13 @@ def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
         UsageError: the file stores no tokens.
     """
     check_has_tokens(view)
+    lower = word.lower()
     for key in view:
+        # The check of `view.tokens` costs more than this one, which few sentences pass.
+        if lower not in map(str.lower, view.embeddings.tokens(key) or ()):
+            continue
         tokens = view.tokens(key) or ()
-        positions = [n for n, token in enumerate(tokens) if token.lower() == word.lower()]
+        positions = [n for n, token in enumerate(tokens) if token.lower() == lower]
         for position in positions if view.per_token else positions[:1]:
             yield Occurrence(key, position if view.per_token else None, tokens)
 
@@ -133,6 +181,13 @@ def check_has_tokens(view: LayerView) -> None:
     if not view.has_tokens:
         hint = "embed the text again with layout flat, which stores its tokens"
         raise UsageError(f"{view.path}: the file does not store tokens", hint)
+
+
+def _no_word(view: LayerView, word: str) -> UsageError:
+    words = {token.lower() for key in view for token in view.tokens(key) or ()}
+    near = [f"`{one}`" for one in get_close_matches(word.lower(), words)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "give a whole token, in any case"
+    return UsageError(f"{view.path}: the word {word!r} does not occur", hint)
 
 
 def _no_sentence(view: LayerView, name: str, hint: str) -> UsageError:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.embed.embedder_of_file import embedder_of_file
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.sample import Sample
@@ -51,23 +51,7 @@ def recompute_sample(
     Raises:
         EmbeddingsFileError: another model made the file.
     """
-    facts = sample.attributes
-    made_with = facts.get("model_sha256")
-    if made_with not in (None, bilm.sha256):
-        raise EmbeddingsFileError(
-            f"{sample.path}: made with {facts.get('model')} (sha256 {str(made_with)[:12]}…), "
-            f"not with {bilm.name} (sha256 {bilm.sha256[:12]}…)",
-            "choose the model of the file with `model`",
-        )
-    pool = facts.get("pool")
-    embedder = Embedder(
-        bilm,
-        state=str(facts.get("state", "zero")),
-        layers=str(facts.get("layers", "all")),
-        pool=None if pool in (None, "none") else str(pool),
-        device=device,
-        precision=str(facts.get("precision", "float32")),
-    )
+    embedder = embedder_of_file(sample.path, sample.attributes, bilm, device=device)
     found = []
     for key, tokens, stored in sample.sentences:
         computed = embedder.embed(tokens)

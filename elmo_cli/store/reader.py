@@ -129,7 +129,8 @@ class Embeddings(Mapping[Key, Array]):
             checked = int(key)
         elif isinstance(key, bool) or not isinstance(key, (str, int)):
             raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
-        if isinstance(checked, int) and -len(self) <= checked < 0:
+        # The length is looked up only for a negative number: in HDF5 it is not free.
+        if isinstance(checked, int) and checked < 0 and -len(self) <= checked:
             return self.reader.handles()[checked]
         return self.reader.find(checked)
 

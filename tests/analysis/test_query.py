@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from embeddings_files import LINES, REPEATED, layers, sentences, write
 
-from elmo_cli.analysis.query import Occurrence, find_token, occurrences
+from elmo_cli.analysis.query import Occurrence, find_token, find_tokens, occurrences
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import UsageError
 from elmo_cli.store.reader import open_embeddings
@@ -154,3 +154,50 @@ def test_sentence_that_is_a_number_is_not_taken_for_a_key(tmp_path):
 def test_context(position, n, expected):
     assert Occurrence(0, position, tuple("abcdefg")).context(n) == expected
     assert Occurrence(0, position, None).context(n) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "occurrence", "expected", "n"),
+    [
+        ("PLAY", None, ["0:1", "1:1", "2:1", "5:0", "7:1"], 6),
+        ("play", "all", ["0:1", "1:1", "2:1", "5:0", "7:1", "8:3"], 6),
+        ("play", 6, ["8:3"], 6),
+        ("10:30", None, ["9:4"], 1),
+        ("3", None, ["2:4"], 1),
+        ("=", None, ["9:5"], 1),
+        ("=:", None, ["2:2"], 1),
+        ("0:play", None, ["0:1"], None),
+        ("0:1", None, ["0:1"], None),
+    ],
+)
+def test_words_and_positions(tmp_path, query, occurrence, expected, n):
+    with open_embeddings(write(tmp_path / "a.hdf5", sentences(LINES))) as embeddings:
+        found, n_occurrences = find_tokens(LayerView(embeddings), query, occurrence)
+    assert ([str(one) for one in found], n_occurrences) == (expected, n)
+
+
+def test_word_that_looks_like_a_position(tmp_path):
+    with open_embeddings(write(tmp_path / "a.hdf5", sentences(["0:1 b", "c"]))) as embeddings:
+        view = LayerView(embeddings)
+        assert [str(find_tokens(view, query)[0][0]) for query in ("0:1", "=0:1")] == ["0:1", "0:0"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "query", "occurrence", "what", "hint"),
+    [
+        ("flat", "plya", None, "word 'plya' does not occur", "did you mean `play`?"),
+        ("flat", "zzzz", None, "word 'zzzz' does not occur", "whole token"),
+        ("flat", "play", 7, "`occurrence=7`: the last of 'play' in ", "`occurrence=all`"),
+        ("flat", "0:1", 2, "`occurrence=2`: 0:1 names one vector", "leave out `occurrence`"),
+        ("flat", "99:3", None, "no sentence '99'", "KEY:N"),
+        ("flat", "4", None, "4 names a sentence but no token", "`4:0`"),
+        ("bilm", "99:3", None, "no sentence '99'", "KEY:N"),
+        ("bilm", "play", None, "does not store tokens", "layout flat"),
+    ],
+)
+def test_words_that_are_not_found(tmp_path, layout, query, occurrence, what, hint):
+    path = write(tmp_path / "a.hdf5", sentences(LINES), layout=layout)
+    with open_embeddings(path) as embeddings, pytest.raises(UsageError) as error:
+        find_tokens(LayerView(embeddings), query, occurrence)
+    assert what in error.value.message
+    assert hint in error.value.hint

@@ -94,7 +94,8 @@ def test_neighbors_as_json() -> None:
     near = query.pop("neighbors")
     tokens = [line.split() for line in LINES]
     assert query == {
-        "query": "0:play", "key": 0, "position": 1, "token": "play", "tokens": tokens[0]
+        "query": "0:play", "n_occurrences": None,
+        "key": 0, "position": 1, "token": "play", "tokens": tokens[0],
     }  # fmt: skip
     expected = [(round(cosine, 6), place) for cosine, place in brute_force(0, 1, 1, 5)]
     found = [(one["cosine"], f"{one['key']}:{one['position']}") for one in near]
@@ -146,6 +147,41 @@ def test_queries_of_another_file() -> None:
     assert facts["queries"][0]["tokens"] == ["a", "play"]
     same = neighbors("a.hdf5", "0:play", "--query-file", "a.hdf5")
     assert same == {**neighbors("a.hdf5", "0:play"), "query_file": "a.hdf5"}
+
+
+def test_word_in_the_file() -> None:
+    facts = neighbors("a.hdf5", "Play", "--occurrence", "all", "-k", "1")
+    positions = ["0:1", "1:1", "3:1", "5:3"]
+    assert facts["queries"] == [
+        {**one, "query": "Play", "n_occurrences": 4}
+        for one in neighbors("a.hdf5", *positions, "-k", "1")["queries"]
+    ]
+    [one] = neighbors("a.hdf5", "play", "--occurrence", "3")["queries"]
+    assert (one["key"], one["position"], one["n_occurrences"]) == (3, 1, 4)
+    Path("c.txt").write_text("".join(f"{k} a\n" for k in range(6)))
+    made("embed", "c.txt", "-o", "c.hdf5", "-q")
+    done = made("neighbors", "c.hdf5", "a", "-k", "1")
+    assert [row[1] for row in rows(done) if row[0] == "query"] == [f"{k}:1" for k in range(5)]
+    assert "c.hdf5: 5 of 6 occurrences of a; `--occurrence all`" in done.err
+
+
+@pytest.mark.parametrize("options", [(), ("--layers", "1"), ("--tokenize",)])
+def test_typed_sentence_equals_a_query_file(tiny: Path, options: tuple[str, ...]) -> None:
+    made("embed", "a.txt", "-o", "a.hdf5", "-qf", *options)
+    made("embed", "-", "-o", "q.hdf5", "-q", *options, stdin=b"he liked a play .\n")
+    [typed] = neighbors("a.hdf5", "--text", "he liked a [play] .", "-m", tiny)["queries"]
+    [query] = neighbors("a.hdf5", "0:3", "--query-file", "q.hdf5")["queries"]
+    near = [(one["key"], one["position"]) for one in query.pop("neighbors")]
+    found = typed.pop("neighbors")
+    assert [(one["key"], one["position"]) for one in found] == near
+    assert typed == {**query, "query": "he liked a [play] ."}
+
+
+def test_typed_sentence_for_carried_states(tiny: Path) -> None:
+    made("embed", "a.txt", "-o", "a.hdf5", "-qf", "--state", "carry", "--batch-size", "2")
+    done = made("neighbors", "a.hdf5", "--text", "a [play]", "--text", "[play] it", "-m", tiny)
+    assert done.err.startswith("warning: a.hdf5: state is 'carry', that of a typed sentence ")
+    assert [row[1] for row in rows(done) if row[0] == "query"] == ["0:1", "1:0"]
 
 
 def test_file_without_tokens() -> None:

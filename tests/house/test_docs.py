@@ -88,7 +88,8 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
     (folder / "corpus.xz").write_bytes(lzma.compress(WORDS.encode()))
     trees = "".join(
         "".join(
-            f"{i}\t{token}\t_\tX\t_\t_\t0\t_\t_\t_\n" for i, token in enumerate(line.split(), 1)
+            f"{i}\t{token}\t_\t{'XY'[i % 2]}\t_\t_\t0\t_\t_\t_\n"
+            for i, token in enumerate(line.split(), 1)
         )
         + "\n"
         for line in WORDS.splitlines()
