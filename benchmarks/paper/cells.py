@@ -82,6 +82,7 @@ FILES = {
         *_files("ner-wnut17", "{}.conll"),
         "f1",
         tries=({**_PATIENT, "batch_size": "8"}, {**_FAST, "batch_size": "8"}),
+        chosen_without=1,
         fraction=0.1,
     ),
     "NER, BC5CDR": TaskFiles(
@@ -108,6 +109,7 @@ FILES = {
             {**_PATIENT, "dropout": "0.35"},
             {**_IMPATIENT, "dropout": "0.5", "epochs": "20"},
         ),
+        chosen=2,
     ),
     "SRL": TaskFiles(
         "srl",
@@ -117,7 +119,11 @@ FILES = {
         fraction=0.25,
     ),
     "Coref": TaskFiles(
-        "coref", *_files("coref-litbank", "{}.conll.xz"), "f1", tries=(_PATIENT, _FAST)
+        "coref",
+        *_files("coref-litbank", "{}.conll.xz"),
+        "f1",
+        tries=(_PATIENT, _FAST),
+        chosen_without=1,
     ),
     "QA": TaskFiles("qa", *_files("qa-xquad", "{}.json"), "f1", tries=(_PATIENT,)),
 }

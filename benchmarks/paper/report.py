@@ -49,6 +49,8 @@ TITLES = {
     "table3": "Table 3: ELMo at the input, the output or both",
     "table7": "Table 7: with and without word vectors",
 }
+OTHER_SCORES = (("Coref", "f1_without_singletons"), ("QA", "exact_match"))
+_LAYERS = {"token layer": "#0072B2", "LSTM layer 1": "#56B4E9", "LSTM layer 2": "#E69F00"}
 RESULTS = Path(__file__).with_name("results.jsonl")
 Results = dict[str, dict[str, Any]]
 
@@ -95,14 +97,29 @@ def difference(first: list[float], second: list[float]) -> str:
 
 
 def table(results: Results, name: str) -> list[str]:
-    """Return a Markdown table; "last − first" compares the last setting with the first."""
+    """Return a table of the tasks that were run; it compares the last setting with the first."""
     tasks, variants = TABLES[name]
-    lines = _head("task", *variants, "last − first", "paper")
+    lines = _head("task", *variants, f"{variants[-1]} − {variants[0]}", "paper")
     for task in tasks:
         scores = [scores_of(results, name, task, variant) for variant in variants]
+        if not any(scores):
+            continue
         paper = PAPER.get(name, {}).get(task)
         cells = [task, *map(as_cell, scores), difference(scores[0], scores[-1])]
         lines.append(_row(*cells, ", ".join(f"{one:g}" for one in paper) if paper else "–"))
+    return lines
+
+
+def other_scores_table(results: Results) -> list[str]:
+    """Return further scores of the runs of table 1 as a Markdown table."""
+    lines = _head("task", "score", WITHOUT, WITH, "difference")
+    for task, score in OTHER_SCORES:
+        both = [
+            [one["scores"][score] for one in finished(results, "table1", task, variant)]
+            for variant in (WITHOUT, WITH)
+        ]
+        name = score.replace("_", " ")
+        lines.append(_row(task, name, *map(as_cell, both), difference(*both)))
     return lines
 
 
@@ -120,7 +137,7 @@ def figure_1_table(results: Results) -> list[str]:
 
 def tries_table(results: Results) -> list[str]:
     """Return the scores on dev of the settings that were compared; the best ones are bold."""
-    lines = _head("task", "changes of the defaults", WITHOUT, WITH)
+    lines = _head("task", "settings", WITHOUT, WITH)
     for task, files in FILES.items():
         if len(files.tries) == 1:
             continue
@@ -141,16 +158,17 @@ def cost_table(results: Results) -> list[str]:
     tasks, variants = TABLES["table1"]
     for task in tasks:
         for variant in variants:
-            found = finished(results, "table1", task, variant)
-            keys = ("cpu_s", "epochs", "best_epoch")
-            numbers = [f"{mean(one[key] for one in found):.0f}" if found else "–" for key in keys]
-            lines.append(_row(task, variant, *numbers))
+            if found := finished(results, "table1", task, variant):
+                keys = ("cpu_s", "epochs", "best_epoch")
+                numbers = (f"{mean(one[key] for one in found):.0f}" for key in keys)
+                lines.append(_row(task, variant, *numbers))
     return lines
 
 
 def tables(results: Results) -> dict[str, list[str]]:
     """Return all tables as Markdown, by title."""
     found = {title: table(results, name) for name, title in TITLES.items()}
+    found["Table 1, other scores"] = other_scores_table(results)
     found["Figure 1: scores by the amount of training data"] = figure_1_table(results)
     found["Settings compared on dev"] = tries_table(results)
     found["Cost of a run of table 1"] = cost_table(results)
@@ -192,10 +210,10 @@ def draw(results: Results, folder: Path) -> None:
     ]
     figure = Figure(figsize=(6, 0.5 + 0.4 * max(1, len(rows))), layout="constrained")
     axes = figure.subplots()
-    for number in range(3):
+    for number, (name, color) in enumerate(_LAYERS.items()):
         left = [sum(weights[:number]) for _, weights in rows]
         width = [weights[number] for _, weights in rows]
-        axes.barh([name for name, _ in rows], width, left=left, label=f"layer {number}")
+        axes.barh([name for name, _ in rows], width, left=left, label=name, color=color)
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), xlabel="softmax-normalized weight")
     axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1))

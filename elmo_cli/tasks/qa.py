@@ -214,6 +214,10 @@ class QaTask(Task[Question, Answer]):
             where = f"{path}, question {len(split.examples) + 1}"
             what = f"{where}: a field is missing or of the wrong type ({error})"
             raise InputError(what, _FORMAT_HINT) from None
+        for name, n in Counter(question.id for question in split.examples).items():
+            if n > 1:
+                what = f"{path}: {n} questions have the id {name}"
+                raise InputError(what, "give each question its own id")
         return split
 
     def collect_labels(self, train: Split[Question]) -> None:

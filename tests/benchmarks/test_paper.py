@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.paper.cells import FILES, PARTS, SEEDS, WITH, WITHOUT, Cell, cells_of
-from benchmarks.paper.report import difference, draw, read_results, table, tries_table
+from benchmarks.paper.report import (
+    RESULTS,
+    difference,
+    draw,
+    read_results,
+    table,
+    tables,
+    tries_table,
+)
 from elmo_cli.tasks.task import load_task
 
 
@@ -27,6 +35,16 @@ def test_cells_share_a_run_only_if_their_settings_are_equal() -> None:
         commands.setdefault(cell.name, set()).add(command)
     assert all(len(found) == 1 for found in commands.values())
     assert len(commands) < len(cells)
+
+
+def test_the_page_has_the_tables_of_the_report() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "elmo-in-tasks.md").read_text("utf-8")
+    shown = [
+        lines for title, lines in tables(read_results(RESULTS)).items() if f"## {title}\n" in page
+    ]
+    assert len(shown) >= 4
+    for lines in shown:
+        assert "\n".join(lines) in page
 
 
 @pytest.mark.parametrize(

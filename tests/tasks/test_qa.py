@@ -67,6 +67,7 @@ def test_questions_are_read(split: Split, tmp_path: Path) -> None:
         ('"paragraphs"', '"texts"', ", question 1: a field"),
         (f'"{CONTEXT}"', "1", ", question 1: a field"),
         (f'"{CONTEXT}"', '" "', ", context ' ' has no tokens"),
+        ('"id": "q3"', '"id": "q1"', ": 2 questions have the id q1"),
         ('"id": "q3"', '"name": "q3"', ", question 3: a field"),
         ('"Which day?"', "null", ", question 4: a field"),
         ('"Which day?"', r'"\u0000?"', ", question q4: a token holds a NUL"),
