@@ -36,7 +36,7 @@ class CodeLength:
 
 
 def n_code_epochs(data: ProbeData) -> float:
-    """Return the training of `code_length`, in epochs over all of train."""
+    """Return the amount of training of `code_length`, in epochs over all of train."""
     ends = _block_ends(len(data.targets["train"]))
     return len(linear.WEIGHT_DECAYS) * linear.EPOCHS * sum(ends[:-1]) / ends[-1]
 
@@ -51,7 +51,7 @@ def code_length(
     """Encode the labels of train block by block, each with a probe trained on all blocks before it.
 
     The first block has a uniform code. For each other block, the weight decay is the one with the
-    shortest code of dev, whose unknown labels are left out. Sentences are in random order, since
+    shortest code for dev, whose unknown labels are left out. Sentences are in random order, since
     the first ones of a corpus are often of one genre.
 
     Args:

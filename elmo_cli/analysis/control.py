@@ -15,8 +15,8 @@ def with_control_labels(data: ProbeData, *, seed: int = 0) -> ProbeData:
     """Return the same vectors with a random label for each word form instead of their labels.
 
     The label of a word form is that of a token of train, drawn at random, so that control labels
-    are distributed as the labels of train. A word form has one label in all splits, also if it is
-    missing in train. The control labels of train do not depend on the other splits. Case matters.
+    are distributed like the labels of train. A word form has one label in all splits, even if it is
+    missing from train. The control labels of train do not depend on the other splits. Case matters.
 
     Raises:
         UsageError: sentences are labelled, or some tokens are unknown.

@@ -41,11 +41,11 @@ class Neighbors:
 
 
 class VectorSource(Protocol):
-    """Where the vectors of queries are from: a `LayerView` or a `TypedText`."""
+    """The source of the vectors of queries: a `LayerView` or a `TypedText`."""
 
     @property
     def path(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     def vectors(self, key: Key) -> Vectors:
         """Return the vectors of a sentence, (token, dim)."""
@@ -72,7 +72,7 @@ def nearest(
 
     Args:
         same_word: compare only with the same word form (case-insensitive).
-        query_view: where the vectors of the queries are from; `view` by default.
+        query_view: source of the vectors of the queries; `view` by default.
     Raises:
         UsageError: a query is a zero vector, or `same_word` is set and tokens are not stored.
         EmbeddingsFileError: a vector is not finite, or the file is corrupt.

@@ -1,4 +1,4 @@
-"""Probe each layer, with control labels and a code length where they are asked for."""
+"""Probe each layer, with control labels and a code length if requested."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LayerResult:
 
 
 def n_epochs(data: ProbeData, *, control: bool = False, mdl: bool = False) -> float:
-    """Return the training of `probe_layers`, in epochs over all of train."""
+    """Return the amount of training of `probe_layers`, in epochs over all of train."""
     n_probes = len(linear.WEIGHT_DECAYS) * (1 + control)
     return len(data.layers) * (n_probes * linear.EPOCHS + (n_code_epochs(data) if mdl else 0))
 

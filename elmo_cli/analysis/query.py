@@ -77,14 +77,15 @@ def find_tokens(
     has_key = word == query and (":" in query or view.find_key(query) is not None)
     found = [] if has_key and not view.has_tokens else list(occurrences(view, word))
     if has_key and not found:
-        return [find_token(view, query)], None  # raises what is wrong with the key
+        return [find_token(view, query)], None  # raises an error about the key
     if not found:
         raise _no_word(view, word)
     if not isinstance(occurrence, int):
         return found[: None if occurrence == "all" else _N_DEFAULT], len(found)
     if occurrence > len(found):
-        what = f"`occurrence={occurrence}`: the last of {word!r} in {view.path} is {len(found):,}"
-        raise UsageError(what, "`occurrence=all` answers for all of them")
+        last = f"the last occurrence of {word!r} in {view.path} is number {len(found):,}"
+        what = f"`occurrence={occurrence}`: {last}"
+        raise UsageError(what, "`occurrence=all` searches with all of them")
     return [found[occurrence - 1]], len(found)
 
 

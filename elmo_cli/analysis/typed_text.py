@@ -21,7 +21,7 @@ class TypedText:
     """The vectors of typed sentences, which have the keys 0, 1, …, in the layer of a view.
 
     Attributes:
-        path: what messages call it.
+        path: its name in messages.
     """
 
     def __init__(self, view: LayerView, arrays: Sequence[Array]) -> None:
@@ -55,7 +55,7 @@ def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
     Args:
         key: number of the sentence.
         tokenizer: that of an embeddings file. "english" splits raw English, where the sentence with
-            the mark is returned; others separate the tokens by white space.
+            the mark is returned; for others, whitespace separates the tokens.
     Raises:
         UsageError: no token is marked, or several are.
     """
@@ -65,7 +65,7 @@ def find_marked(text: str, key: int, tokenizer: str) -> Occurrence:
     before, word, after = _MARK.split(text)
     whole = before + word + after
     sentences = EnglishTokenizer().sentences(whole) if tokenizer == "english" else [whole.split()]
-    # Neither way of splitting changes a character other than white space.
+    # Neither way of splitting changes a character other than whitespace.
     start, offset = len("".join(before.split())), 0
     for tokens in sentences:
         for position, token in enumerate(tokens):

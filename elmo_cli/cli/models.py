@@ -127,7 +127,7 @@ def pull_model(name: str, overwrite: bool, quiet: bool) -> None:
 )
 @quiet_option
 def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
-    """Write a model of the same architecture with random weights.
+    """Write a model with the architecture of another one and random weights.
 
     An untrained model is a control for experiments: what its vectors encode comes from the
     architecture and the characters of the tokens, not from training. The weights are the initial

@@ -31,7 +31,7 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
     if given is None or given == "all":
         return given
     if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given)):
-        raise UsageError(f"--occurrence {given}: no such number", "1 is the first; or give all")
+        raise UsageError(f"--occurrence {given}: no such number", "give a number from 1, or all")
     return int(given)
 
 
@@ -53,7 +53,7 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
 @value(
     "Search",
     "--occurrence N|all",
-    "Occurrence of a WORD to answer for, counted from 1, or all.  [default: the first 5]",
+    "Occurrence of a WORD to search with, counted from 1, or all.  [default: the first 5]",
     callback=_occurrence,
 )
 @value(
@@ -66,7 +66,7 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
 @value(
     "Search",
     "-m, --model NAME|PATH",
-    "Model for --text.  [default: the name that FILE records]",
+    "Model for --text.  [default: the model that FILE records]",
     callback=non_empty,
 )
 @value("Search", "-k, --count N", "Number of neighbours per query.", type=AT_LEAST_1, default=5)
@@ -91,7 +91,7 @@ def neighbors(
 
     The sentence of the query, sentences with the same tokens, and zero vectors are left out. In a
     file of pooled sentences or of types, a QUERY is a KEY, and its neighbours are sentences or
-    types. TEXT is split into tokens as the text of FILE was: at white space, or with --tokenize.
+    types. TEXT is split into tokens as the text of FILE was: at whitespace, or as with --tokenize.
 
     \b
     Examples:
@@ -129,7 +129,7 @@ def neighbors(
     console.note(f"{file}: {note}", quiet=quiet)
     for name, n in {name: n for (name, n, _), _ in pairs if n is not None}.items():
         shown = sum(query[0] == name for query, _ in pairs)
-        more = "; `--occurrence all` answers for all" if shown < n else ""
+        more = "; `--occurrence all` searches with all" if shown < n else ""
         times = console.plural(n, "occurrence")
         console.note(f"{file}: {shown} of {times} of {name.lstrip('=')}{more}", quiet=quiet)
     if any(occurrence.tokens is None for _, near in pairs for occurrence, _ in near):

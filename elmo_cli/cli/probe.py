@@ -112,9 +112,9 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
       elmo probe --train a.hdf5 a.tags --test b.hdf5 b.tags --control --mdl
 
     The vectors of one layer are kept in memory: tokens of all files x dimensions x 4 bytes. For
-    200,000 tokens of 1,024 dimensions these are 0.8 GB, and a layer takes a few minutes; --control
-    and --mdl take as long again, each, and --mdl half as much memory again. Repeating a command
-    gives the same result; another number of --threads changes it only by rounding.
+    200,000 tokens of 1,024 dimensions this is 0.8 GB, and a layer takes a few minutes; --control
+    and --mdl each take as long again, and --mdl takes half as much memory again. Repeating a
+    command gives the same result; another number of --threads changes it only by rounding.
     """
     from elmo_cli.analysis.probe_layers import n_epochs, probe_layers
     from elmo_cli.engine.runtime import set_num_threads

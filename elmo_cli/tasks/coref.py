@@ -55,7 +55,7 @@ class CorefTask(Task[Document, Clusters]):
 
     def read(self, path: str, *, labelled: bool = True) -> Split[Document]:
         if labelled:
-            ceaf_phi4([], [])  # asks for scipy before training, not after
+            ceaf_phi4([], [])  # refuses a missing scipy before training, not after
         split = Split[Document](path)
         is_json = format_of(path, InputSettings()) == "jsonl"
         (_read_json if is_json else _read_conll)(split, labelled)

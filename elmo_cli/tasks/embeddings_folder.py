@@ -46,7 +46,7 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True)
 class BiLMRecord:
-    """The biLM whose layers a task model reads; equal but for its source if it is the same.
+    """The biLM whose layers a task model reads; records are compared without their source.
 
     Attributes:
         source: its name in the catalogue, or its path.
@@ -120,7 +120,7 @@ class EmbeddingsFolder:
         _check_finite(embeddings)
         if self.bilm is None:
             self.bilm = _record(embeddings)
-            with suppress(ModelError):  # a file names its biLM, but not the path
+            with suppress(ModelError):  # a file records the name of its biLM, not its path
                 self._require(self._default_model)
         keys: list[Any] = list(embeddings)
         if len(keys) < len(split.sentences):
@@ -182,7 +182,7 @@ class EmbeddingsFolder:
         found = BiLMRecord(source, files.sha256, state, 1 + options.n_layers, options.dim)
         if known not in (None, found):
             what = f"{model}: not the biLM of the task model or its embeddings ({known})"
-            raise ModelError(what, "name the one that they were computed with with `model`")
+            raise ModelError(what, "with `model`, name the one that they were computed with")
         self.bilm = found
         return files
 

@@ -60,7 +60,7 @@ class JsonLine(NamedTuple):
         return value
 
     def tokens(self, *names: str) -> Tokens:
-        """Return a sentence; InputError if it is missing, as of `tokens_of_json`."""
+        """Return a sentence; InputError if it is missing or `tokens_of_json` refuses it."""
         return tokens_of_json(self.get(*names), f"{self.where}: a sentence")
 
     def label(self, *names: str, required: bool) -> str | None:

@@ -142,7 +142,7 @@ class TaskTrainer:
         return value
 
     def _count(self, score: float, line: dict[str, Any]) -> None:
-        """Keep the weights of a best epoch; after `lr_patience` others halve the learning rate."""
+        """Keep the weights of a new best epoch; halve the rate after each `lr_patience` others."""
         progress, settings = self.progress, self._settings
         if score > progress.best:
             progress.best, progress.best_line, progress.epochs_since_best = score, line, 0

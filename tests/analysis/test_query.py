@@ -187,7 +187,7 @@ def test_word_that_looks_like_a_position(tmp_path):
     [
         ("flat", "plya", None, "word 'plya' does not occur", "did you mean `play`?"),
         ("flat", "zzzz", None, "word 'zzzz' does not occur", "whole token"),
-        ("flat", "play", 7, "`occurrence=7`: the last of 'play' in ", "`occurrence=all`"),
+        ("flat", "play", 7, "`occurrence=7`: the last occurrence of", "`occurrence=all`"),
         ("flat", "0:1", 2, "`occurrence=2`: 0:1 names one vector", "leave out `occurrence`"),
         ("flat", "99:3", None, "no sentence '99'", "KEY:N"),
         ("flat", "4", None, "4 names a sentence but no token", "`4:0`"),
