@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from elmo_cli.analysis import linear
 from elmo_cli.analysis.code_length import CodeLength, code_length, n_code_epochs
-from elmo_cli.analysis.control import with_control_labels
+from elmo_cli.analysis.labelled_vectors import JoinedSentence
 from elmo_cli.analysis.linear import Advance, ProbeResult, probe, standardise
 from elmo_cli.analysis.probe_data import ProbeData
+from elmo_cli.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -68,3 +71,36 @@ def probe_layers(
         if mdl:
             found = replace(found, mdl=code_length(vectors, data, seed=seed, advance=advance))
         yield layer, found
+
+
+def with_control_labels(data: ProbeData, *, seed: int = 0) -> ProbeData:
+    """Return the same vectors with a random label for each word form instead of their labels.
+
+    The label of a word form is that of a token of train, drawn at random, so that control labels
+    are distributed like the labels of train. A word form has one label in all splits, even if it is
+    missing from train. The control labels of train do not depend on the other splits. Case matters.
+
+    Raises:
+        UsageError: sentences are labelled, or some tokens are unknown.
+
+    Source: Hewitt and Liang 2019, section 2.
+    """
+    if data.words is None:
+        unknown = "the tokens are unknown" if data.unit == "tokens" else "sentences have none"
+        raise UsageError(
+            f"`control=True`: control labels belong to word forms, and {unknown}",
+            "embed the text in a layout that stores tokens, one vector per token",
+        )
+    labels = data.splits["train"].labels
+    forms = list(dict.fromkeys(word for words in data.words.values() for word in words))
+    drawn = np.random.default_rng(seed).integers(len(labels), size=len(forms))
+    of_form = {form: labels[k] for form, k in zip(forms, drawn.tolist(), strict=True)}
+
+    def relabel(one: JoinedSentence) -> JoinedSentence:
+        return one._replace(labels=tuple(of_form[word] for word in one.words or ()))
+
+    splits = {
+        name: replace(split, sentences=tuple(map(relabel, split.sentences)))
+        for name, split in data.splits.items()
+    }
+    return replace(data, splits=splits)

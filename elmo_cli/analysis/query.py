@@ -68,7 +68,7 @@ def find_tokens(
     Raises:
         UsageError: there is no such sentence, token or occurrence.
     """
-    if not view.per_token or _key_end(view, query) is not None:
+    if not view.per_token or _split_key(view, query) is not None:
         if occurrence is not None:
             what = f"`occurrence={occurrence}`: {query} names one vector, not a word"
             raise UsageError(what, "leave out `occurrence`")
@@ -103,9 +103,8 @@ def find_token(view: LayerView, query: str) -> Occurrence:
         if (key := view.find_key(query)) is None:
             raise _no_sentence(view, query, f"each of its {view.unit} has one vector: name a key")
         return Occurrence(key, None, view.tokens(key))
-    end = _key_end(view, query)
-    if end is not None and (key := view.find_key(query[:end])) is not None:
-        return _token_of(view, key, query[:end], query[end + 1 :])
+    if (parts := _split_key(view, query)) is not None:
+        return _token_of(view, *parts)
     name = query.removesuffix(":")
     if view.find_key(name) is not None:
         raise UsageError(
@@ -116,10 +115,13 @@ def find_token(view: LayerView, query: str) -> Occurrence:
     raise _no_sentence(view, query.rpartition(":")[0] or query, hint)
 
 
-def _key_end(view: LayerView, query: str) -> int | None:
-    """Return the end of the longest key that a query begins with; None if there is none."""
+def _split_key(view: LayerView, query: str) -> tuple[Key, str, str] | None:
+    """Return the longest key that a query begins with, as typed too, and what follows its colon."""
     ends = [end for end, character in enumerate(query[:-1]) if character == ":"]
-    return next((end for end in reversed(ends) if view.find_key(query[:end]) is not None), None)
+    for end in reversed(ends):
+        if (key := view.find_key(query[:end])) is not None:
+            return key, query[:end], query[end + 1 :]
+    return None
 
 
 def _without_mark(word: str) -> str:

@@ -1,7 +1,10 @@
-"""Initial values of a new biLM and softmax."""
+"""Initial values of a new biLM and softmax, and untrained models as files."""
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -9,10 +12,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.errors import OutputError
+from elmo_cli.files import StrPath, output_errors, write_text
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.char_cnn import CharCNN
 from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.options import Options
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_cli.pretrained.load import ModelSource, locate
+from elmo_cli.weightfile.write import write_bilm
 
 _SOFTMAX_STD = 0.02
 
@@ -41,15 +49,6 @@ def new_bilm(
     return bilm, softmax
 
 
-def untrained_bilm(options: Options, *, seed: int) -> BiLM:
-    """A biLM with initial values as in `new_bilm`, without a softmax."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        bilm = BiLM(options)
-        _initialize_bilm(bilm)
-    return bilm
-
-
 def new_softmax(
     counts: npt.NDArray[np.float64], projection_dim: int, *, seed: int
 ) -> NextTokenSoftmax:
@@ -59,6 +58,34 @@ def new_softmax(
         softmax = NextTokenSoftmax(len(counts), projection_dim)
         _initialize_softmax(softmax, counts)
     return softmax
+
+
+def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0) -> int:
+    """Write options.json and weights.hdf5 of a biLM with the initial values of pretraining.
+
+    Args:
+        like: the model whose sizes are copied.
+        output: a folder that is new or empty.
+        seed: random seed; the same seed gives the same bytes.
+    Returns:
+        the number of parameters.
+    Raises:
+        ModelError, OptionsError: no such model, or not on this machine.
+        OutputError: the folder has content or cannot be written to.
+    """
+    options = locate(like).read_options()
+    with output_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        if content := sorted(os.listdir(output)):
+            what = f"{output}: contains {content[0]}"
+            raise OutputError(what, "choose a new or empty folder with `output`")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        bilm = BiLM(options)
+        _initialize_bilm(bilm)
+    write_text(output / OPTIONS_FILE, [json.dumps(options.to_dict(), indent=2), "\n"])
+    write_bilm(bilm, output / WEIGHTS_FILE)
+    return sum(values.numel() for values in bilm.parameters())
 
 
 def _initialize_bilm(bilm: BiLM) -> None:

@@ -27,7 +27,7 @@ class PairSettings(TaskSettings):
     """Settings of sentence-pair tasks; ELMo is at input and output, as in A.7 of the paper."""
 
     elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
-    # With 0.5 the small model hardly learns SICK without ELMo: 67 on dev in 16 epochs, not 80.
+    # With 0.5 the model hardly learns SICK without ELMo (docs/elmo-in-tasks.md).
     dropout: float = probability(0.2)
     epochs: int = at_least(1, 14)
 

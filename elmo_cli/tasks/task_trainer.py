@@ -38,6 +38,7 @@ class TrainerProgress:
         epoch: number of finished epochs.
         best: the best main score on dev.
         best_line: the log line of its epoch.
+        best_scores: all dev scores of its epoch, as in `Scores.to_dict`.
         epochs_since_best: number of epochs since then, from the first score above 0.
         seconds: training and evaluation time, including that before a resumption.
         log_size: size of the log in bytes.
@@ -46,6 +47,7 @@ class TrainerProgress:
     epoch: int = 0
     best: float = -math.inf  # Pearson's r is negative for some models
     best_line: dict[str, Any] = field(default_factory=dict)
+    best_scores: dict[str, Any] = field(default_factory=dict)
     epochs_since_best: int = 0
     seconds: float = 0.0
     log_size: int = 0
@@ -98,19 +100,19 @@ class TaskTrainer:
         while progress.epoch < settings.epochs and progress.epochs_since_best < settings.patience:
             start_s = time.monotonic()
             loss = self._train_epoch(reporter)
-            scores = self.score_dev()
+            scores = self._score_dev()
             seconds = time.monotonic() - start_s
             progress.epoch += 1
             progress.seconds += seconds
             line = self._line(loss, scores, seconds)
-            self._count(scores.main_value, line)
+            self._count(scores, line)
             self._log.append(line)
             progress.log_size = self._log.synced_size()
             self._save()
             reporter.epoch(line)
         self._model.load_state_dict(self._best)
 
-    def score_dev(self) -> Scores:
+    def _score_dev(self) -> Scores:
         """Score the current weights on dev."""
         examples, inputs = self._dev
         return self._trained.task.score(examples, self._trained.predict(examples, inputs))
@@ -141,11 +143,12 @@ class TaskTrainer:
         self._optimizer.step()
         return value
 
-    def _count(self, score: float, line: dict[str, Any]) -> None:
+    def _count(self, scores: Scores, line: dict[str, Any]) -> None:
         """Keep the weights of a new best epoch; halve the rate after each `lr_patience` others."""
         progress, settings = self.progress, self._settings
-        if score > progress.best:
-            progress.best, progress.best_line, progress.epochs_since_best = score, line, 0
+        if scores.main_value > progress.best:
+            progress.best, progress.best_line = scores.main_value, line
+            progress.best_scores, progress.epochs_since_best = scores.to_dict(), 0
             self._best = copy.deepcopy(self._model.state_dict())
         elif progress.best > 0:  # before that the model has learned nothing that could get worse
             progress.epochs_since_best += 1

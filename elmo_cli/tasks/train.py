@@ -130,7 +130,7 @@ def _finish(folder: Path, trained: TrainedTask, trainer: TaskTrainer) -> dict[st
         "epochs": progress.epoch,
         "seconds": progress.seconds,
         "mix": progress.best_line["mix"],
-        "dev": trainer.score_dev().to_dict(),
+        "dev": progress.best_scores,
     }
     write_tensors(folder / MODEL_FILE, trained.model.state_dict())
     write_text(folder / SCORES_FILE, [json.dumps(facts, indent=1) + "\n"])

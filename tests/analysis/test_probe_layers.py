@@ -17,9 +17,13 @@ from softmax_regression import log_probabilities, train_weights, with_ones
 
 from elmo_cli.analysis import linear
 from elmo_cli.analysis.code_length import code_length
-from elmo_cli.analysis.control import with_control_labels
 from elmo_cli.analysis.probe_data import ProbeData, read_probe_data
-from elmo_cli.analysis.probe_layers import LayerResult, n_epochs, probe_layers
+from elmo_cli.analysis.probe_layers import (
+    LayerResult,
+    n_epochs,
+    probe_layers,
+    with_control_labels,
+)
 from elmo_cli.errors import UsageError
 
 DECAYS = (1e-2, 1e-4)
