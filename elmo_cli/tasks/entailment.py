@@ -26,7 +26,7 @@ _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 class PairSettings(TaskSettings):
     """Settings of sentence-pair tasks; ELMo is at input and output, as in A.7 of the paper."""
 
-    elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both"))
+    elmo: ElmoSettings = field(default_factory=lambda: ElmoSettings(where="both", dropout=0.2))
     # With 0.5 the model hardly learns SICK without ELMo (docs/elmo-in-tasks.md).
     dropout: float = probability(0.2)
     epochs: int = at_least(1, 14)
