@@ -94,12 +94,6 @@ def _check(job: EmbedJob) -> None:
 
 def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:
     """Return the object that `--json` prints."""
-    workers: dict[str, dict[str, Any]] = {}
-    for piece in filter(lambda piece: piece.worker, result.pieces):
-        worker = workers.setdefault(piece.worker, {"shards": 0, "tokens": 0, "seconds": 0.0})
-        worker["shards"] += 1
-        worker["tokens"] += piece.n_tokens
-        worker["seconds"] = round(worker["seconds"] + piece.seconds, 1)
     missing = [piece for piece in result.pieces if piece.error]
     return {
         "output": output,
@@ -107,9 +101,9 @@ def _summary(output: str, result: ClusterResult, seconds: float) -> dict[str, An
         "missing": [{"shard": piece.number, "error": piece.error} for piece in missing],
         "sentences": sum(piece.n_sentences for piece in result.pieces),
         "tokens": sum(piece.n_tokens for piece in result.pieces),
-        "computed_tokens": sum(worker["tokens"] for worker in workers.values()),
+        "computed_tokens": sum(piece.n_tokens for piece in result.pieces if piece.worker),
         "seconds": round(seconds, 1),
-        "workers": workers,
+        "workers": sorted({piece.worker for piece in result.pieces if piece.worker}),
         "skipped": result.report.skipped,
         "warnings": result.report.warnings,
     }
@@ -119,9 +113,6 @@ def _print_summary(result: ClusterResult, summary: Mapping[str, Any]) -> None:
     n_shards = plural(len(result.pieces), "shard")
     for missing in summary["missing"]:
         console.note(f"shard {missing['shard']} of {n_shards} is missing: {missing['error']}")
-    for name, worker in summary["workers"].items():
-        shards, tokens = plural(worker["shards"], "shard"), plural(worker["tokens"], "token")
-        console.note(f"worker {name}: {shards}, {tokens} in {worker['seconds']:.1f} s")
     computed = plural(summary["computed_tokens"], "token")
     done = f"{len(summary['shards']):,} of {n_shards}"
     console.note(f"{summary['output']}: {done}; {computed} in {summary['seconds']:.1f} s")

@@ -156,8 +156,6 @@ def print_plans(
 def _in_words(output: str, plan: Plan, seconds: Sequence[float]) -> str:
     size = format_bytes(plan.size.total)
     counts = f"{output}: {plural(plan.sentences, 'sentence')}, {plural(plan.tokens, 'token')}"
-    if plan.finished:
-        return f"{counts}, {size}; already finished; nothing was written"
     if plan.size.is_copied:
         size += f" ({format_bytes(plan.size.peak)} on disk while it is being completed)"
     estimate, low, high = map(console.duration, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -149,46 +150,23 @@ def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
 
 
 def _print_facts(facts: dict[str, Any]) -> None:
-    parameters = facts["parameters"]
-    rows: dict[str, object] = {
-        "name": ", ".join([facts["name"], *facts.get("aliases", ())]),
-        "title": facts.get("title"),
-        "language": facts.get("language"),
-        "trained on": facts.get("corpus"),
-        "parameters": f"{parameters:,}" if parameters else "not stated",
-        "dim": facts["dim"] or "not stated",
-        "size": _size(facts),
-        "licence": facts.get("licence"),
-        "citation": facts.get("citation"),
-        "note": facts.get("note"),
-        "where": facts["where"],
-        "folder": facts["path"],
-        **(_rows_of_files(facts) if "options" in facts else {}),
-    }
-    lines = [f"{name:<11} {value}" for name, value in rows.items() if value]
+    options = facts.get("options", {})
+    rows = {name: value for name, value in facts.items() if isinstance(value, (str, int))}
+    del rows["bytes_are_exact"]
+    rows |= {name: json.dumps(section) for name, section in options.items()}
+    rows |= {"aliases": ", ".join(facts.get("aliases", ())), "bytes": _size(facts)}
+    lines = [f"{name:<11} {_in_words(value)}" for name, value in rows.items() if value]
     for file in facts["files"]:
         lines += ["", file["name"], *(f"  {address}" for address in file.get("addresses", ()))]
         lines.append(f"  bytes  {file['bytes'] or 'not stated'}")
         lines.append(f"  sha256 {file['sha256'] or 'not stated'}")
-    if also := facts.get("also_published"):
-        lines += ["", "not downloaded by `elmo models pull`", *(f"  {what}" for what in also)]
     console.say(*lines)
 
 
-def _rows_of_files(facts: dict[str, Any]) -> dict[str, str]:
-    """Return the rows that only the files of a model can provide."""
-    lstm, cnn = facts["options"]["lstm"], facts["options"]["char_cnn"]
-    clips = {"cells": lstm["cell_clip"], "projections": lstm["proj_clip"]}
-    n_filters = sum(count for _, count in cnn["filters"])
-    parts = [name for name in ("softmax", "vocabulary", "warm_state") if facts[name]]
-    return {
-        "layers": f"{facts['layers']}: token layer and {lstm['n_layers']} LSTM layers",
-        "LSTM": f"{lstm['dim']} cells, projected to {lstm['projection_dim']}",
-        "clipping": ", ".join(f"{what} at {at}" for what, at in clips.items() if at) or "none",
-        "characters": f"{cnn['max_characters_per_token']} per token, {n_filters} filters",
-        "with": ", ".join(parts).replace("_", " ") or "no softmax, vocabulary or warm state",
-        "sha256": f"{facts['sha256']} (of options and weights)",
-    }
+def _in_words(value: str | int) -> str:
+    if isinstance(value, bool):
+        return "yes"
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _size(facts: dict[str, Any]) -> str:

@@ -152,7 +152,7 @@ def _embed_texts(file: str, texts: Sequence[str], model: str | None) -> list[_Ty
     if name is None:
         what = f"{file}: does not record its model, which `text` needs"
         raise UsageError(what, "give it with `model`")
-    from elmo_cli.embed.embedder_of_file import embedder_of_file
+    from elmo_cli.embed.verify_sample import embedder_of_file
     from elmo_cli.pretrained.load import load
 
     try:

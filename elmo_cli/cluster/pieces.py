@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from elmo_cli.embed.blocks import Block, TextScan, scan_text, split_into_blocks
+from elmo_cli.embed.blocks import Block, TextScan, read_blocks
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.errors import InputError
 from elmo_cli.store.shards import shard_name
-from elmo_cli.text.input import InputReport, read_sentences
+from elmo_cli.text.input import InputReport
 
 # 4,000 sentences or 131,072 tokens: minutes of work, some hundred megabytes. With state "document"
 # a long document is one block of up to eight times as many.
 BLOCKS_PER_PIECE = 4
-_LISTED_LINES = 10
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Piece:
         name: of the shard.
         block_numbers: in the whole text; empty in the middle of a long document.
         worker: host:pid of the process that computed the shard; "" if it existed, or is missing.
-        seconds: that it took.
         error, hint: why the shard is missing; "" if it exists.
     """
 
@@ -41,29 +39,11 @@ class Piece:
     n_sentences: int
     n_tokens: int
     worker: str = ""
-    seconds: float = 0.0
     error: str = ""
     hint: str = ""
 
 
 Work = tuple[Piece, tuple[Block, ...]]
-
-
-def scan_inputs(job: EmbedJob) -> TextScan:
-    """Read all inputs once, before a worker starts.
-
-    Raises:
-        InputError: lines that cannot be read, the first ten listed, unless `on_error="skip"`; or
-            names that a file of this layout cannot hold together.
-    """
-    scan = scan_text(replace(job, text=replace(job.text, on_error="skip")))
-    report = scan.report
-    if report.skipped and job.text.on_error == "stop":
-        lines = [f"{source}, line {line}: {why}" for source, line, why in report.skipped]
-        more = [f"{len(lines) - _LISTED_LINES:,} more lines"] if len(lines) > _LISTED_LINES else []
-        hint = "fix what cannot be read; `on_error=skip` leaves it out"
-        raise InputError("; ".join(lines[:_LISTED_LINES] + more), hint)
-    return scan
 
 
 def plan_pieces(scan: TextScan, state: str, settings: Mapping[str, Any]) -> list[Piece]:
@@ -91,10 +71,7 @@ def read_pieces(job: EmbedJob, scan: TextScan, pieces: Sequence[Piece]) -> Itera
     Raises:
         InputError: an input is not as it was scanned.
     """
-    sentences = read_sentences(job.inputs, job.text, InputReport())
-    state, batch_size = job.embedder.state, job.embedder.batch_size
-    all_blocks = split_into_blocks(sentences, state=state, batch_size=batch_size)
-    n_read = 0
+    all_blocks, n_read = read_blocks(job, InputReport()), 0
     for piece in pieces:
         start, n_read = piece.block_numbers.start - n_read, piece.block_numbers.stop
         blocks = tuple(islice(all_blocks, start, start + len(piece.block_numbers)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,13 +14,13 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from elmo_cli.cluster.pieces import Piece, Work, plan_pieces, read_pieces, scan_inputs
+from elmo_cli.cluster.pieces import Piece, Work, plan_pieces, read_pieces
 from elmo_cli.cluster.shard_folder import is_url, open_shard_folder
-from elmo_cli.embed.blocks import TextScan
+from elmo_cli.embed.blocks import TextScan, scan_text
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
+from elmo_cli.embed.plan import run_spec
 from elmo_cli.embed.run import make_embedder, write_shard
-from elmo_cli.embed.run_settings import run_spec
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
 from elmo_cli.errors import ElmoError, ModelError, UsageError
 from elmo_cli.files import StrPath
@@ -77,7 +76,7 @@ def embed_on_cluster(
     folder = open_shard_folder(job.output)
     folder.check_writable()
     with _connected(cluster):
-        scan = scan_inputs(job)
+        scan = scan_text(job)
         folder.write_skipped(scan.report.skipped)
         pool = _WorkerPool(job, scan, cluster)
         planned = plan_pieces(scan, job.embedder.state, pool.settings())
@@ -116,12 +115,11 @@ class EmbedWorker:
 
         If two workers have the same piece, one of them thought dead, the shard is valid.
         """
-        (piece, blocks), started = work, time.monotonic()
+        piece, blocks = work
         with open_shard_folder(self._job.output).writing(piece.name) as path:
             job = replace(self._job, output=str(path), shard=(piece.number, piece.n_pieces))
             write_shard(job, self._embedder, self._scan, blocks)
-        worker = f"{socket.gethostname()}:{os.getpid()}"
-        return replace(piece, worker=worker, seconds=time.monotonic() - started)
+        return replace(piece, worker=f"{socket.gethostname()}:{os.getpid()}")
 
     @cached_property
     def _embedder(self) -> Embedder:

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from urllib.parse import unquote
 
 from elmo_cli.errors import OutputError
 from elmo_cli.files import output_errors, tsv_line, write_text
@@ -161,17 +160,11 @@ class ObjectStoreFolder(ShardFolder):
             hint = "check the URL, the network, and the keys that may list, read and write there"
             if isinstance(error, ImportError):
                 hint = "`pip install 'elmo-cli[stores]'` and the driver, on every machine"
-            what = f"{self._reason(error)} ({type(error).__name__})"
-            raise OutputError(f"{without_secrets(self._url)}{name}: {what}", hint) from None
-
-    def _reason(self, error: Exception) -> str:
-        """What a driver says, without user name and password of the URL, whole or divided."""
-        reason = " ".join((getattr(error, "strerror", None) or str(error)).split())
-        secrets = {part for found in _SECRET.findall(self._url) for part in (found, unquote(found))}
-        secrets |= {part for secret in secrets for part in re.split("[:/@]", secret)}
-        for secret in sorted(filter(None, secrets), key=len, reverse=True):
-            reason = reason.replace(secret, "***")
-        return reason[:_MAX_REASON]
+            where, what = without_secrets(self._url), type(error).__name__
+            if where == self._url:  # otherwise the message may contain parts of the secret
+                reason = " ".join((getattr(error, "strerror", None) or str(error)).split())
+                what = f"{reason[:_MAX_REASON]} ({what})"
+            raise OutputError(f"{where}{name}: {what}", hint) from None
 
 
 def _partial_name(name: str) -> str:

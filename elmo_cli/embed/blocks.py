@@ -143,27 +143,39 @@ def scan_text(
     Args:
         collect: all sentences pass through it.
     Raises:
-        UsageError, InputError: as `read_sentences`; for layouts keyed by names as `UniqueNames`.
+        UsageError, InputError: as `read_sentences`, `UniqueNames` and `check_types`.
     """
+
+    def checked(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+        sentences = collect(sentences)
+        if job.layout.keyed_by == "name":
+            sentences = _with_checked_names(sentences, job.layout)
+        return check_types(sentences) if job.layout.unit == "types" else sentences
+
     report = InputReport()
-    sentences = collect(read_sentences(job.inputs, job.text, report))
-    if job.layout.keyed_by == "name":
-        sentences = with_checked_names(sentences, job.layout)
-    settings = job.embedder
-    blocks = split_into_blocks(
-        sentences, report, state=settings.state, batch_size=settings.batch_size
-    )
-    return TextScan(tuple(block.info for block in blocks), report)
+    return TextScan(tuple(block.info for block in read_blocks(job, report, checked)), report)
 
 
-def check_types(sentences: Iterable[Sentence]) -> None:
-    """Raise an InputError for a line of a vocabulary that does not have one token."""
+def read_blocks(
+    job: EmbedJob,
+    report: InputReport,
+    check: Callable[[Iterable[Sentence]], Iterator[Sentence]] = iter,
+) -> Iterator[Block]:
+    """Read the inputs of a job in blocks; all sentences pass through `check`."""
+    sentences = check(read_sentences(job.inputs, job.text, report))
+    state, batch_size = job.embedder.state, job.embedder.batch_size
+    return split_into_blocks(sentences, report, state=state, batch_size=batch_size)
+
+
+def check_types(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """The lines of a vocabulary; an InputError for one that does not have one token."""
     for sentence in sentences:
         if len(sentence.tokens) != 1:
             raise InputError(
                 f"{sentence.where}: {len(sentence.tokens)} tokens; a vocabulary has one per line",
                 "this layout needs one type per line; other layouts store sentences",
             )
+        yield sentence
 
 
 def sentence_bytes(sentence: Sentence) -> bytes:
@@ -223,7 +235,7 @@ def positions_by_document(sentences: Sequence[Sentence]) -> list[list[int]]:
     return documents
 
 
-def with_checked_names(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
+def _with_checked_names(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
     """The sentences; an InputError for one that a file of this layout cannot hold besides them."""
     names = UniqueNames(layout)
     for sentence in sentences:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,7 +42,6 @@ class Embedder:
         changes: single settings by name, see `EmbedderSettings`.
     Attributes:
         settings, state, precision, bilm, engine, batch_size, device: what it computes with.
-        weights: notices a changed model.
         output: how layers become arrays.
         start: the initial state of every sentence with state "warm" (one row), else None.
     Raises:
@@ -75,7 +73,6 @@ class Embedder:
             self.engine = make_engine(settings.engine, bilm, self.device, settings.precision)
             self.start = warm_state(bilm).to(self.device) if self.state == "warm" else None
         self.weights = WeightsGuard(bilm)
-        self._max_tokens = math.inf  # of a batch that may fit on a GPU
 
     def embed(self, tokens: Sequence[str]) -> Array:
         """The array of one sentence by itself, from the zero or the warm state.
@@ -128,9 +125,7 @@ class Embedder:
         types = sentence_of(types, 0).tokens
         with self._computing():
             vectors = self.engine.embed_types(types)
-        if not self.output.fits(vectors):
-            row = next(r for r in range(len(types)) if not self.output.fits(vectors[r]))
-            raise self.output.error(vectors[row], f"the type `{types[row]}`", self.bilm.name)
+        self._check_values(vectors, [1] * len(types), lambda row: f"the type `{types[row]}`")
         return np.asarray(self.output.cast(vectors.cpu()))
 
     def stream(
@@ -260,20 +255,17 @@ class Embedder:
         Raises:
             DeviceError: a single sentence does not fit.
         """
-        n_rows, n_tokens = len(batch.rows), batch.tokens(padded=self.engine.pads)
-        if n_rows == 1 or self.device.type == "cpu" or n_tokens <= self._max_tokens:
-            try:
-                return self._forward(block, batch, start)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                if n_rows == 1:
-                    sentence = block.sentences[int(batch.source_rows[0])]
-                    raise _does_not_fit(sentence, self.device) from error
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
-            self._max_tokens = n_tokens // 2
-        finals = []
+        n_rows, finals = len(batch.rows), []
+        try:
+            return self._forward(block, batch, start)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if n_rows == 1:
+                sentence = block.sentences[int(batch.source_rows[0])]
+                raise _does_not_fit(sentence, self.device) from error
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
         for half in (slice(0, n_rows // 2), slice(n_rows // 2, n_rows)):
             rows = start if start is None or self._is_independent else start.select_rows(half)
             finals.append(self._compute(block, batch.rows_slice(half), rows))
@@ -297,17 +289,20 @@ class Embedder:
         n_tokens = (batch.lengths - 2).tolist()
         selected = self.output.select(layers)
         positions = batch.source_rows.tolist()
-        if not self.output.fits(selected):
-            pieces = torch.split(selected, n_tokens, -2)
-            row = next(r for r, piece in enumerate(pieces) if not self.output.fits(piece))
-            where = block.sentences[positions[row]].where
-            raise self.output.error(pieces[row], where, self.bilm.name)
+        self._check_values(selected, n_tokens, lambda row: block.sentences[positions[row]].where)
         if self.output.pool is None:
             selected = self.output.cast(selected)
         pieces = torch.split(selected.cpu(), n_tokens, -2)
         for position, piece in zip(positions, pieces, strict=True):
             if piece.shape[-2]:
                 block.arrays[position] = self.output.to_array(piece)
+
+    def _check_values(self, values: Tensor, sizes: list[int], where: Callable[[int], str]) -> None:
+        """Raise an OutputError that says where the first value is that does not fit."""
+        if not self.output.fits(values):
+            for row, piece in enumerate(torch.split(values, sizes, -2)):
+                if not self.output.fits(piece):
+                    raise self.output.error(piece, where(row), self.bilm.name)
 
 
 @dataclass(frozen=True)

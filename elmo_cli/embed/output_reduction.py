@@ -43,11 +43,6 @@ class OutputReduction:
         """The highest layer that is kept; None if all are needed."""
         return None if self.layers.is_sum else max(self.layers.indices)
 
-    @property
-    def n_kept(self) -> int:
-        """Vectors per token."""
-        return self.layers.n_kept
-
     def select(self, layers: Tensor) -> Tensor:
         """(layer, token, dim) -> (kept layer, token, dim), or (token, dim) of a sum; float32."""
         selected: Tensor = self.layers.apply(layers)
@@ -82,14 +77,9 @@ class OutputReduction:
     def error(self, values: Tensor, where: str, model: str) -> OutputError:
         """The error for values of `where`, computed by `model`, that do not fit."""
         value = float(values.abs().amax())
-        hint = "`elmo inspect WEIGHTS.hdf5` checks the weights"
-        if self.dtype == "float16":
-            hint = f"`dtype=float32` holds larger values; if it does not, {hint}"
-        elif self.layers.weights:
-            hint = f"give smaller weights in `layers`; if all layers fail too, {hint}"
         largest = torch.finfo(_DTYPES[self.dtype]).max
         return OutputError(
             f"{where}: the model {model} with `layers={self.layers.name}` computes {value:.4g}; "
             f"{self.dtype} holds at most {largest:.5g}",
-            hint,
+            "`dtype=float32` holds larger values; `elmo inspect WEIGHTS.hdf5` checks the weights",
         )

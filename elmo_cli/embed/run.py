@@ -14,25 +14,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
+import torch
+
 from elmo_cli.embed.blocks import (
     Block,
     SkippedLine,
     TextScan,
     check_types,
+    read_blocks,
     scan_text,
-    split_into_blocks,
 )
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.output_reduction import Array
-from elmo_cli.embed.plan import (
-    check_free_space,
-    check_same_text,
-    empty_shard,
-    estimate_bytes,
-)
-from elmo_cli.embed.run_settings import VERSIONS, run_spec
-from elmo_cli.errors import InputError
+from elmo_cli.embed.plan import estimate_bytes, run_spec, space_problem
+from elmo_cli.errors import InputError, OutputError, ResumeError
 from elmo_cli.files import tsv_line, write_text
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
@@ -40,12 +38,8 @@ from elmo_cli.pretrained.load import load_files, locate
 from elmo_cli.store.log_lines import Progress as Committed
 from elmo_cli.store.log_lines import log_path, part_path
 from elmo_cli.store.writer import EmbeddingsWriter
-from elmo_cli.text.input import (
-    InputReport,
-    is_stream,
-    read_sentences,
-    shorten_list,
-)
+from elmo_cli.text.input import InputReport, is_stream, shorten_list
+from elmo_cli.version import __version__
 
 # Called with the committed tokens and about how many there are in all, None if unknown: before the
 # first block is computed, and by the writer thread after each block.
@@ -103,9 +97,7 @@ def run_job(
     run.progress, run.warn = progress or run.progress, warn or run.warn
     if embedder.start is not None and embedder.bilm.warm_state_warning:
         run.warn(embedder.bilm.warm_state_warning)
-    state, batch_size = job.embedder.state, job.embedder.batch_size
-    sentences = read_sentences(job.inputs, job.text, report)
-    summary = run.write(split_into_blocks(sentences, report, state=state, batch_size=batch_size))
+    summary = run.write(read_blocks(job, report))
     _list_skipped(job, report)
     return summary
 
@@ -154,8 +146,6 @@ class _Run:
         """Make the file, or continue it, from all blocks of the input or those of the shard."""
         job, scan, report = self._job, self._scan, self._report
         spec = run_spec(job, self._embedder, scan.first_key(self._range) if scan else 0)
-        for warning in empty_shard(job, scan, self._range) if scan else ():
-            report.warn(warning, warning)
         with EmbeddingsWriter.open(
             job.output, spec, resume=job.resume, overwrite=job.overwrite
         ) as writer:
@@ -163,23 +153,21 @@ class _Run:
                 self.warn(warning)
             if writer.finished:
                 deque(self._own(blocks), maxlen=0)
-                check_same_text(job.output, writer.progress, self._whole_sha256())
+                _check_same_text(job.output, writer.progress, self._whole_sha256())
             else:
                 self._write_blocks(blocks, writer)
                 for warning in writer.finish(self._attributes(writer.progress)):
                     report.warn(warning, warning)
         self._warn_of_input()
-        if self._n_blocks or (scan is not None and scan.blocks):
+        if scan is not None and scan.blocks:  # a shard lists the lines of its blocks
             report.skipped = self._skipped
         done, size = writer.progress, Path(job.output).stat().st_size
         counts = done.sentences - done.duplicates, done.tokens, done.duplicates
         return RunSummary(job.output, *counts, self._n_computed, size, report)
 
     def _own(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """The blocks of this file, the last of a file once the whole input proved unchanged, so
-        that what is committed can be resumed; else an InputError."""
-        scan, held = self._scan, None
-        is_stream = scan is None and not self._n_bytes
+        """The blocks of this file; an InputError as soon as the input proves to have changed."""
+        scan = self._scan
         for block in blocks:
             if block.number >= self._range.stop:
                 break
@@ -188,16 +176,10 @@ class _Run:
             if scan is not None and block.info != scan.blocks[block.number]:
                 raise self._changed()
             self._count(block)
-            if held is not None:
-                yield held
-            held = None if is_stream else block
-            if is_stream:
-                yield block
+            yield block
         is_cut = scan is not None and self._n_blocks < len(self._range)
         if is_cut or (scan is None and self._report.bytes_read < self._n_bytes):
             raise self._changed()
-        if held is not None:
-            yield held
 
     def _count(self, block: Block) -> None:
         self._n_blocks += 1
@@ -209,7 +191,7 @@ class _Run:
     def _changed(self) -> InputError:
         return InputError(
             f"{shorten_list(self._job.inputs)}: changed while it was read",
-            "give the text with which the run began, then `resume=True` continues",
+            "leave the inputs alone while a run reads them, and run it again",
         )
 
     def _write_blocks(self, blocks: Iterable[Block], writer: EmbeddingsWriter) -> None:
@@ -239,7 +221,7 @@ class _Run:
         if done.blocks:
             committed = [block.info.text_sha256 for block in islice(own, done.blocks)]
             text_sha256 = committed[-1] if len(committed) == done.blocks else ""
-            check_same_text(f"{self._job.output}.part", done, text_sha256)
+            _check_same_text(f"{self._job.output}.part", done, text_sha256)
         options = self._embedder.bilm.options
         return State.from_bytes(done.state, options) if done.state else None
 
@@ -248,11 +230,12 @@ class _Run:
         self._warn_of_input()
         totals = self._totals()
         if totals is not None:
-            is_exact = self._scan is not None
             needed = estimate_bytes(self._job, self._embedder, *totals)
-            warning = check_free_space(self._job, self._embedder, needed, is_exact=is_exact)
-            if warning:
-                self.warn(warning)
+            problem = space_problem(self._job, needed)
+            if problem and self._scan is not None:  # the size is exact
+                raise OutputError(problem, "free some space, or write to another disk")
+            if problem:
+                self.warn(problem)
         self.progress(done.tokens, totals and totals[1])
 
     def _totals(self) -> tuple[int, int] | None:
@@ -267,8 +250,7 @@ class _Run:
     def _compute(self, block: Block, state: State | None) -> tuple[list[Array], State | None]:
         if self._job.layout.unit != "types":
             return self._embedder.embed_block(block.sentences, state)
-        check_types(block.sentences)
-        types = [sentence.tokens[0] for sentence in block.sentences]
+        types = [sentence.tokens[0] for sentence in check_types(block.sentences)]
         return list(self._embedder.embed_types(types)), None
 
     def _commit(
@@ -300,8 +282,20 @@ class _Run:
             "sources": [list(source) for source in sources],
             "text_sha256": self._whole_sha256(),
             **({"skipped_sentences": n_skipped} if n_skipped else {}),
-            **VERSIONS,
+            "elmo_version": __version__,
+            "torch_version": str(torch.__version__),
+            "numpy_version": np.__version__,
+            "h5py_version": h5py.__version__,
         }
+
+
+def _check_same_text(where: str, done: Committed, text_sha256: str) -> None:
+    """Raise a ResumeError if what is committed was not made from the text read so far."""
+    if text_sha256 != done.text_sha256:
+        raise ResumeError(
+            f"{where}: made from a different text ({done.sentences:,} sentences)",
+            "give the text that the run started with, or start over with `overwrite=True`",
+        )
 
 
 def _wait_uninterrupted(pending: Future[None] | None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import index
+from numbers import Integral
+from typing import Any
 
 from elmo_cli.engine.names import ENGINES, PRECISIONS, check_choice, check_device_name
 from elmo_cli.errors import UsageError
@@ -54,16 +55,8 @@ class EmbedderSettings:
         check_device_name(self.device)
         if self.pool is not None and self.pool not in POOLS:
             raise UsageError(f"`pool={self.pool}`: not mean or max", "leave it out for tokens")
-        if self.batch_size is not None:
-            object.__setattr__(self, "batch_size", _checked_size(self.batch_size))
-
-
-def _checked_size(batch_size: int) -> int:
-    """A batch size as int, also of NumPy's integers."""
-    try:
-        size = 0 if isinstance(batch_size, bool) else index(batch_size)
-    except TypeError:
-        size = 0
-    if size < 1:
-        raise UsageError(f"`batch_size={batch_size}`: a whole number from 1 is needed")
-    return size
+        size: Any = self.batch_size  # NumPy's integers are converted
+        if size is not None:
+            if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 1:
+                raise UsageError(f"`batch_size={size}`: a whole number from 1 is needed")
+            object.__setattr__(self, "batch_size", int(size))

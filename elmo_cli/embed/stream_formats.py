@@ -12,13 +12,11 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 import numpy.typing as npt
 
-from elmo_cli.errors import UsageError
 from elmo_cli.text.sentence import Sentence
 
 Array = npt.NDArray[np.floating]
 Write = Callable[[Sentence, Array], None]
 
-FORMATS = ("jsonl", "npz", "text")
 _SPACE = re.compile(r"\s")  # a token of jsonl may contain it
 
 
@@ -33,17 +31,10 @@ def sentence_writer(
             one line per token, the token and its values, and a blank line after each sentence; if
             `pooled` one line per sentence, its key and its values; layers follow one another.
             Numbers have the fewest digits that identify the value in its dtype.
-    Raises:
-        UsageError: there is no such format.
     """
     if stream_format == "npz":
         return _npz(out)
-    if stream_format not in FORMATS:
-        raise UsageError(
-            f"`stream={stream_format}`: standard output is written as {', '.join(FORMATS)}",
-            "`format` is that of the input",
-        )
-    return _lines(out, _jsonl if stream_format == "jsonl" else _pooled if pooled else _text)
+    return _lines(out, {"jsonl": _jsonl, "text": _pooled if pooled else _text}[stream_format])
 
 
 @contextmanager

@@ -1,14 +1,16 @@
-"""Recompute a sample of an embeddings file with its model, and compare."""
+"""Recompute vectors of an embeddings file with its model, and compare a sample of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.embed.embedder import Embedder
-from elmo_cli.embed.embedder_of_file import embedder_of_file
+from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.store.layouts import Key
 from elmo_cli.store.sample import Sample
@@ -19,9 +21,9 @@ Array = npt.NDArray[np.floating]
 # most. With low-precision products a value may be rounded to the next step.
 ATOL = 5e-5
 _LOW_PRECISION = 0.02  # of the largest value of a vector
-# Half a unit of the last place: of the value, and of the largest value of its vector (whose scale
-# in int8 is rounded up to 16 bits).
-_HALF_UNIT = {"float16": (2.0**-11, 0.0), "int8": (0.0, 0.5 / 127 * (1 + 2.0**-15))}
+# Half a unit of the last place of the largest value of a vector, whose scale in int8 is rounded up
+# to 16 bits.
+_HALF_UNIT = {"float16": 2.0**-11, "int8": 0.5 / 127 * (1 + 2.0**-15)}
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,36 @@ class RecomputedSentence:
     problem: str = ""
 
 
+def embedder_of_file(
+    path: str, attributes: Mapping[str, Any], bilm: BiLM, *, device: str = "auto"
+) -> Embedder:
+    """Make an embedder that computes the vectors of an embeddings file.
+
+    Args:
+        path: of the file, for messages.
+        attributes: what the file records of its run; defaults for what it does not record.
+        bilm: the model that made the file.
+    Raises:
+        EmbeddingsFileError: another model made the file.
+    """
+    made_with = attributes.get("model_sha256")
+    if made_with not in (None, bilm.sha256):
+        raise EmbeddingsFileError(
+            f"{path}: made with {attributes.get('model')} (sha256 {str(made_with)[:12]}…), "
+            f"not with {bilm.name} (sha256 {bilm.sha256[:12]}…)",
+            "choose the model of the file with `model`",
+        )
+    pool = attributes.get("pool")
+    return Embedder(
+        bilm,
+        state=str(attributes.get("state", "zero")),
+        layers=str(attributes.get("layers", "all")),
+        pool=None if pool in (None, "none") else str(pool),
+        device=device,
+        precision=str(attributes.get("precision", "float32")),
+    )
+
+
 def recompute_sample(
     sample: Sample, bilm: BiLM, *, device: str = "auto"
 ) -> list[RecomputedSentence]:
@@ -57,31 +89,25 @@ def recompute_sample(
         computed = embedder.embed(tokens)
         if computed.ndim == stored.ndim + 1 and len(computed) == 1:
             computed = computed[0]  # layouts with one layer per file drop its axis
-        found.append(
-            _compare(key, len(tokens), stored, computed, tolerance(sample, embedder, computed))
-        )
+        room = _tolerance(sample, embedder, computed)
+        found.append(_compare(key, len(tokens), stored, computed, room))
     return found
 
 
-def tolerance(sample: Sample, embedder: Embedder, computed: Array) -> Array:
-    """By how much each value of a file may differ from the computed one."""
-    layers, rounded_from = embedder.output.layers, sample.attributes.get("rounded_from")
-    sizes = np.abs(computed).astype(np.float64)
-    largest = np.broadcast_to(sizes.max(-1, keepdims=True, initial=0), sizes.shape)
-    weight = max(1.0, float(np.abs(layers.weights).sum()))
-    absolute = np.abs(layers.weights or [1.0])
-    spread = float(absolute.sum() / absolute.max())
-    room = np.full(sizes.shape, ATOL * weight)
+def _tolerance(sample: Sample, embedder: Embedder, computed: Array) -> Array:
+    """By how much the values of a file may differ from computed ones, (…, 1) for (…, dim)."""
+    layers = embedder.output.layers
+    weights = np.abs(layers.weights or [1.0])
+    before = str(sample.attributes.get("rounded_from", "")).split(",")
+    rounded = sum(_HALF_UNIT.get(dtype, 0.0) for dtype in before)
+    if layers.is_sum:  # layers were rounded, which may be larger than their sum
+        rounded *= 2 * float(weights.sum() / weights.max())
+    rounded += _HALF_UNIT.get(sample.dtype, 0.0)
     if embedder.precision != "float32":
-        room += _LOW_PRECISION * largest
-    before = () if rounded_from is None else str(rounded_from).split(",")
-    for dtype, is_before in ((sample.dtype, False), *((one, True) for one in before)):
-        of_value, of_largest = _HALF_UNIT.get(dtype, (0.0, 0.0))
-        if is_before and layers.is_sum:  # layers were rounded, which may be larger than their sum
-            room += 2 * spread * (of_value + of_largest) * largest
-        else:
-            room += of_value * sizes + of_largest * largest
-    return room
+        rounded += _LOW_PRECISION
+    largest = np.abs(computed).astype(np.float64).max(-1, keepdims=True, initial=0)
+    tolerance: Array = ATOL * max(1.0, float(weights.sum())) + rounded * largest
+    return tolerance
 
 
 def _compare(

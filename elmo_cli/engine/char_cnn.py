@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -100,20 +100,6 @@ class FastCharCNN:
         return self._projection.linear(x)[0]
 
 
-class TypeVectors(Protocol):
-    """What `TypeCache` needs of `FastCharCNN`."""
-
-    max_characters: int
-    projection_dim: int
-    buckets: tuple[int, ...]
-
-    def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
-        """See `FastCharCNN.max_over_windows`."""
-
-    def from_filters(self, maxima: Tensor) -> Tensor:
-        """See `FastCharCNN.from_filters`."""
-
-
 class TypeCache:
     """Vectors of the types seen so far, kept from block to block in bounded memory.
 
@@ -129,7 +115,7 @@ class TypeCache:
         device: where vectors are computed and kept.
     """
 
-    def __init__(self, char_cnn: TypeVectors, device: torch.device) -> None:
+    def __init__(self, char_cnn: FastCharCNN, device: torch.device) -> None:
         self._char_cnn, self._device = char_cnn, device
         self._characters = CharacterIds(char_cnn.max_characters)
         self._vectors = torch.empty(

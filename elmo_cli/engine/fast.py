@@ -82,8 +82,8 @@ class FastEngine:
 
         def read(direction: int) -> None:
             packed = PackedBatch.of(
-                batch, order, backward=direction == 1, shared_start=shared_start
-            ).to(self._device)
+                batch, order, self._device, backward=direction == 1, shared_start=shared_start
+            )
             self._read(direction, packed, type_vectors, start, halves[:, :, direction], final)
 
         run_parallel([partial(read, 0), partial(read, 1)], self._device)

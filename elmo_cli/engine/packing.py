@@ -35,12 +35,15 @@ class PackedBatch:
     token_positions: Tensor
 
     @classmethod
-    def of(cls, batch: Batch, order: Ids, *, backward: bool, shared_start: bool) -> PackedBatch:
+    def of(
+        cls, batch: Batch, order: Ids, device: torch.device, *, backward: bool, shared_start: bool
+    ) -> PackedBatch:
         """Lay out a batch.
 
         Args:
             batch: its rows.
             order: the batch's row for each sorted row, from long to short; the state is so sorted.
+            device: where the tensors are.
             backward: whether rows are read from their end.
             shared_start: whether rows that read the same tokens share positions. The boundary at
                 which a row ends is then left out: no token follows it.
@@ -60,18 +63,9 @@ class PackedBatch:
         token_positions = positions[_inner_tokens(batch, order, backward=backward)]
         return cls(
             counts,
-            [None if p is None else torch.from_numpy(_pad_parents(p)) for p in parents],
-            torch.from_numpy(types),
-            torch.from_numpy(token_positions),
-        )
-
-    def to(self, device: torch.device) -> PackedBatch:
-        """The same batch on a device."""
-        return PackedBatch(
-            self.rows_per_step,
-            [None if parents is None else parents.to(device) for parents in self.parents],
-            self.types.to(device),
-            self.token_positions.to(device),
+            [None if p is None else torch.from_numpy(_pad_parents(p)).to(device) for p in parents],
+            torch.from_numpy(types).to(device),
+            torch.from_numpy(token_positions).to(device),
         )
 
 

@@ -44,7 +44,7 @@ def load_language_model(
     """A biLM with its softmax and its vocabulary, all in float32 on the CPU.
 
     Args:
-        model: a name of `elmo models list`, a folder, a weight file, a zip or tar file; None for
+        model: a name of `elmo models list`, a folder, a weight file or a zip file; None for
             the bundled model.
         options, weights: the two files of a biLM, without `model`.
         softmax: a file with softmax/W and softmax/b; if not given, the one next to the weights

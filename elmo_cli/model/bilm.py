@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.errors import ElmoError
 from elmo_cli.model.char_cnn import CharCNN
 from elmo_cli.model.lstm import ProjectedLSTM
 from elmo_cli.model.options import Options
@@ -55,7 +54,6 @@ class BiLM(nn.Module):
         sha256: hash of its files, "" for a model that was never in a file.
         files: the files that it was read from, which nothing may overwrite.
         warm_state: the stored state that sentences may start from (one row), or None.
-        warm_state_error: the error for users of `warm_state` if it belongs to other weights.
         warm_state_warning: set if nothing states that `warm_state` belongs to these weights.
 
     Source: Peters et al. 2018, 3.1 and 3.4.
@@ -71,7 +69,6 @@ class BiLM(nn.Module):
         self.sha256 = ""
         self.files: tuple[str, ...] = ()
         self.warm_state: State | None = None
-        self.warm_state_error: ElmoError | None = None
         self.warm_state_warning = ""
 
     def token_vectors(self, ids: Tensor) -> Tensor:

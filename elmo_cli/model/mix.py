@@ -115,15 +115,9 @@ class ElmoMix(nn.Module):
         axis = axes.index("layer")
         if shape[axis] != self.n_layers:
             what = f"ElmoMix: axis {axis} (layer) of shape {shape} has size {shape[axis]}"
-            raise UsageError(f"{what}, but `n_layers` is {self.n_layers}", _axis_hint(self, shape))
+            hint = "`batch_first` says which axis of a batch is the layer"
+            raise UsageError(f"{what}, but `n_layers` is {self.n_layers}", hint)
         return tensor.movedim(axis, 0)
-
-
-def _axis_hint(mix: ElmoMix, shape: tuple[int, ...]) -> str:
-    other = 1 if not mix.batch_first else 0
-    if len(shape) == 4 and shape[other] == mix.n_layers:
-        return f"with `batch_first={not mix.batch_first}` axis {other} is the layer"
-    return "set `n_layers` to the number of layers in the file"
 
 
 def _checked_mask(mask: Tensor | Array, layers: Tensor) -> Tensor:

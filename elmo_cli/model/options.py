@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -223,17 +222,12 @@ def _sections(content: Any, where: str) -> dict[str, Mapping[str, Any]]:
 
 def _check_keys(section: Mapping[str, Any], path: str, where: str) -> None:
     """Refuse keys that nothing reads: a misspelled clip would be no clip."""
-    paths = [
-        p for p in (*_SECTIONS, *(field.path for field in _FIELDS)) if p.startswith(f"{path}.")
-    ]
-    known = [p.removeprefix(f"{path}.") for p in paths]
+    paths = (one.rpartition(".") for one in (*_SECTIONS, *(field.path for field in _FIELDS)))
+    known = [key for parent, _, key in paths if parent == path]
     for key in section:
         if key not in known:
-            near = get_close_matches(str(key), known, 1)
-            raise OptionsError(
-                f"{where}: unknown key {_shown(key)} in {path}",
-                f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}",
-            )
+            what = f"{where}: unknown key {_shown(key)} in {path}"
+            raise OptionsError(what, f"known are {', '.join(known)}")
 
 
 def _refused(where: str, path: str, value: Any, expected: str) -> OptionsError:

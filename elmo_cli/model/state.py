@@ -38,11 +38,6 @@ class State:
 
         return cls(zeros(options.projection_dim), zeros(options.lstm_dim))
 
-    @property
-    def n_rows(self) -> int:
-        """Rows of the batch."""
-        return self.h.shape[2]
-
     def select_rows(self, index: Tensor | slice) -> State:
         """The state of some rows, in the order of `index`."""
         return State(self.h[:, :, index], self.c[:, :, index])
@@ -62,7 +57,7 @@ class State:
 
     def with_rows_added(self, batch: int) -> State:
         """At least `batch` rows; the new ones are zero."""
-        more = max(0, batch - self.n_rows)
+        more = max(0, batch - self.h.shape[2])
         pad = torch.nn.functional.pad
         return State(pad(self.h, (0, 0, 0, more)), pad(self.c, (0, 0, 0, more)))
 

@@ -61,11 +61,9 @@ class Model:
 
     Attributes:
         files: what `elmo models pull` downloads, options and weights; none if it is bundled.
-        also_published: what else exists of the model, as text.
     """
 
     name: str
-    title: str
     corpus: str = "1 Billion Word Benchmark: news of 2011, 800 million tokens"
     language: str = "English"
     citation: str = (
@@ -75,7 +73,6 @@ class Model:
     licence: str = "not stated"
     aliases: tuple[str, ...] = ()
     files: tuple[RemoteFile, ...] = ()
-    also_published: tuple[str, ...] = ()
     n_parameters: int | None = None
     dim: int | None = None
     note: str = ""
@@ -114,10 +111,6 @@ def _files(
     return RemoteFile(OPTIONS_FILE, options), RemoteFile(WEIGHTS_FILE, weights, bytes, sha256)
 
 
-_VOCABULARY = f"vocabulary: {_HOSTS[0]}/vocab-2016-09-10.txt (793,471 types)"
-# Each is three files: .index, .meta and .data-00000-of-00001.
-_CHECKPOINT = f"TensorFlow checkpoint, with the softmax layer: {_HOSTS[1]}"
-_NO_SOFTMAX = ("softmax weights and TensorFlow checkpoint: never published",)
 _F1 = "published F1 with it: semantic roles {}, constituency parsing {}"
 _SMALL = "2x1024_128_2048cnn_1xhighway"
 _MEDIUM = "2x2048_256_2048cnn_1xhighway"
@@ -126,84 +119,69 @@ _LARGE = "2x4096_512_2048cnn_2xhighway"
 CATALOGUE: tuple[Model, ...] = (
     Model(
         name=BUNDLED,
-        title="the model that is installed with elmo",
         corpus="openly licensed English of eight genres; see its model card",
         licence="CC BY-SA 4.0",
         aliases=("bundled",),
         n_parameters=10_609_536,
         dim=1024,
-        note="needs no download; its model card README.md describes training and evaluation",
+        note="installed with elmo; its model card README.md describes training and evaluation",
     ),
     Model(
         name="small",
-        title="ELMo small",
         files=_files(
             f"{_SMALL}/elmo_{_SMALL}",
             bytes=54_402_456,
             sha256="747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229",
         ),
-        also_published=(_VOCABULARY, f"{_CHECKPOINT}/{_SMALL}/tf_checkpoint/model.ckpt-1501260.*"),
         n_parameters=13_593_296,
         dim=256,
         note=_F1.format("83.62", "93.12"),
     ),
     Model(
         name="medium",
-        title="ELMo medium",
         files=_files(f"{_MEDIUM}/elmo_{_MEDIUM}"),
-        also_published=(_VOCABULARY, f"{_CHECKPOINT}/{_MEDIUM}/tf_checkpoint/model.ckpt-1501260.*"),
         n_parameters=28_027_728,
         dim=512,
         note=_F1.format("84.04", "93.60"),
     ),
     Model(
         name="original",
-        title="ELMo original, the model of the paper",
         files=_files(
             f"{_LARGE}/elmo_{_LARGE}",
             _MIRROR,
             bytes=374_434_792,
             sha256="a6b92b9ccbb13fe489faacd2221c795d4bebe84b75f8aded9d85ea464fa5c994",
         ),
-        also_published=(
-            f"softmax weights: {_HOSTS[1]}/{_LARGE}/elmo_{_LARGE}_softmax_weights.hdf5 (1.6 GB)",
-            _VOCABULARY,
-            f"{_CHECKPOINT}/{_LARGE}_tf_checkpoint/model.ckpt-935588.*",
-        ),
         n_parameters=93_600_848,
         dim=1024,
-        note=_F1.format("84.63", "93.85"),
+        note=f"{_F1.format('84.63', '93.85')}; softmax layer: {_HOSTS[1]}/{_LARGE}/elmo_{_LARGE}_"
+        f"softmax_weights.hdf5; vocabulary: {_HOSTS[0]}/vocab-2016-09-10.txt",
     ),
     Model(
         name="original-5.5b",
-        title="ELMo original, trained on 5.5 billion tokens",
         corpus="Wikipedia (1.9 billion tokens) and WMT news of 2008-2012 (3.6 billion)",
         aliases=("5.5b", "original_5.5b"),
         files=_files(f"{_LARGE}_5.5B/elmo_{_LARGE}_5.5B"),
-        also_published=_NO_SOFTMAX,
         n_parameters=93_600_848,
         dim=1024,
         note=_F1.format("84.93", "94.01"),
     ),
     Model(
         name="pubmed",
-        title="ELMo original, trained on PubMed",
         corpus="PubMed",
         files=_files(f"contributed/pubmed/elmo_{_LARGE}", suffix="_PubMed_only"),
-        also_published=_NO_SOFTMAX,
         n_parameters=93_600_848,
         dim=1024,
         note="its files were reported missing in 2025 (https://github.com/allenai/scicite/issues/19)",
     ),
     Model(
         name="portuguese",
-        title="ELMo for Portuguese, contributed by pvcastro and team",
         language="Portuguese",
         corpus="Portuguese Wikipedia",
         citation="https://github.com/allenai/allennlp/issues/2025",
         aliases=("pt",),
         files=_files("contributed/pt/elmo_pt"),
-        also_published=(f"a later one: {_HOSTS[1]}/contributed/pt/wikipedia/elmo_pt_weights.hdf5",),
+        note="contributed by pvcastro and team",
     ),
 )
 

@@ -14,21 +14,17 @@ from elmo_cli.pretrained.model_files import sha256_of
 def summary(model: Model) -> dict[str, Any]:
     """One row of the list of named models; None stands for unknown.
 
-    `where` is "bundled", "cached", "corrupt" (a file has another size than published) or "not
-    downloaded". `bytes` is computed from the shapes of the tensors if `bytes_are_exact` is false.
+    `where` is "bundled", "cached" or "not downloaded". `bytes` is computed from the shapes of the
+    tensors if `bytes_are_exact` is false.
     """
     folder = installed_dir(model)
     where, n_bytes = "not downloaded", model.expected_bytes
     is_exact = any(file.bytes for file in model.files)
     if folder is not None:
-        paths = [folder / name for name in (OPTIONS_FILE, WEIGHTS_FILE)]
-        sizes = [path.stat().st_size for path in paths]
-        problems = [file.size_problem(size) for file, size in zip(model.files, sizes, strict=False)]
-        where = "corrupt" if any(problems) else "cached" if model.files else "bundled"
-        n_bytes, is_exact = sum(sizes), True
+        where, is_exact = "cached" if model.files else "bundled", True
+        n_bytes = sum((folder / name).stat().st_size for name in (OPTIONS_FILE, WEIGHTS_FILE))
     return {
         "name": model.name,
-        "title": model.title,
         "language": model.language,
         "bytes": n_bytes or None,
         "bytes_are_exact": is_exact,

@@ -1,12 +1,11 @@
-"""Download one file over HTTP: resume a partial file, limit its size, verify it, rename it.
+"""Download one file over HTTP: limit its size, verify it, rename it.
 
-A partial file is called NAME.HASH.part. HASH identifies the content: the published SHA-256, or the
-address and the version (ETag or date) that the server states. On any doubt a download starts over.
+The partial file NAME.part is resumed where a published SHA-256 will show that its bytes belong to
+the rest; otherwise each attempt starts over.
 """
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import socket
@@ -53,11 +52,11 @@ def download(
     Raises:
         DownloadError, OutputError: no address provides it; it cannot be written.
     """
-    attempts = _Download(file, target, check, on_bytes)
-    reasons = []
+    part, reasons = target.with_name(f"{target.name}.part"), []
+    attempts = _Download(file, part, check, on_bytes)
     for address in file.addresses:
         try:
-            part = attempts.run(address)
+            attempts.run(address)
         except _PermanentError as reason:
             reasons.append(f"{address}: {reason}")
             continue
@@ -68,7 +67,7 @@ def download(
         return
     raise DownloadError(
         "; ".join(reasons),
-        "run it again to resume; set HTTPS_PROXY if you are behind a proxy; or save the file as "
+        "run it again; set HTTPS_PROXY if you are behind a proxy; or save the file as "
         f"{target} yourself",
     )
 
@@ -76,46 +75,38 @@ def download(
 @dataclass(frozen=True)
 class _Download:
     file: RemoteFile
-    target: Path
+    part: Path
     check: Callable[[Path], str]
     on_bytes: Callable[[int], None]
 
-    def run(self, address: str) -> Path:
-        """Try one address until it provides the file; return the complete partial file."""
-        failures, before = 0, self._n_received()
+    def run(self, address: str) -> None:
+        """Try one address until the partial file is complete and valid."""
+        failures = 0
         while True:
+            before = self._n_received()
             try:
                 return self._attempt(address)
             except _TransientError as reason:
-                if self._n_received() >= before + _PROGRESS:
-                    failures, before = 0, self._n_received()
-                failures += 1
+                has_progress = self._n_received() >= before + _PROGRESS
+                failures = 1 if has_progress else failures + 1
                 if failures >= ATTEMPTS:
                     raise _PermanentError(f"{reason} ({failures} attempts)") from None
             time.sleep(BACKOFF_S * 2 ** (failures - 1))
 
-    def _attempt(self, address: str) -> Path:
-        found, start = self._find_part(), self._n_received()
-        with self._open(address, start) as response:
-            part, span = self._part_of(address, response), response.headers.get("Content-Range", "")
-            if response.status != 206:
-                start = 0
-            elif part != found or not span.startswith(f"bytes {start}-"):
-                self._discard()
-                raise _TransientError("sends the rest of another version")
+    def _attempt(self, address: str) -> None:
+        requested = self._n_received() if self.file.sha256 else 0
+        with self._open(address, requested) as response:
+            start = requested if response.status == 206 else 0
             length = response.headers.get("Content-Length", "")
             total = start + int(length) if length.isdigit() else 0
-            self._refuse_headers(response, total)
-            if not start:
-                self._discard()
-            size = self._append(part, start, response)
+            if total and (problem := self.file.size_problem(total)):
+                raise self._refusal(f"announces {problem}", start)
+            size = self._receive(response, start)
         if size < total:
             raise _TransientError(f"cut off after {size} of {total} bytes")
-        if problem := self.file.problem(part) or self.check(part):
+        if problem := self.file.problem(self.part) or self.check(self.part):
             self._discard()
-            # The bytes of an earlier attempt may be the wrong ones.
-            raise (_TransientError if found else _PermanentError)(problem)
-        return part
+            raise self._refusal(problem, requested)
 
     def _open(self, address: str, start: int) -> http.client.HTTPResponse:
         """Request the content from byte START on."""
@@ -134,14 +125,13 @@ class _Download:
             what = f"HTTP {error.code} {str(error.reason).partition(chr(10))[0]}"
         except _NETWORK_ERRORS as error:
             reason = getattr(error, "reason", error)
-            no_host = isinstance(reason, socket.gaierror) and not start
-            is_final = no_host or isinstance(reason, ssl.SSLCertVerificationError)
+            is_final = isinstance(reason, (socket.gaierror, ssl.SSLCertVerificationError))
             what = f"cannot be reached ({reason})"
         raise (_PermanentError if is_final else _TransientError)(what)
 
-    def _append(self, part: Path, size: int, response: http.client.HTTPResponse) -> int:
-        """Append a response to a partial file of SIZE bytes; return its new size."""
-        with writing(part), open(part, "ab") as output:
+    def _receive(self, response: http.client.HTTPResponse, size: int) -> int:
+        """Write a response behind the first SIZE bytes of the partial file; its new size."""
+        with writing(self.part), open(self.part, "ab" if size else "wb") as output:
             self.on_bytes(size)
             for chunk in _chunks(response):
                 size += output.write(chunk)
@@ -150,31 +140,18 @@ class _Download:
                     break
         return size
 
-    def _refuse_headers(self, response: http.client.HTTPResponse, total: int) -> None:
-        if response.headers.get_content_type() == "text/html":
-            raise _PermanentError("sends a web page, not the file")
-        if total and (problem := self.file.size_problem(total)):
-            raise _PermanentError(f"announces {problem}")
-
-    def _part_of(self, address: str, response: http.client.HTTPResponse) -> Path:
-        tag = response.headers.get("ETag", "W/")  # a weak one does not identify the bytes
-        version = response.headers.get("Last-Modified", "") if tag.startswith("W/") else tag
-        # Without a version nothing shows that two parts belong together.
-        content = self.file.sha256 or f"{address} {version or os.urandom(8).hex()}"
-        digest = hashlib.sha256(content.encode()).hexdigest()
-        return self.target.with_name(f"{self.target.name}.{digest[:8]}.part")
-
-    def _find_part(self) -> Path | None:
-        return next(self.target.parent.glob(f"{self.target.name}.*.part"), None)
+    def _refusal(self, problem: str, start: int) -> Exception:
+        """The error for wrong content; those of an earlier attempt may be the wrong bytes."""
+        if start:
+            self._discard()
+        return (_TransientError if start else _PermanentError)(problem)
 
     def _n_received(self) -> int:
-        part = self._find_part()
-        return part.stat().st_size if part else 0
+        return self.part.stat().st_size if self.part.exists() else 0
 
     def _discard(self) -> None:
-        while part := self._find_part():
-            with writing(part):
-                part.unlink()
+        with writing(self.part):
+            self.part.unlink(missing_ok=True)
 
 
 def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:

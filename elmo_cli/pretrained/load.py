@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from elmo_cli.errors import ModelError, UsageError
 from elmo_cli.files import StrPath
-from elmo_cli.pretrained.archive import extract_model, is_archive, stem_of
+from elmo_cli.pretrained.archive import extract_model, is_archive
 from elmo_cli.pretrained.cache import installed_dir, model_dir
 from elmo_cli.pretrained.catalogue import BUNDLED, Model, find_model, no_such_model
 from elmo_cli.pretrained.model_files import ModelFiles, files_of_weights, find_model_files, reading
@@ -30,7 +30,7 @@ class ModelSource:
 
     Attributes:
         name_or_path: a name of `elmo models list`, a folder, a weight file with its options next
-            to it, a zip or tar file; None for the bundled model. A `Path` is not a name.
+            to it, a zip file; None for the bundled model. A `Path` is not a name.
         options, weights: an options.json and an HDF5 file of weights, without `name_or_path`.
     """
 
@@ -50,7 +50,7 @@ def load(
     Args:
         name_or_path, options, weights: as of `ModelSource`.
     Raises:
-        ModelError: no such model, not on this machine, or of another family.
+        ModelError: no such model, not on this machine, of another family, or with another's state.
         OptionsError, WeightFileError: its files are corrupt or do not belong together.
         UsageError: a name and a pair of files, or half a pair.
         OutputError: an archive cannot be extracted into $ELMO_HOME.
@@ -69,10 +69,7 @@ def load_files(files: ModelFiles) -> BiLM:
     bilm.files = tuple(map(str, files.paths))
     if files.warm_state is not None:
         bilm.warm_state = read_state(files.warm_state, bilm.options)
-        try:
-            bilm.warm_state_warning = check_parts(files, {"state": files.warm_state})
-        except ModelError as error:
-            bilm.warm_state_error = error
+        bilm.warm_state_warning = check_parts(files, {"state": files.warm_state})
     return bilm
 
 
@@ -130,7 +127,7 @@ def _named(name: str) -> ModelFiles:
     if os.sep in name or (name and os.path.exists(os.path.expanduser(name))):
         return _at_path(name)
     raise no_such_model(
-        name, "`elmo models list` shows all names; a path to a folder, a zip or a tar.gz works too"
+        name, "`elmo models list` shows all names; a path to a folder or a zip file works too"
     )
 
 
@@ -143,5 +140,5 @@ def _at_path(name: str) -> ModelFiles:
         if path.is_dir():
             return find_model_files(path, path.resolve().name)
         if is_archive(path):
-            return find_model_files(extract_model(path), stem_of(path))
+            return find_model_files(extract_model(path), path.stem)
         return files_of_weights(path)

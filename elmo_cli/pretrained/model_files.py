@@ -43,7 +43,6 @@ class ModelFiles:
     softmax: Path | None = None
     vocabulary: Path | None = None
     warm_state: Path | None = None
-    card: Path | None = None
     origin: str = "path"
     published_sha256: str | None = None
 
@@ -51,7 +50,7 @@ class ModelFiles:
     def paths(self) -> tuple[Path, ...]:
         """All files that exist."""
         files = (self.options, self.weights, self.softmax, self.vocabulary, self.warm_state)
-        return tuple(path for path in (*files, self.card) if path is not None)
+        return tuple(path for path in files if path is not None)
 
     def read_options(self) -> Options:
         """Read the sizes of the model; or OptionsError."""
@@ -152,7 +151,6 @@ def files_of_weights(weights: Path, options: Path | None = None) -> ModelFiles:
         softmax=first((SOFTMAX_FILE, f"{stem}_softmax_weights.hdf5"), "*softmax*.hdf5"),
         vocabulary=first((VOCABULARY_FILE, f"{VOCABULARY_FILE}.gz"), "vocab*.txt*"),
         warm_state=first((STATE_FILE,)),
-        card=first((CARD_FILE,)),
     )
 
 

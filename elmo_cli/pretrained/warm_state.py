@@ -35,12 +35,7 @@ TEXT = (
 
 
 def warm_state(bilm: BiLM) -> State:
-    """The state that the model stores, or else that after TEXT: one row, float32, on the CPU.
-
-    Raises ModelError if the stored state is not the one of these weights.
-    """
-    if bilm.warm_state_error is not None:
-        raise bilm.warm_state_error
+    """The state that the model stores, or else that after TEXT: one row, float32, on the CPU."""
     if bilm.warm_state is not None:
         return bilm.warm_state
     return state_after_text(bilm, [line.split() for line in TEXT])

@@ -52,11 +52,6 @@ class Batch:
         """Tokens of each row, (batch,)."""
         return np.array([len(row) for row in self.rows], np.int64)
 
-    def tokens(self, *, padded: bool) -> int:
-        """Tokens of all rows; padded, all rows have the longest length."""
-        lengths = self.lengths
-        return int(len(lengths) * lengths.max() if padded else lengths.sum())
-
     def rows_slice(self, rows: slice) -> Batch:
         """Some of the rows as another batch."""
         return Batch(self.rows[rows], self.source_rows[rows])

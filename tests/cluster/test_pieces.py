@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.cluster.pieces import Piece, plan_pieces, read_pieces, scan_inputs
+from elmo_cli.cluster.pieces import Piece, plan_pieces, read_pieces
 from elmo_cli.embed import blocks
-from elmo_cli.embed.blocks import Block
+from elmo_cli.embed.blocks import Block, scan_text
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import InputError
-from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.input import InputSettings
 
 Blocks = tuple[Block, ...]
@@ -22,12 +21,12 @@ SETTINGS = {"dtype": "float32"}
 
 
 def plan(job: EmbedJob) -> list[Piece]:
-    return plan_pieces(scan_inputs(job), job.embedder.state, SETTINGS)
+    return plan_pieces(scan_text(job), job.embedder.state, SETTINGS)
 
 
 def read(job: EmbedJob, pieces: Sequence[Piece]) -> list[Blocks]:
     """The blocks of pieces."""
-    return [blocks for _, blocks in read_pieces(job, scan_inputs(job), pieces)]
+    return [blocks for _, blocks in read_pieces(job, scan_text(job), pieces)]
 
 
 def keys(pieces: Sequence[Blocks]) -> list[int]:
@@ -72,7 +71,7 @@ def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
     job: EmbedJob, inputs: tuple[str, ...], change: Callable[[], object], is_other: bool
 ) -> None:
     """The shard of another text or model must never be used for this run."""
-    before, scan = plan(job), scan_inputs(job)
+    before, scan = plan(job), scan_text(job)
     for number, piece in enumerate(before, 1):
         assert piece.name == f"part-0000{number}-of-00005-{before[0].name[-17:]}"
     assert before[0].name != plan_pieces(scan, job.embedder.state, {"dtype": "float16"})[0].name
@@ -81,26 +80,13 @@ def test_names_of_shards_depend_on_the_whole_text_and_the_settings(
     assert [a.name != b.name for a, b in zip(before, after, strict=True)] == [is_other] * 5
 
 
-@pytest.mark.parametrize("n_bad", [1, 10, 12])
-def test_the_scan_refuses_unreadable_lines(job: EmbedJob, n_bad: int) -> None:
-    """Ten of them are listed, so that they can be fixed together; or they are skipped."""
+def test_skipped_lines_are_in_no_piece(job: EmbedJob) -> None:
     lines = Path("two.txt").read_bytes().splitlines()
-    lines[1 : 1 + n_bad] = [b"\xff"] * n_bad
+    lines[1:4] = [b"\xff"] * 3
     Path("two.txt").write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(InputError) as error:
-        scan_inputs(job)
-    listed = error.value.message.split("; ")
-    where = [f"two.txt, line {number}" for number in range(2, 2 + min(n_bad, 10))]
-    assert [line.partition(":")[0] for line in listed] == where + ["2 more lines"] * (n_bad == 12)
     job = replace(job, text=InputSettings(on_error="skip"))
-    assert len(scan_inputs(job).report.skipped) == n_bad
-    assert keys(read(job, plan(job))) == [*range(11), *range(11 + n_bad, 25)]
-
-
-def test_the_scan_refuses_names_that_no_file_can_hold(job: EmbedJob) -> None:
-    Path("two.txt").write_text(".\n")
-    with pytest.raises(InputError, match=r"^two\.txt, line 1"):
-        scan_inputs(replace(job, file=FileSpec(keys="sentence")))
+    assert len(scan_text(job).report.skipped) == 3
+    assert keys(read(job, plan(job))) == [*range(11), *range(14, 25)]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +98,7 @@ def test_a_text_that_changes_after_the_scan_is_refused(
     job: EmbedJob, change: Callable[[str], str] | None, n_good: int
 ) -> None:
     """Otherwise shards would be named after a text that they do not hold."""
-    found = read_pieces(job, scan_inputs(job), plan(job))
+    found = read_pieces(job, scan_text(job), plan(job))
     text = Path("two.txt").read_text()
     Path("two.txt").write_text(change(text)) if change else Path("two.txt").unlink()
     assert [next(found)[0].number for _ in range(n_good)] == list(range(1, n_good + 1))

@@ -129,25 +129,25 @@ def test_an_upload_that_breaks_leaves_nothing_under_the_name(
     errors |= dict.fromkeys(operations, ConnectionResetError(1, "reset by user:secret,\nsecret"))
     with pytest.raises(OutputError) as caught:
         write(url, A, bytes(1000))
-    message = f"store://***@far/a/{A}: reset by ***, *** (ConnectionResetError)"
+    message = f"store://***@far/a/{A}: ConnectionResetError"
     assert caught.value.message == message
     left = open_shard_folder(url).names()
     assert [name[: len(A) + 2] for name in left] == [f".{A}."] * operations.count("remove")
 
 
 FORBIDDEN = PermissionError(13, "Forbidden")
-ENCODED = OSError("user pass/word tail pass%2Fword")  # of a driver that decodes or divides it
+DECODED = OSError("user pass/word")  # of a driver that decodes the password
 
 
 @pytest.mark.parametrize(
     ("output", "failing", "says", "hint"),
     [
         ("file/shards/", {}, "file/shards/.elmo-trial: ", "another output path"),
-        ("nope://user:x/y@b/", {}, "nope://***@b/: Protocol", "the URL"),
+        ("nope://user:x/y@b/", {}, "nope://***@b/: ValueError", "the URL"),
         ("gone://b/", {}, "gone://b/: get it (ImportError)", "elmo-cli[stores]"),
         ("s3://bucket/", {"put": FORBIDDEN}, "s3://bucket/.elmo-trial: Forbidden (", "keys"),
         ("s3://bucket/", {"list": FORBIDDEN}, "s3://bucket/: Forbidden (PermissionE", "keys"),
-        ("store://user:pass%2Fword/tail@b/", {"list": ENCODED}, "store://***@b/: ***", "keys"),
+        ("store://user:pass%2Fword@b/", {"list": DECODED}, "store://***@b/: OSError", "keys"),
     ],
 )
 def test_folders_that_are_refused_before_work(
@@ -159,7 +159,7 @@ def test_folders_that_are_refused_before_work(
         open_shard_folder(output).check_writable()
     assert error.value.message.startswith(says)
     assert hint in error.value.hint
-    assert not any(secret in error.value.message for secret in ("user", "pass", "word", "tail"))
+    assert not any(secret in error.value.message for secret in ("user", "pass", "word"))
 
 
 def test_a_local_folder_needs_no_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:

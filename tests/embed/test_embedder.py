@@ -315,17 +315,6 @@ def test_memory_may_end_where_layers_are_reduced(
     close(arrays, expected)
 
 
-def test_a_gpu_does_not_try_again_the_size_that_failed(tiny_bilm: BiLM) -> None:
-    given = [["the", "cat", str(n)] for n in range(160)]
-    embedder = embedder_of(tiny_bilm, batch_size=16)
-    expected, _ = embedder.embed_batch(given)
-    embedder.device = torch.device("mps")  # any but the CPU; the engine stays where it is
-    small = embedder.engine = SmallMemory(embedder.engine, 4)
-    arrays, _ = embedder.embed_batch(given)
-    close(arrays, expected)
-    assert [n for n in small.tried if n > 4] == [16, 8]
-
-
 @pytest.mark.parametrize(("engine", "rows"), [("fast", [9]), ("plain", [3, 6])])
 def test_padding_counts_where_the_engine_pads(
     engine: str, rows: list[int], tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch

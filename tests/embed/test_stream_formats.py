@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from elmo_cli.embed.stream_formats import Array, sentence_writer
-from elmo_cli.errors import UsageError
 from elmo_cli.text.sentence import Sentence
 
 SENTENCES = [
@@ -127,8 +126,3 @@ def test_text_of_pooled_vectors_is_a_line_per_sentence(rank: int) -> None:
     rows = [line.split(" ") for line in written("text", arrays, pooled=True).decode().split("\n")]
     assert [row[0] for row in rows] == ["0", "1", "7", ""]
     assert rows[2][1:] == ["2.0"] * arrays[2].size
-
-
-def test_unknown_format() -> None:
-    with pytest.raises(UsageError, match="csv"):
-        sentence_writer("csv", io.BytesIO(), pooled=False)

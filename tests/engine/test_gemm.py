@@ -10,8 +10,9 @@ from test_engines import CPU, SENTENCES, Paired, forward, random_state
 from torch import Tensor
 
 from elmo_cli.engine import gemm
-from elmo_cli.engine.contract import PRECISIONS, make_engine
+from elmo_cli.engine.contract import make_engine
 from elmo_cli.engine.gemm import Gemm, make_gemm, pad_rows, padded_rows
+from elmo_cli.engine.names import PRECISIONS
 
 # Relative to a vector's norm, on these small models with random states: about twice the measured.
 MAX_ERROR = {"bf16": 0.02, "int8": 0.08}

@@ -202,9 +202,3 @@ LAYERS = torch.randn(3, 2, 4, 6)
 def test_wrong_layers_and_masks(layers: Any, mask: Any, what: str) -> None:
     with pytest.raises(UsageError, match=re.escape(what)):
         ElmoMix(3)(layers, mask)
-
-
-def test_a_hint_for_batch_first() -> None:
-    with pytest.raises(UsageError) as raised:
-        ElmoMix(3)(LAYERS.transpose(0, 1))
-    assert "batch_first=True" in raised.value.hint

@@ -96,13 +96,6 @@ def test_content_that_is_no_bilm(content: Any, said: str) -> None:
     assert caught.value.message == said
 
 
-def test_an_unknown_key_is_compared_with_known_ones() -> None:
-    for key, hint in (("cell_clp", "did you mean `cell_clip`?"), ("dropout", "known are")):
-        with pytest.raises(OptionsError) as caught:
-            Options.from_dict(changed("lstm", key, 3))
-        assert hint in caught.value.hint
-
-
 @pytest.mark.parametrize("n_characters", [261, 262, 261.0, None])
 def test_as_trained_and_as_embedded_are_one_model(n_characters: Any) -> None:
     """Without it users would have to edit n_characters, as bilm-tf makes them do."""

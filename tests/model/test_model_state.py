@@ -22,7 +22,7 @@ def state() -> State:
 def test_zeros_has_the_sizes_of_the_options() -> None:
     """Without it h and c could be exchanged where they have one size."""
     state = State.zeros(OPTIONS, 7, dtype=torch.float64)
-    assert (state.h.shape, state.c.shape, state.n_rows) == ((2, 2, 7, 3), (2, 2, 7, 5), 7)
+    assert (state.h.shape, state.c.shape) == ((2, 2, 7, 3), (2, 2, 7, 5))
     assert state.h.dtype == state.c.dtype == torch.float64
     assert not state.h.any()
     assert not state.c.any()
@@ -52,7 +52,7 @@ def test_added_rows_are_zero_and_none_is_taken(state: State) -> None:
     larger = state.with_rows_added(6)
     assert torch.equal(larger.c[:, :, :4], state.c)
     assert not larger.c[:, :, 4:].any()
-    assert state.with_rows_added(2).n_rows == 4
+    assert state.with_rows_added(2).h.shape[2] == 4
 
 
 def test_expanded_rows_do_not_share_memory(state: State) -> None:

@@ -40,7 +40,7 @@ def model(tiny: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> M
     content = server.files["weights.hdf5"]
     sha256 = hashlib.sha256(content).hexdigest()
     known = RemoteFile(weights.name, weights.addresses, len(content), sha256)
-    made = Model("tiny", "a tiny model", files=(options, known), dim=16)
+    made = Model("tiny", files=(options, known), dim=16)
     monkeypatch.setitem(catalogue._BY_NAME, "tiny", made)
     monkeypatch.setattr(catalogue, "CATALOGUE", (*CATALOGUE, made))
     return made

@@ -13,7 +13,7 @@ Act = Callable[["Handler", bytes], None]
 class LocalServer(ThreadingHTTPServer):
     """Serves `files` by path; `acts[path]` are the next answers that differ from the usual one.
 
-    `seen` has the path and the range of each request, `version` is the ETag of all files.
+    `seen` has the path and the range of each request.
     """
 
     daemon_threads = True
@@ -23,7 +23,6 @@ class LocalServer(ThreadingHTTPServer):
         self.files: dict[str, bytes] = {}
         self.acts: dict[str, list[Act]] = {}
         self.seen: list[tuple[str, str]] = []
-        self.version: str | None = '"1"'
         self.released = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -77,8 +76,6 @@ def serve(handler: Handler, content: bytes, n_bytes: int | None = None) -> None:
         handler.send_error(416)
         return
     headers: dict[str, object] = {"Content_Length": len(content) - start}
-    if handler.server.version:
-        headers["ETag"] = handler.server.version
     if span:
         headers["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
     handler.begin(206 if span else 200, **headers)

@@ -83,13 +83,13 @@ def test_names_of_published_files(tiny: Path, tmp_path: Path, options: str, weig
 
 
 def test_optional_files_are_found(folder: Path) -> None:
-    names = ["softmax.hdf5", "vocab.txt", "state.hdf5", "README.md"]
+    names = ["softmax.hdf5", "vocab.txt", "state.hdf5"]
     for name in (*names, "my_softmax.hdf5", "vocab2.txt"):
         (folder / name).write_bytes(b"")
     pair = ModelSource(None, folder / "options.json", folder / "weights.hdf5")
     for source in (folder, pair, folder / "weights.hdf5"):
         files = locate(source)
-        found = [files.softmax, files.vocabulary, files.warm_state, files.card]
+        found = [files.softmax, files.vocabulary, files.warm_state]
         assert (found, files.name) == ([folder / name for name in names], "mine")
 
 

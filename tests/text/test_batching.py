@@ -31,8 +31,6 @@ def test_rows_go_from_long_to_short_and_equal_ones_stay_in_order() -> None:
     """Otherwise the same text may be divided in another way, with other bits as its result."""
     (batch,) = batches()
     assert batch.source_rows.tolist() == [1, 8, 5, 9, 2, 3, 7, 0, 4, 6]
-    assert batch.tokens(padded=False) == sum(LENGTHS)
-    assert batch.tokens(padded=True) == 40 * len(LENGTHS)
 
 
 @pytest.mark.parametrize(
