@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,7 +27,6 @@ from elmo_cli.tasks.readers import checked_tokens, parse_tree, read_json_lines, 
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
-from elmo_cli.text.input import InputSettings, format_of
 
 _SHORT_TOKENS = 8  # longer subtrees are padded in a batch of their own
 _MAXOUT_MAPS = 4  # linear maps per unit of a maxout layer
@@ -35,7 +34,7 @@ _TREE = re.compile(r"\([^\s()]+ .*\)")
 
 
 @dataclass(frozen=True)
-class ClassifiedExample(Example[str]):
+class ClassifiedExample(Example):
     """A sentence and its label.
 
     Attributes:
@@ -119,13 +118,11 @@ class Maxout(nn.Module):
         return found
 
 
-class Classifier(TaskModel[ClassifiedExample, str]):
+class Classifier(TaskModel):
     """The biattentive classification network, or a biLSTM with pooling and a ReLU layer.
 
     Subtrees are classified from the states of their sentence.
 
-    Args:
-        labels: the label names.
     Source: Peters et al. 2018, A.8; McCann et al. 2017.
     """
 
@@ -137,30 +134,26 @@ class Classifier(TaskModel[ClassifiedExample, str]):
     ) -> None:
         super().__init__(settings, labels, representation)
         self.names = list(labels)
-        self.numbers = {name: number for number, name in enumerate(self.names)}
-        self.subtrees = settings.subtrees
-        hidden, p, is_bcn = settings.hidden, settings.dropout, settings.model == "bcn"
-        dim = representation.dim
-        self.encoder = (
-            Biattention(dim, settings) if is_bcn else BiLSTM(dim, hidden, settings.layers, p)
-        )
-        self.dropout = SequenceDropout(p)
-        self.pooling = Pooling(self.encoder.dim + representation.output_dim, has_min=is_bcn)
-        size, half = self.pooling.dim, 2 * hidden
+        self.subtrees, is_bcn = settings.subtrees, settings.model == "bcn"
+        self.pooling = Pooling(self.state_dim, has_min=is_bcn)
+        size, half, p = self.pooling.dim, 2 * settings.hidden, settings.dropout
         layers = [nn.Dropout(p), nn.Linear(size, half), nn.ReLU(), nn.Dropout(p)]
         if is_bcn:
             layers = [nn.Dropout(p), Maxout(size, 2 * half), nn.Dropout(p), Maxout(2 * half, half)]
         self.output = nn.Sequential(*layers, nn.Linear(half, len(self.names)))
+
+    def build_encoder(self, dim: int) -> nn.Module:
+        is_bcn = self.settings.model == "bcn"
+        return Biattention(dim, self.settings) if is_bcn else super().build_encoder(dim)
 
     def _encode(
         self, examples: Sequence[ClassifiedExample], inputs: Inputs
     ) -> tuple[Tensor, Tensor]:
         """Return the states, (batch, token, dim), and the sentences as spans for `_scores`."""
         batch = inputs.batch([example.sentences[0] for example in examples])
-        states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
-        rows = torch.arange(len(examples), device=states.device)
+        rows = torch.arange(len(examples), device=batch.lengths.device)
         spans = torch.stack([rows, torch.zeros_like(rows), batch.lengths], 1)
-        return self.representation.at_output(states, batch), spans
+        return self.encode(self.representation(batch), batch), spans
 
     def _scores(self, states: Tensor, spans: Tensor) -> Tensor:
         """Return the label scores of spans, (span, label).
@@ -178,7 +171,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
     def loss(self, examples: Sequence[ClassifiedExample], inputs: Inputs) -> Tensor:
         """Return the mean loss of sentences, plus that of a sample of their subtrees."""
         states, sentences = self._encode(examples, inputs)
-        targets = torch.tensor([self.numbers[example.target or ""] for example in examples])
+        targets = torch.tensor([self.names.index(example.target) for example in examples])
         scores = self._scores(states, sentences)
         loss = functional.cross_entropy(scores, targets.to(scores.device))
         sample = self._sample_subtrees(examples).to(states.device)
@@ -192,7 +185,7 @@ class Classifier(TaskModel[ClassifiedExample, str]):
     def _sample_subtrees(self, examples: Sequence[ClassifiedExample]) -> Tensor:
         """Sample subtrees, each as row, start, end and label, (subtree, 4)."""
         found = [
-            (row, start, end, self.numbers[label])
+            (row, start, end, self.names.index(label))
             for row, example in enumerate(examples)
             for start, end, label in example.subtrees
         ]
@@ -204,58 +197,43 @@ class Classifier(TaskModel[ClassifiedExample, str]):
         return [self.names[number] for number in scores.argmax(1).tolist()]
 
 
-class ClassificationTask(Task[ClassifiedExample, str]):
-    """One label per sentence."""
+class ClassificationTask(Task):
+    """One label per sentence: trees as in SST, JSON lines, or lines of LABEL, tab and tokens."""
 
     name = "classification"
     settings_class = ClassificationSettings
     model_class = Classifier
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {
-            "elmo.projection": 0,
-            "char_filters": 0,
-            "model": "bcn",
-            "hidden": 300,
-            "dropout": 0.2,
-            "subtrees": 1.0,
-            "batch_size": 100,
-            "epochs": 20,
-            "patience": 5,
-            "lr_patience": 0,
-        }
+    presets: ClassVar = {
+        "paper": "elmo.projection=0 char_filters=0 model=bcn hidden=300 dropout=0.2 subtrees=1 "
+        "batch_size=100 epochs=20 patience=5 lr_patience=0"
     }
     formats = ("jsonl", "tsv")
     reads_text = True
 
-    def read(self, path: str, *, labelled: bool = True) -> Split[ClassifiedExample]:
-        """Read trees as in SST, JSON lines, or lines of a label, a tab and the tokens."""
-        split = Split[ClassifiedExample](path)
-        is_json = format_of(path, InputSettings()) == "jsonl"
-        (_read_json if is_json else _read_text)(split, labelled)
-        return split
+    def fill(self, split: Split, *, labelled: bool) -> None:
+        (_read_json if split.is_jsonl else _read_text)(split, labelled)
 
     def labels_of(self, example: ClassifiedExample) -> Iterable[str]:
-        return (example.target or "", *(subtree.type for subtree in example.subtrees))
+        return (example.target, *(subtree.type for subtree in example.subtrees))
 
     def score(self, examples: Sequence[ClassifiedExample], predictions: Sequence[str]) -> Scores:
-        return score_labels((example.target or "" for example in examples), predictions)
+        return score_labels((example.target for example in examples), predictions)
 
-    def format_example(
-        self, example: Example[str], sentences: list[Tokens], prediction: str, output_format: str
-    ) -> dict[str, Any] | str:
-        if output_format == "tsv":
-            return f"{prediction}\t{' '.join(sentences[0])}"
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> dict[str, Any]:
         return {"tokens": sentences[0], "label": prediction}
 
+    def to_text(self, example: Example, sentences: list[Tokens], prediction: str) -> str:
+        return f"{prediction}\t{' '.join(sentences[0])}"
 
-def _read_json(split: Split[ClassifiedExample], labelled: bool) -> None:
+
+def _read_json(split: Split, labelled: bool) -> None:
     for line in read_json_lines(split.path):
         label = line.label("label", required=labelled)
         numbers = split.add(line.tokens("tokens", "text", "sentence"))
         split.examples.append(ClassifiedExample(numbers, line.where, label))
 
 
-def _read_text(split: Split[ClassifiedExample], labelled: bool) -> None:
+def _read_text(split: Split, labelled: bool) -> None:
     """Read trees if the first line is one, otherwise lines of a label, a tab and tokens."""
     lines = [(where, line) for where, line in read_lines(split.path) if line.strip()]
     has_trees = bool(lines) and _TREE.fullmatch(lines[0][1].strip()) is not None

@@ -1,21 +1,23 @@
-"""Task `coref`: clusters of mentions of the same entity, in CoNLL-2012 columns or JSON lines."""
+"""Task `coref`: clusters of mentions of the same entity; their files, and MUC, B3 and CEAF."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from typing import Any, ClassVar
 
-from elmo_cli.errors import InputError
-from elmo_cli.tasks.coref_model import CorefSettings, Document, SpanRanker
-from elmo_cli.tasks.coref_score import Clusters, Mention, ceaf_phi4, score_clusters
+import numpy as np
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.tasks.coref_model import Clusters, CorefSettings, Document, Mention, SpanRanker
 from elmo_cli.tasks.inputs import Tokens
 from elmo_cli.tasks.readers import Row, checked_tokens, read_json_lines, read_rows, tokens_of_json
 from elmo_cli.tasks.task import Scores, Split, Task
-from elmo_cli.text.input import InputSettings, format_of, read_sentences
+from elmo_cli.text.input import InputSettings, read_sentences
 
+Counts = tuple[float, float, float, float]  # recall's numerator and denominator, then precision's
 _NO_MENTION = ("", "-", "_", "*")  # cells of tokens where no mention begins or ends
 _TOKEN_COLUMN = 3  # of CoNLL-2012; files of up to four columns have the token before the mentions
 _HEADING = re.compile(r"\((?P<name>.*)\)(?:; part (?P<part>\d{1,9}))?;?")  # of CoNLL-2012
@@ -23,7 +25,7 @@ _COLUMN_HINT = "the last column has (12 and 12) where mentions of entity 12 begi
 _CLUSTERS_HINT = "a cluster is a list of [first, last], token numbers from 0 in the document"
 
 
-class CorefTask(Task[Document, Clusters]):
+class CorefTask(Task):
     """Clusters of mentions, from CoNLL-2012 columns or the JSON lines of e2e-coref.
 
     Files whose names end in .jsonl or .json are JSON lines. Clusters that share a mention are
@@ -33,36 +35,21 @@ class CorefTask(Task[Document, Clusters]):
     name = "coref"
     settings_class = CorefSettings
     model_class = SpanRanker
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {
-            "elmo.projection": 0,
-            "char_filters": 100,
-            "char_width": 5,
-            "hidden": 200,
-            "max_width": 10,
-            "spans_per_token": 0.4,
-            "max_antecedents": 100,
-            "span_dim": 400,
-            "scorer_dim": 150,
-            "scorer_layers": 2,
-            "window_tokens": 1500,
-            "epochs": 150,
-            "patience": 10,
-        }
+    presets: ClassVar = {
+        "paper": "elmo.projection=0 char_filters=100 char_width=5 hidden=200 max_width=10 "
+        "spans_per_token=0.4 max_antecedents=100 span_dim=400 scorer_dim=150 scorer_layers=2 "
+        "window_tokens=1500 epochs=150 patience=10"
     }
     formats = ("jsonl", "conll")
     reads_text = True
 
-    def read(self, path: str, *, labelled: bool = True) -> Split[Document]:
+    def fill(self, split: Split, *, labelled: bool) -> None:
         if labelled:
             ceaf_phi4([], [])  # refuses a missing scipy before training, not after
-        split = Split[Document](path)
-        is_json = format_of(path, InputSettings()) == "jsonl"
-        (_read_json if is_json else _read_conll)(split, labelled)
-        return split
+        (_read_json if split.is_jsonl else _read_conll)(split, labelled)
 
-    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[Document]:
-        split = Split[Document](", ".join(paths))
+    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split:
+        split = Split(", ".join(paths))
         found = [sentence for sentence in read_sentences(paths, text) if sentence.tokens]
         starts = [i for i, sentence in enumerate(found) if sentence.starts_document or not i]
         for start, end in pairwise([*starts, len(found)]):
@@ -71,39 +58,45 @@ class CorefTask(Task[Document, Clusters]):
             split.examples.append(Document(numbers, found[start].where, None, name))
         return split
 
-    def collect_labels(self, train: Split[Document]) -> dict[str, bool]:
+    def collect_labels(self, train: Split) -> dict[str, bool]:
         """Return whether there are clusters of one mention, as "singletons"."""
-        sizes = {len(cluster) for one in train.examples for cluster in one.target or ()}
+        sizes = {len(cluster) for one in train.examples for cluster in one.target}
         if not sizes:
             raise InputError(f"{train.path}: contains no cluster", "give annotated documents")
         return {"singletons": 1 in sizes}
 
     def score(self, examples: Sequence[Document], predictions: Sequence[Clusters]) -> Scores:
-        true = [example.target or () for example in examples]
+        true = [example.target for example in examples]
         return score_clusters(list(zip(true, predictions, strict=True)))
 
-    def format_example(
-        self, example: Document, sentences: list[Tokens], prediction: Clusters, output_format: str
-    ) -> dict[str, Any] | str:
-        match = _HEADING.fullmatch(example.heading)
-        name, part = (match["name"], int(match["part"] or 0)) if match else (example.heading, 0)
-        if output_format == "conll":
-            cells = iter(_cells(prediction, sum(map(len, sentences))))
-            lines = [f"#begin document {example.heading}".rstrip()]
-            for tokens in sentences:
-                for number, token in enumerate(tokens):
-                    lines.append(f"{name}\t{part}\t{number}\t{token}\t{next(cells)}")
-                lines.append("")
-            return "\n".join([*lines, "#end document"])
-        key = f"{name}_{part}" if match else name
+    def to_json(
+        self, example: Document, sentences: list[Tokens], prediction: Clusters
+    ) -> dict[str, Any]:
+        name, part = _name_of(example.heading)
+        key = name if part is None else f"{name}_{part}"
         fields: dict[str, Any] = {"doc_key": key, "sentences": sentences}
         if example.target is not None:
             fields["clusters"] = [sorted(cluster) for cluster in example.target]
-        fields["predicted_clusters"] = [sorted(cluster) for cluster in prediction]
-        return fields
+        return {**fields, "predicted_clusters": [sorted(cluster) for cluster in prediction]}
+
+    def to_text(self, example: Document, sentences: list[Tokens], prediction: Clusters) -> str:
+        name, part = _name_of(example.heading)
+        cells = iter(_cells(prediction, sum(map(len, sentences))))
+        lines = [f"#begin document {example.heading}".rstrip()]
+        for tokens in sentences:
+            for number, token in enumerate(tokens):
+                lines.append(f"{name}\t{part or 0}\t{number}\t{token}\t{next(cells)}")
+            lines.append("")
+        return "\n".join([*lines, "#end document"])
 
 
-def _read_conll(split: Split[Document], labelled: bool) -> None:
+def _name_of(heading: str) -> tuple[str, int | None]:
+    """Return the name of a document, and its part if the heading is that of CoNLL-2012."""
+    match = _HEADING.fullmatch(heading)
+    return (match["name"], int(match["part"] or 0)) if match else (heading, None)
+
+
+def _read_conll(split: Split, labelled: bool) -> None:
     for _, group in groupby(read_rows(split.path), lambda sentence: sentence.document):
         document = list(group)
         rows = [row for sentence in document for row in sentence.rows]
@@ -155,7 +148,7 @@ def _merge_overlapping(clusters: Iterable[set[Mention]]) -> Clusters:
     return [frozenset(cluster) for cluster in found]
 
 
-def _read_json(split: Split[Document], labelled: bool) -> None:
+def _read_json(split: Split, labelled: bool) -> None:
     for where, found in read_json_lines(split.path):
         lists = found.get("sentences")
         if not isinstance(lists, list) or not any(lists):
@@ -191,3 +184,98 @@ def _cells(clusters: Clusters, n_tokens: int) -> list[str]:
         if first < last:
             marks[last].append(f"{entity})")
     return ["|".join(one) or "-" for one in marks]
+
+
+def muc(true: Clusters, predicted: Clusters) -> Counts:
+    """Count the links between mentions that both clusterings share (Vilain et al. 1995)."""
+    ours, theirs = _owners(true), _owners(predicted)
+    pairs = [(ours[mention], theirs[mention]) for mention in ours.keys() & theirs.keys()]
+    n_shared = len(pairs) - len(set(pairs))
+    return n_shared, len(ours) - len(true), n_shared, len(theirs) - len(predicted)
+
+
+def b_cubed(true: Clusters, predicted: Clusters) -> Counts:
+    """Sum the overlap of the two clusters of each mention (Bagga and Baldwin 1998)."""
+    return *_overlaps(true, predicted), *_overlaps(predicted, true)
+
+
+def ceaf_phi4(true: Clusters, predicted: Clusters) -> Counts:
+    """Align clusters one to one by phi4 = 2 |K & R| / (|K| + |R|) (Luo 2005).
+
+    Raises:
+        UsageError: scipy is not installed.
+    """
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError:
+        what, hint = "coref: scipy is not installed", "run `pip install '.[tasks]'` in a clone"
+        raise UsageError(what, hint) from None
+    similarity = np.zeros((len(true), len(predicted)))
+    for row, cluster in enumerate(true):
+        similarity[row] = [2 * len(cluster & one) / (len(cluster) + len(one)) for one in predicted]
+    total = float(similarity[linear_sum_assignment(similarity, maximize=True)].sum())
+    return total, len(true), total, len(predicted)
+
+
+def mentions(true: Clusters, predicted: Clusters) -> Counts:
+    """Count the mentions that both have, whatever their clusters."""
+    ours, theirs = _owners(true), _owners(predicted)
+    n_common = len(ours.keys() & theirs.keys())
+    return n_common, len(ours), n_common, len(theirs)
+
+
+def score_clusters(documents: Sequence[tuple[Clusters, Clusters]]) -> Scores:
+    """Score the clusters of documents, given as (true, predicted).
+
+    "f1" is the mean F1 of MUC, B-cubed and CEAF-phi4. `by_type` has precision, recall and F1 of
+    each metric, with and without clusters of one mention.
+
+    Source: the reference scorer of CoNLL-2012 (Pradhan et al. 2014), which sums the counts of
+    documents.
+    """
+    found, linked = (_score_metrics(documents, least) for least in (1, 2))
+    values = {"f1": _mean_f1(found), **{name: one["f1"] for name, one in found.items()}}
+    values["f1_without_singletons"] = _mean_f1(linked)
+    by_type = {**found, **{f"{name}, no singletons": one for name, one in linked.items()}}
+    note = "f1 is the mean of muc, b_cubed and ceaf_phi4; clusters of one mention count"
+    return Scores("f1", values, by_type, note)
+
+
+def _score_metrics(
+    documents: Sequence[tuple[Clusters, Clusters]], least: int
+) -> dict[str, dict[str, float]]:
+    """Return the scores of each metric for clusters of at least `least` mentions."""
+    kept = [[[c for c in side if len(c) >= least] for side in document] for document in documents]
+    return {
+        metric.__name__: _percentages([metric(true, predicted) for true, predicted in kept])
+        for metric in (muc, b_cubed, ceaf_phi4, mentions)
+    }
+
+
+def _percentages(counts: Sequence[Counts]) -> dict[str, float]:
+    """Return precision, recall and F1 in percent; 0 where a denominator is 0."""
+    found, true, correct, predicted = np.array(counts, np.float64).sum(0).tolist()
+    precision = correct / predicted if predicted else 0.0
+    recall = found / true if true else 0.0
+    total = precision + recall
+    f1 = 2 * precision * recall / total if total else 0.0
+    return {"precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1}
+
+
+def _mean_f1(scores: dict[str, dict[str, float]]) -> float:
+    return sum(scores[name]["f1"] for name in ("muc", "b_cubed", "ceaf_phi4")) / 3
+
+
+def _owners(clusters: Clusters) -> dict[Mention, int]:
+    """Map each mention to the index of its cluster."""
+    return {mention: i for i, cluster in enumerate(clusters) for mention in cluster}
+
+
+def _overlaps(clusters: Clusters, others: Clusters) -> tuple[float, int]:
+    """Return the sum of |cluster & other| / |cluster| over mentions, and their number."""
+    owner = _owners(others)
+    total = 0.0
+    for cluster in clusters:
+        for mention in cluster & owner.keys():
+            total += len(cluster & others[owner[mention]]) / len(cluster)
+    return total, sum(map(len, clusters))

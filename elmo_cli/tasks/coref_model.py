@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least, bounded, positive
-from elmo_cli.tasks.coref_score import Clusters, Mention
 from elmo_cli.tasks.inputs import Inputs
-from elmo_cli.tasks.layers import MASKED, BiLSTM, SequenceDropout, masked_softmax
+from elmo_cli.tasks.layers import MASKED, SequenceDropout, masked_softmax
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, TaskModel
 
+Mention = tuple[int, int]  # first and last token, from 0 in the document
+Clusters = Sequence[frozenset[Mention]]  # disjoint
 _FEATURE_DIM = 20  # of the embeddings of span widths and distances
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)  # lower bounds of the distance buckets
 _SCORER_DROPOUT = 0.2
@@ -28,7 +29,7 @@ _CHUNK_SPANS = 1_024  # whose pairs are scored at a time
 
 
 @dataclass(frozen=True)
-class Document(Example[Clusters]):
+class Document(Example):
     """A document; the target is its clusters of mentions.
 
     Attributes:
@@ -146,11 +147,9 @@ class SpanVectors(nn.Module):
         return torch.relu(vectors + self.widths(widths))[exists], spans
 
 
-class SpanRanker(TaskModel[Document, Clusters]):
+class SpanRanker(TaskModel):
     """Ranks the preceding spans of a span as its antecedents.
 
-    Args:
-        labels: from `CorefTask.collect_labels`.
     Source: Lee et al. 2017, and 2018 for the bilinear scores that choose the antecedents. Here
         a span representation is a layer over its parts, and mentions have a loss of their own.
     """
@@ -159,15 +158,9 @@ class SpanRanker(TaskModel[Document, Clusters]):
         self, settings: CorefSettings, labels: Any, representation: TokenRepresentation
     ) -> None:
         super().__init__(settings, labels, representation)
-        self.settings = settings
         singletons = settings.singletons
-        self.singletons = labels["singletons"] if singletons is None else singletons
-        self.encoder = BiLSTM(
-            representation.dim, settings.hidden, settings.layers, settings.dropout
-        )
-        self.dropout = SequenceDropout(settings.dropout)
-        state_dim = self.encoder.dim + representation.output_dim
-        self.spans = SpanVectors(representation.dim, state_dim, settings)
+        self.singletons: bool = labels["singletons"] if singletons is None else singletons
+        self.spans = SpanVectors(representation.dim, self.state_dim, settings)
         size, dim = settings.span_dim, settings.scorer_dim
         self.mention_input, self.mention = nn.Linear(size, dim), Scorer(settings)
         self.coarse = nn.Linear(size, size)
@@ -204,8 +197,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
             some, order = order[-n:], order[:-n]
             batch = inputs.batch([numbers[i] for i in some])
             x = self.representation(batch)
-            states = self.dropout(self.encoder(x, batch.lengths))
-            states = self.representation.at_output(states, batch)
+            states = self.encode(x, batch)
             at = torch.cat([positions[i] for i in some])
             found.append((x[batch.mask], states[batch.mask], at.to(x.device)))
         x, states, at = (torch.cat(parts) for parts in zip(*found, strict=True))
@@ -232,7 +224,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
     def _loss(self, example: Document, inputs: Inputs) -> Tensor:
         numbers, start = self._window(example, inputs)
         found = self.candidates(numbers, inputs)
-        entities = {m: i for i, cluster in enumerate(example.target or (), 1) for m in cluster}
+        entities = {m: i for i, cluster in enumerate(example.target, 1) for m in cluster}
         of_spans = [entities.get((start + first, start + last), 0) for first, last in found.spans]
         entity = torch.tensor(of_spans, device=inputs.device)
         kept = entity[found.kept]
@@ -244,7 +236,8 @@ class SpanRanker(TaskModel[Document, Clusters]):
         mentions = functional.binary_cross_entropy_with_logits(
             found.mention, (entity > 0).float(), reduction="sum"
         )
-        return links + self.settings.mention_loss * mentions / len(kept)
+        loss: Tensor = links + self.settings.mention_loss * mentions / len(kept)
+        return loss
 
     def _window(self, example: Document, inputs: Inputs) -> tuple[Sequence[int], int]:
         """Sample sentences to train on; return them and the position of their first token."""

@@ -99,7 +99,7 @@ class EmbeddingsFolder:
         if model is not None:
             self._require(model)
 
-    def find(self, split: Split[Any], layers: str, reporter: Reporter) -> LayerReader | None:
+    def find(self, split: Split, layers: str, reporter: Reporter) -> LayerReader | None:
         """Find the layers of the sentences of a data file, or compute them if they are missing.
 
         Args:
@@ -107,8 +107,9 @@ class EmbeddingsFolder:
         Returns:
             reads the layers of a sentence; None for "none".
         Raises:
-            EmbeddingsFileError: a file has this text but another model, not all layers or a value
-                that is not finite, or appears to be meant for the data but has another text.
+            EmbeddingsFileError: a file has this text but another model, not all layers or, in the
+                sentences of the examples, a value that is not finite; or it appears to be meant for
+                the data but has another text.
             ElmoError: computing them fails, as in `elmo_cli.embed.run.run_job`.
         """
         if layers == "none":
@@ -117,15 +118,16 @@ class EmbeddingsFolder:
         embeddings = self._find(split, distinct)
         if embeddings is None:
             embeddings = open_embeddings(self._write(split.path, distinct, reporter))
-        _check_finite(embeddings)
-        if self.bilm is None:
-            self.bilm = _record(embeddings)
-            with suppress(ModelError):  # a file records the name of its biLM, not its path
-                self._require(self._default_model)
         keys: list[Any] = list(embeddings)
         if len(keys) < len(split.sentences):
             key_of = dict(zip(distinct, keys, strict=True))
             keys = [key_of[tokens] for tokens in split.sentences]
+        for number in sorted({number for one in split.examples for number in one.sentences}):
+            _check_finite(embeddings, keys[number])  # before an earlier run is overwritten
+        if self.bilm is None:
+            self.bilm = _record(embeddings)
+            with suppress(ModelError):  # a file records the name of its biLM, not its path
+                self._require(self._default_model)
         return lambda number: embeddings[keys[number]][_SLICES[layers]]
 
     def compute(self, sentences: Mapping[int, Tokens], layers: str) -> LayerReader | None:
@@ -136,7 +138,7 @@ class EmbeddingsFolder:
         found = dict(zip(sentences, arrays, strict=True))
         return lambda number: found[number][_SLICES[layers]]
 
-    def _find(self, split: Split[Any], distinct: Sequence[Tokens]) -> Embeddings | None:
+    def _find(self, split: Split, distinct: Sequence[Tokens]) -> Embeddings | None:
         texts = (split.sentences, distinct)
         digests = set(map(sha256_of, texts))
         counts = {(len(text), sum(map(len, text))) for text in texts}
@@ -147,14 +149,12 @@ class EmbeddingsFolder:
             except UnfinishedError:
                 continue
             attributes, problem = embeddings.attributes, ""
+            count = (attributes.get("sentences"), attributes.get("tokens"))
             if attributes.get("tokens_sha256") in digests:
                 problem = self._problem(embeddings)
                 if not problem:
                     return embeddings
-            elif (
-                path.stem == stem(Path(split.path).name)
-                or (attributes.get("sentences"), attributes.get("tokens")) in counts
-            ):
+            elif path.stem == stem(Path(split.path).name) or count in counts:
                 problem = "another text"
             embeddings.close()
             if problem:
@@ -169,9 +169,7 @@ class EmbeddingsFolder:
         layers, found = embeddings.attributes.get("layers", "all"), _record(embeddings)
         if embeddings.unit != "tokens" or layers != "all":
             return f"not all layers of each token (unit {embeddings.unit}, layers {layers})"
-        if self.bilm not in (None, found):
-            return f"its model is {found}, not {self.bilm}"
-        return ""
+        return "" if self.bilm in (None, found) else f"its model is {found}, not {self.bilm}"
 
     def _require(self, model: str) -> ModelFiles:
         """Locate a biLM, and require it for all files; ModelError if another one is required."""
@@ -204,8 +202,7 @@ class EmbeddingsFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         output = self.path / f"{stem(Path(name).name)}-{sha256_of(sentences)[:8]}.hdf5"
         text = output.with_suffix(".jsonl")
-        lines = (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences)
-        write_text(str(text), lines, overwrite=True)
+        write_text(text, (json.dumps({"tokens": tokens}) + "\n" for tokens in sentences))
         job = EmbedJob(
             (str(text),),
             str(output),
@@ -214,10 +211,7 @@ class EmbeddingsFolder:
             file=FileSpec(layout="flat"),
             resume=True,
         )
-
-        def warn(text: str) -> None:
-            reporter.message(f"warning: {text}")
-
+        warn = lambda text: reporter.message(f"warning: {text}")  # noqa: E731
         run_job(job, embedder=embedder, progress=reporter.progress, warn=warn)
         text.unlink()
         return output
@@ -228,23 +222,17 @@ def sha256_of(sentences: Iterable[Tokens]) -> str:
     return tokens_sha256(b"".join(map(tokens_digest, sentences)))
 
 
-def _check_finite(embeddings: Embeddings) -> None:
-    """Refuse values that would spoil the training, before a run is overwritten."""
-    for key in embeddings:
-        is_finite = np.isfinite(embeddings[key])
-        if not is_finite.all():
-            layer, token, _ = np.argwhere(~is_finite)[0].tolist()
-            what = f"sentence {key!r}, token {token}: a value of layer {layer} is not finite"
-            hint = f"`elmo inspect {embeddings.path}` finds all such values; embed the text again"
-            raise EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
+def _check_finite(embeddings: Embeddings, key: Any) -> None:
+    is_finite = np.isfinite(embeddings[key])
+    if not is_finite.all():
+        layer, token, _ = np.argwhere(~is_finite)[0].tolist()
+        what = f"sentence {key!r}, token {token}: a value of layer {layer} is not finite"
+        hint = f"`elmo inspect {embeddings.path}` finds all such values; embed the text again"
+        raise EmbeddingsFileError(f"{embeddings.path}: {what}", hint)
 
 
 def _record(embeddings: Embeddings) -> BiLMRecord:
-    attributes = embeddings.attributes
-    return BiLMRecord(
-        str(attributes.get("model", "")),
-        str(attributes.get("model_sha256", "")),
-        str(attributes.get("state", "zero")),
-        embeddings.n_layers or 0,
-        embeddings.dim,
-    )
+    found = embeddings.attributes
+    source, sha256 = (str(found.get(name, "")) for name in ("model", "model_sha256"))
+    state = str(found.get("state", "zero"))
+    return BiLMRecord(source, sha256, state, embeddings.n_layers or 0, embeddings.dim)

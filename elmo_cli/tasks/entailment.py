@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,11 +13,11 @@ from torch.nn import functional
 from elmo_cli.lm.settings import at_least
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import score_labels
-from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, align, masked_max, masked_mean
+from elmo_cli.tasks.layers import BiLSTM, align, masked_max, masked_mean
 from elmo_cli.tasks.readers import JsonLine, read_json_lines
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
-from elmo_cli.tasks.task import E, Example, P, Scores, Split, T, Task, TaskModel
+from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 
 _NO_LABEL = ("-", "-1")  # of pairs whose annotators disagree
 
@@ -32,7 +32,7 @@ class PairSettings(TaskSettings):
     epochs: int = at_least(1, 14)
 
 
-class Esim(TaskModel[E, P]):
+class Esim(TaskModel):
     """ESIM: soft alignment of the tokens of two sentences, composed by a second biLSTM.
 
     All sentences are one batch, the first ones of the pairs before the second ones.
@@ -47,20 +47,17 @@ class Esim(TaskModel[E, P]):
     ) -> None:
         super().__init__(settings, labels, representation)
         hidden, p = settings.hidden, settings.dropout
-        self.encoder = BiLSTM(representation.dim, hidden, settings.layers, p)
-        self.comparison = nn.Linear(4 * (2 * hidden + representation.output_dim), hidden)
+        self.comparison = nn.Linear(4 * self.state_dim, hidden)
         self.composition = BiLSTM(hidden, hidden, settings.layers, p)
-        self.dropout = SequenceDropout(p)
         layers = [nn.Dropout(p), nn.Linear(8 * hidden, hidden), nn.Tanh(), nn.Dropout(p)]
         self.output = nn.Sequential(*layers, nn.Linear(hidden, size))
 
-    def scores(self, examples: Sequence[E], inputs: Inputs) -> Tensor:
+    def scores(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the outputs for pairs, (pair, output)."""
         n = len(examples)
         firsts, seconds = zip(*(example.sentences for example in examples), strict=True)
         batch = inputs.batch([*firsts, *seconds])
-        states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
-        states = self.representation.at_output(states, batch)
+        states = self.encode(self.representation(batch), batch)
         others = states.roll(n, 0)
         aligned = align(states @ others.transpose(1, 2), batch.mask.roll(n, 0), others)
         compared = torch.cat([states, aligned, states - aligned, states * aligned], -1)
@@ -71,7 +68,7 @@ class Esim(TaskModel[E, P]):
         return found
 
 
-class EntailmentModel(Esim[Example[str], str]):
+class EntailmentModel(Esim):
     """ESIM with a softmax over labels."""
 
     def __init__(
@@ -80,59 +77,42 @@ class EntailmentModel(Esim[Example[str], str]):
         super().__init__(settings, labels, representation, len(labels))
         self.names = list(labels)
 
-    def loss(self, examples: Sequence[Example[str]], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores = self.scores(examples, inputs)
-        targets = torch.tensor([self.names.index(example.target or "") for example in examples])
+        targets = torch.tensor([self.names.index(example.target) for example in examples])
         return functional.cross_entropy(scores, targets.to(scores.device))
 
-    def predict(self, examples: Sequence[Example[str]], inputs: Inputs) -> list[str]:
+    def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[str]:
         return [self.names[number] for number in self.scores(examples, inputs).argmax(1).tolist()]
 
 
-class EntailmentTask(Task[Example[str], str]):
+class EntailmentTask(Task):
     """One label per pair of a premise and a hypothesis."""
 
     name = "entailment"
     settings_class = PairSettings
     model_class = EntailmentModel
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {
-            "elmo.projection": 0,
-            "char_filters": 0,
-            "hidden": 300,
-            "dropout": 0.5,
-            "learning_rate": 0.0004,
-            "batch_size": 32,
-            "epochs": 75,
-            "patience": 5,
-            "lr_patience": 1,
-        }
+    presets: ClassVar = {
+        "paper": "elmo.projection=0 char_filters=0 hidden=300 dropout=0.5 learning_rate=0.0004 "
+        "batch_size=32 epochs=75 patience=5 lr_patience=1"
     }
 
-    def read(self, path: str, *, labelled: bool = True) -> Split[Example[str]]:
-        """Read JSON lines with the fields of SNLI or SICK; pairs without a label are skipped.
-
-        The sentences alternate between premises and hypotheses.
-        """
+    def fill(self, split: Split, *, labelled: bool) -> None:
         names = ("gold_label", "label")
-        return read_pairs(path, lambda line: line.label(*names, required=labelled), labelled)
+        fill_pairs(split, lambda line: line.label(*names, required=labelled), labelled)
 
-    def labels_of(self, example: Example[str]) -> Iterable[str]:
-        return (example.target or "",)
+    def labels_of(self, example: Example) -> Iterable[str]:
+        return (example.target,)
 
-    def score(self, examples: Sequence[Example[str]], predictions: Sequence[str]) -> Scores:
-        return score_labels((example.target or "" for example in examples), predictions)
+    def score(self, examples: Sequence[Example], predictions: Sequence[str]) -> Scores:
+        return score_labels((example.target for example in examples), predictions)
 
-    def format_example(
-        self, example: Example[str], sentences: list[Tokens], prediction: str, output_format: str
-    ) -> dict[str, Any]:
+    def to_json(self, example: Example, sentences: list[Tokens], prediction: str) -> dict[str, Any]:
         return {"premise": sentences[0], "hypothesis": sentences[1], "label": prediction}
 
 
-def read_pairs(
-    path: str, read_target: Callable[[JsonLine], T | None], labelled: bool
-) -> Split[Example[T]]:
-    """Read pairs of sentences from JSON lines with the fields of SNLI or SICK.
+def fill_pairs(split: Split, read_target: Callable[[JsonLine], Any], labelled: bool) -> None:
+    """Add the pairs of a file of JSON lines with the fields of SNLI or SICK.
 
     Args:
         read_target: reads the target of a line, None if it has none.
@@ -140,16 +120,14 @@ def read_pairs(
     Raises:
         InputError: a line is invalid.
     """
-    split = Split[Example[T]](path)
     n_skipped = 0
-    for line in read_json_lines(path):
-        first, second = line.tokens("sentence1", "premise"), line.tokens("sentence2", "hypothesis")
+    for line in read_json_lines(split.path):
+        pair = line.tokens("sentence1", "premise"), line.tokens("sentence2", "hypothesis")
         target = read_target(line)
         target = None if target in _NO_LABEL else target
         if target is None and labelled:
             n_skipped += 1
         else:
-            split.examples.append(Example(split.add(first, second), line.where, target))
+            split.examples.append(Example(split.add(*pair), line.where, target))
     if n_skipped:
         split.note = f"pairs without a label skipped: {n_skipped:,}"
-    return split

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 Tokens = tuple[str, ...]
 LayerReader = Callable[[int], Array]  # index of a sentence -> its layers, (layer, token, dim)
 PADDING, UNKNOWN = 0, 1  # rows of the word embedding
-MAX_BYTES = 20  # of a token for the character CNN, with its begin and end ids
+_MAX_BYTES = 20  # of a token for the character CNN, with its begin and end ids
 _BEGIN, _END = 257, 258
 N_CHARACTERS = 259
 _MAX_WORDS = 100_000  # words of a file of word vectors that a task model keeps
@@ -31,23 +31,20 @@ class SentenceBatch:
     """Sentences padded to one length.
 
     Attributes:
+        layers: (layer, batch, token, dim) float32, 0 where there is no token; None without ELMo.
         lengths: (batch,), in tokens.
         mask: (batch, token), true where there is a token.
         words: (batch, token) rows of the word embedding, 0 where there is no token.
         types: (batch, token) rows of `characters`, one per distinct token; 0 where there is none.
         characters: (type, character) ids, 0 where there is none; the first row is padding.
-        layers: (layer, batch, token, dim) float32, 0 where there is no token; None without ELMo.
     """
 
+    layers: Tensor | None
     lengths: Tensor
     mask: Tensor
     words: Tensor
     types: Tensor
     characters: Tensor
-    layers: Tensor | None
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
 
 class WordVectors:
@@ -154,34 +151,26 @@ class Inputs:
         found = [self.sentences[number] for number in numbers]
         tokens = list(chain.from_iterable(found))
         lengths = np.array([len(one) for one in found])
-        mask = np.arange(lengths.max())[None] < lengths[:, None]
-        words, types = np.zeros(mask.shape, np.int64), np.zeros(mask.shape, np.int64)
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        words, types = np.zeros((2, *mask.shape), np.int64)
         if self._words is not None:
             words[mask] = self._words.rows_of(tokens)
         rows = {token: row for row, token in enumerate(dict.fromkeys(tokens), 1)}
         types[mask] = [rows[token] for token in tokens]
-        characters = np.zeros((len(rows) + 1, MAX_BYTES), np.int64)
+        characters = np.zeros((len(rows) + 1, _MAX_BYTES), np.int64)
         for token, row in rows.items():
             ids = character_ids(token)
             characters[row, : len(ids)] = ids
-        return SentenceBatch(
-            lengths=self._tensor(lengths),
-            mask=self._tensor(mask),
-            words=self._tensor(words),
-            types=self._tensor(types),
-            characters=self._tensor(characters),
-            layers=self._layers(numbers, mask.shape[1]),
-        )
-
-    def _tensor(self, array: Array) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
+        arrays = (lengths, mask, words, types, characters)
+        tensors = (torch.from_numpy(array).to(self.device) for array in arrays)
+        return SentenceBatch(self._layers(numbers, mask.shape[1]), *tensors)
 
     def _layers(self, numbers: Sequence[int], longest: int) -> Tensor | None:
         if self._read_layers is None:
             return None
         arrays = [self._read_layers(number) for number in numbers]
         n_layers, _, dim = arrays[0].shape
-        layers = torch.zeros(n_layers, len(arrays), longest, dim, dtype=torch.float32)
+        layers = torch.zeros(n_layers, len(arrays), longest, dim)
         for i, array in enumerate(arrays):
             layers[:, i, : array.shape[1]] = torch.from_numpy(array)
         return layers.to(self.device)
@@ -189,4 +178,4 @@ class Inputs:
 
 def character_ids(token: str) -> list[int]:
     """Return the ids of the first bytes of a token, between begin and end; 0 is padding."""
-    return [_BEGIN, *(byte + 1 for byte in token.encode()[: MAX_BYTES - 2]), _END]
+    return [_BEGIN, *(byte + 1 for byte in token.encode()[: _MAX_BYTES - 2]), _END]

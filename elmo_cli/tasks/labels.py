@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from elmo_cli.tasks.task import Scores
 
+Labels = tuple[str, ...]  # of the tokens of a sentence
 OUTSIDE = "O"
 # Name -> letters of the first, inner and last token of a span, and of a single-token span.
 SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BIOUL": "BILU"}
@@ -79,8 +80,17 @@ def labels_of_types(types: Iterable[str], scheme: str) -> list[str]:
     return [OUTSIDE, *(f"{letter}-{t}" if t else letter for t in types for letter in letters)]
 
 
-def may_follow(before: str, after: str, scheme: str) -> bool:
-    """Whether a label may follow another; sentence boundaries count as O."""
+def allowed_transitions(labels: Sequence[str], scheme: str) -> list[list[bool]]:
+    """Return which labels may follow each other in a scheme such as "BIO".
+
+    Returns:
+        a row per label and a column per next label; the last of each is the sentence boundary.
+    """
+    names = [*labels, OUTSIDE]
+    return [[_may_follow(before, after, scheme) for after in names] for before in names]
+
+
+def _may_follow(before: str, after: str, scheme: str) -> bool:
     letter, _, span_type = before.partition("-")
     next_letter, _, next_type = after.partition("-")
     is_open = letter not in _CLOSED

@@ -1,4 +1,4 @@
-"""Layers of the task models: dropout, LSTMs, and pooling and softmax over masked tokens."""
+"""Layers of the task models: dropout, LSTMs, functions of masked tokens, and a CRF."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 IGNORED = -100  # label of padding, the default `ignore_index` of torch's losses
 MASKED = -1e4  # score of a masked position, whose softmax is 0
+_TINY = 1e-30
 
 
 class SequenceDropout(nn.Module):
@@ -131,3 +132,81 @@ def pad_targets(rows: Sequence[Sequence[int]]) -> Tensor:
     """Return label indices of sentences as (batch, token), with `IGNORED` as padding."""
     tensors = [torch.tensor(row) for row in rows]
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=IGNORED)
+
+
+class CRF(nn.Module):
+    """A linear-chain CRF with one learned score per pair of labels (Lafferty et al. 2001).
+
+    Args:
+        allowed: which labels may follow each other, as from `labels.allowed_transitions`; other
+            transitions score -10,000, in training too.
+    Attributes:
+        weights: (label + 1, label + 1) transition scores, in the order of `allowed`.
+    """
+
+    allowed: Tensor
+
+    def __init__(self, allowed: Sequence[Sequence[bool]]) -> None:
+        super().__init__()
+        self.register_buffer("allowed", torch.tensor(allowed), persistent=False)
+        self.weights = nn.Parameter(torch.zeros(self.allowed.shape))
+
+    @property
+    def transitions(self) -> Tensor:
+        """The transition scores, with those that are not allowed far below the others."""
+        return self.weights.masked_fill(~self.allowed, MASKED)
+
+    def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+        """Return the log-likelihood of the labels of each sentence, (batch,).
+
+        Args:
+            scores: (batch, token, label).
+            labels: (batch, token) indices of labels, any label where there is no token.
+            mask: (batch, token), true where there is a token.
+        """
+        transitions = self.transitions
+        n_labels = scores.shape[2]
+        boundary = labels.new_full((len(labels), 1), n_labels)
+        path = torch.cat([boundary, torch.where(mask, labels, n_labels), boundary], 1)
+        is_step = torch.cat([mask[:, :1], mask], 1)  # with the one from the last token
+        steps = (transitions[path[:, :-1], path[:, 1:]] * is_step).sum(1)
+        chosen = scores.gather(2, labels[..., None])[..., 0] * mask
+        return chosen.sum(1) + steps - self._log_partition(scores, mask, transitions)
+
+    def _log_partition(self, scores: Tensor, mask: Tensor, transitions: Tensor) -> Tensor:
+        """Return the log of the partition function by the forward algorithm, (batch,).
+
+        The sums over previous labels are matrix products of probabilities, several times faster
+        than `logsumexp`; `_TINY` keeps the logarithm finite where no label may precede.
+        """
+        factors = transitions[:-1, :-1].exp()
+        total = transitions[-1, :-1] + scores[:, 0]
+        for i in range(1, scores.shape[1]):
+            largest = total.detach().amax(1, keepdim=True)
+            sums = (total - largest).exp() @ factors
+            further = sums.clamp(min=_TINY).log() + largest + scores[:, i]
+            total = torch.where(mask[:, i, None], further, total)
+        return torch.logsumexp(total + transitions[:-1, -1], 1)
+
+
+def viterbi(scores: Tensor, mask: Tensor, transitions: Tensor) -> list[list[int]]:
+    """Return the best label sequence of each sentence.
+
+    Args:
+        scores: (batch, token, label).
+        mask: (batch, token), true where there is a token.
+        transitions: (label + 1, label + 1) transition scores, as in `CRF`.
+    """
+    between = transitions[:-1, :-1]
+    best = transitions[-1, :-1] + scores[:, 0]
+    steps = [best]
+    for i in range(1, scores.shape[1]):
+        further = (best[:, None] + between.T).amax(2) + scores[:, i]
+        best = torch.where(mask[:, i, None], further, best)
+        steps.append(best)
+    path = [(best + transitions[:-1, -1]).argmax(1)]
+    for i in range(scores.shape[1] - 1, 0, -1):  # the best predecessor of the chosen label
+        before = (steps[i - 1] + between[:, path[-1]].T).argmax(1)
+        path.append(torch.where(mask[:, i], before, path[-1]))
+    rows = torch.stack(path[::-1], 1).tolist()
+    return [row[:n] for row, n in zip(rows, mask.sum(1).tolist(), strict=True)]

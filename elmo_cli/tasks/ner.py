@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
@@ -12,10 +12,11 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
-from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
     OUTSIDE,
+    Labels,
+    allowed_transitions,
     convert_labels,
     find_scheme,
     is_span_label,
@@ -24,14 +25,12 @@ from elmo_cli.tasks.labels import (
     score_spans,
     spans_of,
 )
-from elmo_cli.tasks.layers import BiLSTM, SequenceDropout, pad_targets
+from elmo_cli.tasks.layers import CRF, pad_targets, viterbi
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.conll import label_column
 from elmo_cli.text.input import InputSettings, format_of, read_columns
-
-Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,9 @@ class NerSettings(TaskSettings):
     crf_scheme: str = one_of("BIO", "BIOUL")
 
 
-class Tagger(TaskModel[Example[Labels], Labels]):
+class Tagger(TaskModel):
     """A biLSTM with a CRF for labels of spans, or with a softmax for plain labels.
 
-    Args:
-        labels: from `NerTask.collect_labels`.
     Source: Peters et al. 2018, A.6; Lample et al. 2016.
     """
 
@@ -60,34 +57,28 @@ class Tagger(TaskModel[Example[Labels], Labels]):
         self, settings: NerSettings, labels: Any, representation: TokenRepresentation
     ) -> None:
         super().__init__(settings, labels, representation)
-        is_plain = labels["scheme"] is None
-        self.file_scheme, self.scheme = labels["scheme"], None if is_plain else settings.crf_scheme
-        names = labels["names"]
-        self.names = names if self.scheme is None else labels_of_types(names, self.scheme)
+        self.file_scheme, names = labels["scheme"], labels["names"]
+        self.scheme = settings.crf_scheme if self.file_scheme else None
+        self.names = labels_of_types(names, self.scheme) if self.scheme else names
         self.numbers = {name: number for number, name in enumerate(self.names)}
-        self.encoder = BiLSTM(
-            representation.dim, settings.hidden, settings.layers, settings.dropout
-        )
-        self.dropout = SequenceDropout(settings.dropout)
-        self.output = nn.Linear(self.encoder.dim + representation.output_dim, len(self.names))
-        self.crf = None if is_plain else CRF(allowed_transitions(self.names, settings.crf_scheme))
+        self.output = nn.Linear(self.state_dim, len(self.names))
+        self.crf = CRF(allowed_transitions(self.names, self.scheme)) if self.scheme else None
 
-    def _scores(self, examples: Sequence[Example[Labels]], inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def _scores(self, examples: Sequence[Example], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the label scores, (batch, token, label), and the token mask."""
         batch = inputs.batch([example.sentences[0] for example in examples])
-        states = self.dropout(self.encoder(self.representation(batch), batch.lengths))
-        return self.output(self.representation.at_output(states, batch)), batch.mask
+        return self.output(self.encode(self.representation(batch), batch)), batch.mask
 
-    def loss(self, examples: Sequence[Example[Labels]], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores, mask = self._scores(examples, inputs)
-        labels = [convert_labels(example.target or (), self.scheme) for example in examples]
+        labels = [convert_labels(example.target, self.scheme) for example in examples]
         targets = pad_targets([[self.numbers[label] for label in row] for row in labels])
         targets = targets.to(scores.device)
         if self.crf is None:
             return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
         return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()
 
-    def predict(self, examples: Sequence[Example[Labels]], inputs: Inputs) -> list[Labels]:
+    def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[Labels]:
         scores, mask = self._scores(examples, inputs)
         if self.crf is None:
             lengths = mask.sum(1).tolist()
@@ -98,61 +89,47 @@ class Tagger(TaskModel[Example[Labels], Labels]):
         return [convert_labels(row, self.file_scheme) for row in labels]
 
 
-class NerTask(Task[Example[Labels], Labels]):
+class NerTask(Task):
     """One label per token: spans in BIO, BIOES or BIOUL, or plain labels."""
 
     name = "ner"
-    settings: NerSettings
     settings_class = NerSettings
     model_class = Tagger
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {
-            "elmo.l2": 0.1,
-            "elmo.projection": 0,
-            "char_filters": 128,
-            "hidden": 200,
-            "layers": 2,
-            "batch_size": 64,
-            "epochs": 75,
-            "patience": 25,
-            "lr_patience": 0,
-            "crf_scheme": "BIOUL",
-        }
+    presets: ClassVar = {
+        "paper": "elmo.l2=0.1 elmo.projection=0 char_filters=128 hidden=200 layers=2 batch_size=64 "
+        "epochs=75 patience=25 lr_patience=0 crf_scheme=BIOUL"
     }
     formats = ("conll", "jsonl")
     reads_text = True
 
-    def read(self, path: str, *, labelled: bool = True) -> Split[Example[Labels]]:
-        suffix = format_of(path, InputSettings())
+    def fill(self, split: Split, *, labelled: bool) -> None:
+        path, suffix = split.path, format_of(split.path, InputSettings())
         if suffix == "jsonl":
             what = f"{path}: labels of tokens are read from columns, not from JSON lines"
             raise UsageError(what, "give CoNLL-U, or one token and its label per line")
         reading = InputSettings(format="conllu" if suffix == "conllu" else "conll")
-        if not labelled:
-            return self.read_text([path], reading)
-        column = label_column(path, reading.format, self.settings.label_column, "label_column")
-        split = Split[Example[Labels]](path)
-        try:  # column 2 is read to refuse a token without a label, whose last column is the token
-            for sentence, labels, _ in read_columns(path, reading, (None, column, 2)):
-                numbers = split.add(sentence.tokens)
-                split.examples.append(Example(numbers, sentence.where, labels.tokens))
+        columns: list[int | None] = [None]
+        if labelled:  # column 2 is read to refuse a token without a label as the last column
+            wanted = self.settings.label_column
+            columns += [label_column(path, reading.format, wanted, "label_column"), 2]
+        try:
+            for sentence, *others in read_columns(path, reading, columns):
+                target = others[0].tokens if others else None
+                split.examples.append(Example(split.add(sentence.tokens), sentence.where, target))
         except InputError as error:
-            what, hint = (
-                text.replace("`column", "`label_column") for text in (error.message, error.hint)
-            )
-            raise InputError(what, hint) from None
-        return split
+            texts = (error.message, error.hint)
+            raise InputError(*(one.replace("`column", "`label_column") for one in texts)) from None
 
-    def labels_of(self, example: Example[Labels]) -> Iterable[str]:
+    def labels_of(self, example: Example) -> Iterable[str]:
         """Return the labels; those of the same type of span are one."""
-        for label in example.target or ():
+        for label in example.target:
             is_inside = label != OUTSIDE and is_span_label(label)
             yield f"B{label[1:]}" if is_inside else label
 
-    def collect_labels(self, train: Split[Example[Labels]]) -> dict[str, Any]:
+    def collect_labels(self, train: Split) -> dict[str, Any]:
         """Return `scheme`, None for plain labels, and `names`, those of labels or span types."""
         super().collect_labels(train)
-        found = {label for example in train.examples for label in example.target or ()}
+        found = {label for example in train.examples for label in example.target}
         scheme = find_scheme(found)
         if scheme is None:
             return {"scheme": None, "names": sorted(found)}
@@ -162,16 +139,17 @@ class NerTask(Task[Example[Labels], Labels]):
                 raise InputError(what, "label all spans in BIO, BIOES or BIOUL")
         return {"scheme": scheme, "names": sorted({label[2:] for label in found - {OUTSIDE}})}
 
-    def score(self, examples: Sequence[Example[Labels]], predictions: Sequence[Labels]) -> Scores:
-        gold = [example.target or () for example in examples]
+    def score(self, examples: Sequence[Example], predictions: Sequence[Labels]) -> Scores:
+        gold = [example.target for example in examples]
         if find_scheme({label for labels in chain(gold, predictions) for label in labels}) is None:
             return score_labels(chain.from_iterable(gold), chain.from_iterable(predictions))
         return score_spans(map(spans_of, gold), map(spans_of, predictions))
 
-    def format_example(
-        self, example: Example[Any], sentences: list[Tokens], prediction: Labels, output_format: str
-    ) -> dict[str, Any] | str:
-        if output_format == "jsonl":
-            return {"tokens": sentences[0], "labels": prediction}
+    def to_json(
+        self, example: Example, sentences: list[Tokens], prediction: Labels
+    ) -> dict[str, Any]:
+        return {"tokens": sentences[0], "labels": prediction}
+
+    def to_text(self, example: Example, sentences: list[Tokens], prediction: Labels) -> str:
         pairs = zip(sentences[0], prediction, strict=True)
         return "".join(f"{token}\t{label}\n" for token, label in pairs)

@@ -6,7 +6,7 @@ import json
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,7 +18,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least
 from elmo_cli.model.char_cnn import Highway
 from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.layers import MASKED, BiLSTM, SequenceDropout, masked_softmax
+from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
 from elmo_cli.tasks.readers import checked_tokens, parse_json, read_lines
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
@@ -32,7 +32,7 @@ _FORMAT_HINT = "give SQuAD 1.1 JSON: data[].paragraphs[].context and qas[].id, q
 
 
 @dataclass(frozen=True)
-class Question(Example[tuple[str, ...]]):
+class Question(Example):
     """A question: its sentences are the context and the question, its target correct answers.
 
     Attributes:
@@ -83,7 +83,7 @@ class QaSettings(TaskSettings):
     max_answer: int = at_least(1, 15)
 
 
-class BiDAF(TaskModel[Question, Answer]):
+class BiDAF(TaskModel):
     """Attention between context and question in both directions, then a span of the context.
 
     Source: Seo et al. 2017; the layer after the attention is that of Clark and Gardner 2018.
@@ -93,11 +93,7 @@ class BiDAF(TaskModel[Question, Answer]):
         self, settings: QaSettings, labels: None, representation: TokenRepresentation
     ) -> None:
         super().__init__(settings, labels, representation)
-        self.settings, hidden = settings, settings.hidden
-        self.highways = nn.ModuleList(Highway(representation.dim) for _ in range(settings.highways))
-        self.encoder = BiLSTM(representation.dim, hidden)
-        self.dropout = SequenceDropout(settings.dropout)
-        size = self.encoder.dim + representation.output_dim
+        hidden, size = settings.hidden, self.state_dim
         self.of_context, self.of_question = (nn.Linear(size, 1, bias=False) for _ in range(2))
         self.of_both = nn.Parameter(torch.ones(size) / size**0.5)
         self.merge = nn.Linear(4 * size + settings.match_feature, 2 * hidden)
@@ -105,10 +101,13 @@ class BiDAF(TaskModel[Question, Answer]):
         self.end_encoder = BiLSTM(4 * hidden, hidden)
         self.start, self.end = (nn.Linear(4 * hidden, 1, bias=False) for _ in range(2))
 
+    def build_encoder(self, dim: int) -> nn.Module:
+        self.highways = nn.Sequential(*(Highway(dim) for _ in range(self.settings.highways)))
+        return BiLSTM(dim, self.settings.hidden)
+
     def scores(self, examples: Sequence[Question], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the scores of context tokens as first and as last, (batch, token)."""
-        pairs = [example.sentences for example in examples]
-        contexts, questions = zip(*pairs, strict=True)
+        contexts, questions = zip(*(example.sentences for example in examples), strict=True)
         x, lengths, mask = self._encode(contexts, inputs)
         y, _, question_mask = self._encode(questions, inputs)
         similarity = self.of_context(x) + self.of_question(y).transpose(1, 2)
@@ -118,7 +117,7 @@ class BiDAF(TaskModel[Question, Answer]):
         summary = masked_softmax(similarity.amax(2), mask)[:, None] @ x
         features = [x, attended, x * attended, x * summary]
         if self.settings.match_feature:
-            features.append(_matches(pairs, inputs)[..., None])
+            features.append(_matches(examples, inputs)[..., None])
         merged = self.dropout(torch.relu(self.merge(torch.cat(features, -1))))
         modelled = self.dropout(self.modelling(merged, lengths))
         both = torch.cat([merged, modelled], -1)
@@ -131,13 +130,12 @@ class BiDAF(TaskModel[Question, Answer]):
         """Return the states, lengths and mask of sentences; repeated ones are computed once."""
         distinct = list(dict.fromkeys(numbers))
         batch = inputs.batch(distinct)
-        x = self.representation(batch)
-        for highway in self.highways:
-            x = highway(x)
-        states = self.dropout(self.encoder(x, batch.lengths))
-        states = self.representation.at_output(states, batch)
-        rows = torch.tensor([distinct.index(number) for number in numbers], device=x.device)
-        return states[rows], batch.lengths[rows], batch.mask[rows]
+        rows = torch.tensor([distinct.index(number) for number in numbers], device=inputs.device)
+        return (
+            self.encode(self.highways(self.representation(batch)), batch)[rows],
+            batch.lengths[rows],
+            batch.mask[rows],
+        )
 
     def loss(self, examples: Sequence[Question], inputs: Inputs) -> Tensor:
         start, end = self.scores(examples, inputs)
@@ -180,66 +178,53 @@ def token_f1(predicted: str, answer: str) -> float:
     return 2 * n_common / (len(ours) + len(theirs)) if n_common else 0.0
 
 
-class QaTask(Task[Question, Answer]):
+class QaTask(Task):
     """Answers to questions about a paragraph, from SQuAD 1.1 JSON."""
 
     name = "qa"
     settings_class = QaSettings
     model_class = BiDAF
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {
-            "elmo.projection": 0,
-            "char_filters": 100,
-            "char_width": 5,
-            "hidden": 100,
-            "layers": 2,
-            "dropout": 0.2,
-            "batch_size": 40,
-            "highways": 2,
-            "match_feature": False,
-            "epochs": 20,
-            "patience": 10,
-        }
+    presets: ClassVar = {
+        "paper": "elmo.projection=0 char_filters=100 char_width=5 hidden=100 layers=2 dropout=0.2 "
+        "batch_size=40 highways=2 match_feature=false epochs=20 patience=10"
     }
     formats = ("json", "jsonl")
 
-    def read(self, path: str, *, labelled: bool = True) -> Split[Question]:
-        split = Split[Question](path)
-        data = parse_json("\n".join(line for _, line in read_lines(path)), path, _FORMAT_HINT)
+    def fill(self, split: Split, *, labelled: bool) -> None:
+        lines = (line for _, line in read_lines(split.path))
+        data = parse_json("\n".join(lines), split.path, _FORMAT_HINT)
         try:
             for article in data["data"]:
                 for paragraph in article["paragraphs"]:
                     _read_paragraph(split, paragraph, labelled)
         except (KeyError, TypeError) as error:
-            where = f"{path}, question {len(split.examples) + 1}"
+            where = f"{split.path}, question {len(split.examples) + 1}"
             what = f"{where}: a field is missing or of the wrong type ({error})"
             raise InputError(what, _FORMAT_HINT) from None
         for name, n in Counter(question.id for question in split.examples).items():
             if n > 1:
-                what = f"{path}: {n} questions have the id {name}"
+                what = f"{split.path}: {n} questions have the id {name}"
                 raise InputError(what, "give each question its own id")
-        return split
 
-    def collect_labels(self, train: Split[Question]) -> None:
+    def collect_labels(self, train: Split) -> None:
         """Return None: answers are spans of the context."""
 
     def score(self, examples: Sequence[Question], predictions: Sequence[Answer]) -> Scores:
         f1 = exact = 0.0
         for example, found in zip(examples, predictions, strict=True):
-            answers = example.target or ()
-            f1 += max((token_f1(found.text, one) for one in answers), default=0.0)
-            exact += normalize(found.text) in map(normalize, answers)
+            f1 += max(token_f1(found.text, one) for one in example.target)
+            exact += normalize(found.text) in map(normalize, example.target)
         n = max(1, len(examples))
         values = {"f1": 100 * f1 / n, "exact_match": 100 * exact / n}
         return Scores("f1", values, note="the best of a question's answers counts, as for SQuAD")
 
-    def format_example(
-        self, example: Question, sentences: list[Tokens], prediction: Answer, output_format: str
+    def to_json(
+        self, example: Question, sentences: list[Tokens], prediction: Answer
     ) -> dict[str, Any]:
         return {"id": example.id, **prediction._asdict()}
 
     def format_lines(
-        self, split: Split[Question], predictions: Sequence[Answer], output_format: str
+        self, split: Split, predictions: Sequence[Answer], output_format: str
     ) -> Iterator[str]:
         if output_format == "json":
             pairs = zip(split.examples, predictions, strict=True)
@@ -249,7 +234,7 @@ class QaTask(Task[Question, Answer]):
             yield from super().format_lines(split, predictions, output_format)
 
 
-def _read_paragraph(split: Split[Question], paragraph: Any, labelled: bool) -> None:
+def _read_paragraph(split: Split, paragraph: Any, labelled: bool) -> None:
     """Add the questions of a paragraph; KeyError or TypeError if a field is invalid."""
     context = paragraph["context"]
     offsets = [match.span() for match in _TOKEN.finditer(context)]
@@ -286,11 +271,10 @@ def _read_answers(
     return tuple(texts), spans[0]
 
 
-def _matches(pairs: Sequence[tuple[int, ...]], inputs: Inputs) -> Tensor:
+def _matches(examples: Sequence[Question], inputs: Inputs) -> Tensor:
     """Return 1 where a context token is in the question, ignoring case, (batch, token)."""
-    rows = []
-    for context, question in pairs:
-        known = {token.lower() for token in inputs.sentences[question]}
-        rows.append([float(token.lower() in known) for token in inputs.sentences[context]])
-    matches = [torch.tensor(row, device=inputs.device) for row in rows]
-    return nn.utils.rnn.pad_sequence(matches, batch_first=True)
+    matches = []
+    for example in examples:
+        context, question = ([t.lower() for t in inputs.sentences[i]] for i in example.sentences)
+        matches.append(torch.tensor([float(token in question) for token in context]))
+    return nn.utils.rnn.pad_sequence(matches, batch_first=True).to(inputs.device)

@@ -56,21 +56,21 @@ class TokenRepresentation(nn.Module):
         super().__init__()
         elmo, n_filters = settings.elmo, settings.char_filters
         self._char_width = settings.char_width
-        self.words = self.characters = self.filters = None
+        self.words = self.characters = self.filters = self.input_mix = self.output_mix = None
         if table is not None:
             self.words = nn.Embedding(len(table), table.shape[1], PADDING, _weight=table)
             self.words.weight.requires_grad = settings.train_word_vectors
         if n_filters:
             self.characters = nn.Embedding(N_CHARACTERS, settings.char_dim, padding_idx=PADDING)
             self.filters = nn.Linear(settings.char_dim * settings.char_width, n_filters)
-        is_used = elmo.layers != "none"
-        at_input, at_output = elmo.where in ("input", "both"), elmo.where in ("output", "both")
-        self.input_mix = MixedLayers(n_layers, elmo_dim, elmo) if is_used and at_input else None
-        self.output_mix = MixedLayers(n_layers, elmo_dim, elmo) if is_used and at_output else None
+        if elmo.layers != "none" and elmo.where != "output":
+            self.input_mix = MixedLayers(n_layers, elmo_dim, elmo)
+        if elmo.layers != "none" and elmo.where != "input":
+            self.output_mix = MixedLayers(n_layers, elmo_dim, elmo)
         self.dropout = SequenceDropout(settings.dropout)
-        sizes = [0 if table is None else table.shape[1], n_filters]
-        self.dim = sum(sizes) + (self.input_mix.dim if self.input_mix else 0)
         self.output_dim = self.output_mix.dim if self.output_mix else 0
+        self.dim = n_filters + (0 if table is None else table.shape[1])
+        self.dim += self.input_mix.dim if self.input_mix else 0
         if not self.dim:
             what = "no word vectors, no characters and no ELMo at the input: the model has no input"
             raise UsageError(what, "give `word_vectors`, or set `char_filters` above 0")
@@ -81,24 +81,16 @@ class TokenRepresentation(nn.Module):
         if self.words is not None:
             parts.append(self.words(batch.words))
         if self.characters is not None and self.filters is not None:
-            convolved = self.filters(self._windows(batch.characters))
+            # For so few dimensions, a matrix product of windows is faster than a convolution.
+            padding = (0, 0, self._char_width // 2, (self._char_width - 1) // 2)
+            padded = functional.pad(self.characters(batch.characters), padding)
+            convolved = self.filters(padded.unfold(1, self._char_width, 1).flatten(2))
             parts.append(functional.embedding(batch.types, torch.relu(convolved.amax(1))))
         if parts:
             parts = [self.dropout(torch.cat(parts, -1))]
         if self.input_mix is not None:
             parts.append(self.input_mix(batch))
         return torch.cat(parts, -1)
-
-    def _windows(self, characters: Tensor) -> Tensor:
-        """Return the character embeddings under the filters, (type, character, dim * width).
-
-        For so few dimensions, a matrix product of windows is faster than a convolution on a CPU.
-        """
-        assert self.characters is not None
-        width = self._char_width
-        padding = (0, 0, width // 2, (width - 1) // 2)
-        padded = functional.pad(self.characters(characters), padding)
-        return padded.unfold(1, width, 1).flatten(2)
 
     def at_output(self, states: Tensor, batch: SentenceBatch) -> Tensor:
         """Append ELMo, if it is used there, to the states (batch, token, dim) of a biLSTM."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -27,6 +27,9 @@ TASKS = {
 def probability(default: float) -> Any:
     """Declare a dataclass field for a dropout probability."""
     return bounded(default, "a number from 0 to below 1", lambda value: 0 <= value < 1)
+
+
+S = TypeVar("S", bound="TaskSettings")
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,6 @@ class TaskSettings:
         check_fields(self)
 
 
-S = TypeVar("S", bound=TaskSettings)
-
-
 def with_settings(settings: S, changes: Mapping[str, Any]) -> S:
     """Return a copy of the settings with some of them changed.
 
@@ -117,22 +117,26 @@ def with_settings(settings: S, changes: Mapping[str, Any]) -> S:
     """
     own: dict[str, Any] = {}
     elmo: dict[str, Any] = {}
-    known = list(as_flat(settings))
+    known = as_flat(settings)
     for name, value in changes.items():
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(known)}"
-            raise SettingError(name, "no such setting", hint)
-        owner: Any = settings.elmo if name.startswith("elmo.") else settings
-        short = name.removeprefix("elmo.")
-        (elmo if owner is settings.elmo else own)[short] = _parsed(type(owner), short, value)
+            raise SettingError(name, "no such setting", suggest(name, known))
+        is_own, short = not name.startswith("elmo."), name.removeprefix("elmo.")
+        owner, changed = (settings, own) if is_own else (settings.elmo, elmo)
+        changed[short] = _parsed(type(owner), short, value)
     return replace(settings, elmo=replace(settings.elmo, **elmo), **own)
 
 
 def as_flat(settings: TaskSettings) -> dict[str, Any]:
     """Return all settings by name, in the form that `with_settings` takes."""
-    own = {one.name: getattr(settings, one.name) for one in fields(settings) if one.name != "elmo"}
-    return {**{f"elmo.{name}": value for name, value in asdict(settings.elmo).items()}, **own}
+    own = asdict(settings)
+    return {**{f"elmo.{name}": value for name, value in own.pop("elmo").items()}, **own}
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return the hint for an unknown name: a similar one, or all of them."""
+    near = get_close_matches(name, known, 1)
+    return f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(known)}"
 
 
 def _parsed(owner: type, name: str, value: Any) -> Any:

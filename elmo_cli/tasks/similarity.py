@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import InputError
-from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, read_pairs
+from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, fill_pairs
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.task import Example, Scores, Split, Task
 
 
-class SimilarityModel(Esim[Example[float], float]):
+class SimilarityModel(Esim):
     """ESIM with one output: the score in standard deviations from the mean."""
 
     def __init__(
@@ -25,18 +25,18 @@ class SimilarityModel(Esim[Example[float], float]):
         super().__init__(settings, labels, representation, 1)
         self.mean, self.deviation = labels["mean"], labels["deviation"]
 
-    def loss(self, examples: Sequence[Example[float]], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         """Return the mean squared error of standardized scores."""
         found = self.scores(examples, inputs)[:, 0]
-        scores = torch.tensor([example.target or 0.0 for example in examples], device=found.device)
+        scores = torch.tensor([example.target for example in examples], device=found.device)
         return functional.mse_loss(found, (scores - self.mean) / self.deviation)
 
-    def predict(self, examples: Sequence[Example[float]], inputs: Inputs) -> list[float]:
+    def predict(self, examples: Sequence[Example], inputs: Inputs) -> list[float]:
         found = self.scores(examples, inputs)[:, 0]
         return [self.mean + self.deviation * value for value in found.tolist()]
 
 
-class SimilarityTask(Task[Example[float], float]):
+class SimilarityTask(Task):
     """One number per pair of sentences."""
 
     name = "similarity"
@@ -44,12 +44,12 @@ class SimilarityTask(Task[Example[float], float]):
     model_class = SimilarityModel
     presets = EntailmentTask.presets
 
-    def read(self, path: str, *, labelled: bool = True) -> Split[Example[float]]:
+    def fill(self, split: Split, *, labelled: bool) -> None:
         """Read JSON lines with the two sentences and "relatedness" or "score"."""
         names = ("relatedness", "score")
-        return read_pairs(path, lambda line: line.number(*names, required=labelled), labelled)
+        fill_pairs(split, lambda line: line.number(*names, required=labelled), labelled)
 
-    def collect_labels(self, train: Split[Example[float]]) -> dict[str, float]:
+    def collect_labels(self, train: Split) -> dict[str, float]:
         """Return the mean and the standard deviation of the scores."""
         scores = torch.tensor([example.target for example in train.examples], dtype=torch.float64)
         if not (deviation := scores.std(correction=0).item()):
@@ -57,7 +57,7 @@ class SimilarityTask(Task[Example[float], float]):
             raise InputError(what, "train on pairs with different scores")
         return {"mean": scores.mean().item(), "deviation": deviation}
 
-    def score(self, examples: Sequence[Example[float]], predictions: Sequence[float]) -> Scores:
+    def score(self, examples: Sequence[Example], predictions: Sequence[float]) -> Scores:
         """Return Pearson's r in percent, 0 if all scores are equal, and the mean squared error."""
         gold = torch.tensor([example.target for example in examples], dtype=torch.float64)
         found = torch.tensor(predictions, dtype=torch.float64)
@@ -65,8 +65,8 @@ class SimilarityTask(Task[Example[float], float]):
         values = {"pearson": 100 * r, "mse": (gold - found).square().mean().item()}
         return Scores("pearson", values, note="pearson is 100 r")
 
-    def format_example(
-        self, example: Example[Any], sentences: list[Tokens], prediction: float, output_format: str
+    def to_json(
+        self, example: Example, sentences: list[Tokens], prediction: float
     ) -> dict[str, Any]:
         first, second = sentences
         return {"premise": first, "hypothesis": second, "relatedness": round(prediction, 4)}

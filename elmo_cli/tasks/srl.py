@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,11 +15,12 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
-from elmo_cli.tasks.crf import allowed_transitions, viterbi
 from elmo_cli.tasks.inputs import Inputs, Tokens
 from elmo_cli.tasks.labels import (
     OUTSIDE,
+    Labels,
     Span,
+    allowed_transitions,
     convert_labels,
     is_span_label,
     labels_of_types,
@@ -33,14 +34,13 @@ from elmo_cli.tasks.layers import (
     SequenceDropout,
     gather_tokens,
     pad_targets,
+    viterbi,
 )
 from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_rows
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
-from elmo_cli.text.input import InputSettings, format_of
 
-Labels = tuple[str, ...]
 _SCHEME = "BIO"
 _PREDICATE = "V"
 _TOKEN, _FRAMESET, _FIRST_ROLES = 3, 7, 11  # columns of CoNLL-2012, from 0
@@ -50,7 +50,7 @@ _NOTE = "spans of arguments without V; C-X is a separate span; frames without ar
 
 
 @dataclass(frozen=True)
-class Frame(Example[Labels]):
+class Frame(Example):
     """A predicate with its arguments; the target is one BIO label per token, V for the predicate.
 
     Attributes:
@@ -79,11 +79,11 @@ class SrlSettings(TaskSettings):
     epochs: int = at_least(1, 8)
 
 
-class RoleTagger(TaskModel[Frame, Labels]):
+class RoleTagger(TaskModel):
     """An LSTM over tokens and a predicate indicator, a softmax, and Viterbi decoding in BIO.
 
-    Args:
-        roles: the span types, including V.
+    The labels are the span types, including V.
+
     Source: He et al. 2017; Peters et al. 2018, A.3; for the state of the predicate, Marcheggiani
         et al. 2017.
     """
@@ -91,22 +91,24 @@ class RoleTagger(TaskModel[Frame, Labels]):
     transitions: Tensor
 
     def __init__(
-        self, settings: SrlSettings, roles: Sequence[str], representation: TokenRepresentation
+        self, settings: SrlSettings, labels: Sequence[str], representation: TokenRepresentation
     ) -> None:
-        super().__init__(settings, roles, representation)
-        self.names = labels_of_types(roles, _SCHEME)
+        super().__init__(settings, labels, representation)
+        self.names = labels_of_types(labels, _SCHEME)
         self.numbers = {name: number for number, name in enumerate(self.names)}
-        self.mark = nn.Embedding(2, settings.predicate_dim)
-        size, p = representation.dim + settings.predicate_dim, settings.encoder_dropout
-        is_bilstm = settings.encoder == "bilstm"
-        encoder = BiLSTM if is_bilstm else AlternatingLSTM
-        self.encoder = encoder(size, settings.hidden, settings.layers, p)
-        size = self.encoder.dim
+        size, is_bilstm = self.encoder.dim, settings.encoder == "bilstm"
         self.pair = nn.Linear(2 * size, size) if is_bilstm else None
-        self.dropout = SequenceDropout(p)
-        self.output = nn.Linear(size + representation.output_dim, len(self.names))
-        allowed = allowed_transitions(self.names, _SCHEME)
-        self.register_buffer("transitions", ~allowed * MASKED, persistent=False)
+        self.dropout = SequenceDropout(settings.encoder_dropout)
+        self.output = nn.Linear(self.state_dim, len(self.names))
+        forbidden = ~torch.tensor(allowed_transitions(self.names, _SCHEME))
+        self.register_buffer("transitions", forbidden * MASKED, persistent=False)
+
+    def build_encoder(self, dim: int) -> nn.Module:
+        settings = self.settings
+        self.mark = nn.Embedding(2, settings.predicate_dim)
+        encoder = BiLSTM if settings.encoder == "bilstm" else AlternatingLSTM
+        size, p = dim + settings.predicate_dim, settings.encoder_dropout
+        return encoder(size, settings.hidden, settings.layers, p)
 
     def _scores(self, frames: Sequence[Frame], inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Return the label scores, (batch, token, label), and the token mask."""
@@ -122,7 +124,7 @@ class RoleTagger(TaskModel[Frame, Labels]):
 
     def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
         scores, _ = self._scores(frames, inputs)
-        targets = [[self.numbers[label] for label in frame.target or ()] for frame in frames]
+        targets = [[self.numbers[label] for label in frame.target] for frame in frames]
         padded = pad_targets(targets).to(scores.device)
         return functional.cross_entropy(scores.flatten(0, 1), padded.flatten())
 
@@ -132,71 +134,52 @@ class RoleTagger(TaskModel[Frame, Labels]):
         return [tuple(self.names[number] for number in path) for path in paths]
 
 
-class SrlTask(Task[Frame, Labels]):
+class SrlTask(Task):
     """The arguments of given predicates; each example is a frame."""
 
     name = "srl"
     settings_class = SrlSettings
     model_class = RoleTagger
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {
-            "elmo.projection": 0,
-            "encoder": "alternating",
-            "encoder_dropout": 0.1,
-            "predicate_dim": 100,
-            "hidden": 300,
-            "layers": 8,
-            "optimizer": "adadelta",
-            "learning_rate": 1.0,
-            "max_grad_norm": 1.0,
-            "batch_size": 80,
-            "epochs": 500,
-            "patience": 20,
-            "lr_patience": 0,
-        }
+    presets: ClassVar = {
+        "paper": "elmo.projection=0 encoder=alternating encoder_dropout=0.1 predicate_dim=100 "
+        "hidden=300 layers=8 optimizer=adadelta learning_rate=1 max_grad_norm=1 batch_size=80 "
+        "epochs=500 patience=20 lr_patience=0"
     }
 
-    def read(self, path: str, *, labelled: bool = True) -> Split[Frame]:
-        split = Split[Frame](path)
-        is_json = format_of(path, InputSettings()) == "jsonl"
-        (_read_json if is_json else _read_conll)(split, labelled)
-        return split
+    def fill(self, split: Split, *, labelled: bool) -> None:
+        (_read_json if split.is_jsonl else _read_conll)(split, labelled)
 
     def labels_of(self, frame: Frame) -> Iterable[str]:
         """Return the roles of the arguments, without C- and R-."""
-        return (_CONTINUED.sub("", span.type) for span in _arguments(frame.target or ()))
+        return (_CONTINUED.sub("", span.type) for span in _arguments(frame.target))
 
-    def collect_labels(self, train: Split[Frame]) -> list[str]:
+    def collect_labels(self, train: Split) -> list[str]:
         """Return the roles, including V."""
         super().collect_labels(train)
-        return sorted({span.type for one in train.examples for span in spans_of(one.target or ())})
+        return sorted({span.type for one in train.examples for span in spans_of(one.target)})
 
     def score(self, examples: Sequence[Frame], predictions: Sequence[Labels]) -> Scores:
-        gold = (_arguments(frame.target or ()) for frame in examples)
+        gold = (_arguments(frame.target) for frame in examples)
         return score_spans(gold, map(_arguments, predictions), _NOTE)
 
-    def format_example(
-        self, frame: Frame, sentences: list[Tokens], prediction: Labels, output_format: str
-    ) -> dict[str, Any]:
+    def to_json(self, frame: Frame, sentences: list[Tokens], prediction: Labels) -> dict[str, Any]:
         return {"predicate": frame.predicate, "tags": " ".join(prediction)}
 
     def format_lines(
-        self, split: Split[Frame], predictions: Sequence[Labels], output_format: str
+        self, split: Split, predictions: Sequence[Labels], output_format: str
     ) -> Iterator[str]:
         frames = defaultdict(list)
         for frame, labels in zip(split.examples, predictions, strict=True):
-            found = self.format_example(frame, [], labels, output_format)
-            frames[frame.sentences[0]].append(found)
+            frames[frame.sentences[0]].append(self.to_json(frame, [], labels))
         for number, tokens in enumerate(split.sentences):
-            line = {"tokens": tokens, "frames": frames[number]}
-            yield json.dumps(line, ensure_ascii=False)
+            yield json.dumps({"tokens": tokens, "frames": frames[number]}, ensure_ascii=False)
 
 
 def _arguments(labels: Labels) -> list[Span]:
     return [span for span in spans_of(labels) if span.type != _PREDICATE]
 
 
-def _read_json(split: Split[Frame], labelled: bool) -> None:
+def _read_json(split: Split, labelled: bool) -> None:
     for line in read_json_lines(split.path):
         numbers, frames = split.add(line.tokens("tokens")), line.get("frames")
         for frame in frames if isinstance(frames, list) else [frames]:
@@ -219,7 +202,7 @@ def _parse_frame(
     return None if labels is None else convert_labels(labels, _SCHEME), predicate
 
 
-def _read_conll(split: Split[Frame], labelled: bool) -> None:
+def _read_conll(split: Split, labelled: bool) -> None:
     """Read CoNLL-2012 columns.
 
     Tokens are in column 4, framesets of predicates in column 8, and the roles of one predicate

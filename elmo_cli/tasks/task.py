@@ -6,23 +6,21 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
+from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
 from elmo_cli.tasks.representation import TokenRepresentation
-from elmo_cli.tasks.settings import TASKS, TaskSettings, with_settings
-from elmo_cli.text.input import InputSettings, read_sentences
-
-T = TypeVar("T")
+from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
+from elmo_cli.text.input import InputSettings, format_of, read_sentences
 
 
 @dataclass(frozen=True)
-class Example(Generic[T]):
+class Example:
     """An input of a prediction, and what should be predicted. Tasks may add fields.
 
     Attributes:
@@ -33,19 +31,15 @@ class Example(Generic[T]):
 
     sentences: tuple[int, ...]
     where: str
-    target: T | None
+    target: Any
 
     def n_tokens(self, sentences: Sequence[Tokens]) -> int:
         """Return the total number of tokens in its sentences, given those of the split."""
         return sum(len(sentences[number]) for number in self.sentences)
 
 
-E = TypeVar("E", bound=Example[Any])
-P = TypeVar("P")
-
-
 @dataclass
-class Split(Generic[E]):
+class Split:
     """The content of a data file.
 
     Attributes:
@@ -57,8 +51,13 @@ class Split(Generic[E]):
 
     path: str
     sentences: list[Tokens] = field(default_factory=list)
-    examples: list[E] = field(default_factory=list)
+    examples: list[Any] = field(default_factory=list)
     note: str = ""
+
+    @property
+    def is_jsonl(self) -> bool:
+        """Whether the name of the file is that of JSON lines."""
+        return format_of(self.path, InputSettings()) == "jsonl"
 
     def add(self, *sentences: Tokens) -> tuple[int, ...]:
         """Append sentences, and return their indices."""
@@ -83,17 +82,12 @@ class Scores:
     by_type: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     note: str = ""
 
-    @property
-    def main_value(self) -> float:
-        """The value of the score that selects the best epoch."""
-        return self.values[self.main]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the content of scores.json."""
         return {"main": self.main, **self.values, "by_type": self.by_type, "note": self.note}
 
 
-class TaskModel(nn.Module, ABC, Generic[E, P]):
+class TaskModel(nn.Module, ABC):
     """A model of a task.
 
     Random choices use only torch's global generator, so that a resumed run repeats them.
@@ -102,33 +96,47 @@ class TaskModel(nn.Module, ABC, Generic[E, P]):
         settings: those of the task.
         labels: from `Task.collect_labels`.
         representation: computes the token vectors.
+    Attributes:
+        encoder: the encoder of token vectors, by default a biLSTM; models may replace it.
+        state_dim: dimension of the states that `encode` returns.
     """
 
-    def __init__(
-        self, settings: TaskSettings, labels: Any, representation: TokenRepresentation
-    ) -> None:
+    encoder: Any
+
+    def __init__(self, settings: Any, labels: Any, representation: TokenRepresentation) -> None:
         super().__init__()
-        self.representation = representation
+        self.settings, self.representation = settings, representation
+        self.encoder = self.build_encoder(representation.dim)
+        self.dropout = SequenceDropout(settings.dropout)
+        self.state_dim: int = self.encoder.dim + representation.output_dim
+
+    def build_encoder(self, dim: int) -> nn.Module:
+        """Return the encoder of token vectors of this dimension."""
+        settings = self.settings
+        return BiLSTM(dim, settings.hidden, settings.layers, settings.dropout)
+
+    def encode(self, x: Tensor, batch: SentenceBatch) -> Tensor:
+        """Encode token vectors, (batch, token, dim), and append ELMo if it is used there."""
+        states = self.dropout(self.encoder(x, batch.lengths))
+        return self.representation.at_output(states, batch)
 
     @abstractmethod
-    def loss(self, examples: Sequence[E], inputs: Inputs) -> Tensor:
+    def loss(self, examples: Sequence[Any], inputs: Inputs) -> Tensor:
         """Return the mean loss of a batch of examples, a scalar."""
 
     @abstractmethod
-    def predict(self, examples: Sequence[E], inputs: Inputs) -> list[P]:
+    def predict(self, examples: Sequence[Any], inputs: Inputs) -> list[Any]:
         """Return one prediction per example."""
 
 
-class Task(ABC, Generic[E, P]):
+class Task(ABC):
     """A task: how its files are read, its model, its scores and the format of its predictions.
-
-    `E` is the type of its examples, `P` that of its predictions, such as one label per token.
 
     Attributes:
         name: name of the task, as in `elmo train NAME`.
         settings_class: the dataclass of its settings.
         model_class: the class of its models.
-        presets: name -> changes of the default settings, as for `with_settings`.
+        presets: name -> changes of the default settings, NAME=VALUE separated by spaces.
         formats: output formats of predictions; the first is the default.
         reads_text: whether `read_text` is defined.
         settings: the settings; by default those of `settings_class`.
@@ -136,17 +144,15 @@ class Task(ABC, Generic[E, P]):
 
     name: ClassVar[str]
     settings_class: ClassVar[type[TaskSettings]] = TaskSettings
-    model_class: ClassVar[type[TaskModel[Any, Any]]]
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    model_class: ClassVar[type[TaskModel]]
+    presets: ClassVar[Mapping[str, str]] = {}
     formats: ClassVar[tuple[str, ...]] = ("jsonl",)
     reads_text: ClassVar[bool] = False
-    settings: TaskSettings
 
     def __init__(self, settings: TaskSettings | None = None) -> None:
-        self.settings = settings or self.settings_class()
+        self.settings: Any = settings or self.settings_class()
 
-    @abstractmethod
-    def read(self, path: str, *, labelled: bool = True) -> Split[E]:
+    def read(self, path: str, *, labelled: bool = True) -> Split:
         """Read a data file.
 
         Args:
@@ -154,25 +160,31 @@ class Task(ABC, Generic[E, P]):
         Raises:
             InputError: the file or a line in it is invalid; the message names both.
         """
+        split = Split(path)
+        self.fill(split, labelled=labelled)
+        return split
 
-    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split[Any]:
+    @abstractmethod
+    def fill(self, split: Split, *, labelled: bool) -> None:
+        """Add the sentences and examples of the file of a split; arguments as in `read`."""
+
+    def read_text(self, paths: Sequence[str], text: InputSettings) -> Split:
         """Read the text formats of `elmo embed`: one example per sentence that is not empty.
 
         Raises:
             InputError: a file cannot be read.
         """
-        split = Split[Any](", ".join(paths))
+        split = Split(", ".join(paths))
         for sentence in read_sentences(paths, text):
             if sentence.tokens:
-                example = Example[Any](split.add(sentence.tokens), sentence.where, None)
-                split.examples.append(example)
+                split.examples.append(Example(split.add(sentence.tokens), sentence.where, None))
         return split
 
-    def labels_of(self, example: E) -> Iterable[str]:
+    def labels_of(self, example: Any) -> Iterable[str]:
         """Return the labels of an example that the training data must contain."""
         return ()
 
-    def collect_labels(self, train: Split[E]) -> Any:
+    def collect_labels(self, train: Split) -> Any:
         """Collect what the model must know about the training data, by default the label names.
 
         Returns:
@@ -187,33 +199,33 @@ class Task(ABC, Generic[E, P]):
         return names
 
     @abstractmethod
-    def score(self, examples: Sequence[E], predictions: Sequence[P]) -> Scores:
+    def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> Scores:
         """Score predictions against the targets of the examples."""
 
     @abstractmethod
-    def format_example(
-        self, example: E, sentences: list[Tokens], prediction: P, output_format: str
-    ) -> dict[str, Any] | str:
-        """Return a prediction as an object of JSON lines, or as the text of another format.
+    def to_json(self, example: Any, sentences: list[Tokens], prediction: Any) -> dict[str, Any]:
+        """Return a prediction as an object of JSON lines, given the sentences of its example."""
 
-        Args:
-            sentences: those of the example.
-            output_format: one of `formats`.
-        """
+    def to_text(self, example: Any, sentences: list[Tokens], prediction: Any) -> str:
+        """Return a prediction in the other format, if the task has one."""
+        raise NotImplementedError
 
     def format_lines(
-        self, split: Split[E], predictions: Sequence[P], output_format: str
+        self, split: Split, predictions: Sequence[Any], output_format: str
     ) -> Iterator[str]:
-        """Yield the lines of a file of predictions, without line ends."""
+        """Yield the lines of a file of predictions, without line ends; one of `formats`."""
         for example, prediction in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
-            found = self.format_example(example, sentences, prediction, output_format)
-            yield found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+            if output_format == "jsonl":
+                found = self.to_json(example, sentences, prediction)
+                yield json.dumps(found, ensure_ascii=False)
+            else:
+                yield self.to_text(example, sentences, prediction)
 
 
 def load_task(
     name: str, changes: Mapping[str, Any] | None = None, preset: str | None = None
-) -> Task[Any, Any]:
+) -> Task:
     """Return the task of this name.
 
     Args:
@@ -224,20 +236,19 @@ def load_task(
         SettingError: a setting is unknown or invalid.
     """
     if name not in TASKS:
-        near = get_close_matches(name, TASKS, 1)
-        hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(TASKS)}"
-        raise UsageError(f"`{name}`: no such task", hint)
-    task: type[Task[Any, Any]] = getattr(
-        import_module(f"{__package__}.{name}"), f"{name.capitalize()}Task"
-    )
-    if preset is not None and preset not in task.presets:
-        hint = f"choose one of {', '.join(task.presets)}" if task.presets else "leave it out"
-        raise UsageError(f"`preset={preset}`: no such preset for this task", hint)
-    chosen = {**task.presets.get(preset or "", {}), **(changes or {})}
+        raise UsageError(f"`{name}`: no such task", suggest(name, TASKS))
+    module = import_module(f"{__package__}.{name}")
+    task: type[Task] = getattr(module, f"{name.capitalize()}Task")
+    chosen = {**(changes or {})}
+    if preset is not None:
+        if preset not in task.presets:
+            hint = suggest(preset, task.presets) if task.presets else "leave it out"
+            raise UsageError(f"`preset={preset}`: no such preset for this task", hint)
+        chosen = {**dict(one.split("=") for one in task.presets[preset].split()), **chosen}
     return task(with_settings(task.settings_class(), chosen))
 
 
-def check_labels(task: Task[E, Any], train: Split[E], split: Split[E]) -> None:
+def check_labels(task: Task, train: Split, split: Split) -> None:
     """Raise an InputError for a label that is missing from the training data."""
     known = {label for example in train.examples for label in task.labels_of(example)}
     for example in split.examples:

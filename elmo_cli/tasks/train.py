@@ -1,29 +1,31 @@
-"""train_task: read the data of a task, find its embeddings, and train a model in a folder."""
+"""train_task: train a task model, and keep the weights of its best epoch on dev."""
 
 from __future__ import annotations
 
+import copy
 import json
+import math
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from elmo_cli.engine.runtime import select_device
-from elmo_cli.errors import InputError, ModelError, ResumeError
+from elmo_cli.errors import InputError, ModelError, ResumeError, TrainingError
 from elmo_cli.files import write_text
-from elmo_cli.lm.checkpoint import write_tensors
+from elmo_cli.lm.checkpoint import as_resume_error, read_tensors, write_tensors
+from elmo_cli.lm.log import FILE_NAME as LOG_FILE
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.regular_files import check_regular, read_json, sha256_of_file
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder, Reporter
-from elmo_cli.tasks.inputs import WordVectors
-from elmo_cli.tasks.task import Task, check_labels
-from elmo_cli.tasks.task_trainer import (
-    CHECKPOINT_FILE,
-    TaskTrainer,
-    sample_examples,
-)
+from elmo_cli.tasks.inputs import Inputs, WordVectors
+from elmo_cli.tasks.settings import TaskSettings
+from elmo_cli.tasks.task import Scores, Task, check_labels
 from elmo_cli.tasks.trained_task import (
     MODEL_FILE,
     SCORES_FILE,
@@ -31,6 +33,12 @@ from elmo_cli.tasks.trained_task import (
     read_config,
     read_split,
 )
+
+CHECKPOINT_FILE = "checkpoint.pt"
+_POOL_BATCHES = 40  # number of batches whose examples are sorted by length together
+_RHO = 0.95  # of Adadelta
+
+Data = tuple[Sequence[Any], Inputs]  # examples, and the inputs for their sentences
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,128 @@ class TaskData:
         return found
 
 
+class TaskTrainer:
+    """The training loop of a task model.
+
+    Random numbers depend only on the seed and the epoch, so that a resumed run ends with the
+    weights of an uninterrupted one.
+
+    Args:
+        trained: the model, which is trained in place.
+        train, dev: examples and the inputs for their sentences.
+        folder: existing folder for the checkpoint and the log.
+        resume: continue from the checkpoint, if there is one.
+    Attributes:
+        log: the lines of log.jsonl, one per finished epoch.
+        best: the number, weights, layer weights and dev scores of the best epoch.
+    Raises:
+        ResumeError: the checkpoint is corrupt.
+    """
+
+    def __init__(
+        self, trained: TrainedTask, train: Data, dev: Data, folder: Path, *, resume: bool = False
+    ) -> None:
+        self._trained, self._model, self._settings = trained, trained.model, trained.task.settings
+        (self._examples, self._inputs), self._dev, self._folder = train, dev, folder
+        self._optimizer = _build_optimizer(trained.model, self._settings)
+        self.log: list[dict[str, Any]] = []
+        self.best: dict[str, Any] = {}
+        if resume and (path := folder / CHECKPOINT_FILE).exists():  # not in the first epoch
+            with as_resume_error(path):
+                content = read_tensors(path)
+                self._model.load_state_dict(content["model"])
+                self._optimizer.load_state_dict(content["optimizer"])
+                self.log, self.best = content["log"], content["best"]
+
+    def run(self, reporter: Reporter) -> None:
+        """Train until a limit is reached; the model then has the weights of its best epoch.
+
+        Raises:
+            TrainingError: the loss is not finite.
+        """
+        settings = self._settings
+        while len(self.log) < settings.epochs and self._n_worse() < settings.patience:
+            start_s = time.monotonic()
+            loss = self._train_epoch(reporter)
+            examples, inputs = self._dev
+            scores = self._trained.task.score(examples, self._trained.predict(examples, inputs))
+            self._count(loss, scores, time.monotonic() - start_s)
+            self._save()
+            reporter.epoch(self.log[-1])
+        self._model.load_state_dict(self.best["model"])
+
+    def _train_epoch(self, reporter: Reporter) -> float:
+        """Train for one epoch, and return the mean loss."""
+        settings, epoch = self._settings, len(self.log)
+        torch.manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
+        lengths = [example.n_tokens(self._inputs.sentences) for example in self._examples]
+        total, n_read = 0.0, epoch * sum(lengths)
+        self._model.train()
+        for numbers in _batches(lengths, settings.batch_size):
+            total += len(numbers) * self._step([self._examples[number] for number in numbers])
+            n_read += sum(lengths[number] for number in numbers)
+            reporter.progress(n_read, settings.epochs * sum(lengths))
+        return total / len(self._examples)
+
+    def _step(self, examples: Sequence[Any]) -> float:
+        """Make one weight update, and return the loss."""
+        model = self._model
+        self._optimizer.zero_grad()
+        loss = model.loss(examples, self._inputs) + model.representation.penalty()
+        if not math.isfinite(value := loss.item()):
+            what = f"epoch {len(self.log) + 1}: the loss is {value} ({examples[0].where})"
+            raise TrainingError(what, "choose a lower `learning_rate`")
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), self._settings.max_grad_norm)
+        self._optimizer.step()
+        return value
+
+    def _n_worse(self) -> int:
+        """Return the number of epochs since the best one; 0 until a model has learned anything."""
+        best = self.best
+        return len(self.log) - best["epoch"] if best and best["score"] > 0 else 0
+
+    def _count(self, loss: float, scores: Scores, seconds: float) -> None:
+        """Log an epoch, and keep its weights if it is the best; else the rate may be halved."""
+        score, group = scores.values[scores.main], self._optimizer.param_groups[0]
+        line = {
+            "epoch": len(self.log) + 1,
+            "loss": loss,
+            "dev": dict(scores.values),
+            "seconds": seconds,
+            "learning_rate": group["lr"],
+            "mix": {
+                where: {
+                    "weights": torch.softmax(mix.weights.detach(), 0).tolist(),
+                    "gamma": mix.gamma.item(),
+                }
+                for where, mix in self._model.representation.mixes.items()
+            },
+        }
+        self.log.append(line)
+        patience = self._settings.lr_patience
+        if not self.best or score > self.best["score"]:
+            weights = copy.deepcopy(self._model.state_dict())
+            facts = {"epoch": line["epoch"], "mix": line["mix"], "dev": scores.to_dict()}
+            self.best = {"score": score, "model": weights, **facts}
+        elif patience and self._n_worse() and self._n_worse() % patience == 0:
+            group["lr"] /= 2
+
+    def _save(self) -> None:
+        """Write the log, then the checkpoint, so that a resumed run repeats what either lacks."""
+        lines = (json.dumps(line) + "\n" for line in self.log)
+        write_text(self._folder / LOG_FILE, lines)
+        content = {
+            "model": self._model.state_dict(),
+            "best": self.best,
+            "optimizer": self._optimizer.state_dict(),
+            "log": self.log,
+        }
+        write_tensors(self._folder / CHECKPOINT_FILE, content)
+
+
 def train_task(
-    task: Task[Any, Any],
+    task: Task,
     data: TaskData,
     output: str | Path,
     reporter: Reporter,
@@ -89,11 +217,12 @@ def train_task(
         tokens = dict.fromkeys(chain.from_iterable([*train.sentences, *dev.sentences]))
         words, n_words = WordVectors.read(data.word_vectors, tokens).with_first(tokens)
     settings = task.settings
+    train.examples = sample_examples(train.examples, settings.fraction, settings.seed)
     with RunFolder(Path(output), "train") as folder, torch.random.fork_rng():
         folder.open(mode)
-        find = data.embeddings.find
-        layers = [find(split, settings.elmo.layers, reporter) for split in (train, dev)]
-        bilm = None if settings.elmo.layers == "none" else data.embeddings.bilm
+        layers = settings.elmo.layers
+        readers = [data.embeddings.find(split, layers, reporter) for split in (train, dev)]
+        bilm = None if layers == "none" else data.embeddings.bilm
         torch.manual_seed(settings.seed)
         trained = TrainedTask.build(task, labels, words, bilm, n_words)
         trained.model.to(select_device(device))
@@ -107,16 +236,13 @@ def train_task(
         else:
             folder.start()
             trained.write_config(folder.path, config)
-        examples = sample_examples(train.examples, settings.fraction, settings.seed)
-        trainer = TaskTrainer(
-            trained,
-            (examples, trained.inputs(train.sentences, layers[0])),
-            (dev.examples, trained.inputs(dev.sentences, layers[1])),
-            folder.path,
-            resume=mode == "resume",
+        on_train, on_dev = (
+            (split.examples, trained.inputs(split.sentences, reader))
+            for split, reader in zip((train, dev), readers, strict=True)
         )
-        n = sum(one.numel() for one in trained.model.parameters() if one.requires_grad)
-        n_examples = f"{len(examples):,} examples, dev {len(dev.examples):,}"
+        trainer = TaskTrainer(trained, on_train, on_dev, folder.path, resume=mode == "resume")
+        n = sum(one.numel() for one in trained.model.parameters())
+        n_examples = f"{len(train.examples):,} examples, dev {len(dev.examples):,}"
         reporter.message(f"{task.name}: {n_examples}; {n:,} parameters")
         trainer.run(reporter)
         return _finish(folder.path, trained, trainer)
@@ -124,13 +250,13 @@ def train_task(
 
 def _finish(folder: Path, trained: TrainedTask, trainer: TaskTrainer) -> dict[str, Any]:
     """Write the model of the best epoch and its scores, and remove the checkpoint."""
-    progress = trainer.progress
+    best = trainer.best
     facts = {
-        "best_epoch": progress.best_line["epoch"],
-        "epochs": progress.epoch,
-        "seconds": progress.seconds,
-        "mix": progress.best_line["mix"],
-        "dev": progress.best_scores,
+        "best_epoch": best["epoch"],
+        "epochs": len(trainer.log),
+        "seconds": sum(line["seconds"] for line in trainer.log),
+        "mix": best["mix"],
+        "dev": best["dev"],
     }
     write_tensors(folder / MODEL_FILE, trained.model.state_dict())
     write_text(folder / SCORES_FILE, [json.dumps(facts, indent=1) + "\n"])
@@ -149,3 +275,30 @@ def _check_same(folder: Path, config: dict[str, Any]) -> None:
             what = f"{folder}: the run has other settings or data ({name}: {before.get(name)}, "
             hint = "use the settings and data of the first run, or another folder"
             raise ResumeError(f"{what}now {now[name]})", hint)
+
+
+def sample_examples(examples: Sequence[Any], fraction: float, seed: int) -> list[Any]:
+    """Sample a fraction of the examples at random, and keep their order."""
+    if fraction == 1:
+        return list(examples)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(examples), generator=generator).tolist()
+    n_kept = max(1, round(len(examples) * fraction))
+    return [examples[number] for number in sorted(order[:n_kept])]
+
+
+def _batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Return batches of examples of similar length, shuffled with torch's global generator."""
+    order = torch.randperm(len(lengths)).tolist()
+    batches: list[list[int]] = []
+    for first in range(0, len(order), batch_size * _POOL_BATCHES):
+        pool = order[first : first + batch_size * _POOL_BATCHES]
+        pool.sort(key=lengths.__getitem__)
+        batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
+    return [batches[number] for number in torch.randperm(len(batches)).tolist()]
+
+
+def _build_optimizer(model: nn.Module, settings: TaskSettings) -> torch.optim.Optimizer:
+    if settings.optimizer == "adadelta":
+        return torch.optim.Adadelta(model.parameters(), settings.learning_rate, rho=_RHO)
+    return torch.optim.Adam(model.parameters(), settings.learning_rate, fused=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder, Repor
 from elmo_cli.tasks.inputs import Inputs, LayerReader, Tokens, WordVectors
 from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import as_flat
-from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel, load_task
+from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
 from elmo_cli.version import __version__
 
 MODEL_FILE, SCORES_FILE, WORDS_FILE = "model.pt", "scores.json", "word_vectors.npz"
@@ -43,16 +42,16 @@ class TrainedTask:
         model: the model, on the CPU unless it was moved.
     """
 
-    task: Task[Any, Any]
+    task: Task
     labels: Any
     words: WordVectors | None
     bilm: BiLMRecord | None
-    model: TaskModel[Any, Any]
+    model: TaskModel
 
     @classmethod
     def build(
         cls,
-        task: Task[Any, Any],
+        task: Task,
         labels: Any,
         words: WordVectors | None,
         bilm: BiLMRecord | None,
@@ -76,7 +75,7 @@ class TrainedTask:
         device = next(self.model.parameters()).device
         return Inputs(sentences, read_layers, self.words, device)
 
-    def predict(self, examples: Sequence[Example[Any]], inputs: Inputs) -> list[Any]:
+    def predict(self, examples: Sequence[Any], inputs: Inputs) -> list[Any]:
         """Return one prediction per example, in order, from batches of similar length."""
         lengths = [example.n_tokens(inputs.sentences) for example in examples]
         order = sorted(range(len(examples)), key=lengths.__getitem__)
@@ -90,7 +89,7 @@ class TrainedTask:
         return [found[number] for number in range(len(examples))]
 
     def predict_unseen(
-        self, split: Split[Any], folder: EmbeddingsFolder, reporter: Reporter
+        self, split: Split, folder: EmbeddingsFolder, reporter: Reporter
     ) -> list[Any]:
         """Return one prediction per example, with embeddings that are computed and not stored."""
         layers, sentences = self.task.settings.elmo.layers, split.sentences
@@ -98,7 +97,7 @@ class TrainedTask:
         predictions: list[Any] = []
         done = 0
         for examples in _chunks(split):
-            numbers = dict.fromkeys(chain.from_iterable(one.sentences for one in examples))
+            numbers = dict.fromkeys(number for one in examples for number in one.sentences)
             read_layers = folder.compute({i: sentences[i] for i in numbers}, layers)
             predictions += self.predict(examples, self.inputs(sentences, read_layers))
             done += sum(example.n_tokens(sentences) for example in examples)
@@ -106,7 +105,7 @@ class TrainedTask:
         return predictions
 
     def evaluate(
-        self, split: Split[Any], folder: EmbeddingsFolder, reporter: Reporter
+        self, split: Split, folder: EmbeddingsFolder, reporter: Reporter
     ) -> tuple[list[Any], Scores]:
         """Return one prediction per example, with embeddings of the folder, and their scores."""
         read_layers = folder.find(split, self.task.settings.elmo.layers, reporter)
@@ -133,14 +132,13 @@ class TrainedTask:
     def write_config(self, folder: Path, config: dict[str, Any]) -> None:
         """Write the word vectors and task.json; OutputError if that fails."""
         if self.words is not None:
+            words = np.array(self.words.words, np.str_)
             with new_file(folder / WORDS_FILE) as file:
-                np.savez(
-                    file, words=np.array(self.words.words, np.str_), vectors=self.words.vectors
-                )
-        write_text(str(folder / TASK_FILE), [json.dumps(config, indent=1) + "\n"], overwrite=True)
+                np.savez(file, words=words, vectors=self.words.vectors)
+        write_text(folder / TASK_FILE, [json.dumps(config, indent=1), "\n"])
 
 
-def _chunks(split: Split[Any]) -> Iterator[list[Any]]:
+def _chunks(split: Split) -> Iterator[list[Any]]:
     """Yield consecutive examples of about `_CHUNK_TOKENS` tokens."""
     examples: list[Any] = []
     n_tokens = 0
@@ -152,7 +150,7 @@ def _chunks(split: Split[Any]) -> Iterator[list[Any]]:
             examples, n_tokens = [], 0
 
 
-def read_split(task: Task[Any, Any], path: str, reporter: Reporter) -> Split[Any]:
+def read_split(task: Task, path: str, reporter: Reporter) -> Split:
     """Read labelled data; InputError if the file is invalid or contains no example."""
     split = task.read(path)
     if not split.examples:

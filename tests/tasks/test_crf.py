@@ -8,8 +8,8 @@ import pytest
 import torch
 import torchcrf
 
-from elmo_cli.tasks.crf import CRF, allowed_transitions, viterbi
-from elmo_cli.tasks.labels import labels_of_types
+from elmo_cli.tasks.labels import allowed_transitions, labels_of_types
+from elmo_cli.tasks.layers import CRF, viterbi
 
 LENGTHS = [4, 1, 3]
 MASK = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
@@ -20,7 +20,7 @@ def random_crf(scheme: str | None) -> tuple[CRF, torch.Tensor]:
     """A CRF for two types of spans, or for five plain labels, and scores of labels."""
     torch.manual_seed(1)
     if scheme is None:
-        allowed = torch.ones(6, 6, dtype=torch.bool)
+        allowed = [[True] * 6] * 6
     else:
         allowed = allowed_transitions(labels_of_types("XY", scheme), scheme)
     crf = CRF(allowed).double()

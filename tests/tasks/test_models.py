@@ -11,6 +11,7 @@ import torch
 from tiny_models import build, read, train_on, without_gradient
 
 from elmo_cli.tasks.labels import convert_labels
+from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import load_task
 
 TREES = """\
@@ -123,7 +124,7 @@ def test_a_model_learns_its_examples(
         assert together == pytest.approx([example.target for example in examples], abs=0.5)
     else:
         assert together == alone
-        assert task.score(examples, together).main_value == 100
+        assert (scores := task.score(examples, together)).values[scores.main] == 100
 
 
 @pytest.mark.parametrize("where", ["input", "output", "both"])
@@ -167,6 +168,6 @@ def test_untrained_predictions_are_valid(
 def test_the_preset_has_the_published_sizes(
     tmp_path: Path, data: str, parameter: str, shape: tuple[int, int]
 ) -> None:
-    preset = load_task(DATA[data][0]).presets["paper"]
-    *_, model, _ = build_from(tmp_path, data, **preset)
+    settings = as_flat(load_task(DATA[data][0], preset="paper").settings)
+    *_, model, _ = build_from(tmp_path, data, **settings)
     assert model.get_parameter(parameter).shape == shape

@@ -105,7 +105,7 @@ def test_answers_are_compared_as_in_squad(
     question = replace(split.examples[0], target=("something else", answer))
     scores = TASK.score([question, question], [Answer(predicted, 0, 1.0), Answer("no", 0, 1.0)])
     assert scores.values["exact_match"] == 50 * is_exact
-    assert scores.main_value == pytest.approx(50 * f1)
+    assert scores.values["f1"] == pytest.approx(50 * f1)
 
 
 @pytest.mark.parametrize("max_length", [1, 3, 99])
@@ -132,7 +132,7 @@ def test_gradient_reaches_all_parameters(split: Split) -> None:
 def test_words_that_are_in_the_question_are_marked(split: Split) -> None:
     _, inputs = build(TASK, split)
     first, *_, last = split.examples
-    found = _matches([first.sentences, last.sentences], inputs)
+    found = _matches([first, last], inputs)
     # "The ferry left Bergen …" for "Where did the ferry leave?", "Rain fell." for "What fell?"
     assert found[0].nonzero()[:, 0].tolist() == [0, 1, 17]
     assert found[1].tolist() == [0, 1, *[0] * 18]

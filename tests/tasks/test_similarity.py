@@ -54,7 +54,7 @@ def test_scores_are_pearson_and_squared_error(predictions: list[float]) -> None:
     scores = SimilarityTask().score(examples, predictions)
     is_constant = len(set(predictions)) == 1
     r = 0.0 if is_constant else np.corrcoef(gold, predictions)[0, 1]
-    assert scores.main_value == pytest.approx(100 * r)
+    assert scores.values["pearson"] == pytest.approx(100 * r)
     assert scores.values["mse"] == pytest.approx(np.mean(np.subtract(gold, predictions) ** 2))
 
 

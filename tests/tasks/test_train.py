@@ -22,8 +22,7 @@ from tiny_models import Silent
 from elmo_cli.errors import EmbeddingsFileError, ModelError, ResumeError
 from elmo_cli.tasks.embeddings_folder import EmbeddingsFolder
 from elmo_cli.tasks.task import load_task
-from elmo_cli.tasks.task_trainer import sample_examples
-from elmo_cli.tasks.train import TaskData, train_task
+from elmo_cli.tasks.train import TaskData, sample_examples, train_task
 from elmo_cli.tasks.trained_task import load_trained
 
 SMALL = {"hidden": 5, "char_filters": 4, "elmo.projection": 6, "batch_size": 2, "patience": 9}

@@ -33,9 +33,7 @@ class Silent:
     def epoch(self, line: dict[str, Any]) -> None: ...
 
 
-def build(
-    task: Task[Any, Any], train: Split[Any], **settings: object
-) -> tuple[TaskModel[Any, Any], Inputs]:
+def build(task: Task, train: Split, **settings: object) -> tuple[TaskModel, Inputs]:
     """A model for the labels of a split, and the inputs of its sentences."""
     torch.manual_seed(0)
     random = np.random.default_rng(0)
@@ -49,7 +47,7 @@ def build(
 
 
 def train_on(
-    model: TaskModel[Any, Any],
+    model: TaskModel,
     examples: list[Example],
     inputs: Inputs,
     *,
@@ -66,7 +64,7 @@ def train_on(
     model.eval()
 
 
-def without_gradient(model: TaskModel[Any, Any], examples: list[Example], inputs: Inputs) -> list:
+def without_gradient(model: TaskModel, examples: list[Example], inputs: Inputs) -> list:
     """The names of the parameters that the loss of the examples does not depend on."""
     model.train()
     model.loss(examples, inputs).backward()
