@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, bounded, one_of
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
 from elmo_cli.tasks.labels import Span, score_labels
 from elmo_cli.tasks.layers import (
     BiLSTM,
@@ -24,7 +24,6 @@ from elmo_cli.tasks.layers import (
     masked_softmax,
 )
 from elmo_cli.tasks.readers import checked_tokens, parse_tree, read_json_lines, read_lines
-from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least, bounded, positive
-from elmo_cli.tasks.inputs import Inputs
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation
 from elmo_cli.tasks.layers import MASKED, SequenceDropout, masked_softmax
-from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, TaskModel
 

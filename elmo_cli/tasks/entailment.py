@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.lm.settings import at_least
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
 from elmo_cli.tasks.labels import score_labels
 from elmo_cli.tasks.layers import BiLSTM, align, masked_max, masked_mean
 from elmo_cli.tasks.readers import JsonLine, read_json_lines
-from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 

@@ -1,4 +1,4 @@
-"""Inputs: the sentences of a data file as padded tensors of words, characters and biLM layers."""
+"""Inputs and TokenRepresentation: sentences as padded tensors, and their token vectors."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.model.mix import ElmoMix
 from elmo_cli.regular_files import check_regular
+from elmo_cli.tasks.layers import SequenceDropout
+from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
 
 Array = npt.NDArray[Any]
 Tokens = tuple[str, ...]
 LayerReader = Callable[[int], Array]  # index of a sentence -> its layers, (layer, token, dim)
-PADDING, UNKNOWN = 0, 1  # rows of the word embedding
+_PADDING, _UNKNOWN = 0, 1  # rows of the word embedding
 _MAX_BYTES = 20  # of a token for the character CNN, with its begin and end ids
 _BEGIN, _END = 257, 258
-N_CHARACTERS = 259
+_N_CHARACTERS = 259
 _MAX_WORDS = 100_000  # words of a file of word vectors that a task model keeps
 
 
@@ -59,7 +63,7 @@ class WordVectors:
         self.words = list(words)
         with np.errstate(over="ignore"):  # `read` refuses what does not fit
             self.vectors = np.asarray(vectors, np.float16)
-        self._rows = {word: row for row, word in enumerate(self.words, UNKNOWN + 1)}
+        self._rows = {word: row for row, word in enumerate(self.words, _UNKNOWN + 1)}
 
     @classmethod
     def read(cls, path: str, seen: Collection[str] = ()) -> WordVectors:
@@ -88,13 +92,15 @@ class WordVectors:
         return found
 
     def rows_of(self, tokens: Iterable[str]) -> list[int]:
-        """Return the rows of tokens, or else of their lower-case forms, or else `UNKNOWN`."""
+        """Return the rows of tokens, or else of their lower-case forms, or else `_UNKNOWN`."""
         rows = self._rows
-        return [rows.get(token) or rows.get(token.lower(), UNKNOWN) for token in tokens]
+        return [rows.get(token) or rows.get(token.lower(), _UNKNOWN) for token in tokens]
 
     def with_first(self, tokens: Iterable[str]) -> tuple[WordVectors, int]:
         """Move the words of tokens to the front; return also the number of these words."""
-        first = [row - UNKNOWN - 1 for row in dict.fromkeys(self.rows_of(tokens)) if row > UNKNOWN]
+        first = [
+            row - _UNKNOWN - 1 for row in dict.fromkeys(self.rows_of(tokens)) if row > _UNKNOWN
+        ]
         order = list(dict.fromkeys([*first, *range(len(self.words))]))
         return WordVectors([self.words[i] for i in order], self.vectors[order]), len(first)
 
@@ -179,3 +185,99 @@ class Inputs:
 def character_ids(token: str) -> list[int]:
     """Return the ids of the first bytes of a token, between begin and end; 0 is padding."""
     return [_BEGIN, *(byte + 1 for byte in token.encode()[: _MAX_BYTES - 2]), _END]
+
+
+class MixedLayers(nn.Module):
+    """Equation (1) of the paper: a learned weighted sum of layers, then dropout and a projection.
+
+    Attributes:
+        mix: the weighted sum.
+        dim: dimension of the output.
+    """
+
+    def __init__(self, n_layers: int, dim: int, settings: ElmoSettings) -> None:
+        super().__init__()
+        self.mix = ElmoMix(n_layers, layer_norm=settings.layer_norm, l2=settings.l2)
+        self.dropout = SequenceDropout(settings.dropout)
+        self.dim = settings.projection or dim
+        is_mapped = bool(settings.projection)
+        self.projection = nn.Linear(dim, self.dim, bias=False) if is_mapped else nn.Identity()
+
+    def forward(self, batch: SentenceBatch) -> Tensor:
+        assert batch.layers is not None
+        mixed: Tensor = self.projection(self.dropout(self.mix(batch.layers, batch.mask)))
+        return mixed
+
+
+class TokenRepresentation(nn.Module):
+    """Computes the token vectors that a task model reads, and adds ELMo to its states.
+
+    Args:
+        settings: settings of the task.
+        table: (row, dim) initial word vectors, or None.
+        n_layers, elmo_dim: number and dimension of the biLM layers; 0 without ELMo.
+    Attributes:
+        dim: dimension of a token vector.
+        output_dim: dimension of what `at_output` appends; 0 for nothing.
+    Raises:
+        UsageError: the settings leave no input.
+    Source: Peters et al. 2018, section 3.3.
+    """
+
+    def __init__(
+        self, settings: TaskSettings, table: Tensor | None, n_layers: int, elmo_dim: int
+    ) -> None:
+        super().__init__()
+        elmo, n_filters = settings.elmo, settings.char_filters
+        self._char_width = settings.char_width
+        self.words = self.characters = self.filters = self.input_mix = self.output_mix = None
+        if table is not None:
+            self.words = nn.Embedding(len(table), table.shape[1], _PADDING, _weight=table)
+            self.words.weight.requires_grad = settings.train_word_vectors
+        if n_filters:
+            self.characters = nn.Embedding(_N_CHARACTERS, settings.char_dim, padding_idx=_PADDING)
+            self.filters = nn.Linear(settings.char_dim * settings.char_width, n_filters)
+        if elmo.layers != "none" and elmo.where != "output":
+            self.input_mix = MixedLayers(n_layers, elmo_dim, elmo)
+        if elmo.layers != "none" and elmo.where != "input":
+            self.output_mix = MixedLayers(n_layers, elmo_dim, elmo)
+        self.dropout = SequenceDropout(settings.dropout)
+        self.output_dim = self.output_mix.dim if self.output_mix else 0
+        self.dim = n_filters + (0 if table is None else table.shape[1])
+        self.dim += self.input_mix.dim if self.input_mix else 0
+        if not self.dim:
+            what = "no word vectors, no characters and no ELMo at the input: the model has no input"
+            raise UsageError(what, "give `word_vectors`, or set `char_filters` above 0")
+
+    def forward(self, batch: SentenceBatch) -> Tensor:
+        """Return the token vectors, (batch, token, dim)."""
+        parts = []
+        if self.words is not None:
+            parts.append(self.words(batch.words))
+        if self.characters is not None and self.filters is not None:
+            # For so few dimensions, a matrix product of windows is faster than a convolution.
+            padding = (0, 0, self._char_width // 2, (self._char_width - 1) // 2)
+            padded = functional.pad(self.characters(batch.characters), padding)
+            convolved = self.filters(padded.unfold(1, self._char_width, 1).flatten(2))
+            parts.append(functional.embedding(batch.types, torch.relu(convolved.amax(1))))
+        if parts:
+            parts = [self.dropout(torch.cat(parts, -1))]
+        if self.input_mix is not None:
+            parts.append(self.input_mix(batch))
+        return torch.cat(parts, -1)
+
+    def at_output(self, states: Tensor, batch: SentenceBatch) -> Tensor:
+        """Append ELMo, if it is used there, to the states (batch, token, dim) of a biLSTM."""
+        if self.output_mix is None:
+            return states
+        return torch.cat([states, self.output_mix(batch)], -1)
+
+    @property
+    def mixes(self) -> dict[str, ElmoMix]:
+        """The weighted sums of layers at "input" and "output"."""
+        both = {"input": self.input_mix, "output": self.output_mix}
+        return {where: mixed.mix for where, mixed in both.items() if mixed is not None}
+
+    def penalty(self) -> Tensor:
+        """Return the L2 penalty on the layer weights, lambda * ||w||^2 summed over the mixes."""
+        return sum((mix.penalty() for mix in self.mixes.values()), torch.zeros(()))

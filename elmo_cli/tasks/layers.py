@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -128,9 +128,10 @@ def align(scores: Tensor, mask: Tensor, states: Tensor) -> Tensor:
     return masked_softmax(scores, mask[:, None].expand_as(scores)) @ states
 
 
-def pad_targets(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Return label indices of sentences as (batch, token), with `IGNORED` as padding."""
-    tensors = [torch.tensor(row) for row in rows]
+def pad_targets(rows: Iterable[Sequence[str]], names: Iterable[str]) -> Tensor:
+    """Return the indices of labels in `names` as (batch, token), with `IGNORED` as padding."""
+    numbers = {name: number for number, name in enumerate(names)}
+    tensors = [torch.tensor([numbers[label] for label in row]) for row in rows]
     return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=IGNORED)
 
 

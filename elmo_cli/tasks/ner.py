@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.lm.settings import one_of
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
 from elmo_cli.tasks.labels import (
     OUTSIDE,
     Labels,
@@ -26,7 +26,6 @@ from elmo_cli.tasks.labels import (
     spans_of,
 )
 from elmo_cli.tasks.layers import CRF, pad_targets, viterbi
-from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 from elmo_cli.text.conll import label_column
@@ -60,7 +59,6 @@ class Tagger(TaskModel):
         self.file_scheme, names = labels["scheme"], labels["names"]
         self.scheme = settings.crf_scheme if self.file_scheme else None
         self.names = labels_of_types(names, self.scheme) if self.scheme else names
-        self.numbers = {name: number for number, name in enumerate(self.names)}
         self.output = nn.Linear(self.state_dim, len(self.names))
         self.crf = CRF(allowed_transitions(self.names, self.scheme)) if self.scheme else None
 
@@ -71,9 +69,8 @@ class Tagger(TaskModel):
 
     def loss(self, examples: Sequence[Example], inputs: Inputs) -> Tensor:
         scores, mask = self._scores(examples, inputs)
-        labels = [convert_labels(example.target, self.scheme) for example in examples]
-        targets = pad_targets([[self.numbers[label] for label in row] for row in labels])
-        targets = targets.to(scores.device)
+        labels = (convert_labels(example.target, self.scheme) for example in examples)
+        targets = pad_targets(labels, self.names).to(scores.device)
         if self.crf is None:
             return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
         return -self.crf.log_likelihood(scores, targets.clamp(min=0), mask).mean()

@@ -17,10 +17,9 @@ from torch.nn import functional
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least
 from elmo_cli.model.char_cnn import Highway
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
 from elmo_cli.tasks.layers import MASKED, BiLSTM, masked_softmax
 from elmo_cli.tasks.readers import checked_tokens, parse_json, read_lines
-from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 

@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.tasks.entailment import EntailmentTask, Esim, PairSettings, fill_pairs
-from elmo_cli.tasks.inputs import Inputs, Tokens
-from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
 from elmo_cli.tasks.task import Example, Scores, Split, Task
 
 

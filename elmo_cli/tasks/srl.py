@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError
 from elmo_cli.lm.settings import at_least, one_of, positive
-from elmo_cli.tasks.inputs import Inputs, Tokens
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, Tokens
 from elmo_cli.tasks.labels import (
     OUTSIDE,
     Labels,
@@ -37,7 +37,6 @@ from elmo_cli.tasks.layers import (
     viterbi,
 )
 from elmo_cli.tasks.readers import checked_tokens, read_json_lines, read_rows
-from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TaskSettings, probability
 from elmo_cli.tasks.task import Example, Scores, Split, Task, TaskModel
 
@@ -95,7 +94,6 @@ class RoleTagger(TaskModel):
     ) -> None:
         super().__init__(settings, labels, representation)
         self.names = labels_of_types(labels, _SCHEME)
-        self.numbers = {name: number for number, name in enumerate(self.names)}
         size, is_bilstm = self.encoder.dim, settings.encoder == "bilstm"
         self.pair = nn.Linear(2 * size, size) if is_bilstm else None
         self.dropout = SequenceDropout(settings.encoder_dropout)
@@ -124,9 +122,8 @@ class RoleTagger(TaskModel):
 
     def loss(self, frames: Sequence[Frame], inputs: Inputs) -> Tensor:
         scores, _ = self._scores(frames, inputs)
-        targets = [[self.numbers[label] for label in frame.target] for frame in frames]
-        padded = pad_targets(targets).to(scores.device)
-        return functional.cross_entropy(scores.flatten(0, 1), padded.flatten())
+        targets = pad_targets((frame.target for frame in frames), self.names).to(scores.device)
+        return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
     def predict(self, frames: Sequence[Frame], inputs: Inputs) -> list[Labels]:
         scores, mask = self._scores(frames, inputs)

@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.tasks.inputs import Inputs, SentenceBatch, Tokens
+from elmo_cli.tasks.inputs import Inputs, SentenceBatch, TokenRepresentation, Tokens
 from elmo_cli.tasks.layers import BiLSTM, SequenceDropout
-from elmo_cli.tasks.representation import TokenRepresentation
 from elmo_cli.tasks.settings import TASKS, TaskSettings, suggest, with_settings
 from elmo_cli.text.input import InputSettings, format_of, read_sentences
 

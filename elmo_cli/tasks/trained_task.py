@@ -17,8 +17,7 @@ from elmo_cli.lm.checkpoint import read_tensors
 from elmo_cli.lm.run_folder import TASK_FILE
 from elmo_cli.regular_files import read_json
 from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder, Reporter
-from elmo_cli.tasks.inputs import Inputs, LayerReader, Tokens, WordVectors
-from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, Tokens, WordVectors
 from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
 from elmo_cli.version import __version__

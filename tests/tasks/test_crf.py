@@ -63,19 +63,6 @@ def test_equals_pytorch_crf(scheme: str | None) -> None:
     assert torch.allclose(crf.log_likelihood(scores, labels, MASK), expected)
 
 
-@pytest.mark.parametrize(
-    ("scheme", "expected"),
-    [  # from O, B, I and the start of a sentence to O, B, I and its end
-        ("BIO", ["11.1", "1111", "1111", "11.1"]),
-        # from O, B, I, L, U and the start to O, B, I, L, U and the end
-        ("BIOUL", ["11..11", "..11..", "..11..", "11..11", "11..11", "11..11"]),
-    ],
-)
-def test_transitions_of_one_type(scheme: str, expected: list[str]) -> None:
-    found = allowed_transitions(labels_of_types(["X"], scheme), scheme)
-    assert ["".join(".1"[int(one)] for one in row) for row in found] == expected
-
-
 def test_forbidden_transitions_get_no_weight_by_training() -> None:
     crf, scores = random_crf("BIO")
     labels = torch.tensor([viterbi(scores, MASK, crf.transitions)[0]])

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.tasks.inputs import Inputs, WordVectors, character_ids
-from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors, character_ids
 from elmo_cli.tasks.settings import ElmoSettings, TaskSettings
 
 GLOVE = "the 1 2\ncat 3 4\nParis 5 6\n"
@@ -132,6 +131,14 @@ def test_the_character_cnn_is_a_convolution(width: int) -> None:
     length = embedded.shape[1]  # an even width convolves once more
     expected = torch.relu(convolved[:, :, :length].amax(2))
     assert torch.allclose(representation(batch)[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_word_vectors_are_trained_or_fixed(is_trained: bool) -> None:
+    settings = TaskSettings(elmo=ElmoSettings(layers="none"), train_word_vectors=is_trained)
+    words = TokenRepresentation(settings, torch.ones(9, 2), 0, 0).words
+    assert words is not None
+    assert words.weight.requires_grad == is_trained
 
 
 def test_a_model_must_read_something() -> None:

@@ -66,6 +66,14 @@ def test_an_unknown_task_is_refused() -> None:
     assert "did you mean `ner`?" in error.value.hint
 
 
+def test_changes_override_a_preset() -> None:
+    settings = load_task("ner", {"hidden": "7"}, "paper").settings
+    assert (settings.hidden, settings.layers, settings.elmo.l2) == (7, 2, 0.1)
+    with pytest.raises(UsageError, match="no such preset") as error:
+        load_task("ner", {}, "papers")
+    assert "did you mean `paper`?" in error.value.hint
+
+
 def test_every_task_and_setting_is_documented() -> None:
     """With its default, in docs/train.md."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "train.md").read_text("utf-8")

@@ -136,6 +136,13 @@ def test_the_predicate_decides(encoder: str, has_mark: bool) -> None:
     assert [" ".join(labels) for labels in model.predict(BOTH.examples, inputs)] == TAGS
 
 
+@pytest.mark.parametrize("encoder", ["bilstm", "alternating"])
+def test_the_encoder_has_its_own_dropout(encoder: str) -> None:
+    model, _ = build(SrlTask(), BOTH, encoder=encoder, dropout=0.1, encoder_dropout=0.3)
+    found = [model.representation.dropout.p, model.encoder.dropout.p, model.dropout.p]
+    assert found == [0.1, 0.3, 0.3]
+
+
 def test_alternating_layers_read_each_sentence_in_turn() -> None:
     torch.manual_seed(0)
     encoder, x, lengths = AlternatingLSTM(3, 4, 3, 0.5).eval(), torch.randn(2, 5, 3), [5, 3]

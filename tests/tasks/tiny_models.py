@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_cli.tasks.inputs import Inputs, WordVectors
-from elmo_cli.tasks.representation import TokenRepresentation
+from elmo_cli.tasks.inputs import Inputs, TokenRepresentation, WordVectors
 from elmo_cli.tasks.settings import with_settings
 from elmo_cli.tasks.task import Example, Split, Task, TaskModel, load_task
 
