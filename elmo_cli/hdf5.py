@@ -96,8 +96,8 @@ def open_dataset(group: h5py.Group, name: str) -> h5py.Dataset:
 def read_dataset(dataset: h5py.Dataset, selection: Any = ()) -> npt.NDArray[Any]:
     """Read `dataset[selection]`; OSError if the data set is corrupt or claims too many bytes."""
     # The most that a file can hold, compressed as well as it may be.
-    most = MIN_MEMORY + MEMORY_PER_BYTE * int(dataset.file.id.get_filesize())
-    if dataset.nbytes > most:
+    claimed = dataset.nbytes - MIN_MEMORY
+    if claimed > 0 and claimed > MEMORY_PER_BYTE * int(dataset.file.id.get_filesize()):
         raise OSError(f"{dataset.name} claims {dataset.nbytes} bytes, more than its file can hold")
     try:
         values: npt.NDArray[Any] = dataset[selection]

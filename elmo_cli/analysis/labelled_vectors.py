@@ -138,12 +138,12 @@ class LabelledVectors:
             EmbeddingsFileError: the file cannot be read, or a value is not finite.
         """
         with open_embeddings(self.vectors_file) as embeddings:
-            positions = [embeddings.layers.index(layer)]
+            index = embeddings.layers.index(layer)
             vectors = np.empty((len(self.labels), embeddings.dim), np.float32)
             end = 0
             for key, labels, _ in self.sentences:
                 start, end = end, end + len(labels)
-                vectors[start:end] = read_vectors(embeddings, key, positions)[0]
+                vectors[start:end] = read_vectors(embeddings, key, index)
         return vectors
 
 
@@ -164,7 +164,7 @@ def join_labels(
         EmbeddingsFileError: a sentence has no labels, or a value is not finite.
         InputError, UsageError: the labels cannot be read or belong to another text.
     """
-    positions = [embeddings.layers.index(layer) for layer in layers]
+    indices = [embeddings.layers.index(layer) for layer in layers]
     sentences = read_labels(labels_file, settings, _token_column(embeddings, labels_file, settings))
     joined: list[JoinedSentence] = []
     found: set[Key] = set()
@@ -176,7 +176,8 @@ def join_labels(
         found.add(key)
         words = _matching_words(embeddings, sentence, key)
         if sentence.labels:
-            read_vectors(embeddings, key, positions)
+            for index in indices:
+                read_vectors(embeddings, key, index)
             joined.append(JoinedSentence(key, _interned(sentence.labels), words))
     if len(found) != len(embeddings):
         raise EmbeddingsFileError(

@@ -5,7 +5,7 @@ Source: Peters et al. 2018, 5.3 and table 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,11 +17,11 @@ from elmo_cli.analysis.vectors import LayerView, Vectors
 from elmo_cli.errors import UsageError
 from elmo_cli.store.layouts import Key
 
-CHUNK_TOKENS = 4096  # tokens compared at once
+CHUNK_TOKENS = 512  # tokens compared at once; more do not fit into the cache of a processor
 DIGITS = 6  # of a cosine, so that equal vectors have equal cosines in spite of rounding
 
 Array = npt.NDArray[np.float64]
-_Found = tuple[float, int, Occurrence]  # negative cosine, index in the file, token
+_Found = tuple[float, int, Key, int]  # negative cosine, index in the file, key, position
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class VectorSource(Protocol):
 
 class _Sentence(NamedTuple):
     key: Key
-    tokens: tuple[str, ...] | None
+    tokens: tuple[str, ...] | None  # None also where they are not needed
     vectors: Vectors  # (token, dim)
 
 
@@ -82,9 +82,10 @@ def nearest(
         _check_words(view, source, queries)
     query_vectors = np.stack([_query_vector(source, query) for query in queries])
     own_keys = [query.key if source is view else None for query in queries]
+    lengths_of_queries = {len(query.tokens) for query in queries if query.tokens is not None}
     found: list[list[_Found]] = [[] for _ in queries]
     n_compared = n_without = 0
-    for chunk in _chunks(view):
+    for chunk in _chunks(view, None if same_word else lengths_of_queries):
         vectors = np.concatenate([sentence.vectors for sentence in chunk], dtype=np.float64)
         lengths = _lengths(vectors)
         is_zero = lengths == 0
@@ -94,14 +95,14 @@ def nearest(
         for number, query in enumerate(queries):
             is_excluded = is_zero | _is_excluded(chunk, query, own_keys[number], same_word)
             cosines = np.where(is_excluded, -np.inf, all_cosines[number])
-            best = _best(chunk, cosines, n_compared, k, per_token=view.per_token)
+            best = _best(chunk, cosines, n_compared, k)
             found[number] = sorted([*found[number], *best])[:k]
         n_compared += len(vectors)
         n_without += sum(sentence.tokens is None for sentence in chunk)
     return Neighbors(
         n_compared,
         n_without if same_word else 0,
-        [[(occurrence, -distance) for distance, _, occurrence in best] for best in found],
+        [[_neighbor(view, *one) for one in best] for best in found],
     )
 
 
@@ -130,13 +131,25 @@ def _query_vector(view: VectorSource, query: Occurrence) -> Array:
     return unit
 
 
-def _chunks(view: LayerView) -> Iterator[list[_Sentence]]:
-    """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk."""
+def _neighbor(
+    view: LayerView, distance: float, _: int, key: Key, position: int
+) -> tuple[Occurrence, float]:
+    found = Occurrence(key, position if view.per_token else None, view.tokens(key))
+    return found, -distance
+
+
+def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_Sentence]]:
+    """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk.
+
+    Tokens are read for sentences of these lengths, which may equal that of a query; None for all.
+    """
     chunk: list[_Sentence] = []
     n_vectors = 0
     for key in view:
-        chunk.append(_Sentence(key, view.tokens(key), view.vectors(key)))
-        n_vectors += len(chunk[-1].vectors)
+        vectors = view.vectors(key)
+        needs_tokens = lengths is None or not view.per_token or len(vectors) in lengths
+        chunk.append(_Sentence(key, view.tokens(key) if needs_tokens else None, vectors))
+        n_vectors += len(vectors)
         if n_vectors >= CHUNK_TOKENS:
             yield chunk
             chunk, n_vectors = [], 0
@@ -165,16 +178,13 @@ def _is_excluded(
     return np.array(found, np.bool_)
 
 
-def _best(
-    chunk: Sequence[_Sentence], cosines: Array, offset: int, k: int, *, per_token: bool
-) -> list[_Found]:
+def _best(chunk: Sequence[_Sentence], cosines: Array, offset: int, k: int) -> list[_Found]:
     """Return the `k` highest finite cosines of a chunk that starts at vector `offset`."""
     starts = np.cumsum([0, *(len(sentence.vectors) for sentence in chunk)])
     found = []
     for index in np.argsort(-cosines, kind="stable")[:k].tolist():
         if np.isfinite(cosines[index]):
             number = int(np.searchsorted(starts, index, "right")) - 1
-            position = index - int(starts[number]) if per_token else None
-            occurrence = Occurrence(chunk[number].key, position, chunk[number].tokens)
-            found.append((-float(cosines[index]), offset + index, occurrence))
+            position = index - int(starts[number])
+            found.append((-float(cosines[index]), offset + index, chunk[number].key, position))
     return found

@@ -165,9 +165,9 @@ def occurrences(view: LayerView, word: str) -> Iterator[Occurrence]:
     """
     check_has_tokens(view)
     lower = word.lower()
-    for key in view:
+    for key, info in zip(view, view.embeddings.infos(), strict=True):
         # The check of `view.tokens` costs more than this one, which few sentences pass.
-        if lower not in map(str.lower, view.embeddings.tokens(key) or ()):
+        if lower not in map(str.lower, info.tokens or ()):
             continue
         tokens = view.tokens(key) or ()
         positions = [n for n, token in enumerate(tokens) if token.lower() == lower]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class LayerView:
         self.layer = highest if layer is None else layer
         if self.layer not in embeddings.layers:
             raise no_layer(embeddings, self.layer)
-        self._position = embeddings.layers.index(self.layer)
+        self._index = embeddings.layers.index(self.layer)
         self.unit = embeddings.unit
         self.per_token = self.unit == "tokens"
         self._has_numbers = not embeddings.is_keyed_by_name or (
@@ -80,8 +80,7 @@ class LayerView:
         Raises:
             EmbeddingsFileError: the array cannot be read, or a value is not finite.
         """
-        vectors: Vectors = read_vectors(self.embeddings, key, (self._position,))[0]
-        return vectors
+        return read_vectors(self.embeddings, key, self._index)
 
     def tokens(self, key: Key) -> tuple[str, ...] | None:
         """Return the tokens of a sentence; None if they are not stored."""
@@ -118,22 +117,21 @@ def n_vectors(embeddings: Embeddings, key: Key) -> int:
     return int((1, *tokens)[-1])
 
 
-def read_vectors(embeddings: Embeddings, key: Key, positions: Sequence[int]) -> Vectors:
-    """Read the vectors of a sentence in some layers, (layer, vector, dim) float32.
+def read_vectors(embeddings: Embeddings, key: Key, index: int) -> Vectors:
+    """Read the vectors of a sentence in one layer, (vector, dim) float32.
 
     Args:
-        positions: indices of the layers in `embeddings.layers`.
+        index: of the layer in `embeddings.layers`.
     Raises:
         EmbeddingsFileError: the array has another shape than those of other sentences, cannot be
             read, or has a value that is not finite in float32.
     """
     n = n_vectors(embeddings, key)
-    layers = embeddings[key].reshape(len(embeddings.layers), n, embeddings.dim)[list(positions)]
     with np.errstate(over="ignore"):
-        vectors: Vectors = layers.astype(np.float32, copy=False)
-    is_finite = np.isfinite(vectors).all(-1)
+        vectors: Vectors = embeddings.layer(key, index).astype(np.float32, copy=False)
+    is_finite = np.isfinite(vectors)
     if not is_finite.all():
-        row, position = np.argwhere(~is_finite)[0].tolist()
+        position = int(is_finite.all(-1).argmin())
         where = f"sentence {key!r}"
         if embeddings.unit == "tokens":
             tokens = embeddings.tokens(key)
@@ -141,10 +139,10 @@ def read_vectors(embeddings: Embeddings, key: Key, positions: Sequence[int]) -> 
             where = f"{where}, token {position}{word}"
         raise EmbeddingsFileError(
             f"{embeddings.path}: {where}: a value in layer "
-            f"{embeddings.layers[positions[row]]} is not finite",
+            f"{embeddings.layers[index]} is not finite",
             f"`elmo inspect {embeddings.path}` finds all such values; embed the text again",
         )
-    return vectors
+    return vectors.reshape(n, embeddings.dim)
 
 
 def check_comparable(embeddings: Embeddings, reference: Embeddings) -> list[str]:

@@ -156,6 +156,13 @@ class Embeddings(Mapping[Key, Array]):
     def __len__(self) -> int:
         return len(self.reader)
 
+    def layer(self, key: Key, index: int) -> Array:
+        """One layer of `self[key]` by its index in `layers`: (token, dim), or (dim,) if pooled."""
+        array = self._array(
+            *self.reader.stored(self._find(key), None if self.n_layers is None else index)
+        )
+        return array.reshape(array.shape[-2 if self.unit == "tokens" else -1 :])
+
     def shape(self, key: Key) -> tuple[int, ...]:
         """The shape of `self[key]`, without reading its values."""
         return self.reader.shape(self._find(key))
@@ -167,6 +174,10 @@ class Embeddings(Mapping[Key, Array]):
     def info(self, key: Key) -> SentenceInfo:
         """What the file records of a sentence."""
         return self.reader.info(self._find(key))
+
+    def infos(self) -> Iterator[SentenceInfo]:
+        """What the file records of each sentence, in its order."""
+        return map(self.reader.info, self.reader.handles())
 
     def sentences(self) -> Iterator[tuple[Sentence, Array]]:
         """All sentences and their arrays, as the writer of the file got them, in its order.

@@ -81,6 +81,7 @@ def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None
         last = {one.text: one.key for one in sentences}
         keys = list(embeddings)
         assert len(list(embeddings.sentences())) == len(keys)
+        assert list(embeddings.infos()) == list(map(embeddings.info, keys))
         for position, one in enumerate(sentences):
             expected = array(one, options["layers"])
             number = one.key
@@ -121,6 +122,9 @@ def test_layer_and_token_axes(tmp_path: Path, layout: str, layers: int | None, p
         assert embeddings.unit == ("sentences" if pool else "tokens")
         for (_, values), key in zip(embeddings.sentences(), embeddings, strict=True):
             np.testing.assert_array_equal(values, embeddings[key])
+            for index in range(layers or 1):
+                one = values[index] if layers else values
+                np.testing.assert_array_equal(embeddings.layer(key, index), one)
 
 
 def test_types(tmp_path: Path) -> None:

@@ -53,9 +53,12 @@ class LineReader(DatasetReader):
     def info(self, handle: Handle) -> SentenceInfo:
         text, tokens = self.line_of(str(handle)), None
         if text is not None and self._are_tokens:
-            shape = self.shape(handle)
-            has_tokens = len(shape) >= 2 and not self.pooled
-            tokens = split_line(text, shape[-2] if has_tokens else None)
+            tokens = tuple(text.split())
+            # Otherwise the number of vectors decides; it is not free, as it opens the data set.
+            if not self.is_own or (not self.pooled and " ".join(tokens) != text):
+                shape = self.shape(handle)
+                has_tokens = len(shape) >= 2 and not self.pooled
+                tokens = split_line(text, shape[-2] if has_tokens else None)
         return SentenceInfo(tokens, text)
 
 

@@ -74,8 +74,12 @@ class SentenceReader(ABC):
         """Shape of the array, layers first, and stored dtype, without reading values."""
 
     @abstractmethod
-    def stored(self, handle: Handle) -> tuple[Array, Scales | None]:
-        """Values and scales, with the dtype and the axes of the file."""
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Scales | None]:
+        """Values and scales, with the dtype and the axes of the file.
+
+        Args:
+            layer: read only this index of the layer axis, which stays; None to read all.
+        """
 
     @abstractmethod
     def python_example(self, handle: Handle) -> list[str]:

@@ -72,11 +72,10 @@ class FlatReader(SentenceReader):
         *layers, dim = vectors.shape[1:]
         return (*layers, *(() if self.pooled else (end - begin,)), dim), vectors.dtype
 
-    def stored(self, handle: Handle) -> tuple[Array, Scales | None]:
-        begin, end = self._span(int(handle))
-        values = self._rows("vectors").read(begin, end)
-        is_int8 = values.dtype == INT8
-        return values, self._rows("scales").read(begin, end) if is_int8 else None
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Scales | None]:
+        rows = *self._span(int(handle)), layer
+        values = self._rows("vectors").read(*rows)
+        return values, self._rows("scales").read(*rows) if values.dtype == INT8 else None
 
     def info(self, handle: Handle) -> SentenceInfo:
         i = int(handle)

@@ -72,14 +72,20 @@ class Rows:
         if not self.shape:
             raise self.corrupt("has no rows")
 
-    def read(self, begin: int, end: int) -> Array:
-        """Rows `begin` to `end` as a new array; an EmbeddingsFileError if they do not exist."""
+    def read(self, begin: int, end: int, layer: int | None = None) -> Array:
+        """Rows `begin` to `end` as a new array; an EmbeddingsFileError if they do not exist.
+
+        Args:
+            layer: read only this index of the second axis, which stays; None to read all.
+        """
         if not 0 <= begin <= end <= self.shape[0]:
             raise self.corrupt(f"has {self.shape[0]} rows, not {begin} to {end}")
+        rows = slice(begin, end)
+        selection = rows if layer is None else (rows, slice(layer, layer + 1))
         if self._mapped is not None:
-            return np.array(self._mapped[begin:end])
+            return np.array(self._mapped[selection])
         with reading(f"{self._where}, rows {begin} to {end}", EmbeddingsFileError):
-            return read_dataset(self._dataset, slice(begin, end))
+            return read_dataset(self._dataset, selection)
 
     def corrupt(self, what: str) -> EmbeddingsFileError:
         """The error for something wrong in the data set."""
@@ -115,7 +121,7 @@ class TypeReader(SentenceReader):
     def array_type(self, handle: Handle) -> ArrayType:
         return self._rows.shape[1:], self._rows.dtype
 
-    def stored(self, handle: Handle) -> tuple[Array, None]:
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, None]:
         return self._rows.read(int(handle), int(handle) + 1), None
 
     def python_example(self, handle: Handle) -> list[str]:

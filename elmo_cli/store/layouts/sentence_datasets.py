@@ -78,10 +78,13 @@ class DatasetReader(SentenceReader):
             shape = shape[:-1] if shape[-1] == 1 else (shape[-1], *shape[:-1])
         return shape, dataset.dtype
 
-    def stored(self, handle: Handle) -> tuple[Array, None]:
-        dataset = self._dataset(str(handle))
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, None]:
+        dataset, selection = self._dataset(str(handle)), ()
+        if layer is not None:
+            one = slice(layer, layer + 1)
+            selection = (..., one) if self.layout.layers_last else one
         with self._reading(f"sentence {handle!r}"):
-            return hdf5.read_dataset(dataset), None
+            return hdf5.read_dataset(dataset, selection), None
 
     def info(self, handle: Handle) -> SentenceInfo:
         try:
