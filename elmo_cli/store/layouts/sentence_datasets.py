@@ -79,7 +79,8 @@ class DatasetReader(SentenceReader):
         return shape, dataset.dtype
 
     def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, None]:
-        dataset, selection = self._dataset(str(handle)), ()
+        dataset = self._dataset(str(handle))
+        selection: Any = ()
         if layer is not None:
             one = slice(layer, layer + 1)
             selection = (..., one) if self.layout.layers_last else one
