@@ -81,6 +81,6 @@ class OutputReduction:
         return OutputError(
             f"{where}: the model {model} with `layers={self.layers.name}` computes {value:.4g}; "
             f"{self.dtype} holds at most {largest:.5g}",
-            "give `dtype=float32` or smaller weights in `layers`; `elmo inspect WEIGHTS.hdf5` checks "
-            "the weights",
+            "give `dtype=float32` or smaller weights in `layers`; `elmo inspect WEIGHTS.hdf5` "
+            "checks the weights",
         )
