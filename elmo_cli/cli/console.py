@@ -222,7 +222,7 @@ class Progress:
 
     Args:
         total: total number of units; if None, nothing is shown before the first `update`.
-        unit: "tokens", "bytes", ….
+        unit: "tokens", "bytes", …; "" shows the label alone.
         quiet: show nothing.
         rate: expected units per second, used until the first units are done.
         is_estimate: whether totals are estimates.
@@ -237,9 +237,10 @@ class Progress:
         rate: float = 0.0,
         is_estimate: bool = False,
     ) -> None:
-        self.total, self.done, self.is_shown = total, 0.0, False
+        self.total, self.done, self.is_shown, self._before = total, 0.0, False, -1.0
         self._unit, self._expected, self._is_estimate = unit, rate, is_estimate
         self._quiet, self._stack = quiet, ExitStack()
+        self.label, self._detail = "", ""
 
     def __enter__(self) -> Progress:
         if self.total is not None:
@@ -253,22 +254,30 @@ class Progress:
         """Add completed units."""
         self.update(self.done + n, self.total)
 
-    def update(self, done: float, total: float | None) -> None:
+    def begin(self, label: str, unit: str) -> None:
+        """Begin to show another phase of the same run."""
+        self.label, self._unit = label, unit
+        self.done, self.total, self._before, self._detail = 0.0, None, -1.0, ""
+
+    def update(self, done: float, total: float | None, detail: str = "") -> None:
         """Set the completed and the total number of units; None if the total is unknown."""
         self.done, self.total, self._updated_s = done, total, time.monotonic()
+        self._detail = detail
+        if self._before < 0:
+            self._before, self._phase_s = done, self._updated_s
         if not self.is_shown:
-            self.is_shown, self._before, self._start_s = True, done, self._updated_s
+            self.is_shown, self._start_s = True, self._updated_s
             if not self._quiet and is_terminal(sys.stderr):
                 self._show_bar()
             elif not self._quiet:
-                self._stack.enter_context(_every(_LINE_EVERY_S, lambda: note(self.text())))
+                self._stack.enter_context(every(_LINE_EVERY_S, lambda: note(self.text())))
 
     def text(self) -> str:
         """Return the progress as text: counts, rate, time left."""
-        n_done, of, left = self.done - self._before, "", ""
+        n_done, of, left = self.done - self._before if self._before >= 0 else 0, "", ""
         rate = self._expected
         if n_done:
-            rate = n_done / max(1e-9, self._updated_s - self._start_s)
+            rate = n_done / max(1e-9, self._updated_s - self._phase_s)
         if self.total:
             about = "about " * self._is_estimate
             of = f" of {about}{self.total:,.0f} ({min(1.0, self.done / self.total):.0%})"
@@ -276,7 +285,8 @@ class Progress:
                 waited_s = time.monotonic() - self._updated_s
                 left = f", {duration((self.total - self.done) / rate - waited_s)} left"
         speed = f", {rate:,.0f} {self._unit}/s" if rate else ""
-        return f"{self.done:,.0f} {self._unit}{of}{speed}{left}"
+        counts = f"{self.done:,.0f} {self._unit}{of}{speed}{left}" if self._unit else ""
+        return ", ".join(filter(None, (self.label, counts, self._detail)))
 
     def _show_bar(self) -> None:
         from rich.console import Console
@@ -297,12 +307,12 @@ class Progress:
 @contextmanager
 def loading(*, quiet: bool) -> Iterator[None]:
     """Print "loading" if the body of the `with` takes more than half a second."""
-    with _every(_LOADING_S, lambda: note("loading", quiet=quiet), times=1):
+    with every(_LOADING_S, lambda: note("loading", quiet=quiet), times=1):
         yield
 
 
 @contextmanager
-def _every(seconds: float, call: Callable[[], None], *, times: int = 1 << 62) -> Iterator[None]:
+def every(seconds: float, call: Callable[[], None], *, times: int = 1 << 62) -> Iterator[None]:
     """Call a function at regular intervals in a thread."""
     is_over = threading.Event()
 

@@ -58,8 +58,9 @@ _text_options = together(
         callback=text_names,
     ),
     heldout_option(
-        "Held-out text, never trained on; may be repeated.  [default: files named dev, valid or "
-        "heldout in a folder, else 5 % of the text; files named test are not read]"
+        "Held-out text, never trained on; may be repeated. Half of it chooses the weights, the "
+        "other half measures them; files named test only measure.  [default: files named dev, "
+        "valid or heldout in a folder, else about 5 % of the text]"
     ),
     patience_option(3),
 )
@@ -126,17 +127,18 @@ def finetune(ctx: click.Context, /, **options: Any) -> None:
       elmo finetune --domain data/ -o tuned/ --max-seconds 7200 --resume
       elmo embed corpus.txt -o corpus.hdf5 -m tuned/
     """
-    from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
-    from elmo_cli.lm.finetune import run
+    quiet = options["quiet"]
+    with ConsoleReporter("the validation text", quiet=quiet) as reporter:
+        from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+        from elmo_cli.lm.finetune import run
 
-    job, quiet = _job(options, given_options(ctx)), options["quiet"]
-    set_num_threads(options["threads"])
-    keep_freed_memory()
-    if job.settings.precision == "bf16":
-        console.warn_of_slow_bf16(job.device, quiet=quiet)
-    reporter = ConsoleReporter("a part of the held-out text", quiet=quiet)
-    result = run.finetune(job, reporter=reporter)
-    warn_of_unknown(result.unknown_fraction, "the held-out tokens", quiet=quiet)
+        job = _job(options, given_options(ctx))
+        set_num_threads(options["threads"])
+        keep_freed_memory()
+        if job.settings.precision == "bf16":
+            console.warn_of_slow_bf16(job.device, quiet=quiet)
+        result = run.finetune(job, reporter=reporter)
+    warn_of_unknown(result.unknown_fraction, "the tokens of the test text", quiet=quiet)
     if options["as_json"]:
         console.print_json(asdict(result))
     else:
@@ -172,28 +174,32 @@ def _job(options: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
 
 
 def _why_not_improved(result: FinetuneResult, job: FinetuneJob) -> str:
-    from elmo_cli.lm.finetune.job import LEARNING_RATES
+    from elmo_cli.lm.finetune.job import LEARNING_RATES, why_source
 
-    what = f"fine-tuning did not help: {result.output} contains the biLM of {result.model}"
-    if not result.tokens:
-        return f"{what}; there was no time for training: `--resume` with a longer --max-seconds"
+    what = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
+    if result.improved is None:
+        return f"{what}; `--resume` with a longer --max-seconds trains"
     rate = job.settings.learning_rate or LEARNING_RATES[job.settings.optimizer]
     return f"{what}; try `--overwrite --learning-rate {rate / 4:g}`, or more text"
 
 
 def _print(result: FinetuneResult) -> None:
-    from elmo_cli.lm.finetune.job import comparison_table
+    from elmo_cli.lm.finetune.job import comparison_table, describe_text
 
     header = ("", "forward", "backward", "average", "bits per byte")
     for name, *cells in (header, *comparison_table(result)):
         console.say(f"{name:<30}" + "".join(f"{cell:>{_CELL}}" for cell in cells))
-    heldout, vocabulary = result.heldout, result.vocabulary
-    tokens = console.plural(heldout["tokens"], "token")
-    sentences = console.plural(heldout["sentences"], "sentence")
+    heldout, vocabulary, chosen = result.heldout, result.vocabulary, result.chosen
+    after = f"perplexity after / before: {result.ratio:.3f}, " if result.improved else ""
     console.say(
-        f"held-out perplexity {result.ratio:.3f} times what it was; {tokens} in {sentences}, "
-        f"{result.unknown_fraction:.2%} not among the {vocabulary['types']:,} types of the "
-        f"vocabulary ({vocabulary['source']})",
-        f"{result.output}: trained on {result.tokens:,} tokens, {result.epochs:.2f} epochs, in "
-        f"{result.seconds:,.0f} s",
+        f"{after}measured on the test text, which chose nothing: {describe_text(heldout['test'])}",
+        f"{result.unknown_fraction:.2%} of its tokens are not among the {vocabulary['types']:,} "
+        f"types of the vocabulary ({vocabulary['source']})",
     )
+    if result.improved is not None:
+        console.say(
+            f"the weights of step {chosen['step']:,} were chosen on the validation text, with "
+            f"perplexity {chosen['perplexity']:.2f}: {describe_text(heldout['validation'])}",
+            f"{result.output}: trained on {result.tokens:,} tokens, {result.epochs:.2f} epochs, in "
+            f"{result.seconds:,.0f} s",
+        )

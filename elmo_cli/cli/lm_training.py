@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import time
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import (
@@ -22,7 +24,10 @@ from elmo_cli.lm.log import Reporter
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.text.input_settings import InputReport
 
-_LINE_EVERY_S = 15.0
+if TYPE_CHECKING:
+    from elmo_cli.lm.limits import Estimate
+
+_REFRESH_S = 0.2
 _MUCH_UNKNOWN = 0.5
 
 
@@ -105,39 +110,71 @@ compute_options: Option = together(
 
 
 class ConsoleReporter(Reporter):
-    """Reporter that prints each evaluation, and the loss every 15 s, to the console.
+    """Reporter that prints evaluations and shows progress on the console, as a context manager.
 
     Args:
-        text: description of the held-out text, for messages.
-        quiet: print nothing.
-        max_seconds: time limit of the run, printed next to the elapsed seconds.
+        text: description of the text that is evaluated, for messages.
+        quiet: as the attribute.
     Attributes:
+        quiet: print nothing.
         notes: input warnings of the text readers.
     """
 
-    def __init__(self, text: str, *, quiet: bool, max_seconds: float | None = None) -> None:
-        self._text, self._quiet, self._printed_at = text, quiet, -_LINE_EVERY_S
-        self._limit = f" of {max_seconds:,.0f}" if max_seconds else ""
+    def __init__(self, text: str, *, quiet: bool) -> None:
+        self._text, self.quiet = text, quiet
         self.notes = InputReport()
+        self._progress = console.Progress(None, "", quiet=quiet)
+        self._reading = ExitStack()
+
+    def __enter__(self) -> ConsoleReporter:
+        self._progress.label = "starting"
+        self._progress.update(0, None)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._reading.close()
+        self._progress.__exit__(*error)
 
     def message(self, text: str) -> None:
-        console.note(text, quiet=self._quiet)
+        console.note(text, quiet=self.quiet)
+
+    def reading(self, paths: Sequence[str], notes: InputReport) -> None:
+        sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
+        total = sum(sizes) if sizes and len(sizes) == len(paths) else None
+        self._progress.begin("reading", "bytes")
+
+        def update() -> None:
+            self._progress.update(notes.bytes_read, total)
+
+        update()
+        self._reading.enter_context(console.every(_REFRESH_S, update))
 
     def input_notes(self, notes: InputReport) -> None:
+        self._reading.close()
         self.notes = notes
-        console.print_input_warnings(notes, quiet=self._quiet)
+        console.print_input_warnings(notes, quiet=self.quiet)
+
+    def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
+        if what != self._progress.label:
+            self._progress.begin(what, "tokens" if total or done else "")
+        self._progress.update(done, total, detail)
+
+    def estimate(self, estimate: Estimate) -> None:
+        limit = estimate.limit.replace("_", "-")
+        self.message(
+            f"training takes about {console.duration(estimate.seconds)} until --{limit}: about "
+            f"{estimate.tokens:,} tokens ({estimate.epochs:.2f} epochs) at {estimate.rate:,.0f} "
+            "tokens/s"
+        )
 
     def log_line(self, line: dict[str, Any]) -> None:
         begin = f"fit, pass {line['fit_pass']}" if "fit_pass" in line else f"step {line['step']:,}"
-        at = f"{begin}, {line['tokens']:,} tokens, {line['seconds']:,.0f}{self._limit} s"
         if measured := line.get("heldout"):
             self.message(
-                f"{at}: perplexity {measured['average']:.1f} on {self._text} "
-                f"(forward {measured['forward']:.1f}, backward {measured['backward']:.1f})"
+                f"{begin}, {line['tokens']:,} tokens, {line['seconds']:,.0f} s: perplexity "
+                f"{measured['average']:.1f} on {self._text} (forward {measured['forward']:.1f}, "
+                f"backward {measured['backward']:.1f})"
             )
-        elif time.monotonic() - self._printed_at >= _LINE_EVERY_S:
-            self._printed_at = time.monotonic()
-            self.message(f"{at}: loss {line['loss']:.3f}")
 
 
 def print_deletable(folder: Path, *, quiet: bool) -> None:

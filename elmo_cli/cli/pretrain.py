@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -40,9 +41,6 @@ from elmo_cli.cli.options import (
 from elmo_cli.errors import UsageError
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
-
-if TYPE_CHECKING:
-    from elmo_cli.lm.distributed import ProcessGroup
 
 _output_options = together(
     output_options(
@@ -187,15 +185,10 @@ def pretrain(ctx: click.Context, /, **options: Any) -> None:
       elmo pretrain raw/*.txt.xz --tokenize -o model/ --max-seconds 3600 --prepare
       torchrun --nproc-per-node 4 -m elmo_cli pretrain news.txt -o model/ --max-epochs 10
     """
-    from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
-    from elmo_cli.lm.distributed import process_group
-
     mode = run_mode(options)
     config = _config(given_options(ctx), options)
-    set_num_threads(config.threads)
-    keep_freed_memory()
-    with process_group(config.device) as group:
-        _train(config, mode, options, group)
+    quiet = options["quiet"] or os.environ.get("RANK", "0") != "0"
+    _train(config, mode, options, ConsoleReporter("the held-out text", quiet=quiet))
 
 
 def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
@@ -213,16 +206,23 @@ def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
     return base.updated(given)
 
 
-def _train(config: PretrainConfig, mode: str, options: dict[str, Any], group: ProcessGroup) -> None:
-    from elmo_cli.lm.pretrain import pretrain
+def _train(
+    config: PretrainConfig, mode: str, options: dict[str, Any], reporter: ConsoleReporter
+) -> None:
+    folder, prepare = Path(options["output"]), options["prepare"]
+    with reporter:
+        from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+        from elmo_cli.lm.distributed import process_group
+        from elmo_cli.lm.pretrain import pretrain
 
-    folder, quiet = Path(options["output"]), options["quiet"] or not group.is_first
-    if config.training.precision == "bf16":
-        console.warn_of_slow_bf16(group.device, quiet=quiet)
-    max_seconds = config.training.max_seconds
-    reporter = ConsoleReporter("the held-out text", quiet=quiet, max_seconds=max_seconds)
-    prepare = options["prepare"]
-    progress = pretrain(config, folder, mode, prepare_only=prepare, reporter=reporter, group=group)
+        set_num_threads(config.threads)
+        keep_freed_memory()
+        with process_group(config.device) as group:
+            if config.training.precision == "bf16":
+                console.warn_of_slow_bf16(group.device, quiet=reporter.quiet)
+            progress = pretrain(
+                config, folder, mode, prepare_only=prepare, reporter=reporter, group=group
+            )
     if group.is_first and options["as_json"]:
         console.print_json(
             {
@@ -238,10 +238,12 @@ def _train(config: PretrainConfig, mode: str, options: dict[str, Any], group: Pr
         size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
         then = f"`elmo pretrain -o {folder} --resume` trains"
         reporter.message(f"{folder}: {size:,.1f} MB; {then}")
+    elif not progress.step:
+        reporter.message(f"{folder}: no step was made; a larger limit with `--resume` trains")
     else:
         end = f"trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
         if not config.text.heldout:
             end += f", loss {progress.loss:.3f}; `--heldout FILE` measures the perplexity of a text"
         reporter.message(f"{folder}: {end}")
-        print_deletable(folder, quiet=quiet)
+        print_deletable(folder, quiet=reporter.quiet)
     console.exit_if_skipped(reporter.notes)

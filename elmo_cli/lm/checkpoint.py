@@ -17,8 +17,9 @@ from elmo_cli.files import new_file
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.model.options import Options
 from elmo_cli.model.state import State
+from elmo_cli.pretrained.model_files import CHECKPOINT_FILE
 
-FILE_NAME = "checkpoint.pt"
+FILE_NAME = CHECKPOINT_FILE
 _VERSION = 5  # incremented when older checkpoints can no longer be read
 
 

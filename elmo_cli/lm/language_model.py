@@ -9,7 +9,12 @@ from elmo_cli.errors import ModelError
 from elmo_cli.files import StrPath
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
-from elmo_cli.pretrained.model_files import SOFTMAX_FILE, VOCABULARY_FILE, ModelFiles
+from elmo_cli.pretrained.model_files import (
+    CHECKPOINT_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    ModelFiles,
+)
 from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
@@ -24,7 +29,8 @@ class LanguageModel:
         bilm: as `load` gives it, with its name, its files, its sha256 and its warm state.
         softmax: shared by both directions.
         vocabulary: of `softmax`; the id of a type is its row there.
-        warning: softmax or vocabulary may be of another model, see `check_parts`; "" if not.
+        warning: the run that writes the model is not finished, or softmax or vocabulary may be of
+            another model, see `check_parts`; "" if not.
     """
 
     bilm: BiLM
@@ -87,11 +93,21 @@ def language_model_of(
             "`vocabulary=FILE` names the types that the softmax predicts, one per line",
         )
     paths = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
-    warning = check_parts(files, paths)
+    warnings = [_check_finished(files), check_parts(files, paths)]
     bilm, types = load_files(files), Vocabulary.read(paths["vocabulary"])
     projection = bilm.options.projection_dim
     layer = read_softmax(paths["softmax"], n_types=len(types), projection=projection)
-    return LanguageModel(bilm, layer.requires_grad_(False), types, warning)
+    return LanguageModel(
+        bilm, layer.requires_grad_(False), types, "; ".join(filter(None, warnings))
+    )
+
+
+def _check_finished(files: ModelFiles) -> str:
+    """Warn of the weights of a run that has not ended: it writes the warm state last."""
+    folder = files.weights.parent
+    if files.warm_state is not None or not (folder / CHECKPOINT_FILE).exists():
+        return ""
+    return f"{folder}: the run is not finished; the weights are those that it has written so far"
 
 
 def softmax_of(files: ModelFiles) -> Path | None:

@@ -16,6 +16,8 @@ from elmo_cli.text.input_settings import InputReport
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from elmo_cli.lm.limits import Estimate
+
 FILE_NAME = "log.jsonl"
 _STYLES = {"average": "-", "forward": "--", "backward": ":"}
 _WIDTH, _HEIGHT, _DPI = 11.0, 4.5, 150  # inches
@@ -30,8 +32,17 @@ class Reporter:
     def log_line(self, line: dict[str, Any]) -> None:
         """A line of the log."""
 
+    def reading(self, paths: Sequence[str], notes: InputReport) -> None:
+        """Files are read from now on; `notes.bytes_read` grows with it."""
+
     def input_notes(self, notes: InputReport) -> None:
         """What the readers of text found, once all text is read."""
+
+    def progress(self, what: str, done: float, total: float | None, detail: str = "") -> None:
+        """How far the run is, in tokens (predictions, where a text is measured)."""
+
+    def estimate(self, estimate: Estimate) -> None:
+        """How long training will take, before its first step."""
 
 
 SILENT = Reporter()

@@ -16,10 +16,10 @@ from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError, StoppedError, TrainingError
 from elmo_cli.lm.checkpoint import TrainingProgress, load_checkpoint, save_checkpoint
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.log import TrainingLog
+from elmo_cli.lm.limits import Estimate, estimate, limits_used
+from elmo_cli.lm.log import SILENT, Reporter, TrainingLog
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.run_folder import CHECKPOINT_FILE, LOG_FILE, RunFolder
-from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import Batch, batches
 
@@ -48,7 +48,7 @@ class Trainer:
         step: the training step, with the model, text, settings and process group of the run.
         heldout: the text to evaluate on.
         folder: the folder for the model, checkpoint and log.
-        on_log: called with each line of the log.
+        reporter: receives the lines of the log and the progress.
     Raises:
         UsageError: the settings need a held-out text, and none is given.
     """
@@ -58,9 +58,9 @@ class Trainer:
         step: TrainStep,
         heldout: Corpus | None,
         folder: RunFolder,
-        on_log: Callable[[dict[str, Any]], None] = lambda line: None,
+        reporter: Reporter = SILENT,
     ) -> None:
-        self.step, self.heldout, self.folder, self._on_log = step, heldout, folder, on_log
+        self.step, self.heldout, self.folder, self._reporter = step, heldout, folder, reporter
         self.settings, self._group = step.settings, step.group
         self.settings.check(has_heldout=heldout is not None)
         self._batch_size = step.group.size * step.n_streams
@@ -106,14 +106,7 @@ class Trainer:
         """
         settings, progress = self.settings, self.progress
         self._started_at, first_step = time.monotonic() - progress.seconds, progress.step
-        stream = batches(
-            self.step.corpus,
-            batch_size=self._batch_size,
-            bptt=settings.bptt,
-            seed=settings.seed,
-            shuffle=settings.shuffle,
-            start=(progress.epoch, progress.index),
-        )
+        stream = self._batches()
         with stop_on_signal() as signals:
             if progress.step == 0:
                 self.save()  # so that a full disk is noticed now rather than after hours
@@ -124,6 +117,7 @@ class Trainer:
             while not stop and self._fraction_done < 1:
                 self._train_one_batch(next(stream))
                 stop = self._synchronize(signals.is_set())
+                self._report_progress()
                 if progress.step % settings.log_steps == 0:
                     self._end_log_interval()
                 is_late = progress.seconds - saved_at >= settings.eval_seconds
@@ -148,15 +142,37 @@ class Trainer:
         limit = f"{name}={getattr(settings, name):.12g}"
         return TrainResult(progress, progress.step - first_step, limit)
 
+    def estimate(self) -> Estimate:
+        """Measure the speed of training, or take that of the earlier parts of the run.
+
+        All processes must call this; it changes nothing.
+        """
+        self._reporter.progress("timing training steps", 0, None)
+        progress, batch = self.progress, next(self._batches())
+        n_tokens = batch.inputs[:, 0].size
+        if progress.step:
+            rate = progress.tokens / max(1e-9, progress.seconds)
+        else:
+            with self._memory_errors():
+                rate = n_tokens / self.step.seconds(batch)
+        return estimate(self.settings, progress, batch.n_batches, n_tokens, rate)
+
+    def _batches(self) -> Iterator[Batch]:
+        settings = self.settings
+        return batches(
+            self.step.corpus,
+            batch_size=self._batch_size,
+            bptt=settings.bptt,
+            seed=settings.seed,
+            shuffle=settings.shuffle,
+            start=(self.progress.epoch, self.progress.index),
+        )
+
     def _train_one_batch(self, batch: Batch) -> None:
         progress = self.progress
         rate = learning_rate_at(self.settings, progress.step, self._fraction_done)
-        try:
+        with self._memory_errors():
             loss, progress.state = self.step(batch, progress.state, rate)
-        except (RuntimeError, MemoryError) as error:
-            if is_out_of_memory(error):
-                raise self._out_of_memory() from None
-            raise
         progress.step += 1
         self._check_convergence("loss", loss, progress.best_loss, math.inf)
         progress.losses.append(loss)
@@ -196,6 +212,7 @@ class Trainer:
         progress = self.progress
         if self.heldout is None:
             return {}
+        self._reporter.progress("evaluating", 0, None)
         measured = perplexity(self.step.model, self.heldout)
         line = self._write_log({"heldout": asdict(measured)})
         average, best = measured.average, progress.best
@@ -271,35 +288,29 @@ class Trainer:
             **facts,
         }
         self._log.append(line)
-        self._on_log(line)
+        self._reporter.log_line(line)
         return line
 
-    def _out_of_memory(self) -> DeviceError:
-        size, bptt = self.settings.batch_size, self.settings.bptt
-        where = f"step {self.progress.step + 1}: out of memory on {self._group.device}"
-        hint = "`resume=True` with half the `batch_size` and twice the "
-        hint += "`gradient_accumulation_steps` makes the same steps"
-        return DeviceError(f"{where} with {size} streams of {bptt} tokens", hint)
+    def _report_progress(self) -> None:
+        progress, fraction = self.progress, self._fraction_done
+        total = progress.tokens / fraction if fraction and progress.tokens else None
+        loss = f", loss {progress.losses[-1]:.2f}" if progress.losses else ""
+        detail = f"epoch {progress.epochs:.2f}{loss}"
+        self._reporter.progress("training", progress.tokens, total, detail)
 
-
-def limits_used(
-    settings: TrainSettings, progress: TrainingProgress, seconds: float
-) -> dict[str, float]:
-    """Return the used fraction of each limit of a run; the run ends when one reaches 1.
-
-    Training stops before `max_seconds` to leave time for an evaluation, at most half of the limit.
-    """
-    patience, max_seconds = settings.patience, settings.max_seconds
-    if max_seconds is not None:
-        max_seconds = max(max_seconds - progress.evaluation_seconds, max_seconds / 2)
-    parts = {
-        "max_steps": (progress.step, settings.max_steps),
-        "max_epochs": (progress.epochs, settings.max_epochs),
-        "max_seconds": (seconds, max_seconds),
-    }
-    is_patient = patience is None or progress.evaluations_since_best < patience
-    used = {name: done / limit for name, (done, limit) in parts.items() if limit is not None}
-    return {"patience": float(not is_patient), **used}
+    @contextmanager
+    def _memory_errors(self) -> Iterator[None]:
+        """Raise a DeviceError if a step needs too much memory."""
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            size, bptt = self.settings.batch_size, self.settings.bptt
+            where = f"step {self.progress.step + 1}: out of memory on {self._group.device}"
+            hint = "`resume=True` with half the `batch_size` and twice the "
+            hint += "`gradient_accumulation_steps` makes the same steps"
+            raise DeviceError(f"{where} with {size} streams of {bptt} tokens", hint) from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ known.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,12 +73,17 @@ class Perplexity:
     bits_per_byte: BitsPerByte
 
 
-def perplexity(model: LanguageModel, corpus: Corpus) -> Perplexity:
+def perplexity(
+    model: LanguageModel, corpus: Corpus, *, on_progress: Callable[[int], None] = lambda n: None
+) -> Perplexity:
     """Measure a biLM on a text, each sentence from zero states; raises the errors of `score`.
+
+    Args:
+        on_progress: called with the number of newly computed predictions.
 
     Source: bilm-tf `bilm/training.py` `test`, which carries the state.
     """
-    return perplexity_of(score(model, corpus))
+    return perplexity_of(score(model, corpus, on_progress=on_progress))
 
 
 def perplexity_of(scores: Scores) -> Perplexity:

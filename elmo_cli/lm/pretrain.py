@@ -72,7 +72,7 @@ def pretrain(
         model.bilm.to(group.device)
         model.softmax.to(group.device)
         step = TrainStep(model, train, settings, group)
-        trainer = Trainer(step, heldout, run_folder, reporter.log_line)
+        trainer = Trainer(step, heldout, run_folder, reporter)
         if mode == "resume":
             trainer.resume()
             group.run_on_first()
@@ -92,6 +92,7 @@ def pretrain(
         if prepare_only:
             trainer.save()
             return trainer.progress
+        reporter.estimate(trainer.estimate())
         result = trainer.train()
         group.run_on_first(lambda: write_warm_state(folder))
         if mode == "resume" and result.n_steps == 0:
@@ -164,6 +165,7 @@ def _read_text(
         max_characters: number of character ids per token that the model reads.
     """
     notes = InputReport()
+    reporter.reading([] if stored else [*text.texts, *text.heldout], notes)
     if stored is not None:
         train, heldout = load_corpora(stored, max_characters=max_characters)
     else:

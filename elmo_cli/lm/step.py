@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from elmo_cli.model.state import State
 
 LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
 _LAST_FACTOR = 0.05  # of the peak learning rate
+_TRIAL_STEPS = 3  # the first one is slower
 _SEED_FACTORS = (1, 1_000_000_007, 998_244_353)
 Negatives = tuple[Tensor, Tensor]
 
@@ -134,6 +136,22 @@ class TrainStep:
         return value, State(
             torch.cat([new.h for new in states], 2), torch.cat([new.c for new in states], 2)
         )
+
+    def seconds(self, batch: Batch) -> float:
+        """Measure the duration of a step before the first one; all processes must call this.
+
+        Weights and random states stay the same, and the optimizer is a new one.
+        """
+        saved = [rng.get_state() for rng in (self._sampler_rng, self._dropout.generator)]
+        durations = []
+        for _ in range(_TRIAL_STEPS):
+            start_s = time.monotonic()
+            self(batch, self.new_state(self.n_streams), 0.0)
+            durations.append(time.monotonic() - start_s)
+        self._optimizer = make_optimizer(self.settings, self._parameters)
+        self._sampler_rng.set_state(saved[0])
+        self._dropout.generator.set_state(saved[1])
+        return self.group.mean(min(durations))
 
     def loss(
         self, batch: Batch, state: State, negatives: Negatives | None = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from elmo_cli.model.options import Options
 
 SOFTMAX_FILE, VOCABULARY_FILE, STATE_FILE = "softmax.hdf5", "vocab.txt", "state.hdf5"
+CHECKPOINT_FILE = "checkpoint.pt"  # of the run that trains a model
 CARD_FILE = "README.md"
 OTHER_WEIGHTS_FILE = "model.hdf5"
 HDF5_SUFFIXES = (".hdf5", ".h5")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import re
 import subprocess
 import sys
@@ -193,3 +194,23 @@ def test_other_errors(
     first, second = done.err.splitlines()
     assert first.startswith(f"error: {message}")
     assert hint in second
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_spin_briefly(variables: dict[str, str], expected: str) -> None:
+    """A process that spins takes the core from the one that it waits for; users can choose."""
+    program = (
+        "import os, sys\n"
+        "import elmo_cli.cli.main as cli\n"
+        "found = os.environ.get\n"
+        "cli.main = lambda: sys.exit(print(found('GOMP_SPINCOUNT'), 'torch' in sys.modules))\n"
+        "from elmo_cli.__main__ import command; command()"
+    )
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    clean = {name: value for name, value in os.environ.items() if name not in names}
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, env={**clean, **variables}, capture_output=True, text=True)
+    assert done.stdout == f"{expected} False\n"

@@ -48,18 +48,20 @@ def split(tmp_path: Path) -> Callable[[Texts], Domain]:
 
 
 LARGE = [[f"{one} {k}" for k, one in enumerate(joined(documents(300))[0])]]
-TABLE: dict[str, tuple[Texts, str, float, float]] = {
-    "200 documents": (documents(200), "whole documents", 0.05, 0.1),
-    "20 documents": (documents(20, n_sentences=8), "whole documents", 0.05, 0.1),
-    "8 documents": (documents(8, n_sentences=9), "whole documents", 0.12, 0.13),
-    "3 documents": (documents(3, n_sentences=30), "whole documents", 0.33, 0.34),
-    "2 documents": (documents(2, n_sentences=60), "blocks of 6 sentences", 0.05, 0.1),
-    "1 document": (joined(documents(150)), "blocks of 20 sentences", 0.03, 0.1),
-    "20 sentences": ([joined(documents(9))[0][:20]], "blocks of 1 sentences", 0.05, 0.05),
+# text, unit, number of held-out units (None for at least 2), least and greatest fraction
+TABLE: dict[str, tuple[Texts, str, int | None, float, float]] = {
+    "500 documents": (documents(500), "documents", None, 0.05, 0.06),
+    "24 documents": (documents(24, n_sentences=8), "documents", 6, 0.25, 0.25),
+    "8 documents": (documents(8, n_sentences=9), "documents", 2, 0.25, 0.25),
+    "4 documents": (documents(4, n_sentences=30), "documents", 2, 0.5, 0.5),
+    "3 documents": (documents(3, n_sentences=30), "sentences", None, 0.05, 0.2),
+    "1 document": (joined(documents(150)), "sentences", None, 0.05, 0.2),
+    "20 sentences": ([joined(documents(9))[0][:20]], "sentences", 5, 0.25, 0.25),
     "notes and a large document": (
         [[f"note {k} ."] for k in range(30)] + LARGE,
-        "blocks of 20 sentences",
-        0.04,
+        "sentences",
+        None,
+        0.05,
         0.1,
     ),
 }
@@ -68,19 +70,64 @@ TABLE: dict[str, tuple[Texts, str, float, float]] = {
 @pytest.mark.parametrize("name", TABLE)
 def test_part_that_is_held_out(name: str, split: Callable[[Texts], Domain]) -> None:
     """Halves of a document on both sides would make the held-out figures too good."""
-    texts, units, least, most = TABLE[name]
+    texts, unit, n_units, least, most = TABLE[name]
     domain = split(texts)
-    everything = joined(texts)[0]
-    held_out = set(sentences(domain.heldout))
-    fraction = domain.heldout.n_tokens / (domain.heldout.n_tokens + domain.train.n_tokens)
-    assert least <= fraction <= most
-    assert domain.source == f"{fraction:.1%} of the domain, {units}"
-    assert sentences(domain.heldout) == [s for s in everything if s in held_out]
-    assert sentences(domain.train) == [s for s in everything if s not in held_out]
-    assert domain.overlap == 0
-    if units == "whole documents":
-        whole = [text for text in texts if held_out.intersection(text)]
-        assert held_out == set(joined(whole)[0])
+    everything, parts = joined(texts)[0], (domain.train, domain.validation, domain.test)
+    sets = [set(sentences(part)) for part in parts]
+    held_out = sets[1] | sets[2]
+    n_tokens = [part.n_tokens for part in parts]
+    assert least <= sum(n_tokens[1:]) / sum(n_tokens) <= most
+    assert 1 / 3 <= n_tokens[1] / n_tokens[2] <= 3
+    for part, own in zip(parts, sets, strict=True):
+        assert sentences(part) == [s for s in everything if s in own]
+    assert len(held_out) == len(sets[1]) + len(sets[2])
+    assert held_out.isdisjoint(sets[0])
+    assert (domain.unit, domain.overlap) == (unit, 0)
+    counts = [int(source.split()[0]) for source in domain.sources.values()]
+    assert all(source.endswith(" of the domain") for source in domain.sources.values())
+    if unit == "documents":
+        whole = [[text for text in texts if half.intersection(text)] for half in sets[1:]]
+        assert sets[1:] == [set(joined(some)[0]) for some in whole]
+        assert counts == [len(some) for some in whole]
+    assert sum(counts) == n_units if n_units else sum(counts) >= 2
+
+
+HALVES: dict[str, tuple[Texts, str]] = {
+    "documents": (documents(50), "documents"),
+    "two documents": (documents(2, n_sentences=5), "documents"),
+    "a large document": (LARGE + documents(3), "sentences"),
+    "two sentences": ([["a river .", "a boat ."]], "sentences"),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_halves_of_a_named_text(name: str, tmp_path: Path) -> None:
+    """What chose the weights would measure them too well."""
+    texts, unit = HALVES[name]
+    a, dev = write(tmp_path / "a.txt", documents(9, seed=2)), write(tmp_path / "b.txt", texts)
+    domain = read_domain(DomainTexts((a,), (dev,)))
+    halves = [sentences(domain.validation), sentences(domain.test)]
+    assert sorted(halves[0] + halves[1]) == sorted(joined(texts)[0])
+    assert min(map(len, halves)) >= len(joined(texts)[0]) / 4
+    assert domain.unit == unit
+    if unit == "documents":
+        assert all(set(text) <= set(halves[text[0] in halves[1]]) for text in texts)
+    assert all(source.endswith(f" of {dev}") for source in domain.sources.values())
+
+
+@pytest.mark.parametrize("has_dev", [True, False])
+def test_files_named_test_only_measure(has_dev: bool, tmp_path: Path) -> None:
+    texts = documents(60)
+    names = ("a.txt", "dev.txt", "test.txt")
+    parts = (texts[:40], texts[40:50], texts[50:])
+    a, dev, test = (write(tmp_path / name, some) for name, some in zip(names, parts, strict=True))
+    domain = read_domain(find_texts([a], [test, dev] if has_dev else [test]))
+    assert sentences(domain.test) == joined(texts[50:])[0]
+    assert (domain.unit, domain.sources["test"]) == ("files", test)
+    chosen_on = set(sentences(domain.validation))
+    assert chosen_on.isdisjoint(sentences(domain.train))
+    assert (chosen_on == set(joined(texts[40:50])[0])) == has_dev
+    assert (chosen_on <= set(joined(texts[:40])[0])) == (not has_dev)
 
 
 def test_split_depends_on_content_alone(tmp_path: Path, split: Callable[[Texts], Domain]) -> None:
@@ -88,13 +135,14 @@ def test_split_depends_on_content_alone(tmp_path: Path, split: Callable[[Texts],
     texts = documents(100)
     parts = [write(tmp_path / f"{k}.txt", texts[k::3]) for k in range(3)]
     three = read_domain(DomainTexts(tuple(parts[::-1])))
-    assert sorted(sentences(split(texts).heldout)) == sorted(sentences(three.heldout))
+    assert sorted(sentences(split(texts).test)) == sorted(sentences(three.test))
 
 
 def test_equal_documents_are_on_one_side(split: Callable[[Texts], Domain]) -> None:
     """Web text contains pages many times."""
     domain = split(documents(60) * 3)
-    assert not set(sentences(domain.heldout)) & set(sentences(domain.train))
+    parts = [set(sentences(part)) for part in (domain.train, domain.validation, domain.test)]
+    assert sum(map(len, parts)) == len(set.union(*parts))
 
 
 @pytest.mark.parametrize("lines", [["one sentence only ."], WORDS[:9], ["the same line ."] * 100])
@@ -103,14 +151,16 @@ def test_text_that_cannot_be_split(lines: list[str], split: Callable[[Texts], Do
         split([lines])
 
 
-def test_named_held_out_text(tmp_path: Path) -> None:
-    """Figures on known text look like success: they are reported with their overlap."""
+def test_known_text_is_reported(tmp_path: Path) -> None:
+    """Figures on known text look like success."""
     texts, report = documents(50), InputReport()
     a = write(tmp_path / "a.txt", texts)
-    b = write(tmp_path / "b.txt", texts[:5] + documents(5, seed=2))
+    b = write(tmp_path / "b.txt", texts[:20] + documents(5, seed=2))
     domain = read_domain(DomainTexts((a,), (b,)), report=report)
-    assert (domain.source, sentences(domain.train)) == (b, joined(texts)[0])
-    assert domain.overlap == sum(map(len, texts[:5])) / domain.heldout.n_sentences
+    known = set(joined(texts[:20])[0])
+    assert sentences(domain.train) == joined(texts)[0]
+    n_known = sum(sentence in known for sentence in sentences(domain.test))
+    assert domain.overlap == n_known / domain.test.n_sentences > 0.1
     assert "of the held-out sentences are in the training text too" in " ".join(report.warnings)
 
 
@@ -121,7 +171,8 @@ def test_settings_reach_the_readers(tmp_path: Path) -> None:
     )
     texts = DomainTexts((str(path),))
     domain = read_domain(texts, InputSettings(tokenize=True), max_characters=8, report=report)
-    assert domain.train.n_sentences + domain.heldout.n_sentences == 61
+    parts = (domain.train, domain.validation, domain.test)
+    assert sum(part.n_sentences for part in parts) == 61
     assert "bank." not in domain.train.types
     assert report.truncated_tokens == 1
 
@@ -167,7 +218,7 @@ def test_named_held_out_files_are_not_trained_on(tmp_path: Path) -> None:
     (tmp_path / "other.txt").hardlink_to(folder / "b.txt")
     named = str(tmp_path / "other.txt")
     a, dev = str(folder / "a.txt"), str(folder / "dev.txt")
-    assert find_texts([str(folder)], [named]) == DomainTexts((a,), (named,), (dev,))
+    assert find_texts([str(folder)], [named]) == DomainTexts((a,), (named,), (), (dev,))
     assert find_texts([str(folder), dev]) == DomainTexts((a, str(folder / "b.txt")), (dev,))
     assert find_texts([dev]).train == (dev,)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_run import SETTINGS, equal, evaluations, exported, trainer, weights
+from tiny_run import SETTINGS, LogReporter, equal, evaluations, exported, trainer, weights
 
 from elmo_cli.errors import StoppedError, TrainingError
 from elmo_cli.lm.checkpoint import FILE_NAME
@@ -74,7 +74,7 @@ def test_a_killed_run_keeps_the_best_of_all_its_parts(
         monkeypatch.setattr(killed, name, wrapped)
 
     if point == "log":
-        killed._on_log = lambda line: kill(20)
+        killed._reporter = LogReporter(lambda line: kill(20))
     elif point == "export":
         kill_after("_export", best_step)
     else:
@@ -177,7 +177,7 @@ def test_evaluations_by_steps_do_not_depend_on_time(tmp_path: Path) -> None:
         content = torch.load(tmp_path / FILE_NAME, weights_only=True)
         saved.append(content["progress"]["step"])
 
-    run._on_log = note
+    run._reporter = LogReporter(note)
     run.train()
     assert [step for step, _ in evaluations(tmp_path)] == [5, 10, 12]
     assert {1, 2, 3, 4, 6, 7} <= set(saved)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -23,7 +24,8 @@ from make_weights import MODELS, write_model
 from elmo_cli.cli.main import main
 from elmo_cli.errors import OutputError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.finetune.job import finetune_settings
+from elmo_cli.lm.finetune.domain import DomainTexts, read_domain
+from elmo_cli.lm.finetune.job import describe_text, finetune_settings
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
@@ -135,6 +137,9 @@ def test_domain_improves_the_model(learned: Facts, source: Path) -> None:
     assert (learned["softmax"], learned["improved"]) == ("model", True)
     assert learned["before_model_softmax"] is None
     assert after["average"] < 0.7 * before["average"]
+    assert learned["chosen"]["text"] == "validation"
+    assert 0 < learned["chosen"]["step"] <= 40
+    assert [learned[name]["text"] for name in ("before", "after")] == ["test", "test"]
     assert all(after[way] < before[way] for way in ("forward", "backward"))
     assert learned["tokens"] == 5 * TOKENS
     assert learned["vocabulary"] == {"types": 14, "source": "that of the model"}
@@ -147,16 +152,38 @@ def test_domain_improves_the_model(learned: Facts, source: Path) -> None:
     assert "notes.tsv" not in card
 
 
-def test_figures_are_those_of_elmo_perplexity(tune: Tune, domain: Path, source: Path) -> None:
-    text = domain / "a.txt"
-    found = tune("--heldout", text)
-    sentences = [line.split() for line in text.read_text().splitlines() if line]
-    for folder, key in ((source, "before"), (Path(found["output"]), "after")):
-        measured = perplexity(load_language_model(folder), Corpus.read(sentences))
+def test_what_chooses_does_not_measure(
+    tune: Tune, domain: Path, source: Path, tmp_path: Path
+) -> None:
+    """The figures are those of `elmo perplexity` on one half; the log has those of the other."""
+    found = tune("--heldout", domain / "a.txt", "--max-steps", "40")
+    halves = read_domain(DomainTexts((str(domain / "b.txt"),), (str(domain / "a.txt"),)))
+    assert found["heldout"] == halves.describe()
+    assert found["heldout"]["unit"] == "documents"
+    out = Path(found["output"])
+    for folder, key in ((source, "before"), (out, "after")):
+        measured = perplexity(load_language_model(folder), halves.test)
         for way in ("forward", "backward", "average"):
             assert getattr(measured, way) == pytest.approx(found[key]["perplexity"][way], rel=1e-9)
         assert measured.unknown_fraction == found["unknown_fraction"]
-    assert found["heldout"]["tokens"] == 6 * len(sentences)
+    chosen = found["chosen"]
+    own = perplexity(load_language_model(out), halves.validation).average
+    assert own == pytest.approx(chosen["perplexity"], rel=1e-6)
+    assert own != pytest.approx(found["after"]["perplexity"]["average"], rel=1e-3)
+    assert (chosen["step"], chosen["perplexity"]) in losses(out)
+    card = (out / "README.md").read_text()
+    assert all(describe_text(found["heldout"][half]) in card for half in ("validation", "test"))
+
+
+def test_an_unfinished_run_says_so(finished: Path) -> None:
+    """A folder that is being trained has weights, which are not the ones to report."""
+    assert load_language_model(finished).warning == ""
+    (finished / "state.hdf5").unlink()
+    done = elmo("perplexity", finished / "README.md", "-m", finished)
+    assert done.code == 0
+    assert f"warning: {finished}: the run is not finished; " in done.err
+    (finished / "checkpoint.pt").unlink()
+    assert load_language_model(finished).warning == ""
 
 
 def test_new_model_has_its_own_warm_state(usual: Facts, source: Path) -> None:
@@ -173,7 +200,7 @@ def test_model_without_softmax_gets_one_first(
     tune: Tune, tiny: Path, source: Path, tmp_path: Path
 ) -> None:
     """Without a fit, the first figure would be that of chance."""
-    found = tune("--vocabulary", source / "vocab.txt", model=tiny)
+    found = tune("--vocabulary", source / "vocab.txt", "--max-steps", "40", model=tiny)
     assert found["softmax"] == "fitted"
     assert found["vocabulary"] == {"types": 14, "source": str(source / "vocab.txt")}
     assert found["unknown_fraction"] > 0
@@ -230,9 +257,12 @@ def test_time_limit_covers_all_parts_of_the_run(tune: Tune, source: Path, tmp_pa
     """Fitting, measuring and training together; a run without time for training changes nothing."""
     out = tmp_path / "out"
     found = tune("--max-seconds", "0.001", out=out)
-    assert "there was no time for training" in found["err"]
-    assert (found["tokens"], found["improved"]) == (0, False)
+    assert "No step was made: " in found["err"]
+    assert not re.search("help|better|improve", found["err"])
+    assert (found["tokens"], found["improved"]) == (0, None)
+    assert found["chosen"] == {"step": 0, "perplexity": None, "text": "validation"}
     assert found["after"] == found["before"]
+    assert "No step was made: " in (out / "README.md").read_text()
     assert is_same_model(out, source)
     assert not (out / "log.jsonl").exists()  # no evaluation before a step that does not come
     record = json.loads((out / "finetune.json").read_text())
@@ -240,7 +270,7 @@ def test_time_limit_covers_all_parts_of_the_run(tune: Tune, source: Path, tmp_pa
     (out / "finetune.json").write_text(json.dumps({**record, "seconds": 500, "measuring_s": 50}))
     # 500 s are spent, 50 s go to the measurement at the end, and two evaluations take as long.
     found = tune("--max-seconds", "640", "--resume", out=out)
-    assert (found["tokens"], found["improved"]) == (0, False)
+    assert (found["tokens"], found["improved"]) == (0, None)
     assert 500 < found["seconds"] < 600
     found = tune("--max-seconds", "900", "--resume", out=out)
     assert "before: perplexity" not in found["err"]  # which is known

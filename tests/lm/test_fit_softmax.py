@@ -23,7 +23,7 @@ from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.state import State
 
 CORPUS = Corpus.read(SENTENCES * 4)
-DOMAIN = Domain(CORPUS, CORPUS, "all", 1.0)
+DOMAIN = Domain(CORPUS, CORPUS, CORPUS, "sentences", {}, 1.0)
 VOCABULARY = CORPUS.vocabulary()
 SETTINGS = TrainSettings(batch_size=2, bptt=10, max_epochs=1, dropout=0.0)
 

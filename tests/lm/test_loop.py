@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 import torch
 from disks import disk_of
-from tiny_run import OPTIONS, SETTINGS, equal, exported, log, trainer, weights
+from tiny_run import OPTIONS, SETTINGS, LogReporter, equal, exported, log, trainer, weights
 
 from elmo_cli.errors import OutputError, TrainingError, UsageError
-from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress
+from elmo_cli.lm.checkpoint import FILE_NAME
 from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.loop import Trainer, limits_used, stop_on_signal
+from elmo_cli.lm.loop import Trainer, stop_on_signal
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import learning_rate_at
-from elmo_cli.model.state import State
 
 SAMPLED = replace(SETTINGS, negative_samples=8)
 
@@ -104,7 +103,7 @@ def test_the_seed_determines_the_weights(tmp_path: Path) -> None:
 
 def test_the_log_has_losses_and_evaluations(tmp_path: Path) -> None:
     run, reported = trainer(tmp_path), list[dict[str, Any]]()
-    run._on_log = reported.append
+    run._reporter = LogReporter(reported.append)
     result = run.train()
     lines = log(tmp_path)
     assert lines == reported
@@ -153,20 +152,6 @@ def test_each_limit_ends_a_run(
     result = run.train()
     assert (run.progress.tokens, result.limit) == (n_tokens, reached)
     assert (tmp_path / "weights.hdf5").exists()
-
-
-def test_the_first_limit_counts() -> None:
-    """The last evaluation is within the time limit, if it takes at most half of it."""
-    progress = TrainingProgress(State.zeros(OPTIONS, 1), step=50)
-    progress.epoch, progress.index, progress.n_batches = 3, 1, 2
-    settings = replace(SETTINGS, max_steps=200, max_epochs=5.0, max_seconds=100.0, patience=3)
-    used = limits_used(settings, progress, 60.0)
-    assert used == {"patience": 0, "max_steps": 0.25, "max_epochs": 0.7, "max_seconds": 0.6}
-    for evaluation_seconds, end in ((0.0, 100), (30.0, 70), (400.0, 50)):
-        progress.evaluation_seconds = evaluation_seconds
-        assert limits_used(settings, progress, end)["max_seconds"] == 1
-    progress.evaluations_since_best = 3
-    assert limits_used(settings, progress, 60.0)["patience"] == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.initialize import new_bilm
 from elmo_cli.lm.language_model import LanguageModel
-from elmo_cli.lm.log import FILE_NAME
+from elmo_cli.lm.log import FILE_NAME, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.lm.settings import TrainSettings
@@ -29,6 +30,13 @@ SENTENCES = [
     for j in range(10)
 ]
 SETTINGS = TrainSettings(batch_size=4, bptt=10, max_steps=12, learning_rate=0.01, log_steps=4)
+
+
+class LogReporter(Reporter):
+    """Calls a function with each line of the log."""
+
+    def __init__(self, on_line: Callable[[dict[str, Any]], None]) -> None:
+        self.log_line = on_line  # type: ignore[method-assign]
 
 
 def new_model(corpus: Corpus, options: Options = OPTIONS, seed: int = 3) -> LanguageModel:

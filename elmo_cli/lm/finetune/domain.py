@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +21,20 @@ from elmo_cli.text.input import (
     SUFFIXES,
     InputReport,
     InputSettings,
+    shorten_list,
     without_compression_suffix,
 )
 
 _HELD_OUT_FRACTION = 0.05  # of the tokens, unless a held-out text is named
-_LARGEST_FRACTION = 2 * _HELD_OUT_FRACTION  # unless a text has fewer documents than 10
-_LARGEST_DOCUMENT = 1 / 3  # of the text, that may be held out as a whole
-_SMALLEST_FRACTION = _HELD_OUT_FRACTION / 2  # that whole documents must reach
+_MIN_UNITS = 6  # documents to hold out, unless they are more than a quarter of all; at least 2
+_LARGEST_FRACTION = 1 / 2  # that a few large documents may reach
 _MIN_SENTENCES = 20  # of a text that can be split
-_BLOCK = 20  # sentences
+_BLOCK, _MIN_BLOCKS = 20, 40  # sentences of a block; blocks of a text
+_VALIDATION, _TEST = 1, 2
 
 _SUFFIXES = tuple(set(SUFFIXES) - {".json"})  # a .json file in a folder may be anything
 _DEV = re.compile(r"(?<![a-z])(dev(el(opment)?)?|val(id(ation)?)?|held[-_ ]?out)(set|s)?(?![a-z])")
-_TEST = re.compile(r"(?<![a-z])(dev)?test(set|s)?(?![a-z])")
+_TEST_NAME = re.compile(r"(?<![a-z])(dev)?test(set|s)?(?![a-z])")
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,14 @@ class DomainTexts:
 
     Attributes:
         train: files to train on, in reading order.
-        heldout: files to measure on; empty if a part of `train` has to be held out.
+        heldout: files to hold out; empty if a part of `train` has to be held out.
+        test: files to measure on, which choose nothing; empty if half of the held-out text is.
         not_read: other files of the folders.
     """
 
     train: tuple[str, ...]
     heldout: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
     not_read: tuple[str, ...] = ()
 
 
@@ -56,32 +60,46 @@ class Domain:
 
     Attributes:
         train: the text to train on.
-        heldout: never trained on.
-        source: where the held-out text comes from, for people.
-        overlap: fraction of the held-out sentences that are in the training text too.
+        validation: held out; chooses the weights to keep.
+        test: held out; measures them and chooses nothing.
+        unit: what was held out as a whole: "documents", "sentences" or "files".
+        sources: where "validation" and "test" come from, for people.
+        overlap: fraction of the sentences of `test` that are in the training text too.
     """
 
     train: Corpus
-    heldout: Corpus
-    source: str
+    validation: Corpus
+    test: Corpus
+    unit: str
+    sources: dict[str, str]
     overlap: float
 
     @property
     def fingerprint(self) -> str:
-        """A checksum of both texts, which a resumed run compares."""
-        return f"{self.train.fingerprint}; held-out {self.heldout.fingerprint}"
+        """A checksum of all texts, which a resumed run compares."""
+        heldout = f"validation {self.validation.fingerprint}; test {self.test.fingerprint}"
+        return f"{self.train.fingerprint}; {heldout}"
+
+    def describe(self) -> dict[str, Any]:
+        """The held-out text as plain values: `unit`, and facts of `validation` and `test`."""
+        facts: dict[str, Any] = {"unit": self.unit}
+        for name, corpus in (("validation", self.validation), ("test", self.test)):
+            counts = {"tokens": corpus.n_tokens, "sentences": corpus.n_sentences}
+            facts[name] = {"source": self.sources[name], **counts}
+        facts["test"]["overlap"] = self.overlap
+        return facts
 
 
 def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainTexts:
     """Find the text files of folders, sorted by name; subfolders are not searched.
 
     A file of a folder whose name contains the word dev, valid or heldout is held out if no held-out
-    text is named, and never trained on. One whose name contains the word test is not read: a test
-    set must not choose between models.
+    text is named, and never trained on. One whose name contains the word test is not read, or, if
+    `heldout` names it, only measured on: a test set must not choose between models.
 
     Args:
         domain: folders and files, "-" for standard input.
-        heldout: files to measure on, which are not trained on.
+        heldout: files that are not trained on.
     Raises:
         UsageError: there is nothing to train on.
         InputError: a folder contains no text or cannot be read.
@@ -95,9 +113,11 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
             continue
         for file in _files(path):
             name = Path(file).name.lower()
-            is_unread = not _is_text(file) or _TEST.search(name)
+            is_unread = not _is_text(file) or _TEST_NAME.search(name)
             (not_read if is_unread else found if _DEV.search(name) else train).append(file)
-    held_out = tuple(heldout) or tuple(found)
+    test = tuple(path for path in heldout if _TEST_NAME.search(Path(path).name.lower()))
+    choosing = without(heldout, test) or tuple(found)
+    held_out = (*choosing, *test)
     trained = without(train, held_out)
     if not trained:
         raise UsageError(
@@ -105,7 +125,7 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
             f"({', '.join((*held_out, *not_read))})",
             "name texts to train on with `domain`, or other ones with `heldout`",
         )
-    return DomainTexts(trained, held_out, without([*not_read, *found], held_out))
+    return DomainTexts(trained, choosing, test, without([*not_read, *found], held_out))
 
 
 def read_domain(
@@ -117,9 +137,11 @@ def read_domain(
 ) -> Domain:
     """Read the texts of a domain; where no held-out text is named, hold out a part.
 
-    At least 5 % of the tokens are held out: whole documents, or blocks of 20 sentences if the text
-    is one document, or its documents are too large or too small. Which ones depends on their
-    content alone, so that equal ones are on the same side, and the same text is always split alike.
+    At least 5 % of the tokens are held out, and at least two documents (up to six, if these are at
+    most a quarter of all); blocks of up to 20 sentences where documents are too few, too large or
+    too small. Which ones depends on their content alone, so that equal ones are on the same side,
+    and the same text is always split alike. One half chooses, the other measures, unless files are
+    named for measuring.
 
     Args:
         reading: settings of the readers.
@@ -132,15 +154,31 @@ def read_domain(
     report = report if report is not None else InputReport()
     reading = replace(reading or InputSettings(), max_characters=max_characters)
     train = read_corpus(texts.train, reading, notes=report)
+    heldout, source = train, "the domain"
     if texts.heldout:
         heldout = read_corpus(texts.heldout, reading, notes=report)
-        source = ", ".join(texts.heldout)
-    else:
-        is_held_out, units = _split(train)
-        heldout = train.select(is_held_out)
-        source = f"{heldout.n_tokens / train.n_tokens:.1%} of the domain, {units}"
-        train = train.select(~is_held_out)
-    return Domain(train, heldout, source, overlap(heldout, train, report))
+        source = shorten_list(texts.heldout)
+    halves, unit = [heldout], "files"
+    if not (texts.heldout and texts.test):
+        sides, unit = _divide(heldout, source, 1.0 if texts.heldout else _HELD_OUT_FRACTION)
+        halves = [heldout.select(sides == side) for side in (_VALIDATION, _TEST)]
+        if texts.test:
+            halves = [heldout.select(sides > 0)]
+        if not texts.heldout:
+            train = train.select(sides == 0)
+    names = [f"{_count(half, unit)} of {source}" for half in halves]
+    if texts.test:
+        halves.append(read_corpus(texts.test, reading, notes=report))
+        names, unit = [names[0], shorten_list(texts.test)], "files"
+    sources = dict(zip(("validation", "test"), names, strict=True))
+    validation, test = halves
+    return Domain(train, validation, test, unit, sources, overlap(test, train, report))
+
+
+def _count(corpus: Corpus, unit: str) -> str:
+    n = corpus.n_sentences if unit == "sentences" else len(corpus.documents) - 1
+    unit = unit.replace("files", "documents")
+    return f"{n:,} {unit if n > 1 else unit[:-1]}"
 
 
 def _files(folder: str) -> list[str]:
@@ -168,49 +206,56 @@ def _is_text(path: str) -> bool:
     return not name.startswith(".") and (is_compressed_text or bare.endswith(_SUFFIXES))
 
 
-def _split(corpus: Corpus) -> tuple[npt.NDArray[np.bool_], str]:
-    """Which sentences are held out, (sentence,), and the units they form."""
-    n_sentences = corpus.n_sentences
-    documents = corpus.documents
-    size = max(1, min(_BLOCK, n_sentences // _MIN_SENTENCES))
+def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[np.int64], str]:
+    """The side of each sentence, (sentence,): 0 for training or a half; and what is held out.
+
+    Args:
+        fraction: of the tokens to hold out; 1 divides the whole text into halves.
+    """
+    n_sentences, documents = corpus.n_sentences, corpus.documents
+    size = max(1, min(_BLOCK, n_sentences // _MIN_BLOCKS))
     # A block ends with its document: blocks with the end of one and the start of the next are rare.
     blocks = np.concatenate([np.arange(*ends, size) for ends in pairwise(documents)])
-    largest = max(_LARGEST_FRACTION, min(_LARGEST_DOCUMENT, 1 / (len(documents) - 1)))
-    if n_sentences >= _MIN_SENTENCES:
-        for units, what, limit, least in (
-            (documents, "whole documents", largest, _SMALLEST_FRACTION),
-            (np.append(blocks, n_sentences), f"blocks of {size} sentences", _LARGEST_FRACTION, 0),
+    if n_sentences >= _MIN_SENTENCES or fraction == 1:
+        for units, unit, least in (
+            (documents, "documents", fraction / 4),
+            (np.append(blocks, n_sentences), "sentences", 0),
         ):
-            is_held_out = _smallest_hashes(corpus, units, limit)
-            if np.diff(corpus.starts)[is_held_out].sum() > least * len(corpus.tokens):
-                return is_held_out, what
+            sides = _smallest_hashes(corpus, units, fraction)
+            lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_TEST + 1)
+            if lengths[_VALIDATION:].min() > least * len(corpus.tokens):
+                return sides, unit
     raise TrainingError(
-        f"the domain: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
-        "hold some out",
+        f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
+        "hold some out, half to choose the weights and half to measure them",
         f"give at least {_MIN_SENTENCES} different sentences, or `heldout=FILE`",
     )
 
 
-def _smallest_hashes(corpus: Corpus, units: Int64Array, largest: float) -> npt.NDArray[np.bool_]:
-    """Hold out the units with the smallest hashes until they are 5 % of the tokens.
+def _smallest_hashes(corpus: Corpus, units: Int64Array, fraction: float) -> npt.NDArray[np.int64]:
+    """Hold out the units with the smallest hashes, each in the half with fewer tokens so far.
 
     Args:
         units: the first sentence of each and the number of sentences.
-        largest: skip units with which the held-out text would exceed this fraction.
+        fraction: of the tokens that are held out, or a little more.
     """
     starts = corpus.starts[units]
     hashes = [_hash(corpus, *ends) for ends in pairwise(starts)]
     lengths: Counter[bytes] = Counter()
     for content, length in zip(hashes, np.diff(starts).tolist(), strict=True):
         lengths[content] += length
-    n_held_out, held_out = 0, set[bytes]()
+    n_wanted = max(2, min(_MIN_UNITS, len(hashes) // 4))
+    few = min(_LARGEST_FRACTION, 1.5 * n_wanted / len(hashes))  # units of unequal length
+    largest = starts[-1] * (1 if fraction == 1 else max(2 * fraction, few))
+    n_tokens, sides = [0, 0], dict[bytes, int]()
     for content in sorted(lengths):
-        if n_held_out >= _HELD_OUT_FRACTION * starts[-1]:
+        if sum(n_tokens) >= fraction * starts[-1] and len(sides) >= n_wanted:
             break
-        if n_held_out + lengths[content] <= largest * starts[-1]:
-            held_out.add(content)
-            n_held_out += lengths[content]
-    return np.repeat([content in held_out for content in hashes], np.diff(units))
+        if sum(n_tokens) + lengths[content] <= largest:
+            half = int(n_tokens[1] < n_tokens[0])
+            sides[content] = _VALIDATION + half
+            n_tokens[half] += lengths[content]
+    return np.repeat([sides.get(content, 0) for content in hashes], np.diff(units))
 
 
 def _hash(corpus: Corpus, begin: int, end: int) -> bytes:

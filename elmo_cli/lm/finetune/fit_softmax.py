@@ -74,7 +74,7 @@ def fit_softmax(
 
     Args:
         vocabulary: the types to predict.
-        domain: the text to fit on, and the held-out text that each pass is measured on.
+        domain: the text to fit on, and the validation text that each pass is measured on.
         settings: negative samples, dropout and seed; `max_seconds` limits the fit: no pass starts
             later, and the biLM computes outputs for at most a third of it.
         max_tokens: of the text to fit on, in whole random sentences; fewer if their outputs would
@@ -90,7 +90,7 @@ def fit_softmax(
     fit = _Fit(softmax, settings)
     best, weights, n_passes, n_without_gain = math.inf, {}, 0, 0
     while True:
-        measured = perplexity(LanguageModel(bilm, softmax, vocabulary), domain.heldout)
+        measured = perplexity(LanguageModel(bilm, softmax, vocabulary), domain.validation)
         seconds = time.monotonic() - start_s
         report(
             {

@@ -36,7 +36,7 @@ class FinetuneJob:
         domain: folders and files of text.
         output: folder of the new model.
         settings: of training; see `finetune_settings`.
-        heldout: files to measure on; by default part of the domain, see `find_texts`.
+        heldout: files to hold out; by default part of the domain, see `find_texts`.
         model: the biLM.
         softmax: file of its softmax; None for its own, if it has one.
         vocabulary: file of the types to predict; None for that of the model, else counted.
@@ -85,15 +85,17 @@ def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Figures of a model on the held-out text.
+    """Figures of a model on a held-out text.
 
     Attributes:
         perplexity: "forward", "backward" and "average".
         bits_per_byte: the same, and "spelling".
+        text: the text that they were measured on, see `Domain`.
     """
 
     perplexity: dict[str, float]
     bits_per_byte: dict[str, float]
+    text: str = "test"
 
     @classmethod
     def of(cls, measured: Perplexity) -> Measurement:
@@ -110,17 +112,19 @@ class FinetuneResult:
         model: name of the source model.
         output: folder of the fine-tuned model.
         softmax: "model", the model's own softmax, or "fitted".
-        before: the frozen biLM with this softmax, on the whole held-out text.
+        before: the frozen biLM with this softmax, on the test text.
         before_model_softmax: the frozen biLM with its own softmax, if another one was fitted.
         after: the model in `output`, on the same text with the same vocabulary.
-        unknown_fraction: fraction of the held-out tokens that are not in the vocabulary.
+        chosen: `step` whose weights are in `output` (0 for the source model), the average
+            `perplexity` that chose it, and the `text` that this was measured on.
+        unknown_fraction: fraction of the tokens of the test text that are not in the vocabulary.
         vocabulary: number of `types`, and `source`.
-        heldout: `source`, `tokens`, `sentences`, and `overlap`, the fraction of its sentences that
-            are in the training text too.
+        heldout: what was measured, as of `Domain.describe`.
         tokens: trained on in each direction, without those of the fit.
         epochs: how often the training text was read.
         seconds: from the end of reading to the last written file, summed over all parts of the run.
-        improved: False if nothing was gained, and `output` contains the source model.
+        improved: whether a step was chosen; else `output` contains the source model. None if no
+            step was made.
     """
 
     model: str
@@ -129,13 +133,14 @@ class FinetuneResult:
     before: Measurement
     before_model_softmax: Measurement | None
     after: Measurement
+    chosen: dict[str, Any]
     unknown_fraction: float
     vocabulary: dict[str, Any]
     heldout: dict[str, Any]
     tokens: int
     epochs: float
     seconds: float
-    improved: bool
+    improved: bool | None
 
     @property
     def ratio(self) -> float:
@@ -152,6 +157,8 @@ class FinetuneRecord:
         train: files to train on.
         seconds: spent so far, except on training.
         measuring_s: time of the measurement before training.
+        samples: number of tokens to measure of "validation" and of "test".
+        eval_steps: steps between two evaluations.
         fit: `tokens`, `passes` and `seconds` of the fit.
     """
 
@@ -159,6 +166,8 @@ class FinetuneRecord:
     train: list[str]
     seconds: float = 0.0
     measuring_s: float = 0.0
+    samples: dict[str, int] | None = None
+    eval_steps: int | None = None
     unknown_fraction: float = 0.0
     fit: dict[str, float] | None = None
     before: Measurement | None = None
@@ -197,9 +206,11 @@ def model_card(result: FinetuneResult, weights_sha256: str, texts: Sequence[str]
         "trained": f"{result.tokens:,} tokens in each direction, {result.epochs:.2f} epochs",
         "softmax": f"{softmax}, then trained",
         "vocabulary": f"{vocabulary['types']:,} types, {vocabulary['source']}",
-        "held-out text": f"{heldout['source']}: {heldout['tokens']:,} tokens, "
-        f"{result.unknown_fraction:.2%} of them not in the vocabulary; {heldout['overlap']:.1%} of "
-        "its sentences are in the training text too",
+        "validation text, which chose the weights": describe_text(heldout["validation"]),
+        "test text, which chose nothing": f"{describe_text(heldout['test'])}; "
+        f"{result.unknown_fraction:.2%} of its tokens are not in the vocabulary, and "
+        f"{heldout['test']['overlap']:.1%} of its sentences are in the training text too",
+        "held out as a whole": heldout["unit"],
     }
     lines = [
         *(f"# {result.model}, fine-tuned", ""),
@@ -208,14 +219,24 @@ def model_card(result: FinetuneResult, weights_sha256: str, texts: Sequence[str]
         *("", "| | |", "|---|---|"),
         *(f"| {name} | {fact} |" for name, fact in facts.items()),
         "",
-        "Perplexity on the held-out text: full softmax, each sentence from zero states, the same "
-        "vocabulary in all rows. A part of this text decided which weights were kept.",
+        "Perplexity of the test text: full softmax, each sentence from zero states, the same "
+        "vocabulary in all rows.",
         *("", "| | forward | backward | average | bits per byte |", "|---|---|---|---|---|"),
         *(f"| {' | '.join(row)} |" for row in comparison_table(result)),
     ]
     if not result.improved:
-        lines += ["", "Fine-tuning did not help: the weights are those of the source model."]
+        lines += ["", f"{why_source(result)}: the weights are those of the source model."]
     return "\n".join(lines) + "\n"
+
+
+def describe_text(facts: dict[str, Any]) -> str:
+    """Describe a half of the held-out text in words, from `Domain.describe`."""
+    return f"{facts['tokens']:,} tokens in {facts['sentences']:,} sentences, {facts['source']}"
+
+
+def why_source(result: FinetuneResult) -> str:
+    """Why the output folder contains the source model."""
+    return "No step was made" if result.improved is None else "Fine-tuning did not help"
 
 
 def comparison_table(result: FinetuneResult) -> list[tuple[str, ...]]:

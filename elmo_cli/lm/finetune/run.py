@@ -22,9 +22,11 @@ from elmo_cli.lm.finetune.job import (
     FinetuneRecord,
     FinetuneResult,
     Measurement,
+    describe_text,
     finetune_settings,
     model_card,
 )
+from elmo_cli.lm.initialize import new_softmax
 from elmo_cli.lm.language_model import (
     LanguageModel,
     language_model_of,
@@ -48,8 +50,12 @@ from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_softmax
 
 _VOCABULARY_SIZE, _MIN_COUNT, _SOFTMAX_TOKENS = 25_000, 2, 300_000
-_EVALUATED_TOKENS = 20_000  # of the held-out text in each evaluation; all of it before and after
-_FIT_FRACTION = 1 / 3  # of the time limit
+_EVALUATED_TOKENS = 20_000  # of the validation text; the test text is measured as a whole
+# With a time limit, at least 60 % of it goes to training. Fractions of the limit for the fit, for
+# an evaluation, and for each of the measurements before and after; others share the processor.
+_FIT_FRACTION, _SAMPLE_FRACTIONS = 0.2, {"validation": 0.025, "test": 0.05}
+_MAX_EVALUATIONS = 4  # within the time limit, after the one of step 0
+_MIN_TOKENS = 500  # of a sample, and to measure how fast the biLM reads
 
 
 def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult:
@@ -68,18 +74,21 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
     with RunFolder(job.output, "finetune") as folder:
         folder.open(job.mode, reads=[*files.paths, *named])
         texts = find_texts(job.domain, job.heldout)
-        check_inputs([*texts.train, *texts.heldout], job.reading)
+        check_inputs([*texts.train, *texts.heldout, *texts.test], job.reading)
         source = _load_source(job, files)
         if source.warning:
             reporter.message(f"warning: {source.warning}")
         if texts.not_read:
             reporter.message(f"not read: {', '.join(texts.not_read)}")
         report, width = InputReport(), source.bilm.options.max_characters
+        reporter.reading([*texts.train, *texts.heldout, *texts.test], report)
         domain = read_domain(texts, job.reading, max_characters=width, report=report)
         reporter.input_notes(report)
+        heldout = domain.describe()
         reporter.message(
-            f"{domain.train.n_tokens:,} tokens to train on; "
-            f"{domain.heldout.n_tokens:,} held out ({domain.source})"
+            f"{domain.train.n_tokens:,} tokens to train on; held out: "
+            f"{describe_text(heldout['validation'])}, choose the weights, and "
+            f"{describe_text(heldout['test'])}, only measure them"
         )
         run = _Run(job, source, domain, folder, reporter)
         softmax = run.start(texts.train)
@@ -131,11 +140,10 @@ class _Run:
         folder: RunFolder,
         reporter: Reporter,
     ) -> None:
-        self._job, self._source, self._domain = job, source, domain
+        self._job, self._source, self._domain, self._whole = job, source, domain, domain
         self._folder, self._reporter = folder, reporter
         self._noted_at_s = time.monotonic()
         self._settings = finetune_settings(job.settings, domain.train)
-        self._sample = domain.heldout.sample_evenly(_EVALUATED_TOKENS)
         self._bilm = source.bilm.to(job.device)
         self._is_fitted = job.fit_softmax or source.softmax is None
         self._vocabulary = source.vocabulary or domain.train.vocabulary(
@@ -149,10 +157,17 @@ class _Run:
         kind = "fitted" if self._is_fitted else "model"
         run = {
             "model": f"sha256 {self._source.files.sha256}",
-            "text": self._domain.fingerprint,
+            "text": self._whole.fingerprint,
             "softmax": f"{kind}, of {self._vocabulary.fingerprint}",
         }
         self._record = self._resumed(run) if self._job.mode == "resume" else self._new(run, texts)
+        if self._record.samples is None:
+            self._note(samples=self._sample_sizes())
+        samples = {
+            name: getattr(self._whole, name).sample_evenly(n_tokens)
+            for name, n_tokens in (self._record.samples or {}).items()
+        }
+        self._domain = replace(self._whole, **samples)
         if self._record.before is not None:
             return self._softmax(self._source.softmax)
         if self._is_fitted and self._source.softmax is not None:
@@ -168,6 +183,25 @@ class _Run:
             measuring_s=time.monotonic() - start_s,
         )
         return softmax
+
+    def _sample_sizes(self) -> dict[str, int]:
+        """Tokens to measure of each half, so that it takes a small part of the time limit."""
+        domain, limit = self._whole, self._settings.max_seconds
+        sizes = {"validation": _EVALUATED_TOKENS, "test": domain.test.n_tokens}
+        if limit is not None:
+            probe = domain.test.sample_evenly(_MIN_TOKENS)
+            softmax = self._source.softmax or new_softmax(
+                domain.train.predicted_counts(self._vocabulary),
+                self._bilm.options.projection_dim,
+                seed=self._settings.seed,
+            )
+            model = LanguageModel(self._bilm, softmax.to(self._job.device), self._vocabulary)
+            start_s = time.monotonic()
+            perplexity(model, probe)
+            rate = probe.n_tokens / (time.monotonic() - start_s)
+            for name, fraction in _SAMPLE_FRACTIONS.items():
+                sizes[name] = min(sizes[name], max(_MIN_TOKENS, round(rate * limit * fraction)))
+        return sizes
 
     def _new(self, run: dict[str, str], texts: Sequence[str]) -> FinetuneRecord:
         settings = self._settings
@@ -194,43 +228,56 @@ class _Run:
 
     def train(self, softmax: NextTokenSoftmax) -> TrainingProgress:
         """Train biLM and softmax; the folder then contains the best model of all evaluations."""
-        path, settings, record = self._folder.path, self._settings, self._record
+        path, record, domain = self._folder.path, self._record, self._domain
         model = LanguageModel(self._bilm, softmax, self._vocabulary)
-        left_s = math.inf
-        if settings.max_seconds is not None:  # the model in the folder is measured at the end
-            left_s = settings.max_seconds - record.seconds - record.measuring_s
-            settings = replace(settings, max_seconds=max(left_s, 1e-3))
-        step = TrainStep(model, self._domain.train, settings, ProcessGroup(device=self._job.device))
-        trainer = Trainer(step, self._sample, self._folder, self._reporter.log_line)
+        settings = replace(self._settings, max_seconds=self._seconds_to_train())
+        step = TrainStep(model, domain.train, settings, ProcessGroup(device=self._job.device))
+        trainer = Trainer(step, domain.validation, self._folder, self._reporter)
+        progress = trainer.progress
         if has_checkpoint := (path / CHECKPOINT_FILE).exists():
             trainer.resume()
+            progress = trainer.progress
             for name in (STATE_FILE, CARD_FILE):  # of the weights of an earlier part
                 (path / name).unlink(missing_ok=True)
-        sizes = [text.n_tokens + text.n_sentences for text in (self._sample, self._domain.heldout)]
-        evaluation_s = record.measuring_s * sizes[0] / sizes[1]
-        if trainer.progress.step == 0 and left_s <= 2 * evaluation_s:  # before and after training
+        evaluation_s = record.measuring_s * domain.validation.n_tokens / domain.test.n_tokens
+        left_s = settings.max_seconds or math.inf
+        if progress.step == 0 and left_s <= 2 * evaluation_s:  # before and after training
             if not has_checkpoint:
                 trainer.save()
-            return trainer.progress
-        known_s = trainer.progress.evaluation_seconds  # of an earlier part
-        trainer.progress.evaluation_seconds = max(evaluation_s, known_s)
+            return progress
+        progress.evaluation_seconds = max(evaluation_s, progress.evaluation_seconds)
+        estimate = trainer.estimate()
+        self._reporter.estimate(estimate)
+        interval = self._settings.eval_steps or 1
+        if settings.max_seconds is not None:
+            n_steps = left_s * estimate.rate / estimate.tokens_per_step
+            interval = max(interval, math.ceil(n_steps / _MAX_EVALUATIONS))
+        self._note(eval_steps=record.eval_steps or interval)
+        trainer.settings = replace(
+            settings, eval_steps=record.eval_steps, max_seconds=self._seconds_to_train()
+        )
         trainer.train()
         self._noted_at_s = time.monotonic()  # the checkpoint counts the time of training
         return trainer.progress
 
+    def _seconds_to_train(self) -> float | None:
+        """The limit without the time of everything else; the model is measured at the end."""
+        if (limit := self._settings.max_seconds) is None:
+            return None
+        return max(1e-3, limit - self._seconds() - self._record.measuring_s)
+
     def finish(self, progress: TrainingProgress) -> FinetuneResult:
         """Measure the model in the folder, replace it by the source if that is better."""
-        record, path, heldout = self._record, self._folder.path, self._domain.heldout
+        record, path = self._record, self._folder.path
         assert record.before is not None
-        before = record.before
-        after = self._measure_folder() if progress.best_step > 0 else before
-        improved = after.perplexity["average"] < before.perplexity["average"]
+        before, improved = record.before, progress.best_step > 0
         if not improved:
             source = _load_source(self._job, self._source.files)
             model = LanguageModel(source.bilm, self._softmax(source.softmax), self._vocabulary)
             self._folder.export(model, self._settings.dtype)
-            # The same weights have the same figures, except in float16.
-            after = before if self._settings.dtype == "float32" else self._measure_folder()
+        # The same weights have the same figures, except in float16.
+        is_same = not improved and self._settings.dtype == "float32"
+        after = before if is_same else self._measure_folder()
         write_warm_state(path)
         counted = "counted in the domain" if self._source.vocabulary is None else ""
         vocabulary = counted or self._job.vocabulary or "that of the model"
@@ -241,18 +288,18 @@ class _Run:
             before=before,
             before_model_softmax=record.before_model_softmax,
             after=after,
+            chosen={
+                "step": max(0, progress.best_step),
+                "perplexity": progress.best if progress.best_step >= 0 else None,
+                "text": "validation",
+            },
             unknown_fraction=record.unknown_fraction,
             vocabulary={"types": len(self._vocabulary), "source": vocabulary},
-            heldout={
-                "source": self._domain.source,
-                "tokens": heldout.n_tokens,
-                "sentences": heldout.n_sentences,
-                "overlap": self._domain.overlap,
-            },
+            heldout=self._domain.describe(),
             tokens=progress.tokens,
             epochs=progress.epochs,
             seconds=round(self._seconds() + progress.seconds, 1),
-            improved=improved,
+            improved=improved if progress.step else None,
         )
         self._note(result=asdict(result))
         card = model_card(result, self._source.files.weights_sha256, record.train)
@@ -265,7 +312,7 @@ class _Run:
         fit = fit_softmax(
             self._bilm,
             self._vocabulary,
-            replace(self._domain, heldout=self._sample),
+            self._domain,
             replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION),
             self._job.softmax_tokens or _SOFTMAX_TOKENS,
             self._reporter.log_line,
@@ -288,8 +335,7 @@ class _Run:
         return softmax.to(self._job.device)
 
     def _measure(self, what: str, softmax: NextTokenSoftmax) -> Perplexity:
-        model = LanguageModel(self._bilm, softmax, self._vocabulary)
-        measured = perplexity(model, self._domain.heldout)
+        measured = self._perplexity(LanguageModel(self._bilm, softmax, self._vocabulary))
         self._reporter.message(
             f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
             f"backward {measured.backward:.2f}), {measured.unknown_fraction:.2%} unknown"
@@ -300,7 +346,19 @@ class _Run:
         """The model as it was written, in its dtype."""
         model, device = load_language_model(self._folder.path), self._job.device
         model = replace(model, bilm=model.bilm.to(device), softmax=model.softmax.to(device))
-        return Measurement.of(perplexity(model, self._domain.heldout))
+        return Measurement.of(self._perplexity(model))
+
+    def _perplexity(self, model: LanguageModel) -> Perplexity:
+        """Measure a model on the test text."""
+        test, n_done = self._domain.test, 0
+
+        def on_progress(n: int) -> None:
+            nonlocal n_done
+            n_done += n
+            total = test.n_tokens + test.n_sentences
+            self._reporter.progress("measuring on the test text", n_done, total)
+
+        return perplexity(model, test, on_progress=on_progress)
 
     def _seconds(self) -> float:
         """Spent so far in all parts of the run, except on training."""
