@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +30,7 @@ from elmo_cli.cli.options import (
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:
-    from elmo_cli.store.sample import Sample
+    from elmo_cli.store.comparison import Sample
     from elmo_cli.text.input import InputSettings
 
 _FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
@@ -103,7 +102,7 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
     elif not quiet:
         console.say(path, *_rows(facts, is_verified=not given["no_verify"]))
         if example:
-            console.say("", "read it:", "", *(f"    {line}".rstrip() for line in example))
+            console.say("", "read it:", "", *(f"    {line}" for line in example))
     if problems := facts["problems"]:
         n_more = facts["problem_count"] - 1
         more = f" (and {plural(n_more, 'more problem')})" if n_more else ""
@@ -113,9 +112,8 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
 
 def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, Any]:
     """Return the facts, problems, sample to recompute, and Python code that reads the file."""
-    from elmo_cli.store.describe import describe, python_example
-    from elmo_cli.store.sample import take_sample
-    from elmo_cli.store.verify import compare_with_text, verify
+    from elmo_cli.store.comparison import compare_with_text, take_sample
+    from elmo_cli.store.inspection import describe, python_example, verify
     from elmo_cli.text.input import read_sentences
 
     facts = describe(path)
@@ -125,17 +123,19 @@ def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, A
             "`--recompute` and `--text` compare embeddings",
         )
     found = [] if given["no_verify"] else [verify(path)]
-    if given["text"] and not given["recompute"]:
-        found.append(compare_with_text(path, read_sentences(given["text"], text)))
+    sentences = []
+    if given["text"]:
+        read = read_sentences(given["text"], text)
+        sentences = list(read) if given["recompute"] else []
+        found.append(compare_with_text(path, sentences or read))
     facts["problems"] = [problem for one in found for problem in one.listed]
     facts["problem_count"] = sum(one.count for one in found)
     if found and facts["kind"] == "embeddings" and facts["tokens"] is None:
         facts["tokens"] = found[0].tokens  # not recorded in files of other programs
     if given["recompute"]:
-        sentences = list(read_sentences(given["text"], text)) if given["text"] else None
         facts["recomputed"] = take_sample(path, given["recompute"], sentences)
-    is_silent = given["quiet"] or given["as_json"] or facts["kind"] == "unfinished"
-    facts["example"] = [] if is_silent else python_example(path).splitlines()
+    is_shown = facts["kind"] == "embeddings" and not (given["quiet"] or given["as_json"])
+    facts["example"] = python_example(path) if is_shown else []
     return facts
 
 
@@ -238,15 +238,12 @@ def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
 def _weights_rows(facts: dict[str, Any]) -> dict[str, str]:
     from elmo_cli.files import format_bytes
 
-    rows = {
+    return {
         "weights": facts["weights"],
         "values": f"{', '.join(facts['dtypes'])}, {format_bytes(facts['bytes'])}",
         "parameters": f"{facts['parameters']:,}",
         "sha256": facts["sha256"],
     }
-    if facts["options"]:
-        rows["options"] = json.dumps(facts["options"])
-    return rows
 
 
 _ROWS = {

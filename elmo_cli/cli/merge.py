@@ -34,8 +34,6 @@ def merge(
     done = run_isolated_writer(
         lambda: merge_shards(shards, output, overwrite=overwrite), shards, output
     )
-    for warning in done["warnings"]:
-        console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
         console.print_json(done)
     sentences, tokens = plural(done["sentences"], "sentence"), plural(done["tokens"], "token")

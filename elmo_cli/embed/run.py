@@ -156,8 +156,7 @@ class _Run:
                 _check_same_text(job.output, writer.progress, self._whole_sha256())
             else:
                 self._write_blocks(blocks, writer)
-                for warning in writer.finish(self._attributes(writer.progress)):
-                    report.warn(warning, warning)
+                writer.finish(self._attributes(writer.progress))
         self._warn_of_input()
         if scan is not None and scan.blocks:  # a shard lists the lines of its blocks
             report.skipped = self._skipped

@@ -57,10 +57,9 @@ def convert(
             overwrite=overwrite,
         )
         n = source.count("duplicate_sentences") + source.count("skipped_sentences")
-        if n and source.is_keyed_by_name and target.keyed_by == "number":
-            what = f"lacks {n:,} sentences of the text; keys count without them"
-            done["warnings"].insert(0, f"{source.path}: {what}")
-        return done
+        what = f"{source.path}: lacks {n:,} sentences of the text; keys count without them"
+        is_numbered = source.is_keyed_by_name and target.keyed_by == "number"
+        return {**done, "warnings": [what] if n and is_numbered else []}
 
 
 def write_copy(
@@ -73,9 +72,7 @@ def write_copy(
     overwrite: bool,
 ) -> dict[str, Any]:
     """Write sentences of other files into one, and return its facts; see `write_embeddings`."""
-    warnings = write_embeddings(
-        out, spec, sentences, attributes, n_rows=n_rows, overwrite=overwrite
-    )
+    write_embeddings(out, spec, sentences, attributes, n_rows=n_rows, overwrite=overwrite)
     with Embeddings(out) as written:
         return {
             "output": os.fspath(out),
@@ -85,7 +82,6 @@ def write_copy(
             "tokens": written.attributes["tokens"],
             "bytes": Path(out).stat().st_size,
             "sentence_map": written.reader.has_map,
-            "warnings": warnings,
         }
 
 

@@ -116,9 +116,7 @@ def _mix_weights(name: str, n_layers: int | None, owner: str) -> tuple[float, ..
     if len(values) not in (n, n + 1):
         raise _refused(name, f"{len(values)} numbers; {owner} needs {n} weights, optionally gamma")
     weights = tuple(value * (values[n:] or [1.0])[0] for value in values[:n])
-    if max(map(abs, weights)) > float(np.finfo(np.float32).max):
-        raise _refused(name, "a weight exceeds the range of float32", "give smaller weights")
-    if not any(map(np.float32, weights)):  # those too small for float32 are 0 too
-        hint = "weights are used as given; for an ElmoMix take torch.softmax(mix.weights, 0)"
-        raise _refused(name, "all weights are 0", hint)
+    float32 = np.finfo(np.float32)
+    if not float(float32.tiny) <= max(map(abs, weights)) <= float(float32.max):
+        raise _refused(name, "all weights are 0, or one exceeds float32", "give other weights")
     return weights

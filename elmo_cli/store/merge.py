@@ -44,7 +44,7 @@ def merge_shards(
     """Merge the shards of a run, in any order; the result is the file of the run without shards.
 
     Returns:
-        output, layout, shards, sentences, tokens, bytes, warnings.
+        shards, output, layout, sentences, tokens, bytes.
     Raises:
         EmbeddingsFileError: a shard is missing, given twice, unfinished, of another run, or does
             not hold what it says of itself.
@@ -69,7 +69,7 @@ def merge_shards(
         n_rows=total["tokens" if is_of_tokens else "sentences"],
         overwrite=overwrite,
     )
-    names = ("output", "layout", "sentences", "tokens", "bytes", "warnings")
+    names = ("output", "layout", "sentences", "tokens", "bytes")
     return {"shards": len(shards), **{name: done[name] for name in names}}
 
 

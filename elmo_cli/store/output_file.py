@@ -18,7 +18,6 @@ from elmo_cli.errors import ElmoError
 from elmo_cli.store.attributes import write_attributes
 from elmo_cli.store.layouts import (
     Array,
-    Facts,
     StoredSentence,
     ValueSink,
     create_file,
@@ -28,7 +27,7 @@ from elmo_cli.store.layouts import (
 from elmo_cli.store.spec import SCHEMA, WRITER_ATTRIBUTES, FileSpec
 
 # Attributes of the writer that a caller who knows better may give: `convert` and `merge` do.
-_OVERRIDABLE = {"tokens", "duplicate_sentences", "text_is_tokens", "token_digests"}
+_OVERRIDABLE = {"tokens", "duplicate_sentences", "token_digests"}
 _COPIED_BYTES = 1 << 20
 
 
@@ -39,7 +38,7 @@ def write_hdf5(
     token_digests: bytearray,
     given: Mapping[str, Any],
     sink: ValueSink,
-) -> Facts:
+) -> None:
     """Write a whole file.
 
     Args:
@@ -61,7 +60,7 @@ def write_hdf5(
             yield one
 
     with _new_hdf5(path, layout.alignment) as file:
-        facts = layout.write(file, counted(), spec, sink)
+        of_layout = layout.write(file, counted(), spec, sink)
         own = {"elmo_schema": SCHEMA, **spec.to_attributes()}
         own |= {"sentences": len(crc32), "tokens": n_tokens}
         if layout.keeps_first:
@@ -72,13 +71,12 @@ def write_hdf5(
         own["token_digests"] = np.frombuffer(token_digests, "<u8")
         if taken := (own.keys() | WRITER_ATTRIBUTES) & given.keys() - _OVERRIDABLE:
             raise ValueError(f"the writer itself writes {sorted(taken)}")
-        everything = {**own, **facts.attributes, **given}
+        everything = {**own, **of_layout, **given}
         digests = everything.pop("token_digests")
         if digests is not None:
             everything["token_digests"] = digests
             everything["tokens_sha256"] = tokens_sha256(digests.tobytes())
         write_attributes(file, {**everything, "complete": True})
-    return facts
 
 
 @contextmanager

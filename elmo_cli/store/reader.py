@@ -283,8 +283,6 @@ def _open_file(path: Path) -> h5py.File:
     try:
         return open_hdf5(path)
     except OSError as error:
-        is_locked = "unable to lock file" in str(error)
-        reason = "another program is writing it" if is_locked else reason_of(error)
-        is_cut = reason.startswith("truncated")
-        hint = CORRUPT_HINT if is_cut else "give an embeddings file, as `elmo embed` writes it"
+        reason, hint = reason_of(error), "give an embeddings file, as `elmo embed` writes it"
+        hint = CORRUPT_HINT if reason == "truncated" else hint
         raise EmbeddingsFileError(f"{path}: {reason}", hint) from None

@@ -48,7 +48,7 @@ class EmbeddingsWriter:
     Attributes:
         finished: whether OUT is complete; a resumed file may be so at once.
         progress: what is committed.
-        warnings: what was wrong with an unfinished output, and what a finished one lacks.
+        warnings: what was wrong with an unfinished output.
     """
 
     def __init__(self, path: StrPath, spec: FileSpec) -> None:
@@ -130,13 +130,11 @@ class EmbeddingsWriter:
         log.append(stored, digests, text_sha256, state)
         self.progress = log.progress
 
-    def finish(self, attributes: Mapping[str, Any]) -> list[str]:
+    def finish(self, attributes: Mapping[str, Any]) -> None:
         """Write the HDF5 file, give it its name and remove the unfinished output.
 
         Args:
             attributes: facts besides the settings: versions, sources, ….
-        Returns:
-            what the file lacks, also in `warnings`.
         Raises:
             OutputError: no space left; OUT was created meanwhile and may not be overwritten.
         """
@@ -146,14 +144,12 @@ class EmbeddingsWriter:
         with output_errors(self._out, resumable=log.progress.blocks > 0):
             try:
                 log.allocate()
-                facts = write_hdf5(log.temporary, self._spec, stored, digests, attributes, sink)
+                write_hdf5(log.temporary, self._spec, stored, digests, attributes, sink)
                 log.complete(extents)
             except BaseException:
                 log.remove_temporary()
                 raise
             self._publish(log)
-        self.warnings += facts.warnings
-        return facts.warnings
 
     def close(self) -> None:
         """Close, and keep what is committed for `resume=True`."""
@@ -213,13 +209,11 @@ def write_embeddings(
     *,
     n_rows: int,
     overwrite: bool = False,
-) -> list[str]:
+) -> None:
     """Write a file that cannot be resumed, by way of OUT.tmp, which the next run replaces.
 
     Args:
         n_rows: of all vectors: types, sentences of a pooled file, or tokens.
-    Returns:
-        what the file lacks.
     """
     check_output_path(path, overwrite=overwrite, regular=True)
     layout, digests, temporary = layout_of_spec(spec), bytearray(), Path(f"{resolve(path)}.tmp")
@@ -238,7 +232,7 @@ def write_embeddings(
         lock = lock_own(temporary, _HDF5_SIGNATURE)
         try:
             sink = ValueSink(n_rows, put)
-            facts = write_hdf5(temporary, spec, stored(), digests, attributes, sink)
+            write_hdf5(temporary, spec, stored(), digests, attributes, sink)
             os.fsync(lock.descriptor)
             publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")
         except BaseException:
@@ -246,7 +240,6 @@ def write_embeddings(
             raise
         finally:
             lock.release()
-    return facts.warnings
 
 
 def run_isolated_writer(
@@ -273,17 +266,16 @@ def finished_attributes(path: StrPath) -> dict[str, Any]:
 
     Raises:
         ResumeError: OUT is not a finished embeddings file of ours.
-        OutputError: the system cannot read it, so nobody knows what it is.
+        OutputError: the system cannot read it.
     """
     name, facts = os.fspath(path), dict[str, Any]()
     try:
         with open_hdf5(path) as file, suppress(ResumeError), reading(name, ResumeError):
             facts = read_attributes(file)
     except OSError as error:
-        if error.errno is not None:
+        if error.errno is not None:  # of the disk: the file may be a good one
             what = f"exists and cannot be read ({os.strerror(error.errno)})"
-            hint = "check the disk and the permissions of the file, then run the same command again"
-            raise OutputError(f"{name}: {what}", hint) from None
+            raise OutputError(f"{name}: {what}", "check the disk, then run it again") from None
     try:
         FileSpec.from_attributes(facts)
         is_ours = facts.get("complete") is True and facts.get("elmo_schema") == SCHEMA

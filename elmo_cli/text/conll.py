@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from elmo_cli.errors import InputError, UsageError
-from elmo_cli.text.column_detection import BLANK, Columns, Group, detect_columns, is_boundary
 from elmo_cli.text.lines import LineReader
 from elmo_cli.text.sentence import DocumentCounter, LineError, Sentence, shortened
 
@@ -28,8 +29,17 @@ _COLUMN_HINT = "`column` chooses another; -1 is the last"
 _TOO_LONG_HINT = "is a blank line missing? otherwise raise the limit (`max_tokens`)"
 _MAX_COMMENTS = 10_000  # lines of a sentence besides its tokens
 _N_DETECTED = 2_000  # lines that are enough to detect columns
+# White space between columns or alone on a line; U+00A0 may be a token.
+_BLANK = " \t\x0b\x0c\x1c\x1d\x1e\x1f"
+_BOUNDARIES = ("-DOCSTART-", "#begin document", "#end document")
+_NUMBER = re.compile(r"[0-9]{1,9}(?:[-.][0-9]+)?")  # also a range or an empty node of CoNLL-U
+_SPACES = re.compile(r"[ \t]+")
+_MAX_BEFORE = 3  # columns before the number of a token, such as document and part
+MOST = 0.9  # of the rows; a few may be corrupt
 
+Group = list[tuple[int, str | None]]  # the lines of a sentence; None for one that was refused
 Lines = list[tuple[int, str]]  # of a sentence, with their numbers
+Rows = list[list[str]]  # the cells of the rows of a sentence
 Cells = Iterator[tuple[int, str]]  # line and token of each row, "" for a row without one
 
 
@@ -54,18 +64,24 @@ def read_conllu(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     """Yield the sentences of a file of columns with one token per line and blank lines between.
 
-    `detect_columns` finds the separator and the column of the tokens. `-DOCSTART-` and
+    `_detect_columns` finds the separator and the column of the tokens. `-DOCSTART-` and
     `#begin document` start a document; below `#begin document (id); part n` its key is `id_n` as in
     e2e-coref, otherwise what follows the words. A line that begins with `#` is a comment if its
-    number of columns differs from that of the rows of its sentence; a lone `#hashtag` or word among
-    rows of several columns is refused. Arguments and errors are those of `read_conllu`.
+    number of columns differs from that of the rows of its sentence; a lone `#hashtag`, and any
+    other row of another number of columns, is refused. Arguments and errors are those of
+    `read_conllu`.
     """
-    groups = _groups(reader, is_boundary)
+    groups = _groups(reader, _is_boundary)
     head: list[Group] = []
     while sum(map(len, head)) < _N_DETECTED and (group := next(groups, None)):
         head.append(group)
-    cells_of = partial(_cells, reader, detect_columns(reader, head))
+    cells_of = partial(_cells, reader, _detect_columns(reader, head))
     return (yield from _read(reader, key, chain(head, groups), cells_of, _DOCUMENT))
+
+
+def is_row(line: str | None) -> bool:
+    """Whether a line surely is a row; one that begins with `#` may be a comment."""
+    return line is not None and not _is_boundary(line) and not line.startswith("#")
 
 
 def _groups(reader: LineReader, is_boundary: Callable[[str], bool]) -> Iterator[Group]:
@@ -173,30 +189,114 @@ def _conllu_cells(column: int, lines: Lines) -> Cells:
         yield number, _cell(cells, column, number)
 
 
-def _cells(reader: LineReader, columns: Columns, lines: Lines) -> Cells:
-    """Also warns of rows that may be something else."""
-    rows = [(n, line, columns.split(line)) for n, line in lines if not is_boundary(line)]
+class _Columns(NamedTuple):
+    """The columns of a file; `width` is how many most rows have, 1 if there is no row."""
+
+    column: int  # of the tokens, from 1, or from the end if negative
+    tabs: bool  # whether tabs separate them, so that a token may contain spaces
+    width: int
+
+    def split(self, line: str) -> list[str]:
+        return line.split("\t") if self.tabs else _SPACES.split(line.strip(_BLANK))
+
+
+def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
+    """Detect the columns of a file from its first sentences.
+
+    Tabs separate them if the first row or most rows have one, otherwise spaces. Unless
+    `reader.settings.column` is given the tokens are in
+
+    - column 4 below `#begin document`, as in CoNLL-2012;
+    - the column after the one that numbers the tokens of each sentence, from 0 or 1 (CoNLL-X, 2009
+      and 2012, SemEval-2010), if the columns before it are the same in all rows of a sentence;
+    - otherwise column 1 (CoNLL-2000, 2002, 2003, WNUT).
+
+    Raises:
+        InputError: column 1 holds only numbers, or the same in all rows of a sentence.
+    """
+    lines = [(number, line) for group in head for number, line in group if line is not None]
+    rows = [(number, line) for number, line in lines if is_row(line)]
+    n_tabs = sum("\t" in line for _, line in rows)
+    tabs = n_tabs > 0 and ("\t" in rows[0][1] or 2 * n_tabs > len(rows))
+    columns = _Columns(reader.settings.column or 1, tabs, 1)
+    whole = [group for group in head if all(line is not None for _, line in group)]
+    split = [[columns.split(line) for _, line in group if line and is_row(line)] for group in whole]
+    sentences = list(filter(None, split))
+    widths = Counter(len(row) for row in chain.from_iterable(sentences))
+    columns = columns._replace(width=max(widths, key=widths.__getitem__, default=1))
+    if reader.settings.column is not None or columns.width == 1:
+        return columns
+    has_documents = any(line.startswith("#begin document") for _, line in lines)
+    if (number := _numbering_column(sentences)) is not None:
+        if not (has_documents and number == 2):  # CoNLL-2012
+            what = f"column {number + 1} numbers the tokens, so column {number + 2} is read"
+            hint = "`column` chooses another, and `format='conllu'` reads CoNLL-U"
+            reader.report.warn("column", f"{reader.name}: {what}; {hint}")
+        return columns._replace(column=number + 2)
+    if has_documents:
+        return columns._replace(column=4)
+    if not _may_be_tokens([[row[0] for row in rows] for rows in sentences]):
+        what = "is always a number or the same in all rows of a sentence, perhaps no tokens"
+        raise InputError(
+            f"{reader.name}, line {rows[0][0]}: column 1 "
+            f"({shortened(sentences[0][0][0])!r}) {what}",
+            "`column=2` reads the second column, `column=1` this one",
+        )
+    return columns
+
+
+def _numbering_column(sentences: list[Rows]) -> int | None:
+    """The column, from 0, that numbers the rows of nearly all sentences; None if there is none."""
+    for column in range(1 + _MAX_BEFORE):
+        cells = [[row[column] for row in rows if len(row) > column + 1] for rows in sentences]
+        is_some_long = max(map(len, cells), default=0) > 1
+        if is_some_long and sum(map(_is_numbering, cells)) > MOST * len(sentences):
+            return column
+        if any(len(set(one)) > 1 for one in cells):
+            break
+    return None
+
+
+def _is_numbering(cells: list[str]) -> bool:
+    """Whether cells are 0, 1, … or 1, 2, …."""
+    first = 0 if cells[:1] == ["0"] else 1
+    return cells == [str(first + i) for i in range(len(cells))] != []
+
+
+def _may_be_tokens(cells: list[list[str]]) -> bool:
+    """Whether a column, of each sentence, varies, and not nearly all of it are numbers."""
+    every = list(chain.from_iterable(cells))
+    if sum(_NUMBER.fullmatch(cell) is not None for cell in every) > MOST * len(every):
+        return False
+    varies = len(every) < 3 or any(len(set(rows)) > 1 for rows in cells)
+    return varies or (len(set(every)) > 1 and all(len(rows) == 1 for rows in cells))
+
+
+def _is_boundary(line: str) -> bool:
+    """Whether a line separates sentences and holds no token, such as a blank line."""
+    return not line.strip(_BLANK) or line.startswith(_BOUNDARIES)
+
+
+def _cells(reader: LineReader, columns: _Columns, lines: Lines) -> Cells:
+    """Also warns of a row that may be a comment."""
+    rows = [(n, line, columns.split(line)) for n, line in lines if not _is_boundary(line)]
     width = max((len(cells) for _, line, cells in rows if line[0] != "#"), default=columns.width)
     for number, line, cells in rows:
-        n, is_hash = len(cells), line[0] == "#"
-        is_comment = is_hash and n != width and not _LONE_HASHTAG.fullmatch(line)
-        if is_comment or (is_hash and _METADATA.match(line)):
+        is_hash, is_ragged = line[0] == "#", len(cells) != width
+        is_comment = is_ragged and not _LONE_HASHTAG.fullmatch(line)
+        if is_hash and (is_comment or _METADATA.match(line)):
             continue
-        if n == 1 < width:
-            what = f"{shortened(line)!r} is one column, the rows next to it have {width}"
-            hint = "separate all rows in the same way; write a space after the # of a comment"
+        if is_ragged:
+            what = f"{shortened(line)!r}: columns: {len(cells)}, in rows next to it {width}"
+            hint = (
+                "separate all rows in the same way, write a space after the # of a comment; or "
+                "`format='plain'` if lines are sentences"
+            )
             raise LineError(what, hint, number)
-        if n != width:
-            what = f"has {n} columns, others {width}; if lines are sentences, `format='plain'`"
-            _warn(reader, "width", number, line, what)
-        elif is_hash and not columns.tabs and n > 1 and cells[-1] not in columns.labels:
-            what = "is read as a row, not as a comment; delete it if it is one"
-            _warn(reader, "hash", number, line, what)
+        if is_hash and not columns.tabs and width > 1:
+            what = f"{shortened(line)!r} is read as a row, not as a comment; delete it if it is one"
+            reader.report.warn("hash", f"{reader.name}, line {number}: {what}")
         yield number, _cell(cells, columns.column, number)
-
-
-def _warn(reader: LineReader, kind: str, number: int, line: str, what: str) -> None:
-    reader.report.warn(kind, f"{reader.name}, line {number}: {shortened(line)!r} {what}")
 
 
 def _cell(cells: list[str], column: int, number: int) -> str:
@@ -205,6 +305,6 @@ def _cell(cells: list[str], column: int, number: int) -> str:
     if not -len(cells) <= index < len(cells):
         what = f"{len(cells)} columns, `column={column}` is missing"
         raise LineError(what, _COLUMN_HINT, number)
-    if not (token := cells[index].strip(BLANK)):
+    if not (token := cells[index].strip(_BLANK)):
         raise LineError(f"column {column} is empty", _COLUMN_HINT, number)
     return token

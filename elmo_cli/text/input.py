@@ -11,8 +11,7 @@ from itertools import islice, tee
 
 from elmo_cli.errors import InputError, UsageError
 from elmo_cli.regular_files import is_regular
-from elmo_cli.text.column_detection import MOST, is_row
-from elmo_cli.text.conll import read_conll, read_conllu
+from elmo_cli.text.conll import MOST, is_row, read_conll, read_conllu
 from elmo_cli.text.input_settings import N_CHECKED, warn_of_signs
 from elmo_cli.text.input_settings import InputReport as InputReport
 from elmo_cli.text.input_settings import InputSettings as InputSettings
@@ -25,12 +24,16 @@ Name = str | os.PathLike[str]
 
 SUFFIXES = dict.fromkeys((".jsonl", ".jsonlines", ".ndjson", ".json"), "jsonl")
 SUFFIXES |= {".txt": "plain", ".conllu": "conllu", ".conll": "conll", "_conll": "conll"}
+_MAX_CHARACTERS, _MAX_LABELLED = 100_000, 99  # of a line, and tokens, that are examined
 _TOKENS_CHECKED = 10_000  # of the first sentences, which a run checks before it computes any
 _COLUMNS_HINT = (
     "`format='conll'` reads one token per line, `format='plain'` one sentence per line with all "
     "columns as its tokens; `cut -f` takes one column out"
 )
-_TABLE_ROW = re.compile(r"\S+(?:\t\S+)+")
+_COLUMN_MARK = re.compile(
+    r"-DOCSTART-|#begin document \(|# (?:(?:sent_id|text) = |new(?:doc|par)(?: id = .*|\s*)\Z)"
+)
+_LABEL = re.compile(r"O|[BIESLU]-[\w-]+")
 
 
 def read_sentences(
@@ -180,7 +183,7 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     """
     lines = reader.lines()
     if reader.settings.format == "auto":
-        lines = _refuse_table(reader.name, lines)
+        lines = _refuse_columns(reader.name, lines)
     split, name, starts = sentence_splitter(reader.settings), reader.name, True
     for number, line in enumerate(lines, 1):
         sentences = () if line is None else split(line) or [([], "")]
@@ -194,18 +197,26 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     return key
 
 
-def _refuse_table(name: str, lines: Iterator[str | None]) -> Iterator[str | None]:
-    """The same lines; raises an InputError after the first of them if nearly all have the same
-    number of cells without spaces, separated by tabs: they hold one token each, with labels."""
+def _refuse_columns(name: str, lines: Iterator[str | None]) -> Iterator[str | None]:
+    """The same lines; raises an InputError after the first of them if they are columns: a mark of
+    such files, or nearly all lines with as many tabs, or as many tokens and a label at the end."""
     rows: list[tuple[int, str]] = []
+    marks: list[int] = []
     for number, line in enumerate(islice(lines, N_CHECKED), 1):
         yield line
         if line is not None and is_row(line):
             rows.append((number, line.rstrip()))
-    cells = [(number, row.count("\t")) for number, row in rows if _TABLE_ROW.fullmatch(row)]
-    if 1 < max(Counter(n for _, n in cells).values(), default=0) >= MOST * len(rows):
-        what = "columns separated by tabs, such as a token and its label; so are nearly all lines"
-        raise InputError(f"{name}, line {cells[0][0]}: {what}", _COLUMNS_HINT)
+        elif line is not None and _COLUMN_MARK.match(line):
+            marks.append(number)
+    tabs = Counter(n for _, row in rows if (n := row.count("\t", 0, _MAX_CHARACTERS)))
+    tokens = [row.split(None, _MAX_LABELLED) for _, row in rows]
+    labels = Counter(len(row) for row in tokens if len(row) > 1 and _LABEL.fullmatch(row[-1]))
+    for counts, least in ((tabs, 2), (labels, 3)):
+        if least <= max(counts.values(), default=0) >= MOST * len(rows):
+            marks.append(rows[0][0])
+    if marks:
+        what = "looks like columns, such as a token and its label"
+        raise InputError(f"{name}, line {min(marks)}: {what}", _COLUMNS_HINT)
     yield from lines
 
 

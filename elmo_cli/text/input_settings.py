@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -132,30 +131,17 @@ def _canonical_encoding(name: str) -> str:
 
 N_CHECKED = 200  # sentences that are enough to see what a text is
 _MAX_CHARACTERS = 100_000  # of a sentence; the patterns must not search a line of megabytes
-_LONG_TOKEN = 100  # bytes
+_N_LETTERS = 100  # at the beginning of a sentence
 # Two letters, so that initials do not count; not more, which would take quadratic time.
 _PUNCTUATED = re.compile(r"[^\W\d_]{2}(?:[,;?!](?:\s|\Z)|[.?!][\"'”’)\]]*\Z)")
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
 _BOUNDARIES = {"<S>", "</S>", "<s>", "</s>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"}
-_COLUMN_MARK = re.compile(
-    r"-DOCSTART-|#begin document \(|# (?:newdoc|newpar|sent_id|text)\b.*(?:=|\Z)"
-)
-_LABEL = re.compile(r"O|[BIESLU]-[\w-]+")
-_RESIDUES = re.compile(r"[A-Z*-]{30,}")
 _JSON = re.compile(r"[\[{]\s*[\"\[{]")
-_COLUMNS = (
-    "looks like columns, but is read as a sentence per line, labels as tokens; "
-    "`format='conll'` or `format='conllu'` reads a token per line, `cut -f` a column"
-)
-
 _IsSign = Callable[[str, tuple[str, ...]], object]
 # kind -> a test of a sentence, the fraction of sentences above which it is a warning, its words
 _SIGNS: dict[str, tuple[_IsSign, float, str]] = {
     "untokenized": (lambda text, _: _PUNCTUATED.search(text), 0.3,
                     "looks untokenized; `tokenize=True` splits raw text"),
-    "no-spaces": (lambda _, tokens: len(tokens) == 1 and len(tokens[0].encode()) > _LONG_TOKEN, 0.1,
-                  f"a token of over {_LONG_TOKEN} bytes without white space; separate the tokens"),
-    "columns": (lambda text, _: _COLUMN_MARK.match(text), 0.0, _COLUMNS),
     "escaped": (lambda text, _: _ENTITY.search(text), 0.0,
                 "escapes of HTML (&amp;), which are read as they are; unescape the text"),
     # Alone on its line a boundary token is the entry of a vocabulary.
@@ -163,8 +149,6 @@ _SIGNS: dict[str, tuple[_IsSign, float, str]] = {
                         "boundary or padding tokens (<S>, <PAD>); the biLM adds its own"),
     "json": (lambda text, _: _JSON.match(text), 0.5,
              "looks like JSON, but is read as plain text; `format='jsonl'` reads JSON lines"),
-    "fasta": (lambda text, _: _RESIDUES.fullmatch(text), 0.3,
-              "looks like FASTA: residues without white space are one token per line"),
     "script": (lambda text, _: _is_not_latin(text), 0.5,
                "not in Latin script; use a model that was trained on its language"),
 }  # fmt: skip
@@ -176,22 +160,10 @@ def warn_of_signs(sentences: Sequence[Sentence], report: InputReport) -> None:
         found = [s for s in sentences if is_sign(s.text[:_MAX_CHARACTERS], s.tokens)]
         if len(found) > fraction * len(sentences):
             report.warn(kind, f"{found[0].where}: {words}")
-    widths = Counter(filter(None, map(_columns_with_labels, sentences)))
-    for (has_tabs, _), n in widths.most_common(1):
-        if n >= (2 if has_tabs else 3) and n > 0.8 * len(sentences):
-            report.warn("columns", f"{sentences[0].where}: {_COLUMNS}")
 
 
 def _is_not_latin(text: str) -> bool:
     """Whether most letters at the beginning of a sentence are of another script."""
-    letters = [character for character in text[:_LONG_TOKEN] if character.isalpha()]
+    letters = [character for character in text[:_N_LETTERS] if character.isalpha()]
     latin = (c < "\u0250" or "\u1e00" <= c < "\u1f00" for c in letters)
     return 2 * sum(latin) < len(letters)
-
-
-def _columns_with_labels(sentence: Sentence) -> tuple[bool, int] | None:
-    """(with tabs, how many), if a line has a tab, or a label such as B-NP as its last token."""
-    if n_tabs := sentence.text.count("\t", 0, _MAX_CHARACTERS):
-        return True, n_tabs + 1
-    is_labelled = len(sentence.tokens) > 1 and _LABEL.fullmatch(sentence.tokens[-1])
-    return (False, len(sentence.tokens)) if is_labelled else None

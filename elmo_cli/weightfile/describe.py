@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from elmo_cli import hdf5
 from elmo_cli.errors import WeightFileError
 from elmo_cli.files import StrPath
 from elmo_cli.hdf5 import dataset_names, open_dataset, open_hdf5, reading
-from elmo_cli.isolate import CORRUPT_HINT, run_isolated
+from elmo_cli.isolate import run_isolated
 from elmo_cli.regular_files import sha256_of_file
 
 Array = npt.NDArray[np.float32]
@@ -51,23 +50,21 @@ def describe_weights(path: Path, file: h5py.File) -> dict[str, Any]:
     """Describe an open file of weights, biLM or softmax, without reading values.
 
     Returns:
-        kind "weights", weights ("biLM", "softmax"), path, bytes, sha256, dtypes, parameters, shapes
-        (HDF5 path -> shape) and options: those keys of an options.json that the shapes decide.
+        kind "weights", weights ("biLM", "softmax"), path, bytes, sha256, dtypes, parameters, and
+        shapes (HDF5 path -> shape).
     """
-    kind = kind_of_weights(file)
     with reading(path, WeightFileError):
         datasets = {name: file[name] for name in dataset_names(file)}  # by links that were checked
         shapes = {name: tuple(one.shape or ()) for name, one in datasets.items()}
     return {
         "kind": "weights",
-        "weights": kind,
+        "weights": kind_of_weights(file),
         "path": str(path),
         "bytes": path.stat().st_size,
         "sha256": sha256_of_file(path),
         "dtypes": sorted({str(one.dtype) for one in datasets.values()}),
         "parameters": sum(map(math.prod, shapes.values())),
         "shapes": {name: list(shape) for name, shape in shapes.items()},
-        "options": _options(path, shapes) if kind == "biLM" else {},
     }
 
 
@@ -130,28 +127,3 @@ def _probe(path: StrPath) -> None:
                 dataset = open_dataset(file, name)
                 for chunk in dataset.iter_chunks() if dataset.chunks else ():
                     dataset[chunk]
-
-
-def _options(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The part of options.json that shapes decide; clips, activation and skips leave no trace."""
-
-    def number_of(name: str) -> int:
-        return next(i for i in count() if name.format(i) not in shapes)
-
-    first, n_filters = _LSTM.format(0), number_of("CNN/W_cnn_{}")
-    try:
-        n_characters, char_dim = shapes["char_embed"]
-        filters = [shapes[f"CNN/W_cnn_{i}"] for i in range(n_filters)]
-        dim = shapes[f"{first}B"][0] // 4
-        char_cnn = {
-            "n_characters": n_characters,
-            "embedding": {"dim": char_dim},
-            "filters": [[width, n] for _, width, _, n in filters],
-            "n_highway": number_of("CNN_high_{}/W_carry"),
-        }
-        projection_dim = shapes.get(f"{first}W_P_0", (dim, dim))[1]
-    except (LookupError, ValueError) as error:
-        what = f"weights of a biLM, but {error} is missing or has another rank"
-        raise WeightFileError(f"{path}: {what}", CORRUPT_HINT) from None
-    lstm = {"dim": dim, "projection_dim": projection_dim, "n_layers": number_of(f"{_LSTM}W_0")}
-    return {"char_cnn": char_cnn, "lstm": lstm}

@@ -19,7 +19,7 @@ from tolerance import ATOL_ORDER
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store import sample
+from elmo_cli.store import comparison
 
 # Different sentences without a slash, so that every layout takes them.
 DOCUMENTS = {
@@ -99,20 +99,13 @@ def test_facts_as_json() -> None:
     assert all(one["agrees"] for one in facts["recomputed"])
 
 
-def printed_python(done: Done) -> list[str]:
-    """The pieces of Python at the end of what `inspect` prints."""
-    lines = textwrap.dedent(done.out.decode().split("\nread it:\n\n")[1])
-    return lines.strip().split("\n\n")
-
-
 def test_the_printed_python_reads_the_file(tiny_bilm: BiLM) -> None:
-    """It is copied into programs: both pieces give the first sentence."""
+    """It is copied into programs: it gives the first sentence."""
     path = embedded("flat", "--pool", "max", "--layers", "top", out="it's a file.hdf5")
     whole = Embedder(tiny_bilm, device="cpu", pool="max", layers="top").embed(SENTENCES[0])
-    for code in printed_python(made("inspect", path)):
-        read: dict[str, Any] = {}
-        exec(code, read)
-        np.testing.assert_allclose(read["array"], whole, rtol=0, atol=ATOL_ORDER, strict=True)
+    printed, read = made("inspect", path).out.decode(), dict[str, Any]()
+    exec(textwrap.dedent(printed.split("\nread it:\n\n")[1]), read)
+    np.testing.assert_allclose(read["array"], whole, rtol=0, atol=ATOL_ORDER, strict=True)
 
 
 def test_problems_are_listed_and_counted() -> None:
@@ -164,13 +157,10 @@ def test_tokens_of_the_original_programs_are_counted(
 
 
 def test_weights(tiny: Path) -> None:
-    done = made("inspect", tiny / "weights.hdf5")
-    rows = rows_of(done)
+    rows = rows_of(made("inspect", tiny / "weights.hdf5"))
     assert rows["weights"] == "biLM"
-    assert json.loads(rows["options"])["lstm"] == {"dim": 16, "projection_dim": 8, "n_layers": 2}
-    read: dict[str, Any] = {}
-    exec(printed_python(done)[0], read)
-    assert read["array"].shape == (261, 4)
+    facts = json.loads(made("inspect", tiny / "weights.hdf5", "--json").out)
+    assert facts["shapes"]["char_embed"] == [261, 4]
 
 
 def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +180,7 @@ def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """With --no-verify nothing has read its arrays before; it would end the command too."""
-    monkeypatch.setattr(sample, "open_embeddings", lambda _: os.kill(os.getpid(), signal.SIGSEGV))
+    monkeypatch.setattr(comparison, "Embeddings", lambda _: os.kill(os.getpid(), signal.SIGSEGV))
     embedded("allennlp")
     what = "a.hdf5: its reader crashed (SIGSEGV)"
     refused(elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "2"), 1, what, "get it again")
@@ -202,7 +192,8 @@ def test_a_sample_of_a_shard_by_the_whole_text(monkeypatch: pytest.MonkeyPatch) 
     made("inspect", "a.hdf5", "--recompute", 9, "--text", "d.jsonl")
     Path("t.txt").write_text("a b\nc\nd e f\n")
     done = elmo("inspect", "a.hdf5", "--recompute", 9, "--text", "t.txt")
-    refused(done, 1, "a.hdf5: has 3 sentences, the text 0", "the same input settings")
+    what = "the file is of 3 sentences, the text has 0 for shard 2/2"
+    refused(done, 1, f"a.hdf5: {what}", "")
 
 
 def test_options_without_effect_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +229,6 @@ def test_merged_shards_are_the_whole_byte_by_byte(monkeypatch: pytest.MonkeyPatc
         "sentences": 7,
         "tokens": N_TOKENS,
         "bytes": os.path.getsize("whole.hdf5"),
-        "warnings": [],
     }
 
 

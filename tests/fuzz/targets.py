@@ -23,11 +23,10 @@ from elmo_cli.lm.corpus import load_corpora
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
 from elmo_cli.store.convert import convert
-from elmo_cli.store.describe import describe, python_example
+from elmo_cli.store.inspection import describe, python_example, verify
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.verify import verify
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.weightfile.describe import probe_hdf5
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state

@@ -121,3 +121,32 @@ def biLM_weights(path: Path) -> Path:  # noqa: N802 - the paper's name
     """A small weight file as bilm-tf names its parts."""
     options = options_of(filters=[[1, 4], [2, 8]], char_dim=4, cell=7, projection=5)
     return write_arrays(path, weight_arrays(options, "small"))
+
+
+PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")
+NESTED = documents("a/b", "c", "a/d")
+BARE = lines(blank=False, repeats=False)
+ONE = {"layers": None}
+# Files of every layout: sentences, and options of `write`.
+FILES: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
+    "allennlp": (lines(), {"layout": "allennlp"}),
+    "allennlp, blanks skipped": (lines(blank=False), {"layout": "allennlp"}),
+    "allennlp, float16": (lines(), {"layout": "allennlp", "dtype": "float16"}),
+    "allennlp, pooled": (lines(), {"layout": "allennlp", "pool": True}),
+    "allennlp, sentences": (BARE, {"layout": "allennlp", "keys": "sentence"}),
+    "bilm, a shard": (lines()[4:], {"layout": "bilm", "first_sentence": 4}),
+    "e2e-coref": (NESTED, {"layout": "e2e-coref"}),
+    "lsgn": (PARTS, {"layout": "lsgn"}),
+    "dygie": (NESTED, {"layout": "dygie", **ONE}),
+    "manylangs": (lines(blank=False), {"layout": "manylangs", **ONE}),
+    "flat": (PARTS, {"layout": "flat"}),
+    "flat, int8": (lines(), {"layout": "flat", "dtype": "int8"}),
+    "flat, pooled": (lines(), {"layout": "flat", "pool": True, **ONE}),
+    "bilm-types": ([], {"layout": "bilm-types"}),
+}
+
+
+def made(path: Path, name: str) -> Path:
+    """A file of FILES."""
+    sentences, options = FILES[name]
+    return write_types(path, 9) if name == "bilm-types" else write(path, sentences, **options)

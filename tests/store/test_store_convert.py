@@ -14,9 +14,9 @@ from embedding_files import DIM, array, documents, foreign, lines, write, write_
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
 from elmo_cli.store.convert import convert
+from elmo_cli.store.inspection import verify
 from elmo_cli.store.layouts import LAYOUTS
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.verify import verify
 from elmo_cli.text.sentence import Sentence
 
 PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "x")

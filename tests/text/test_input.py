@@ -215,9 +215,13 @@ def test_a_tsv_is_refused_before_it_is_read(tmp_path: Path, name: str) -> None:
     [
         (TABLE, 1),
         ("EU\tB-ORG\nrejects\tO\n", 1),  # two rows are enough
-        ("-DOCSTART-\tO\n\n# a comment\n" + TABLE * 5 + "broken\n", 4),
+        ("-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n", 1),
+        ("# a comment\n" + TABLE * 5 + "broken\n", 2),
         ("1\tThe\tthe\tDET\n2\tcat\tcat\tNOUN\n\n" * 100, 1),
-        ("a title\n" + TABLE * 3, 2),  # nearly all
+        ("a title\n" + TABLE * 3, 1),  # nearly all
+        ("The cat sat .\tpos\nIt slept .\tneg\n", 1),
+        ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\ncall NN I-NP O\n\n", 1),
+        ("a\n# sent_id = 1\n# text = The cat\n1\tThe\n", 2),
     ],
 )
 def test_a_table_is_refused_unless_the_format_is_given(
@@ -227,7 +231,7 @@ def test_a_table_is_refused_unless_the_format_is_given(
     path = write(tmp_path / "words", content)
     for settings in ({}, {"tokenize": True}, {"on_error": "skip"}):
         error = refused(path, **settings)
-        assert error.message.startswith(f"{path}, line {line}: columns separated by tabs")
+        assert error.message.startswith(f"{path}, line {line}: looks like columns")
         assert "`format='conll'`" in error.hint
     assert len(tokens(path, format="plain")) == len(content.splitlines())
 
@@ -235,8 +239,8 @@ def test_a_table_is_refused_unless_the_format_is_given(
 @pytest.mark.parametrize(
     "content",
     [
-        "The cat sat .\tpos\nIt slept .\tneg\n" * 9,
         "one\ttwo\n",  # one line
+        "I O\n" + "He is here .\n" * 9,
         "a\tb\nc d\ne\tf\ng h\n",
         "a\tb\nc\td\te\nf\tg\th\ti\n",  # other numbers of cells
         "word\n" * 20 + "word\tO\n" * 20,

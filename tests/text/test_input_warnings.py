@@ -41,19 +41,8 @@ SUSPICIOUS = {
     "full stops alone": ("The cat sat on the mat.\n" * 10, 1, "untokenized"),
     "escapes": (TOKENIZED + "Smith &amp; Sons\n", 11, "HTML"),
     "boundaries": (TOKENIZED + "<S> The cat </S>\n", 11, "<S>"),
-    "without white space": ("thecatsat" * 12 + "\n", 1, "over 100 bytes without white space"),
-    "sentence and label": ("The cat sat .\tpos\nIt slept .\tneg\n", 1, "`cut -f`"),
-    "labels": ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\ncall NN I-NP O\n\n", 1, "columns"),
-    "mark": ("-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n", 1, "columns"),
-    "comments": ("# sent_id = 1\n# text = The cat\n1\tThe\n", 1, "columns"),
     "JSON array": ('["The", "cat"]\n', 1, "`format='jsonl'`"),
     "JSON lines": ('{"tokens": ["The", "cat"]}\n' * 9, 1, "`format='jsonl'`"),
-    "huge token": ("b" * 5_000_000, 1, "without white space"),  # in linear time
-    "residues": (
-        ">sp|P1|\nMKVLAAGIVGLLLAQPSSAAAEELKKLEGR\nMKVLAAGIVGLLLAQPSSAAAEELKKLEGR\n",
-        2,
-        "FASTA",
-    ),
     "Chinese": ("猫 坐 在 垫 子 上 。\n", 1, "Latin"),
     "Russian": ("Кошка сидела на ковре OK .\n" * 3 + TOKENIZED[:42], 1, "Latin"),
     "empty": ("", 0, "empty"),
@@ -74,11 +63,10 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
     [
         TOKENIZED,
         "He works in the U.S.\n" + TOKENIZED,
-        TOKENIZED + "http://example.org/" + "a" * 100 + "\n",
+        "b" * 5_000_000,  # in linear time
         "id 1\tlabel\n" * 3 + TOKENIZED,
         "a\tb c\n",
         "I O\n" + TOKENIZED,
-        "M K L\nV V A\n" * 20,
         "AT & T <s3>\n" * 10,
         "[ The cat ]\n{ sat }\n",
         "<S>\n</S>\n<UNK>\nthe\ncat\n",  # a vocabulary, for `layout='bilm-types'`

@@ -126,7 +126,6 @@ def zipped(name: str) -> bytes:
         (pickle.dumps(["a"]), "a Python pickle"),
         (lzma.compress(gzip.compress(b"a")), "gzip data in compressed data"),
         (b"BZh91AY&SY\x00", "bzip2 data"),
-        (b"PAR1\x15\x04\x15\x10", "a Parquet file"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -138,8 +137,8 @@ def test_files_of_other_kinds_are_named(text: Path, content: bytes, what: str) -
 
 
 def test_a_text_may_begin_like_another_kind() -> None:
-    """Otherwise a word, or a gene, at the beginning of a text has it refused."""
-    for line in (b"BZh is a sign", b"PAR1", b"PAR1 is a gene", b""):
+    """Otherwise a word at the beginning of a text has it refused."""
+    for line in (b"BZh is a sign", b"PK", b""):
         assert identify(line + b"\nand so on") is None
 
 

@@ -146,20 +146,17 @@ class AllenNlp(DatasetLayout):
         if spec.forget_sentences:
             return super().write(file, sentences, spec, sink)
         lines = _Lines(pooled=spec.pooled)
-        facts = super().write(file, map(lines.add, sentences), spec, sink)
+        attributes = super().write(file, map(lines.add, sentences), spec, sink)
         content = lines.to_json()
-        if len(content) > _MAX_MAP_BYTES:
-            what = f"{len(content):,} bytes; HDF5 takes at most {_MAX_MAP_BYTES:,}"
-            facts.warnings.append(f"the file has no {SENTENCE_MAP}, which would have {what}")
-            return facts
+        if len(content) > _MAX_MAP_BYTES:  # of a file of some ten terabytes: it gets no map
+            return attributes
         kind = h5py.string_dtype("utf-8")
         file.create_dataset(SENTENCE_MAP, (1,), kind, track_times=False)[0] = content
-        facts.attributes |= {
+        return attributes | {
             "text_is_tokens": lines.are_tokens,
             "sentence_map_crc32": zlib.crc32(content),
             "repeated_lines": lines.repeated(),
         }
-        return facts
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         return SENTENCE_MAP in file or all(is_number(name) for name, _ in sample)
@@ -204,9 +201,8 @@ class AllenNlpLines(Named):
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
         lines = _Lines(pooled=spec.pooled, keep=False)
-        facts = super().write(file, map(lines.add, sentences), spec, sink)
-        facts.attributes["text_is_tokens"] = lines.are_tokens
-        return facts
+        attributes = super().write(file, map(lines.add, sentences), spec, sink)
+        return attributes | {"text_is_tokens": lines.are_tokens}
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         return any(" " in name for name, _ in sample)

@@ -81,10 +81,6 @@ class SentenceReader(ABC):
             layer: read only this index of the layer axis, which stays; None to read all.
         """
 
-    @abstractmethod
-    def python_example(self, handle: Handle) -> list[str]:
-        """Lines of Python that read `array` below `with h5py.File(…) as file:`."""
-
     def handles(self) -> Sequence[Handle]:
         """All sentences, in the order of the text as far as that is known."""
         return range(len(self))
@@ -188,7 +184,7 @@ class Layout(ABC):
 
     @abstractmethod
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        """Write sentences, whose names `UniqueNames` has accepted; `sink` gets their values.
+        """Write sentences with the names that `UniqueNames` accepted; `sink` gets their values.
 
         Args:
             file: new, from `create_file` with the `alignment`.

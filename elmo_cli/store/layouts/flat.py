@@ -87,16 +87,6 @@ class FlatReader(SentenceReader):
         place, offset = self._integer("places", i), self._integer("part_offsets", i)
         return SentenceInfo(tokens, text, document, place, offset)
 
-    def python_example(self, handle: Handle) -> list[str]:
-        i = int(handle)
-        axes = ["layer", "dim"][-len(self._rows("vectors").shape) + 1 :]
-        rows, lines = f"[{i}]", list[str]()
-        if not self.pooled:
-            rows, axes = "[begin:end]", ["token", *axes]
-            lines = [f"begin, end = file['offsets'][{i}:{i + 2}]"]
-        scaled = f" * file['scales']{rows}[..., None]" if "scales" in self._file else ""
-        return [*lines, f"array = file['vectors']{rows}{scaled}  # axes: {', '.join(axes)}"]
-
     @cached_property
     def _keys(self) -> Array:
         return self._rows("keys").read(0, self._n)
@@ -173,12 +163,12 @@ class Flat(RowLayout):
 
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
         columns = _Columns()
-        facts = super().write(file, map(columns.add, sentences), spec, sink)
+        attributes = super().write(file, map(columns.add, sentences), spec, sink)
         for name, values in columns.finished().items():
             dataset = create_dataset(file, name, values.shape, values.dtype)
             if values.size:
                 dataset[...] = values
-        return facts
+        return attributes
 
 
 class _Columns:

@@ -52,7 +52,7 @@ class RowLayout(Layout):
             n += len(values)
         if n != sink.n_rows:
             raise ValueError(f"{n} rows were written, not {sink.n_rows}")
-        return Facts()
+        return {}
 
 
 class Rows:
@@ -123,11 +123,6 @@ class TypeReader(SentenceReader):
 
     def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, None]:
         return self._rows.read(int(handle), int(handle) + 1), None
-
-    def python_example(self, handle: Handle) -> list[str]:
-        return [
-            f"array = file['{self.layout.rows_name}'][{handle}]  # row = line of the vocabulary"
-        ]
 
     @cached_property
     def _rows(self) -> Rows:

@@ -101,12 +101,6 @@ class DatasetReader(SentenceReader):
             names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
             return next((name for name in names if name != SENTENCE_MAP), None)
 
-    def python_example(self, handle: Handle) -> list[str]:
-        axes = ["layer", "dim"] if self.pooled else ["layer", "token", "dim"]
-        is_last = self.layout.layers_last
-        axes = [*axes[1:], "layer"] if is_last else axes[-len(self.shape(handle)) :]
-        return [f"array = file[{handle!r}][()]  # axes: {', '.join(axes)}"]
-
     def problems(self) -> Iterator[str]:
         for name in self._all_names if self._by_number else ():
             if not is_number(name) and name != SENTENCE_MAP:
@@ -226,7 +220,7 @@ class DatasetLayout(Layout):
         writer = DatasetWriter(file, DTYPES[spec.dtype], sink)
         for stored in sentences:
             writer.add(self.dataset_name(stored.sentence), stored.values)
-        return Facts(writer.order_attributes())
+        return writer.order_attributes()
 
 
 class NameLayout(DatasetLayout):

@@ -6,7 +6,7 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,15 +61,8 @@ class ValueSink:
     put: Callable[[int, Array], None]
 
 
-@dataclass
-class Facts:
-    """What `Layout.write` returns."""
-
-    attributes: dict[str, Any] = field(default_factory=dict)  # for the root of the file
-    warnings: list[str] = field(default_factory=list)  # what the file lacks
-
-
 Stored = Iterable[StoredSentence]
+Facts = dict[str, Any]  # for the root of the file
 
 
 def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> int:

@@ -1,25 +1,101 @@
-"""verify: read all of a file and report what is wrong with it; compare it with its text."""
+"""What `elmo inspect` reports: the facts of a file, what is wrong with it, Python that reads it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.store.describe import kind_of_file
-from elmo_cli.store.layouts import Handle, tokens_digest, tokens_sha256
-from elmo_cli.store.log_lines import read_log
+from elmo_cli.store.layouts import tokens_sha256
+from elmo_cli.store.log_lines import log_path, read_log
 from elmo_cli.store.reader import Embeddings
-from elmo_cli.store.shards import sentences_of_shard
-from elmo_cli.text.sentence import Sentence
-from elmo_cli.weightfile.describe import weight_problems
+from elmo_cli.weightfile.describe import describe_weights, kind_of_weights, weight_problems
 
 MAX_LISTED = 50
+_N_SAMPLES = 3
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The facts of a file, without reading arrays.
+
+    Returns:
+        kind ("embeddings", "unfinished" or "weights"), path, bytes; for OUT.part the committed
+        sentences and tokens, and settings; for weights see `describe_weights`. What a file of
+        another program does not say is None.
+    Raises:
+        EmbeddingsFileError: none of the three; the message says what it is instead.
+        ResumeError: the log of an unfinished file is corrupt.
+    """
+    path = Path(path)
+    kind = kind_of_file(path)
+    if kind == "unfinished":
+        spec, _, progress = read_log(path)
+        facts: dict[str, Any] = {"settings": spec.to_attributes(), "is_complete": False}
+        facts |= {"sentences": progress.sentences, "tokens": progress.tokens}
+    elif kind == "embeddings":
+        with Embeddings(path) as embeddings:
+            facts = _facts(embeddings)
+    else:
+        with reading(path, EmbeddingsFileError), open_hdf5(path) as file:
+            return describe_weights(path, file)
+    return {"kind": kind, "path": str(path), "bytes": path.stat().st_size, **facts}
+
+
+def _facts(embeddings: Embeddings) -> dict[str, Any]:
+    attributes = {
+        name: value
+        for name, value in embeddings.attributes.items()
+        if not isinstance(value, np.ndarray) and name != "repeated_lines"  # one per sentence
+    }
+    keys = islice(embeddings, _N_SAMPLES)
+    return {
+        "layout": embeddings.layout,
+        "complete": True if "elmo_schema" in attributes else None,
+        "sentences": len(embeddings),
+        "tokens": attributes.get("tokens"),
+        "n_layers": embeddings.n_layers,
+        "dim": embeddings.dim,
+        "dtype": str(embeddings.stored_dtype or attributes.get("dtype")),
+        "sentence_map": embeddings.reader.has_map,
+        "checksums": "sentence_crc32" in embeddings.attributes,
+        "sources": attributes.get("sources"),
+        "attributes": attributes,
+        "samples": [{"key": key, "shape": list(embeddings.shape(key))} for key in keys],
+    }
+
+
+def kind_of_file(path: Path) -> str:
+    """What a file is: "unfinished", "biLM", "softmax", or "embeddings" for any other."""
+    if log_path(path).exists():
+        return "unfinished"
+    try:
+        with reading(path, EmbeddingsFileError), open_hdf5(path) as file:
+            return kind_of_weights(file) or "embeddings"
+    except EmbeddingsFileError:
+        return "embeddings"  # opening it as such reports what is wrong
+
+
+def python_example(path: str | os.PathLike[str]) -> list[str]:
+    """Lines of Python that read the first sentence of an embeddings file into `array`, if any."""
+    with Embeddings(path) as embeddings:
+        if (key := next(iter(embeddings), None)) is None:
+            return []
+        axes = ["layer", "token", "dim"] if embeddings.unit == "tokens" else ["layer", "dim"]
+        axes = axes[-len(embeddings.shape(key)) :]
+        has_tokens = embeddings.tokens(key) is not None
+        return [
+            "from elmo_cli import open_embeddings",
+            f"with open_embeddings({os.fspath(path)!r}) as embeddings:",
+            f"    array = embeddings[{key!r}]  # axes: {', '.join(axes)}",
+            *([f"    tokens = embeddings.tokens({key!r})"] if has_tokens else []),
+        ]
 
 
 @dataclass
@@ -110,64 +186,3 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
     found.tokens = tokens if can_count else None
     if can_count and attributes.get("tokens", tokens) != tokens:
         yield f"it has {tokens} tokens, its attribute says {attributes['tokens']}"
-
-
-def compare_with_text(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> Problems:
-    """Compare the sentences of a file, or of a shard, with the whole text that it was made from.
-
-    Tokens are compared where the file records them or their digests, elsewhere how many there are.
-
-    Raises:
-        UsageError: the file records neither tokens nor how many there are.
-        EmbeddingsFileError: it can't be read.
-    """
-    found = Problems()
-    with Embeddings(path) as embeddings:
-        has_tokens = embeddings.unit == "tokens" or "tokens" in embeddings.records
-        if not has_tokens and "token_digests" not in embeddings.attributes:
-            what = f"{embeddings.path}: records neither tokens nor how many a sentence has"
-            raise UsageError(what, "a text can be compared with a file of vectors of tokens")
-        found.add_all(_differences(embeddings, sentences))
-    return found
-
-
-def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[str]:
-    reader, n, n_missing = embeddings.reader, 0, 0
-    positions = {handle: i for i, handle in enumerate(reader.handles())}
-    seen: set[Handle] = set()
-    for sentence in sentences_of_shard(embeddings, sentences):
-        n += 1
-        try:
-            handle = reader.find(embeddings.key_of(sentence))
-        except KeyError:
-            what = f"not in the file, {len(sentence.tokens)} tokens in the text"
-            n_missing += 1
-        else:
-            what = _difference(
-                embeddings, handle, positions.get(handle, len(positions)), sentence.tokens
-            )
-            seen.add(handle)
-        if what:
-            yield f"sentence {sentence.key}: {what}"
-    n_read = len(embeddings) + embeddings.count("duplicate_sentences")
-    if n != n_read:
-        shard = embeddings.attributes.get("shard")
-        of_shard = f" for shard {shard}" if shard is not None else ""
-        yield f"the file is of {n_read} sentences, the text has {n}{of_shard}"
-    elif (n_left := len(embeddings) - len(seen)) > n_missing:
-        yield f"the text does not have {n_left} sentences of the file"
-
-
-def _difference(
-    embeddings: Embeddings, handle: Handle, position: int, expected: tuple[str, ...]
-) -> str:
-    reader, digests = embeddings.reader, embeddings.attributes.get("token_digests")
-    tokens, shape = reader.info(handle).tokens, reader.shape(handle)
-    if embeddings.unit == "tokens" and len(shape) > 1 and shape[-2] != len(expected):
-        return f"{shape[-2]} tokens in the file, {len(expected)} in the text"
-    if tokens is None:  # a digest after the last one is empty
-        is_equal = digests is None or digests[position:][:1].tobytes() == tokens_digest(expected)
-        return "" if is_equal else "its tokens are not those of the text"
-    pairs = enumerate(zip(tokens, expected, strict=False))
-    at = next((f": token {k} is `{a}`, not `{b}`" for k, (a, b) in pairs if a != b), "")
-    return "" if tokens == expected else f"its tokens are not those of the text{at}"

@@ -1,51 +1,103 @@
-"""verify and compare_with_text: what is wrong with a file, and whether it is of a text."""
+"""What `elmo inspect` reports: the facts of a file, all that is wrong with it, and an example."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from embedding_files import DIM, documents, foreign, lines, write, write_types
+from embedding_files import (
+    DIM,
+    FILES,
+    array,
+    biLM_weights,
+    documents,
+    foreign,
+    lines,
+    made,
+    write,
+)
 
-from elmo_cli.errors import EmbeddingsFileError, UsageError
+from elmo_cli.errors import EmbeddingsFileError
+from elmo_cli.store.inspection import MAX_LISTED, describe, python_example, verify
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.verify import MAX_LISTED, compare_with_text, verify
+from elmo_cli.store.spec import FileSpec
+from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
-NESTED = documents("a/b", "c", "a/d")
-PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")
-BARE = lines(blank=False, repeats=False)
-ONE = {"layers": None}
-
-FILES: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
-    "allennlp": (lines(), {"layout": "allennlp"}),
-    "allennlp, blanks skipped": (lines(blank=False), {"layout": "allennlp"}),
-    "allennlp, float16": (lines(), {"layout": "allennlp", "dtype": "float16"}),
-    "allennlp, pooled": (lines(), {"layout": "allennlp", "pool": True}),
-    "allennlp, sentences": (BARE, {"layout": "allennlp", "keys": "sentence"}),
-    "bilm, a shard": (lines()[4:], {"layout": "bilm", "first_sentence": 4}),
-    "e2e-coref": (NESTED, {"layout": "e2e-coref"}),
-    "lsgn": (PARTS, {"layout": "lsgn"}),
-    "dygie": (NESTED, {"layout": "dygie", **ONE}),
-    "manylangs": (lines(blank=False), {"layout": "manylangs", **ONE}),
-    "flat": (PARTS, {"layout": "flat"}),
-    "flat, int8": (lines(), {"layout": "flat", "dtype": "int8"}),
-    "flat, pooled": (lines(), {"layout": "flat", "pool": True, **ONE}),
-    "bilm-types": ([], {"layout": "bilm-types"}),
-}
+N_TOKENS = sum(len(sentence.tokens) for sentence in lines())
 
 
-def made(path: Path, name: str) -> Path:
-    """One of FILES."""
-    sentences, options = FILES[name]
-    return write_types(path, 9) if name == "bilm-types" else write(path, sentences, **options)
+def test_facts_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.hdf5", lines(), layout="allennlp")
+    facts = describe(path)
+    attributes = facts.pop("attributes")
+    assert facts == {
+        "kind": "embeddings",
+        "path": str(path),
+        "bytes": path.stat().st_size,
+        "layout": "allennlp",
+        "complete": True,
+        "sentences": 12,
+        "tokens": N_TOKENS,
+        "n_layers": 3,
+        "dim": DIM,
+        "dtype": "float32",
+        "sentence_map": True,
+        "checksums": True,
+        "sources": [["in.txt", 0]],
+        "samples": [
+            {"key": 0, "shape": [3, 7, DIM]},
+            {"key": 1, "shape": [3, 2, DIM]},
+            {"key": 2, "shape": [3, 0, DIM]},
+        ],
+    }
+    assert attributes["state"] == "zero"
+    assert not {"sentence_crc32", "token_digests", "repeated_lines"} & attributes.keys()
+
+
+def test_facts_of_a_file_of_another_program(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "a.hdf5", {"d/0": np.ones((2, DIM, 3), "f4")})
+    facts = describe(path)
+    assert (facts["layout"], facts["complete"], facts["tokens"]) == ("e2e-coref", None, None)
+    assert facts["samples"] == [{"key": "d:0", "shape": [3, 2, DIM]}]
+    assert facts["checksums"] is False
+
+
+def test_weights(tmp_path: Path) -> None:
+    path = biLM_weights(tmp_path / "weights.hdf5")
+    assert (describe(path)["kind"], describe(path)["weights"]) == ("weights", "biLM")
+    assert verify(path).count == 0
+    with h5py.File(path, "a") as file:
+        file["CNN_proj/b_proj"][2] = np.inf
+    assert "CNN_proj/b_proj" in verify(path).listed[0]
+
+
+def test_an_unfinished_file(tmp_path: Path) -> None:
+    """HDF5 could not open it; its log tells what is committed."""
+    with EmbeddingsWriter.open(
+        tmp_path / "a.hdf5", FileSpec(layout="bilm", run_settings={"state": "x"})
+    ) as writer:
+        writer.append_block(lines()[:4], [array(s) for s in lines()[:4]], text_sha256="")
+    part = tmp_path / "a.hdf5.part"
+    facts = describe(part)
+    assert (facts["kind"], facts["sentences"], facts["tokens"]) == ("unfinished", 4, 11)
+    assert (facts["settings"]["state"], facts["is_complete"]) == ("x", False)
+    assert verify(part).listed == ["unfinished: 4 sentences are committed"]
+
+
+@pytest.mark.parametrize("ask", [describe, verify])
+def test_neither(tmp_path: Path, ask: Any) -> None:
+    with pytest.raises(EmbeddingsFileError, match=r"a\.hdf5: "):
+        ask(tmp_path / "a.hdf5")
+    (tmp_path / "b.hdf5").write_text("some text")
+    with pytest.raises(EmbeddingsFileError, match=r"b\.hdf5: "):
+        ask(tmp_path / "b.hdf5")
 
 
 # -- changed bytes --------------------------------------------------------------------------------
@@ -192,86 +244,35 @@ def test_a_file_of_another_program(tmp_path: Path) -> None:
     assert (len(found.listed), found.count, found.tokens) == (MAX_LISTED, *[MAX_LISTED + 9] * 2)
 
 
-# -- compare_with_text ----------------------------------------------------------------------------
+# -- python_example -------------------------------------------------------------------------------
 
-COMPARED = [name for name in FILES if name not in ("bilm-types", "bilm, a shard")]
-
-
-@pytest.mark.parametrize("name", COMPARED)
-def test_another_text_is_found_by_its_tokens(tmp_path: Path, name: str) -> None:
-    """A text with as many tokens in each sentence would pass for that of the file."""
-    sentences, _ = FILES[name]
-    path = made(tmp_path / "a.hdf5", name)
-    assert compare_with_text(path, sentences).listed == []
-    last = sentences[-1]
-    other = replace(last, tokens=("x", *last.tokens[1:]))
-    if "sentences" in name or name == "manylangs":  # the key is the line, or are the tokens
-        other = replace(other, text=" ".join(other.tokens))
-    found = compare_with_text(path, [*sentences[:-1], other])
-    assert f"sentence {last.key}: " in found.listed[0]
-    more = replace(last, key=last.key + 1, place=99, tokens=("more",), text="more")
-    assert compare_with_text(path, [*sentences, more]).count == 2
-    assert compare_with_text(path, sentences[:-1]).count == 1
+POOLED: dict[str, Any] = {"layout": "flat", "pool": True}
+READ: list[tuple[list[Sentence], dict[str, Any], str]] = [
+    (lines(), {"layout": "allennlp"}, "layer, token, dim"),
+    (lines(repeats=False)[4:], {"layout": "allennlp", "keys": "sentence"}, "layer, token, dim"),
+    (documents("a/b'\""), {"layout": "e2e-coref", "layers": None}, "token, dim"),
+    (lines(), POOLED, "layer, dim"),
+    (lines(), {**POOLED, "layers": None}, "dim"),
+]
 
 
-def test_a_text_that_repeats_a_line_lacks_another(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.hdf5", BARE[:2], layout="allennlp", keys="sentence")
-    text = [BARE[0], replace(BARE[0], key=1)]
-    assert compare_with_text(path, text).listed == [
-        "the text does not have 1 sentences of the file"
-    ]
-
-
-def test_what_differs_is_said(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.hdf5", lines(), layout="flat")
-    text = lines()
-    text[1] = replace(text[1], tokens=("A", "cat"))
-    text[3] = replace(text[3], tokens=("Yes", ",", "yes", "."))
-    assert compare_with_text(path, [*text, Sentence(("more",), 12)]).listed == [
-        "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
-        "sentence 3: 2 tokens in the file, 4 in the text",
-        "sentence 12: not in the file, 1 tokens in the text",
-        "the file is of 12 sentences, the text has 13",
-    ]
-
-
-@pytest.mark.parametrize("layout", ["flat", "bilm", "manylangs"])
-def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, layout: str) -> None:
-    text, options = lines(blank=False), ONE if layout == "manylangs" else {}
-    path = tmp_path / "a.hdf5"
-    for i, (begin, end) in enumerate([(0, 3), (3, 8), (8, len(text))], start=1):
-        first, settings = text[begin].key, {"shard": f"{i}/3"}
-        write(path, text[begin:end], layout=layout, first_sentence=first,
-              run_settings=settings, **options)  # fmt: skip
-        assert compare_with_text(path, text).listed == []
-        wrong = [*text[: end - 1], replace(text[end - 1], tokens=("x",) * 9), *text[end:]]
-        assert compare_with_text(path, wrong).count >= 1
-        short = compare_with_text(path, text[: end - 1]).listed
-        assert short == [f"the file is of {end - begin} sentences, the text has "
-                         f"{end - begin - 1} for shard {i}/3"]  # fmt: skip
-        if i < 3:
-            path.unlink()
-    more = compare_with_text(path, [*text, Sentence(("more",), 12)])
-    assert "sentence 12: not in the file" in more.listed[0]  # the last shard goes on to the end
-    with h5py.File(path, "a") as file:
-        file.attrs["shard"] = "x"
-    assert "`shard` is 'x'" in compare_with_text(path, text).listed[0]
-
-
-def test_files_of_other_programs_have_lines_or_counts(tmp_path: Path) -> None:
-    values = {str(i): np.ones((3, 2, DIM), "f4") for i in range(2)}
-    text = [Sentence(("a", "b"), 0, "a b"), Sentence(("c", "d"), 1, "c d")]
-    other = [text[0], Sentence(("c", "e"), 1, "c e")]
-    bare = foreign(tmp_path / "a.hdf5", values)
-    assert compare_with_text(bare, other).count == 0
-    assert compare_with_text(bare, [text[0], Sentence(("c",), 1, "c")]).count == 1
-    mapped = foreign(
-        tmp_path / "b.hdf5", {**values, "sentence_to_index": ['{"a b": "0", "c d": "1"}']}
+@pytest.mark.parametrize(("sentences", "options", "axes"), READ)
+def test_the_example_reads_the_first_sentence(
+    tmp_path: Path, sentences: list[Sentence], options: dict[str, Any], axes: str
+) -> None:
+    """It is printed to be pasted, so it must run and state the right axes."""
+    path = write(tmp_path / "it's.hdf5", sentences, **options)
+    program = "\n".join(python_example(path))
+    assert f"# axes: {axes}\n" in f"{program}\n"
+    expected = array(sentences[0], options.get("layers", 3))
+    names: dict[str, Any] = {}
+    exec(program, names)
+    np.testing.assert_array_equal(
+        names["array"], expected.sum(-2) if "pool" in options else expected
     )
-    assert compare_with_text(mapped, text).count == 0
-    assert compare_with_text(mapped, other).count == 1
-    types = foreign(tmp_path / "c.hdf5", {"embedding": np.ones((4, DIM), "f4")})
-    with pytest.raises(UsageError, match="records neither tokens nor"):
-        compare_with_text(types, text)
-    with pytest.raises(EmbeddingsFileError, match=r"d\.hdf5: "):
-        compare_with_text(tmp_path / "d.hdf5", text)
+    with open_embeddings(path) as embeddings:
+        assert names.get("tokens") == embeddings.tokens(next(iter(embeddings)))
+
+
+def test_a_file_without_sentences_has_no_example(tmp_path: Path) -> None:
+    assert python_example(write(tmp_path / "e.hdf5", [], layout="bilm")) == []
