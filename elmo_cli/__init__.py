@@ -18,16 +18,17 @@ TYPE_CHECKING = False  # importing `typing` takes a third of the time before Ctr
 if TYPE_CHECKING:
     from typing import Any
 
-    from elmo_cli.dataset import EmbeddingsDataset
-    from elmo_cli.embed.embed_file import embed_file
-    from elmo_cli.embed.embedder import Embedder
-    from elmo_cli.errors import ElmoError
-    from elmo_cli.model.bilm import BiLM
-    from elmo_cli.model.mix import ElmoMix
-    from elmo_cli.pretrained.load import load
-    from elmo_cli.store.reader import open_embeddings
-    from elmo_cli.text.input import InputSettings, read_sentences
-    from elmo_cli.text.sentence import Sentence
+    from elmo_cli.dataset import EmbeddingsDataset as EmbeddingsDataset
+    from elmo_cli.embed.embed_file import embed_file as embed_file
+    from elmo_cli.embed.embedder import Embedder as Embedder
+    from elmo_cli.errors import ElmoError as ElmoError
+    from elmo_cli.model.bilm import BiLM as BiLM
+    from elmo_cli.model.mix import ElmoMix as ElmoMix
+    from elmo_cli.pretrained.load import load as load
+    from elmo_cli.store.reader import open_embeddings as open_embeddings
+    from elmo_cli.text.input import InputSettings as InputSettings
+    from elmo_cli.text.input import read_sentences as read_sentences
+    from elmo_cli.text.sentence import Sentence as Sentence
 
 _HOMES = {
     "BiLM": "elmo_cli.model.bilm",
@@ -43,20 +44,7 @@ _HOMES = {
     "read_sentences": "elmo_cli.text.input",
 }
 
-__all__ = [
-    "BiLM",
-    "ElmoError",
-    "ElmoMix",
-    "Embedder",
-    "EmbeddingsDataset",
-    "InputSettings",
-    "Sentence",
-    "__version__",
-    "embed_file",
-    "load",
-    "open_embeddings",
-    "read_sentences",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

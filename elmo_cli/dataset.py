@@ -21,29 +21,18 @@ IGNORED = -100  # the `ignore_index` of torch's losses
 
 
 class LabelledSentence(NamedTuple):
-    """One sentence of the data set.
+    """One sentence of the data set."""
 
-    Attributes:
-        layers: (layer, token, dim), or (token, dim) where the file holds one layer.
-        labels: (token,), or () for one label per sentence; None without labels.
-    """
-
-    layers: Array
-    labels: Array | None
+    layers: Array  # (layer, token, dim), or (token, dim) where the file holds one layer
+    labels: Array | None  # (token,), or () for one label per sentence; None without labels
 
 
 class PaddedBatch(NamedTuple):
-    """Sentences padded to one length.
+    """Sentences padded to one length."""
 
-    Attributes:
-        layers: (layer, batch, token, dim), or (batch, token, dim); float32, padded with 0.
-        mask: (batch, token), true where there is a token.
-        labels: (batch, token), padded with -100, or (batch,); None without labels.
-    """
-
-    layers: Tensor
-    mask: Tensor
-    labels: Tensor | None
+    layers: Tensor  # (layer, batch, token, dim), or (batch, token, dim); float32, padded with 0
+    mask: Tensor  # (batch, token), true where there is a token
+    labels: Tensor | None  # (batch, token), padded with -100, or (batch,); None without labels
 
 
 class EmbeddingsDataset(Dataset[LabelledSentence]):

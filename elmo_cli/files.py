@@ -163,12 +163,6 @@ def _output_error(path: StrPath, error: OSError, resumable: bool) -> OutputError
     return OutputError(f"{os.fspath(path)}: {what}", hint, resumable)
 
 
-def allocate(descriptor: int, start: int, n_bytes: int) -> None:
-    """Raise an OSError now if the disk or a limit has no space for these bytes of a file."""
-    if n_bytes > 0 and hasattr(os, "posix_fallocate"):  # macOS has none
-        os.posix_fallocate(descriptor, start, n_bytes)
-
-
 class FileLock:
     """An exclusive lock (flock) on a file; the system releases it when the process ends.
 

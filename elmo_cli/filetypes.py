@@ -11,11 +11,10 @@ HEAD_BYTES = 512  # enough for every entry below
 
 @dataclass(frozen=True, slots=True)
 class FileType:
-    """A known kind of file: its name with an article, for messages, and what to do with such a
-    file where another kind was expected."""
+    """A known kind of file."""
 
-    name: str
-    hint: str
+    name: str  # with an article, for messages
+    hint: str  # what to do with such a file where another kind was expected
 
 
 _UNPACK = "unpack it and name the files inside"
@@ -47,51 +46,36 @@ _MAGIC: tuple[tuple[bytes, FileType], ...] = (
     (rb"version https://git-lfs", LFS_POINTER),
 )
 
+_MANYLANGS_HINT = (
+    "it cannot be converted: use the package elmoformanylangs, or train your own with "
+    "`elmo pretrain`"
+)
+_TENSORFLOW_HINT = (
+    "bin/dump_weights.py of bilm-tf converts its own checkpoints to HDF5; "
+    "`elmo models list` shows published models"
+)
 # What is often given in place of a biLM: a pattern for one of its file names.
-_FOREIGN_MODELS: tuple[tuple[str, FileType], ...] = (
-    (
-        r"char\.dic|(encoder|token_embedder)\.pkl",
-        FileType(
-            "an ELMoForManyLangs model",
-            "it cannot be converted: use the package elmoformanylangs, or train your own with "
-            "`elmo pretrain`",
-        ),
-    ),
-    (
-        r"saved_model\.pb|.+\.ckpt-\d+\.(index|meta|data-.*)",
-        FileType(
-            "a TensorFlow model",
-            "bin/dump_weights.py of bilm-tf converts its own checkpoints to HDF5; "
-            "`elmo models list` shows published models",
-        ),
-    ),
-)
-_WEB_PAGE = FileType(
-    "a web page", "open it in a browser to read what the server said, then download again"
-)
+_FOREIGN_MODELS = {
+    r"char\.dic|(encoder|token_embedder)\.pkl": ("an ELMoForManyLangs model", _MANYLANGS_HINT),
+    r"saved_model\.pb|.+\.ckpt-\d+\.(index|meta|data-.*)": ("a TensorFlow model", _TENSORFLOW_HINT),
+}
+_WEB_PAGE_HINT = "open it in a browser to read what the server said, then download again"
 
 
 def identify(head: bytes) -> FileType | None:
-    """Identify a file by its first bytes, up to `HEAD_BYTES` of them; fewer recognise less.
-
-    Returns:
-        None for text and for kinds that are not in the table.
-    """
+    """Identify a file by its first `HEAD_BYTES` bytes, fewer recognise less; None for a text."""
     head = head[:HEAD_BYTES]
     return next((kind for magic, kind in _MAGIC if re.match(magic, head, re.DOTALL)), None)
 
 
 def identify_foreign_model(names: Iterable[str], head: bytes = b"") -> FileType | None:
-    """Identify what was given in place of a biLM, if it is in the tables.
-
-    Args:
-        names: of the files of a folder or an archive, or of one file.
-        head: the first bytes of the one file.
-    """
+    """Identify what was given in place of a biLM: names of its files, or its head."""
     if re.match(rb"\s*<(!doctype )?html", head, re.IGNORECASE):
-        return _WEB_PAGE
+        return FileType("a web page", _WEB_PAGE_HINT)
     if identify(head) == LFS_POINTER:
         return LFS_POINTER
-    rows = ((kind, pattern) for pattern, kind in _FOREIGN_MODELS)
-    joined = list(names)
-    return next((k for k, p in rows if any(re.fullmatch(p, name) for name in joined)), None)
+    for name in names:
+        for pattern, kind in _FOREIGN_MODELS.items():
+            if re.fullmatch(pattern, name):
+                return FileType(*kind)
+    return None

@@ -21,7 +21,7 @@ from functools import cache
 import numpy as np
 
 from elmo_cli.errors import ResumeError
-from elmo_cli.files import StrPath, allocate, lock_own, not_ours, output_errors
+from elmo_cli.files import StrPath, lock_own, not_ours, output_errors
 from elmo_cli.store.layouts import StoredSentence, checksum, layout_of_spec
 from elmo_cli.store.log_lines import (
     INVALID,
@@ -50,13 +50,11 @@ class BlockLog:
     """Holds the lock on the log, appends blocks and reads them back.
 
     Attributes:
-        name, part: OUT.part as the user named it, and the file.
-        temporary: OUT.part.tmp.
+        name, part, temporary: OUT.part as the user named it, the file, and OUT.part.tmp.
         exists: whether there is an unfinished output, which may be corrupt.
         is_complete: whether OUT.part.tmp is the whole file, which only lacks the name of OUT.
         spec, overwrite: of the run that began the file; known after `create` and `open`.
-        progress: what is committed.
-        n_rows: sum of the first axis of all committed values.
+        progress, n_rows: what is committed, and the sum of the first axis of its values.
         is_corrupt: whether blocks were dropped because a checksum was wrong.
     """
 
@@ -148,7 +146,8 @@ class BlockLog:
         # The log has all names, tokens and scales, which take less space in HDF5.
         end = self._end + self._log_end + _BYTES_PER_DATASET * n_datasets
         with open(self.temporary, "wb") as opened:
-            allocate(opened.fileno(), begin, end - begin)
+            if hasattr(os, "posix_fallocate"):  # macOS has none
+                os.posix_fallocate(opened.fileno(), begin, end - begin)
 
     def without_values(self, token_digests: bytearray) -> Iterator[StoredSentence]:
         """All committed sentences; their values only have the right shape.

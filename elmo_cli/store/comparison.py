@@ -24,7 +24,6 @@ def compare_with_text(path: str | os.PathLike[str], sentences: Iterable[Sentence
 
     Raises:
         UsageError: the file records neither tokens nor how many there are.
-        EmbeddingsFileError: it can't be read.
     """
     found = Problems()
     with Embeddings(path) as embeddings:

@@ -28,21 +28,14 @@ INVALID = (KeyError, TypeError, ValueError, IndexError, OverflowError)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is committed.
-
-    Attributes:
-        sentences: handed over, with those that the layout left out as `duplicates`.
-        tokens: stored.
-        text_sha256: the caller's running hash of the text up to here.
-        state: the caller's state after these sentences, opaque.
-    """
+    """What is committed."""
 
     blocks: int = 0
-    sentences: int = 0
-    tokens: int = 0
+    sentences: int = 0  # handed over, with those that the layout left out as `duplicates`
+    tokens: int = 0  # stored
     duplicates: int = 0
-    text_sha256: str = ""
-    state: bytes = b""
+    text_sha256: str = ""  # the caller's running hash of the text up to here
+    state: bytes = b""  # the caller's, after these sentences
 
     def after(
         self, n_all: int, n_stored: int, n_tokens: int, text_sha256: str, state: bytes

@@ -24,7 +24,7 @@ _COUNTS = ("sentences", "tokens", "duplicate_sentences")
 
 @dataclass(frozen=True)
 class _Shard:
-    """Shard i, with what all shards of the run have in common, other attributes and its counts."""
+    """What a shard says of itself."""
 
     path: str
     i: int

@@ -15,7 +15,6 @@ import h5py
 import numpy as np
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.store.attributes import write_attributes
 from elmo_cli.store.layouts import (
     Array,
     StoredSentence,
@@ -24,10 +23,8 @@ from elmo_cli.store.layouts import (
     layout_of_spec,
     tokens_sha256,
 )
-from elmo_cli.store.spec import SCHEMA, WRITER_ATTRIBUTES, FileSpec
+from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 
-# Attributes of the writer that a caller who knows better may give: `convert` and `merge` do.
-_OVERRIDABLE = {"tokens", "duplicate_sentences", "token_digests"}
 _COPIED_BYTES = 1 << 20
 
 
@@ -42,12 +39,10 @@ def write_hdf5(
     """Write a whole file.
 
     Args:
-        stored: the sentences that the file gets.
         token_digests: has those of all sentences handed over, once all are stored.
         given: attributes of the caller, whose counts win; duplicates are added up.
         sink: gets the values.
     Raises:
-        ValueError: the caller gives settings, or attributes of the writer.
         OSError: no space left; the file is empty then.
     """
     layout, crc32, n_tokens = layout_of_spec(spec), integers("I"), 0
@@ -69,8 +64,6 @@ def write_hdf5(
             given = {name: given[name] for name in given if name != "duplicate_sentences"}
         own["sentence_crc32"] = np.array(crc32, "<u4")
         own["token_digests"] = np.frombuffer(token_digests, "<u8")
-        if taken := (own.keys() | WRITER_ATTRIBUTES) & given.keys() - _OVERRIDABLE:
-            raise ValueError(f"the writer itself writes {sorted(taken)}")
         everything = {**own, **of_layout, **given}
         digests = everything.pop("token_digests")
         if digests is not None:

@@ -14,18 +14,19 @@ import numpy as np
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.hdf5 import open_hdf5, reading, reason_of
 from elmo_cli.isolate import CORRUPT_HINT
-from elmo_cli.store.attributes import read_attributes
-from elmo_cli.store.int8 import INT8, dequantize
 from elmo_cli.store.layouts import (
+    INT8,
     Array,
     Handle,
     Key,
     SentenceInfo,
     SentenceReader,
     checksum,
+    dequantize,
     is_number,
     layout_of_file,
 )
+from elmo_cli.store.spec import read_attributes
 from elmo_cli.text.sentence import Sentence
 
 _UNFINISHED = "the run that writes it has not finished"
@@ -122,12 +123,8 @@ class Embeddings(Mapping[Key, Array]):
         return opened[2]
 
     def _find(self, key: object) -> Handle:
-        checked: Any = key
-        if isinstance(key, tuple):
-            checked = tuple(int(one) if isinstance(one, np.integer) else one for one in key)
-        elif isinstance(key, np.integer):
-            checked = int(key)
-        elif isinstance(key, bool) or not isinstance(key, (str, int)):
+        checked: Any = int(key) if isinstance(key, np.integer) else key
+        if isinstance(key, bool) or not isinstance(checked, (str, int, tuple)):
             raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
         # The length is looked up only for a negative number: in HDF5 it is not free.
         if isinstance(checked, int) and checked < 0 and -len(self) <= checked:

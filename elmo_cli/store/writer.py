@@ -20,7 +20,6 @@ from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, ResumeE
 from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
 from elmo_cli.hdf5 import open_hdf5, reading
 from elmo_cli.isolate import run_isolated
-from elmo_cli.store.attributes import read_attributes
 from elmo_cli.store.block_log import BlockLog
 from elmo_cli.store.layouts import (
     Array,
@@ -32,11 +31,10 @@ from elmo_cli.store.layouts import (
 )
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
 from elmo_cli.store.output_file import add_extent, write_at, write_hdf5
-from elmo_cli.store.spec import SCHEMA, FileSpec, difference
+from elmo_cli.store.spec import SCHEMA, FileSpec, difference, read_attributes
 from elmo_cli.text.sentence import Sentence
 
 Result = TypeVar("Result")
-
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -90,7 +88,11 @@ class EmbeddingsWriter:
             else:
                 if not overwrite:
                     check_output_path(path)
-                    refuse_committed(path, read_log(log.part)[2] if log.exists else Progress())
+                    n_committed = read_log(log.part)[2].sentences if log.exists else 0
+                    if n_committed:
+                        what = f"{log.name}: unfinished, {n_committed} sentences"
+                        hint = "`resume=True` continues it, `overwrite=True` starts over"
+                        raise OutputError(what, hint, resumable=True)
                 log.create(spec, overwrite=overwrite)
         except BaseException:
             log.close(remove=not log.exists)
@@ -295,14 +297,6 @@ def progress_of(facts: Mapping[str, Any]) -> Progress:
     n_stored, duplicates = facts["sentences"], facts.get("duplicate_sentences", 0)
     text_sha256 = facts.get("text_sha256", "")
     return Progress(1, n_stored + duplicates, facts["tokens"], duplicates, text_sha256)
-
-
-def refuse_committed(path: StrPath, progress: Progress) -> None:
-    """Refuse to discard what another run committed of OUT."""
-    if progress.sentences:
-        what = f"unfinished, {progress.sentences} sentences"
-        hint = "`resume=True` continues it, `overwrite=True` starts over"
-        raise OutputError(f"{os.fspath(path)}.part: {what}", hint, resumable=True)
 
 
 def check_same_settings(where: str, old: FileSpec, new: FileSpec) -> None:

@@ -37,15 +37,10 @@ class TypeNumbers:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences that go through the biLM together; lengths include the sentence boundaries.
+    """Sentences that go through the biLM together; lengths include the sentence boundaries."""
 
-    Attributes:
-        rows: for each row the numbers of its types.
-        source_rows: for each row its index in the list that the batch was made from, (batch,).
-    """
-
-    rows: tuple[Ids, ...]
-    source_rows: Ids
+    rows: tuple[Ids, ...]  # for each row the numbers of its types
+    source_rows: Ids  # for each row its index in the list that the batch was made from, (batch,)
 
     @property
     def lengths(self) -> Ids:

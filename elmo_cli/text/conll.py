@@ -287,7 +287,7 @@ def _cells(reader: LineReader, columns: _Columns, lines: Lines) -> Cells:
         if is_hash and (is_comment or _METADATA.match(line)):
             continue
         if is_ragged:
-            what = f"{shortened(line)!r}: columns: {len(cells)}, in rows next to it {width}"
+            what = f"{shortened(line)!r}: the number of columns is {len(cells)}, next to it {width}"
             hint = (
                 "separate all rows in the same way, write a space after the # of a comment; or "
                 "`format='plain'` if lines are sentences"

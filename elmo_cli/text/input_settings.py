@@ -15,9 +15,6 @@ BLANK = ("keep", "skip", "error")
 ON_ERROR = ("stop", "skip")
 MAX_TOKENS = 1 << 30  # of a sentence; the vectors of more fit in no memory
 
-# Codecs of Python's own, some of which decode anything.
-_NOT_FOR_TEXT = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
-
 
 @dataclass(frozen=True)
 class InputSettings:
@@ -119,14 +116,11 @@ class InputReport:
 
 def _canonical_encoding(name: str) -> str:
     try:
-        codec = codecs.lookup(name).name
-        bytes(8).decode(name, "replace")  # fails for codecs that are not of text, such as hex
+        "".encode(name)  # fails for codecs that are not of text, such as hex
     except (LookupError, ValueError):
-        codec = "undefined"
-    if codec in _NOT_FOR_TEXT:
         hint = "try utf-8, latin-1, cp1252 or utf-16"
-        raise UsageError(f"`encoding={name!r}`: not a text encoding", hint)
-    return codec.removesuffix("-sig")  # a byte order mark is removed in any case
+        raise UsageError(f"`encoding={name!r}`: not a text encoding", hint) from None
+    return codecs.lookup(name).name.removesuffix("-sig")  # a byte order mark is removed anyway
 
 
 N_CHECKED = 200  # sentences that are enough to see what a text is

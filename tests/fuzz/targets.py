@@ -23,7 +23,7 @@ from elmo_cli.lm.corpus import load_corpora
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
 from elmo_cli.store.convert import convert
-from elmo_cli.store.inspection import describe, python_example, verify
+from elmo_cli.store.inspection import describe, kind_of_file, python_example, verify
 from elmo_cli.store.log_lines import read_log
 from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
@@ -121,7 +121,8 @@ def _state(folder: Path, content: bytes) -> None:
 def _inspect(path: Path) -> None:
     """What `elmo inspect` does."""
     refused = None
-    for look in (describe, verify, python_example):
+    is_of_embeddings = kind_of_file(path) == "embeddings"
+    for look in (describe, verify, *([python_example] if is_of_embeddings else [])):
         try:
             look(path)
         except ElmoError as error:  # the others are to be tried too

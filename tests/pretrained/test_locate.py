@@ -147,7 +147,6 @@ FOREIGN: dict[str, tuple[dict[str, bytes], str]] = {
     "GloVe": ({"glove.txt": b"the 0.4 0.1 0.2\n"}, "not an ELMo model"),
     "fastText": ({"x.bin": struct.pack("<ii", 793712314, 12)}, "found a fastText model"),
     "PyTorch": ({"best.th": PICKLE}, "found a Python pickle"),
-    "NumPy": ({"w.npy": b"\x93NUMPY\x01\x00"}, "found a NumPy array"),
     "web page": ({"w.hdf5": b"\n<HTML><title>403"}, "a web page"),
     "Git LFS": ({"w.hdf5": b"version https://git-lfs.github.com/spec/v1\n"}, "a Git LFS pointer"),
 }

@@ -221,6 +221,8 @@ def test_other_changes(allennlp: Path, case: str) -> None:
     listed = verify(allennlp).listed
     for part in parts:
         assert any(part in one for one in listed), listed
+    # Which checksum is whose is not known then; all the later sentences would be called corrupt.
+    assert case != "missing sentence" or not any("corrupt" in one for one in listed), listed
 
 
 def test_a_sentence_that_cannot_be_read(allennlp: Path) -> None:

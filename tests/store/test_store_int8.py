@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from elmo_cli.store.int8 import dequantize, quantize
+from elmo_cli.store.layouts import dequantize, quantize
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 VECTORS = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=3), elements=FLOATS)

@@ -12,8 +12,8 @@ import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError, UsageError
 from elmo_cli.isolate import CORRUPT_HINT
-from elmo_cli.store.int8 import INT8, quantize
 from elmo_cli.store.layouts.stored_sentence import (
+    INT8,
     Array,
     ArrayType,
     Facts,
@@ -25,6 +25,7 @@ from elmo_cli.store.layouts.stored_sentence import (
     StoredSentence,
     ValueSink,
     checksum,
+    quantize,
 )
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
@@ -75,11 +76,8 @@ class SentenceReader(ABC):
 
     @abstractmethod
     def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Scales | None]:
-        """Values and scales, with the dtype and the axes of the file.
-
-        Args:
-            layer: read only this index of the layer axis, which stays; None to read all.
-        """
+        """Values and scales, with the dtype and the axes of the file; of all layers, or of one
+        index of the layer axis, which stays."""
 
     def handles(self) -> Sequence[Handle]:
         """All sentences, in the order of the text as far as that is known."""
@@ -165,10 +163,8 @@ class Layout(ABC):
         return array.ndim in (n_axes, n_axes + 1) and (pooled or array.shape[-2] == n_tokens)
 
     def store(self, sentence: Sentence, array: Array, spec: FileSpec) -> StoredSentence:
-        """The sentence as the file holds it.
+        """The sentence as the file holds it; see `EmbeddingsWriter.append_block`.
 
-        Args:
-            array: (layer, token, dim) or (token, dim); pooled (layer, dim) or (dim,).
         Raises:
             UsageError: the layout does not hold such an array, or it has other tokens.
             OutputError: a value is beyond the range of the dtype.
@@ -184,11 +180,7 @@ class Layout(ABC):
 
     @abstractmethod
     def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
-        """Write sentences with the names that `UniqueNames` accepted; `sink` gets their values.
-
-        Args:
-            file: new, from `create_file` with the `alignment`.
-        """
+        """Write sentences to a new file, with the names that `UniqueNames` accepted."""
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         """Whether a file of another program, of which some data sets are given, has this layout."""

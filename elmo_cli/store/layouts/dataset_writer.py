@@ -16,11 +16,7 @@ _IN_ORDER = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 
 
 def create_file(path: str | os.PathLike[str], alignment: int) -> h5py.File:
-    """Create an HDF5 file, readable by HDF5 1.8, in the order of creation and without times.
-
-    Args:
-        alignment: of all objects, in bytes.
-    """
+    """Create a file, readable by HDF5 1.8, in the order of creation and without times."""
     access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
     with suppress(AttributeError):  # h5py before 3.9; whoever writes holds a lock of its own
         access.set_file_locking(False, True)
@@ -78,10 +74,8 @@ class DatasetWriter:
             self._sink.put(dataset.get_offset(), values)
 
     def order_attributes(self) -> dict[str, Any]:
-        """`sentence_order`, where groups make the order of the file another than that of the text.
-
-        It holds the position in the text of each data set, in the order of the file.
-        """
+        """`sentence_order`: the position in the text of each data set in the order of the file;
+        nothing where groups do not make these orders differ."""
         order = sorted(range(len(self._groups)), key=lambda i: (*self._groups[i], i))
         is_text_order = all(i == position for position, i in enumerate(order))
         return {} if is_text_order else {"sentence_order": np.array(order, "<u4")}

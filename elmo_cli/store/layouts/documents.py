@@ -186,14 +186,12 @@ class ManyLangs(NameLayout):
     def key_of(self, sentence: Sentence) -> Key:
         return sentence.tokens
 
+    def holds(self, array: Array, n_tokens: int, *, pooled: bool) -> bool:
+        is_one_layer = array.ndim == (1 if pooled else 2) or array.shape[0] == 1
+        return is_one_layer and super().holds(array, n_tokens, pooled=pooled)
+
     def to_file(self, array: Array, *, pooled: bool) -> Array:
-        n_axes = 1 if pooled else 2
-        if array.ndim > n_axes and array.shape[0] > 1:
-            raise UsageError(
-                f"layout manylangs holds one layer per file, not {array.shape[0]}",
-                "`layers=top`, `layers=average` or one number",
-            )
-        return array.reshape(array.shape[-n_axes:])
+        return array.reshape(array.shape[-1 if pooled else -2 :])
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         """Whether names are joined tokens with one vector each; lines may contain a tab too."""

@@ -12,12 +12,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from elmo_cli.store.int8 import INT8
 from elmo_cli.store.layouts.base import Layout, SentenceReader, is_number
 from elmo_cli.store.layouts.dataset_writer import create_dataset
 from elmo_cli.store.layouts.documents import document_and_place
 from elmo_cli.store.layouts.rows import RowLayout, Rows
 from elmo_cli.store.layouts.stored_sentence import (
+    INT8,
     Array,
     ArrayType,
     Facts,

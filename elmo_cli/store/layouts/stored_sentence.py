@@ -1,4 +1,4 @@
-"""What a file records of a sentence, and the checksums over it."""
+"""What a file records of a sentence: its values, quantized to int8 or not, and checksums."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ Scales = NDArray[np.float32]
 Key = int | str | tuple[str, int] | tuple[str, ...]
 Handle = int | str  # position, or name of the data set
 ArrayType = tuple[tuple[int, ...], np.dtype[Any]]  # shape, stored dtype
+
+INT8 = np.dtype("i1")
+_MOST = 127
+_SCALE_BITS = 16
+# The greatest scale of 16 bits of which 127 times as much is still float32, and the least.
+_SCALES = np.float32(float.fromhex("0x1.0204p121")), np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +56,10 @@ class StoredSentence:
 
 @dataclass(frozen=True)
 class ValueSink:
-    """Takes the values of a file, which HDF5 only makes room for.
+    """Takes the values of a file, which HDF5 only makes room for."""
 
-    Attributes:
-        n_rows: sum of the first axis of all `StoredSentence.values`.
-        put: takes the values that belong at an address of the file.
-    """
-
-    n_rows: int
-    put: Callable[[int, Array], None]
+    n_rows: int  # sum of the first axis of all `StoredSentence.values`
+    put: Callable[[int, Array], None]  # takes the values that belong at an address of the file
 
 
 Stored = Iterable[StoredSentence]
@@ -84,3 +85,32 @@ def tokens_digest(tokens: Sequence[str]) -> bytes:
 def tokens_sha256(digests: bytes) -> str:
     """The digest of a text, from the `tokens_digest` of all its sentences, joined."""
     return hashlib.sha256(digests).hexdigest()
+
+
+def quantize(vectors: Array) -> tuple[NDArray[np.int8], Scales]:
+    """Quantize vectors to 255 levels, with one scale per vector.
+
+    A scale has 16 significant bits, rounded up, so that its products with integers up to 127 are
+    float32 without rounding: what `dequantize` gives is quantized to the same bytes again.
+
+    Args:
+        vectors: (…, dim) float32, finite.
+    Returns:
+        (…, dim) int8 from -127 to 127, and (…,) float32. No value is off by more than half a scale.
+        Vectors without a value beyond 1.5e-36 become zeros.
+    """
+    greatest = np.abs(vectors).max(axis=-1, initial=0)
+    mantissa, exponent = np.frexp(greatest / np.float32(_MOST))
+    steps = np.ceil(np.ldexp(mantissa, _SCALE_BITS))
+    scales = np.ldexp(steps, exponent - _SCALE_BITS).astype(np.float32)
+    scales = np.where(scales < _SCALES[1], np.float32(0), np.minimum(scales, _SCALES[0]))
+    divisors = np.where(scales == 0, np.float32(np.inf), scales)
+    values = np.rint(vectors / divisors[..., np.newaxis]).clip(-_MOST, _MOST)
+    return values.astype(np.int8), scales
+
+
+def dequantize(values: NDArray[np.int8], scales: Scales) -> Scales:
+    """Reverse `quantize`: (…, dim) int8 and scales (…,) to (…, dim) float32."""
+    with np.errstate(over="ignore", invalid="ignore"):  # in a corrupt file
+        vectors: Scales = values * scales[..., np.newaxis]
+    return vectors
