@@ -126,16 +126,20 @@ def _canonical_encoding(name: str) -> str:
 N_CHECKED = 200  # sentences that are enough to see what a text is
 _MAX_CHARACTERS = 100_000  # of a sentence; the patterns must not search a line of megabytes
 _N_LETTERS = 100  # at the beginning of a sentence
+_LONG_TOKEN = 100  # bytes
 # Two letters, so that initials do not count; not more, which would take quadratic time.
 _PUNCTUATED = re.compile(r"[^\W\d_]{2}(?:[,;?!](?:\s|\Z)|[.?!][\"'”’)\]]*\Z)")
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,7}|#x[0-9A-Fa-f]{1,6});")
 _BOUNDARIES = {"<S>", "</S>", "<s>", "</s>", "<PAD>", "<pad>", "[PAD]", "[CLS]", "[SEP]"}
+_RESIDUES = re.compile(r"[A-Z*-]{30,}")
 _JSON = re.compile(r"[\[{]\s*[\"\[{]")
 _IsSign = Callable[[str, tuple[str, ...]], object]
 # kind -> a test of a sentence, the fraction of sentences above which it is a warning, its words
 _SIGNS: dict[str, tuple[_IsSign, float, str]] = {
     "untokenized": (lambda text, _: _PUNCTUATED.search(text), 0.3,
                     "looks untokenized; `tokenize=True` splits raw text"),
+    "no-spaces": (lambda _, tokens: len(tokens) == 1 and len(tokens[0].encode()) > _LONG_TOKEN, 0.1,
+                  f"a token of over {_LONG_TOKEN} bytes without white space; separate the tokens"),
     "escaped": (lambda text, _: _ENTITY.search(text), 0.0,
                 "escapes of HTML (&amp;), which are read as they are; unescape the text"),
     # Alone on its line a boundary token is the entry of a vocabulary.
@@ -143,6 +147,8 @@ _SIGNS: dict[str, tuple[_IsSign, float, str]] = {
                         "boundary or padding tokens (<S>, <PAD>); the biLM adds its own"),
     "json": (lambda text, _: _JSON.match(text), 0.5,
              "looks like JSON, but is read as plain text; `format='jsonl'` reads JSON lines"),
+    "fasta": (lambda text, _: _RESIDUES.fullmatch(text), 0.3,
+              "looks like FASTA: residues without white space are one token per line"),
     "script": (lambda text, _: _is_not_latin(text), 0.5,
                "not in Latin script; use a model that was trained on its language"),
 }  # fmt: skip

@@ -41,6 +41,13 @@ SUSPICIOUS = {
     "full stops alone": ("The cat sat on the mat.\n" * 10, 1, "untokenized"),
     "escapes": (TOKENIZED + "Smith &amp; Sons\n", 11, "HTML"),
     "boundaries": (TOKENIZED + "<S> The cat </S>\n", 11, "<S>"),
+    "without white space": ("thecatsat" * 12 + "\n", 1, "over 100 bytes without white space"),
+    "huge token": ("b" * 5_000_000, 1, "without white space"),  # in linear time
+    "residues": (
+        ">sp|P1|\nMKVLAAGIVGLLLAQPSSAAAEELKKLEGR\nMKVLAAGIVGLLLAQPSSAAAEELKKLEGR\n",
+        2,
+        "FASTA",
+    ),
     "JSON array": ('["The", "cat"]\n', 1, "`format='jsonl'`"),
     "JSON lines": ('{"tokens": ["The", "cat"]}\n' * 9, 1, "`format='jsonl'`"),
     "Chinese": ("猫 坐 在 垫 子 上 。\n", 1, "Latin"),
@@ -63,10 +70,11 @@ def test_a_suspicious_text_causes_one_warning(text: Path, name: str) -> None:
     [
         TOKENIZED,
         "He works in the U.S.\n" + TOKENIZED,
-        "b" * 5_000_000,  # in linear time
+        TOKENIZED + "http://example.org/" + "a" * 100 + "\n",
         "id 1\tlabel\n" * 3 + TOKENIZED,
         "a\tb c\n",
         "I O\n" + TOKENIZED,
+        "M K L\nV V A\n" * 20,
         "AT & T <s3>\n" * 10,
         "[ The cat ]\n{ sat }\n",
         "<S>\n</S>\n<UNK>\nthe\ncat\n",  # a vocabulary, for `layout='bilm-types'`
