@@ -282,8 +282,8 @@ class Progress:
             about = "about " * self._is_estimate
             of = f" of {about}{self.total:,.0f} ({min(1.0, self.done / self.total):.0%})"
             if rate:
-                waited_s = time.monotonic() - self._updated_s
-                left = f", {duration((self.total - self.done) / rate - waited_s)} left"
+                left_s = (self.total - self.done) / rate - (time.monotonic() - self._updated_s)
+                left = f", {duration(left_s)} left" if left_s >= 1 else ""
         speed = f", {rate:,.0f} {self._unit}/s" if rate else ""
         counts = f"{self.done:,.0f} {self._unit}{of}{speed}{left}" if self._unit else ""
         return ", ".join(filter(None, (self.label, counts, self._detail)))

@@ -166,7 +166,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         config: dict[str, Any] = read_json(path, ModelError, _HINT)
     except FileNotFoundError:
         raise ModelError(f"{folder}: contains no task model ({TASK_FILE})", _HINT) from None
-    if not isinstance(config, dict) or config.get("version") != _VERSION:
+    is_config = isinstance(config, dict) and config.get("version") == _VERSION
+    if not is_config or not all(
+        isinstance(config.get(part), dict) for part in ("settings", "data")
+    ):
         raise ModelError(f"{path}: not a task model that this version of elmo can read", _HINT)
     return config
 

@@ -200,7 +200,7 @@ def test_predictions_do_not_depend_on_the_chunk(
     assert sizes == [(8, 13), (13, 13)]
 
 
-@pytest.mark.parametrize("damage", ["cut", "missing", "other sizes", "not ours"])
+@pytest.mark.parametrize("damage", ["cut", "missing", "other sizes", "no settings", "not ours"])
 def test_a_corrupt_model_is_refused(embedded: Path, damage: str) -> None:
     train("ner")
     model, task = Path("ner/model.pt"), Path("ner/task.json")
@@ -210,6 +210,8 @@ def test_a_corrupt_model_is_refused(embedded: Path, damage: str) -> None:
         model.unlink()
     elif damage == "other sizes":
         task.write_text(task.read_text().replace('"hidden": 5', '"hidden": 6'))
+    elif damage == "no settings":
+        task.write_text(task.read_text().replace('"settings"', '"set"'))
     else:
         task.write_text("[]")
     with pytest.raises(ModelError):
