@@ -92,6 +92,15 @@ def test_part_that_is_held_out(name: str, split: Callable[[Texts], Domain]) -> N
     assert sum(counts) == n_units if n_units else sum(counts) >= 2
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_large_document_is_not_held_out(seed: int, split: Callable[[Texts], Domain]) -> None:
+    """Whatever its hash: the other half would have no document left."""
+    large = joined(documents(12, n_sentences=3, seed=seed + 100))
+    domain = split(documents(7, n_sentences=9, seed=seed) + large)
+    assert domain.unit == "documents"
+    assert {domain.validation.n_sentences, domain.test.n_sentences} == {9}
+
+
 HALVES: dict[str, tuple[Texts, str]] = {
     "documents": (documents(50), "documents"),
     "two documents": (documents(2, n_sentences=5), "documents"),

@@ -246,13 +246,14 @@ def _smallest_hashes(corpus: Corpus, units: Int64Array, fraction: float) -> npt.
         lengths[content] += length
     n_wanted = max(2, min(_MIN_UNITS, len(hashes) // 4))
     few = min(_LARGEST_FRACTION, 1.5 * n_wanted / len(hashes))  # units of unequal length
-    largest = starts[-1] * (1 if fraction == 1 else max(2 * fraction, few))
-    n_tokens, sides = [0, 0], dict[bytes, int]()
+    largest = starts[-1] * (1 if fraction == 1 else max(2 * fraction, few) / 2)
+    wanted, n_tokens, sides = fraction * starts[-1], [0, 0], dict[bytes, int]()
     for content in sorted(lengths):
-        if sum(n_tokens) >= fraction * starts[-1] and len(sides) >= n_wanted:
+        has_tokens = sum(n_tokens) >= wanted and min(n_tokens) >= wanted / 4
+        if has_tokens and len(sides) >= n_wanted:
             break
-        if sum(n_tokens) + lengths[content] <= largest:
-            half = int(n_tokens[1] < n_tokens[0])
+        half = int(n_tokens[1] < n_tokens[0])
+        if n_tokens[half] + lengths[content] <= largest:
             sides[content] = _VALIDATION + half
             n_tokens[half] += lengths[content]
     return np.repeat([sides.get(content, 0) for content in hashes], np.diff(units))
