@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-ray bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format pretrain card dist clean
+.PHONY: help install demo test test-all test-browser test-ray bench bench-plain bench-cluster bench-train bench-paired paper fuzz check format pretrain card dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,10 +24,13 @@ demo: install  ## embed the sample corpus with the bundled model and show the fi
 # Temporary files in memory where the system has such a folder: the suite waits for many fsyncs.
 IN_MEMORY := $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 test: install  ## the quick suite, in two processes
-	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not ray'
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not ray and not browser'
 
 test-all: install  ## the whole suite, with what takes longer [REFERENCE=folder of the originals' outputs]
 	$(if $(REFERENCE),ELMO_REFERENCE=$(abspath $(REFERENCE))) $(BIN)/python -m pytest -m 'not ray'
+
+test-browser: install  ## open the page of `elmo plot senses` in a headless Chromium, where there is one
+	$(IN_MEMORY) $(BIN)/python -m pytest -m browser -rs tests/plot
 
 test-ray: install  ## the tests of a cluster on this machine; installs Ray
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray,test]'

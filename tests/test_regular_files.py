@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import ElmoError, OptionsError
-from elmo_cli.lm.log import read_log
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
+from elmo_cli.plot.training_curves import read_run
 from elmo_cli.pretrained.cache import bundled_dir
 from elmo_cli.pretrained.load import ModelSource, locate
 from elmo_cli.pretrained.model_files import sha256_of
@@ -55,7 +55,7 @@ READERS = {
     "model": locate,
     "weights": lambda path: locate(ModelSource(options=BUNDLED / "options.json", weights=path)),
     "vocabulary": Vocabulary.read,
-    "training log": read_log,
+    "training log": read_run,
 }
 
 

@@ -25,6 +25,7 @@ from benchmarks.paper.cells import (
     Cell,
     cell_of,
 )
+from elmo_cli.plot.layer_results import LayerWeights, draw_layer_weights
 
 # Peters et al. 2018, tables 1 to 3, in the order of TABLES; on SQuAD, SNLI, OntoNotes, CoNLL-2003.
 PAPER = {
@@ -50,7 +51,6 @@ TITLES = {
     "table7": "Table 7: with and without word vectors",
 }
 OTHER_SCORES = (("Coref", "f1_without_singletons"), ("QA", "exact_match"))
-_LAYERS = {"token layer": "#0072B2", "LSTM layer 1": "#56B4E9", "LSTM layer 2": "#E69F00"}
 RESULTS = Path(__file__).with_name("results.jsonl")
 Results = dict[str, dict[str, Any]]
 
@@ -203,32 +203,22 @@ def draw(results: Results, folder: Path) -> None:
         if axes.has_data():
             axes.legend()
     figure.savefig(folder / "figure1.svg")
-    rows = [
-        (f"{task}, {where}", mix["weights"])
-        for task in TABLES["table1"][0]
-        for where, mix in _mixes(results, task).items()
-    ]
-    figure = Figure(figsize=(6, 0.5 + 0.4 * max(1, len(rows))), layout="constrained")
-    axes = figure.subplots()
-    for number, (name, color) in enumerate(_LAYERS.items()):
-        left = [sum(weights[:number]) for _, weights in rows]
-        width = [weights[number] for _, weights in rows]
-        axes.barh([name for name, _ in rows], width, left=left, label=name, color=color)
-    axes.invert_yaxis()
-    axes.set(xlim=(0, 1), xlabel="softmax-normalized weight")
-    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1))
-    figure.savefig(folder / "figure2.svg")
+    draw_layer_weights(
+        [mix for task in TABLES["table1"][0] for mix in _mixes(results, task)],
+        folder / "figure2.svg",
+    )
 
 
-def _mixes(results: Results, task: str) -> dict[str, dict[str, Any]]:
+def _mixes(results: Results, task: str) -> list[LayerWeights]:
     """Return the layer weights averaged over seeds, for "input" and "output"."""
     found = [one["mix"] for one in finished(results, "table1", task, WITH)]
-    return {
-        where: {
-            "weights": [mean(ws) for ws in zip(*(m[where]["weights"] for m in found), strict=True)]
-        }
+    return [
+        LayerWeights(
+            f"{task}, {where}",
+            tuple(map(mean, zip(*(mix[where]["weights"] for mix in found), strict=True))),
+        )
         for where in (found[0] if found else {})
-    }
+    ]
 
 
 def main() -> None:

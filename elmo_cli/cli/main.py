@@ -34,7 +34,7 @@ COMMANDS = {
     "neighbors": "Find the nearest neighbours of a token.",
     "kwic": "List the occurrences of a word in context.",
     "probe": "Train a linear probe on each layer and report its accuracy.",
-    "curves": "Plot the training curves of runs.",
+    "plot": "Draw pictures of embeddings, probes, layer weights and training runs.",
 }
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
@@ -190,7 +190,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
 def _usage(error: click.ClickException, args: list[str]) -> tuple[str, str]:
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else " ".join(["elmo", *args[:1]])
-    listed = "commands" if name in ("elmo", "elmo models") else "options and examples"
+    listed = "commands" if name in ("elmo", "elmo models", "elmo plot") else "options and examples"
     message = reword_click(error.format_message())
     return message[:1].lower() + message[1:], f"`{name} --help` shows all {listed}"
 

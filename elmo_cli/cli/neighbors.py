@@ -11,17 +11,19 @@ import click
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import argument, command, flag, non_empty, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
-from elmo_cli.cli.options import AT_LEAST_1, json_option, quiet_option
+from elmo_cli.cli.options import AT_LEAST_1, json_option, layer_option, picture_output
+from elmo_cli.cli.plot import check_picture
 from elmo_cli.errors import EmbeddingsFileError, ModelError, UsageError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.query import Occurrence
+    from elmo_cli.plot.token_picture import Tokens
     from elmo_cli.store.layouts import Array
 
     _Near: TypeAlias = list[tuple[Occurrence, float]]
     _Query: TypeAlias = tuple[str, int | None, Occurrence]  # as typed, how often its word occurs
     _Typed: TypeAlias = tuple[str, Occurrence, Array]
-    _Found: TypeAlias = tuple[dict[str, Any], list[tuple[_Query, _Near]], str]
+    _Found: TypeAlias = tuple[dict[str, Any], list[tuple[_Query, _Near]], str, Tokens | None]
 
 # What `--text` takes from the attributes of FILE.
 _RECORDED = {"model", "model_sha256", "state", "layers", "pool", "precision", "tokenizer"}
@@ -44,12 +46,7 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
     "Take the queries from this embeddings file of the same model.  [default: FILE]",
     callback=non_empty,
 )
-@value(
-    "Search",
-    "--layer N",
-    "Layer to compare; 0 is the token layer.  [default: the highest stored layer]",
-    type=click.IntRange(min=0),
-)
+@layer_option("Search")
 @value(
     "Search",
     "--occurrence N|all",
@@ -75,7 +72,7 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
     "--same-word",
     "Compare only with the same word form (case-insensitive), which separates its senses.",
 )
-@quiet_option
+@picture_output(".html, .png, .svg or .pdf", required=False)
 @json_option
 def neighbors(
     *, file: str, queries: tuple[str, ...], quiet: bool, as_json: bool, **given: Any
@@ -100,11 +97,16 @@ def neighbors(
       elmo neighbors corpus.hdf5 12:3 40:play
       elmo neighbors corpus.hdf5 12:play --same-word --layer 1
       elmo neighbors corpus.hdf5 0:play --query-file queries.hdf5
+      elmo neighbors corpus.hdf5 bank -k 20 -o bank.html
     """
     from elmo_cli.isolate import run_isolated
 
     console.check_stdout()
     texts, model = given.pop("text"), given.pop("model")
+    output, overwrite = given.pop("output"), given.pop("overwrite")
+    if output is not None:
+        inputs = [file, *filter(None, [given["query_file"]])]
+        check_picture(output, inputs, overwrite=overwrite, html=True)
     if texts and (queries or given["query_file"]):
         what = "QUERY" if queries else "--query-file"
         raise UsageError(f"--text and {what} cannot be combined", "run the command once for each")
@@ -118,8 +120,12 @@ def neighbors(
         )
     typed = _embed_texts(file, texts, model) if texts else None
     files = [file, *filter(None, [given["query_file"]])]
-    find = partial(_find, file, queries, typed, **given)
-    facts, pairs, note = run_isolated(find, files, EmbeddingsFileError)
+    find = partial(_find, file, queries, typed, is_drawn=output is not None, **given)
+    facts, pairs, note, tokens = run_isolated(find, files, EmbeddingsFileError)
+    if tokens is not None:
+        from elmo_cli.plot.token_picture import draw_tokens
+
+        draw_tokens(tokens, output)
     for warning in facts["warnings"]:
         console.note(f"warning: {warning}", quiet=quiet)
     if as_json:
@@ -186,6 +192,7 @@ def _find(
     *,
     query_file: str | None,
     count: int,
+    is_drawn: bool,
     **given: Any,
 ) -> _Found:
     from elmo_cli.analysis.neighbors import VectorSource, nearest
@@ -225,7 +232,12 @@ def _find(
             "warnings": warnings,
         }
         pairs = list(zip(asked, found.neighbors, strict=True))
-        return facts, pairs, f"layer {view.layer}, {found.n_compared:,} {view.unit}"
+        drawn = None
+        if is_drawn:
+            from elmo_cli.plot.token_picture import read_neighbors
+
+            drawn = read_neighbors(view, source, occurrences, found.neighbors)
+        return facts, pairs, f"layer {view.layer}, {found.n_compared:,} {view.unit}", drawn
 
 
 def _state_warning(file: str, attributes: Mapping[str, Any]) -> list[str]:

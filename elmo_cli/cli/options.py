@@ -98,6 +98,24 @@ input_options: Option = together(
     ),
     _on_error,
 )
+label_options: Option = together(
+    value(
+        "Input",
+        "--label-format FORMAT",
+        "Format of LABELS: auto (by suffix), plain (one line of labels per sentence), conll or "
+        "conllu.",
+        type=click.Choice(["auto", "plain", "conll", "conllu"]),
+        default="auto",
+    ),
+    value(
+        "Input",
+        "--label-column COLUMN",
+        "Label column of conll and conllu: a number from 1, -1 for the last, or in conllu a name "
+        "such as upos.  [default: xpos in conllu, else -1]",
+        callback=non_empty,
+    ),
+    encoding_option,
+)
 raw_input_options: Option = together(encoding_option, _on_error)
 blank_lines_option: Option = value(
     "Input",
@@ -222,3 +240,18 @@ json_option: Option = flag(
     "as_json",
     callback=printed,
 )
+
+
+def layer_option(group: str) -> Option:
+    """The layer of an embeddings file that a command reads."""
+    described = "Layer to read; 0 is the token layer.  [default: the highest stored layer]"
+    return value(group, "--layer N", described, type=click.IntRange(min=0))
+
+
+def picture_output(formats: str = ".png, .svg or .pdf", *, required: bool = True) -> Option:
+    """The options of a command that draws: the picture, and whether to replace it."""
+    described = f"Picture to write: {formats}."
+    picture = value(
+        "Output", "-o, --output FILE", described, required=required, callback=local_path
+    )
+    return together(picture, overwrite_option, quiet_option)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import command, flag, non_empty, text_names, value
-from elmo_cli.cli.options import encoding_option, json_option, quiet_option, threads_option
+from elmo_cli.cli.click_options import command, flag, text_names, value
+from elmo_cli.cli.options import json_option, label_options, quiet_option, threads_option
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.lm.settings import MOST_SEED
 
@@ -46,21 +46,7 @@ _files = partial(value, "Input", nargs=2, callback=_pair)
     "--train]",
 )
 @_files("--test FILE LABELS", "Embeddings and labels to report the accuracy on.", required=True)
-@value(
-    "Input",
-    "--label-format FORMAT",
-    "Format of LABELS: auto (by suffix), plain (one line of labels per sentence), conll or conllu.",
-    type=click.Choice(["auto", "plain", "conll", "conllu"]),
-    default="auto",
-)
-@value(
-    "Input",
-    "--label-column COLUMN",
-    "Label column of conll and conllu: a number from 1, -1 for the last, or in conllu a name such "
-    "as upos.  [default: xpos in conllu, else -1]",
-    callback=non_empty,
-)
-@encoding_option
+@label_options
 @value(
     "Probe",
     "--layer N",

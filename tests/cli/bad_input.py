@@ -264,7 +264,7 @@ TABLE = [
     bad("a device as options",
         "EMBED a.txt --options-file /dev/zero --weight-file tiny/weights.hdf5", TINY),
     bad("a device to inspect", f"{INSPECT} /dev/zero"),
-    bad("a device to draw", "curves /dev/zero -o c.png"),
+    bad("a device to draw", "plot curves /dev/zero -o c.png"),
     bad("a device as the recipe", "pretrain --recipe /dev/zero -o m"),
     bad("zip cut off", "EMBED a.txt -m m.zip", TINY,
         zipped("m.zip", "tiny/options.json", "tiny/weights.hdf5"), cut("m.zip", -200),

@@ -14,7 +14,7 @@ def offered(*words: str) -> list[tuple[str, str]]:
     return [(item.type, item.value) for item in found]
 
 
-NOT_FILES_FIRST = ("models", "probe", "finetune", "train", "evaluate", "predict")
+NOT_FILES_FIRST = ("models", "probe", "finetune", "train", "evaluate", "predict", "plot")
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in NOT_FILES_FIRST])
@@ -30,6 +30,7 @@ def test_files_folders_and_models_of_options() -> None:
     assert offered("train", "ner", "--train", "x") == [("file", "x")]
     assert offered("evaluate", "x") == [("dir", "x")]
     assert offered("predict", "ner", "x") == [("file", "x")]
+    assert offered("plot", "senses", "x") == [("file", "x")]
     assert offered("probe", "--train", "x") == [("file", "x")]
     assert offered("probe", "--train", "a.hdf5", "x") == [("file", "x")]
     assert offered("embed", "-m", "orig") == [

@@ -23,6 +23,7 @@ ALLOWED = {
     "analysis": {"store", "text"},
     "lm": {"pretrained", "weightfile", "engine", "model", "text"},
     "tasks": {"embed", "lm", "pretrained", "store", "engine", "model", "text"},
+    "plot": {"analysis", "store", "text"},
     "cluster": {"embed", "engine", "pretrained", "store", "text"},
 }
 ALLOWED["cli"] = set(ALLOWED)

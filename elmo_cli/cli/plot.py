@@ -1,0 +1,169 @@
+"""`elmo plot`: pictures of embeddings, probes, layer weights and training runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli import console
+from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, refuse_options, value
+from elmo_cli.cli.options import label_options, layer_option, picture_output
+from elmo_cli.errors import EmbeddingsFileError
+
+_LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings, in order
+
+
+def check_picture(output: str, inputs: Any, *, overwrite: bool, html: bool = False) -> None:
+    """Refuse, before any work, a picture that cannot be written."""
+    from elmo_cli.files import check_distinct, check_output_path
+    from elmo_cli.plot.picture import check_format
+
+    check_distinct(output, inputs)
+    check_output_path(output, overwrite=overwrite)
+    check_format(output, html=html)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def plot() -> None:
+    """Draw pictures of embeddings, probes, layer weights and training runs.
+
+    Example: elmo plot senses corpus.hdf5 --word bank -o bank.html
+
+    The pictures need the extra `plot`: pip install '.[plot]' from a clone.
+    """
+
+
+_command = partial(plot.command, cls=GroupedCommand, no_args_is_help=True)
+
+
+@_command("curves")
+@argument("logs", nargs=-1, required=True, metavar="LOG…", callback=non_empty)
+@picture_output()
+def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
+    """Plot the loss and the perplexity or score of training runs.
+
+    LOG is the log.jsonl of `elmo pretrain`, `finetune` or `train`, or the folder that contains it.
+    Several runs share one picture. A star marks the evaluation whose weights were chosen, or the
+    lowest perplexity if the choice is not recorded. Lines show the perplexities that
+    `elmo finetune` reports before and after training.
+
+    Example: elmo plot curves small/ large/ -o curves.png
+    """
+    from elmo_cli.plot.training_curves import draw_training_curves, log_path, read_run
+
+    paths = list(map(Path, logs))
+    check_picture(output, map(log_path, paths), overwrite=overwrite)
+    draw_training_curves(list(map(read_run, paths)), output)
+    console.note(f"{output}: written", quiet=quiet)
+
+
+@_command("layers")
+@argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…", callback=non_empty)
+@picture_output()
+def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
+    """Plot learned weights of layers, as figure 2 of the paper.
+
+    DIR is a folder of `elmo train`, whose model may have a mix at the input and one at the output.
+    MIX is mix:W0,W1,W2[,GAMMA] as for `elmo embed --layers`; its weights are divided by their sum.
+
+    Example: elmo plot layers ner/ srl/ mix:0.21,0.45,0.34 -o layers.png
+    """
+    from elmo_cli.plot.layer_results import SCORES_FILE, draw_layer_weights, read_weights
+
+    check_picture(output, [Path(mix) / SCORES_FILE for mix in mixes], overwrite=overwrite)
+    draw_layer_weights([row for mix in mixes for row in read_weights(mix)], output)
+    console.note(f"{output}: written", quiet=quiet)
+
+
+@_command("senses")
+@argument("file", metavar="FILE", callback=non_empty)
+@value("Input", "--word WORD", "Word to draw, in any case.", required=True, callback=non_empty)
+@layer_option("Input")
+@value(
+    "Input",
+    "--clusters N",
+    "Number of clusters, up to 6.  [default: the number with the highest silhouette]",
+    type=click.IntRange(1, 6),
+)
+@value(
+    "Input",
+    "--labels LABELS",
+    "Colour by the labels of this file, one per token of FILE, instead of clusters.",
+    callback=non_empty,
+)
+@label_options
+@picture_output(".html, .png, .svg or .pdf")
+def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Plot the occurrences of a word in the plane.
+
+    FILE is an embeddings file that stores its tokens. Vectors are divided by their lengths, and
+    projected on their first two principal components. Colours are clusters (k-means of the first
+    50 components) or labels. A page (.html) shows the sentence of the point under the mouse, zooms,
+    and needs no network; a figure shows context where there is room.
+
+    \b
+    Examples:
+      elmo plot senses corpus.hdf5 --word bank -o bank.html
+      elmo plot senses dev.hdf5 --word like --labels dev.conllu --label-column upos -o like.png
+    """
+    from elmo_cli.analysis.labelled_vectors import LabelSettings
+    from elmo_cli.isolate import run_isolated
+    from elmo_cli.plot.token_picture import draw_tokens, read_word
+
+    labels, context = given["labels"], click.get_current_context()
+    files = [file, *filter(None, [labels])]
+    check_picture(output, files, overwrite=overwrite, html=True)
+    if labels is None:
+        refuse_options(context, _LABEL_FIELDS, "without --labels", "name a file")
+    else:
+        refuse_options(context, ["clusters"], "with --labels", "leave it out")
+        labels = labels, LabelSettings(*(given[name] for name in _LABEL_FIELDS))
+    read = partial(read_word, file, given["word"], given["layer"], labels)
+    tokens = run_isolated(read, files, EmbeddingsFileError)
+    draw_tokens(tokens, output, given["clusters"])
+    console.note(f"{output}: {tokens.title}", quiet=quiet)
+
+
+@_command("similarity")
+@argument("file", metavar="FILE", callback=non_empty)
+@argument("first", metavar="KEY", callback=non_empty)
+@argument("second", metavar="KEY", callback=non_empty)
+@picture_output()
+def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) -> None:
+    """Plot the cosines between the tokens of two sentences.
+
+    FILE is an embeddings file of any layout; each stored layer is drawn. A KEY is the number of a
+    sentence, from 0, or its name. The tokens of the first sentence are the rows.
+
+    Example: elmo plot similarity corpus.hdf5 12 40 -o similarity.png
+    """
+    from elmo_cli.isolate import run_isolated
+    from elmo_cli.plot.similarity import draw_similarity, read_similarity
+
+    file = given["file"]
+    check_picture(output, [file], overwrite=overwrite)
+    read = partial(read_similarity, file, given["first"], given["second"])
+    draw_similarity(run_isolated(read, [file], EmbeddingsFileError), output)
+    console.note(f"{output}: written", quiet=quiet)
+
+
+@_command("probe")
+@argument("results", nargs=-1, required=True, metavar="FILE…", callback=non_empty)
+@picture_output()
+def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
+    """Plot the accuracy of probes by layer.
+
+    FILE is the output of `elmo probe --json`. A single file shows the accuracy on test for all
+    words, for unseen words and with control labels; several files are compared on all words. A
+    line shows the baseline that needs no vectors.
+
+    Example: elmo plot probe trained.json untrained.json -o both.svg
+    """
+    from elmo_cli.plot.layer_results import draw_probes, read_probe
+
+    check_picture(output, results, overwrite=overwrite)
+    draw_probes(list(map(read_probe, results)), output)
+    console.note(f"{output}: written", quiet=quiet)

@@ -1,0 +1,1 @@
+"""Pictures of embeddings, probes, layer weights and training runs."""

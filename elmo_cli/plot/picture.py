@@ -1,0 +1,91 @@
+"""Picture: an output file of matplotlib; with colours, and text that is shown unchanged."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo_cli.errors import ElmoError, OutputError
+from elmo_cli.files import StrPath, new_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which all kinds of colour vision tell apart, without yellow and black.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
+GRAY = "#777777"
+_DPI = 150
+_SETTINGS: Any = {"axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11}
+_SETTINGS |= {"legend.frameon": False, "legend.fontsize": 9, "svg.hashsalt": "elmo"}
+_METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+def check_format(path: StrPath, *, html: bool = False) -> str:
+    """Return the format of a picture by its suffix, in HTML only if `html` is true.
+
+    Raises:
+        OutputError: the suffix is not that of a format.
+        ElmoError: the library that draws it is not installed.
+    """
+    formats = [".html"] * html + [".png", ".svg", ".pdf"]
+    if (suffix := Path(path).suffix.lower()) not in formats:
+        what = f"{path}: its suffix names no format of pictures"
+        raise OutputError(what, f"end the name in {', '.join(formats[:-1])} or {formats[-1]}")
+    library = "bokeh" if suffix == ".html" else "matplotlib"
+    try:
+        import_module(library)
+    except ImportError:
+        hint = "`pip install '.[plot]'` from a clone"
+        raise ElmoError(f"{path}: {library} is not installed", hint) from None
+    return suffix[1:]
+
+
+@contextmanager
+def new_picture(path: StrPath, width: float, height: float) -> Iterator[Figure]:
+    """Open a figure of some inches, which is written to a file at the end.
+
+    The same figure gives the same bytes.
+
+    Raises:
+        OutputError: the file cannot be written, or its suffix is not .png, .svg or .pdf.
+        ElmoError: matplotlib is not installed.
+    """
+    suffix = check_format(path)
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with rc_context(_SETTINGS), warnings.catch_warnings():
+        # A box is drawn for a character that the font lacks.
+        warnings.filterwarnings("ignore", r"Glyph \d+", UserWarning)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)  # it measures texts, for all formats
+        yield figure
+        with new_file(path) as file:
+            figure.savefig(file, dpi=_DPI, format=suffix, metadata=_METADATA.get(suffix))
+
+
+def layer_name(layer: int | str) -> str:
+    """Return the name of a layer, given its number or a name such as "top"."""
+    if not str(layer).isdecimal():
+        return as_label(layer)
+    return f"LSTM layer {layer}" if int(layer) else "token layer"
+
+
+def plain(text: object, most: int = 60) -> str:
+    """Return text without control characters; of more than `most` characters, both ends."""
+    found = "".join(character if character.isprintable() else " " for character in str(text))
+    return found if len(found) <= most else f"{found[: most // 2]}…{found[-(most // 2) :]}"
+
+
+def as_label(text: object, most: int = 60) -> str:
+    """Return `plain` text as matplotlib shows it unchanged.
+
+    `$` would start a formula, and a leading `_` would hide a label of a legend.
+    """
+    label = plain(text, most).replace("$", r"\$")
+    return f" {label}" if label.startswith("_") else label

@@ -1,0 +1,157 @@
+"""Training curves: loss, held-out perplexity and scores on dev, from the logs of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import cycle
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.files import StrPath
+from elmo_cli.plot.picture import COLORS, as_label, new_picture, plain
+from elmo_cli.regular_files import check_regular, read_json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LOG_FILE, _RECORD_FILE = "log.jsonl", "finetune.json"
+_LINES: dict[str, Any] = {"before": (0, (6, 3)), "after": (0, (6, 3, 1, 3))}
+_MEASURES = ("average", "f1", "accuracy", "pearson")  # of `elmo pretrain` and of tasks
+_SCALES = ((1e9, "G "), (1e6, "M "), (1e3, "k "), (1, ""))  # of tokens
+_MAX_MARKED = 40  # points of a curve; more are drawn as a line without markers
+
+
+@dataclass
+class Run:
+    """The log of a run."""
+
+    name: str  # of its folder, or of the file
+    unit: str  # "tokens" for a language model, "epoch" for a task model
+    losses: list[tuple[float, float]] = field(default_factory=list)  # at tokens or epoch
+    evaluations: list[tuple[float, float]] = field(default_factory=list)  # perplexity or score
+    steps: list[int] = field(default_factory=list)  # or epochs, of the evaluations
+    measure: str = ""  # what was evaluated
+    is_sampled: bool = False  # whether losses are those of the sampled softmax
+    ends: dict[str, tuple[float, str]] = field(default_factory=dict)  # perplexity and its text
+    chosen_step: int | None = None  # 0 for the weights before training, None if not recorded
+
+    @property
+    def best(self) -> tuple[int, str]:
+        """The index of the evaluation that was "chosen"; or of the "lowest", if none is known."""
+        values = [value for _, value in self.evaluations]
+        if self.unit == "epoch":
+            return values.index(max(values)), "chosen"
+        if self.chosen_step in self.steps:
+            return self.steps.index(self.chosen_step or 0), "chosen"
+        return values.index(min(values)), "lowest"
+
+    def add(self, line: Any) -> None:
+        """Add a line of the log; or an error that is not an ElmoError."""
+        is_task = self.unit == "epoch"
+        x, step = (float(line[name]) for name in (self.unit, "epoch" if is_task else "step"))
+        if "loss" in line:
+            self.losses.append((x, float(line["loss"])))
+            self.is_sampled |= bool(line.get("sampled_softmax"))
+        if (values := line["dev"] if is_task else line.get("heldout")) is not None:
+            name = next((one for one in _MEASURES if one in values), next(iter(values)))
+            self.measure = f"{name} on dev" if is_task else "held-out perplexity"
+            self.evaluations.append((x, float(values[name])))
+            self.steps.append(int(step))
+
+    def add_record(self, record: Any) -> None:
+        """Add what finetune.json states; before a run ends there is no result."""
+        with suppress(LookupError, TypeError, ValueError, AttributeError):
+            for when, found in (("before", record), ("after", record["result"])):
+                perplexity = float(found[when]["perplexity"]["average"])
+                self.ends[when] = perplexity, str(found[when].get("text", "held-out text"))
+            self.chosen_step = int(record["result"]["chosen"]["step"])
+
+
+def log_path(path: Path) -> Path:
+    """Return the log that a name refers to: itself, or the one in a folder."""
+    return path / LOG_FILE if path.is_dir() else path
+
+
+def read_run(path: Path) -> Run:
+    """Read the log of `elmo pretrain`, `elmo finetune` or `elmo train`, or of their folder.
+
+    Raises:
+        InputError: there is no such file, it is empty, or a line is not of a log.
+    """
+    path = log_path(path)
+    check_regular(path, InputError)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        hint = f"give the {LOG_FILE} of a run"
+        raise InputError(f"{path}: cannot be read as a log ({reason})", hint) from None
+    name = path.resolve().parent.name if path.name == LOG_FILE else path.stem
+    run = Run(name, "epoch" if lines and '"tokens"' not in lines[0] else "tokens")
+    for number, line in enumerate(lines, 1):
+        try:
+            run.add(json.loads(line))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, StopIteration):
+            what = f"{path}, line {number}: not a line of a training log"
+            raise InputError(what, f"give the {LOG_FILE} of a run") from None
+    if not run.losses and not run.evaluations:
+        raise InputError(f"{path}: has no loss yet", "wait for the first line of the run")
+    record = path.with_name(_RECORD_FILE)
+    if run.unit == "tokens" and record.exists():
+        run.add_record(read_json(record, InputError, "give the folder of another run"))
+    return run
+
+
+def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
+    """Draw losses, and perplexities or scores, of some runs into one .png, .svg or .pdf file.
+
+    Raises:
+        UsageError: some runs are of language models, others of task models.
+        OutputError, ElmoError: as `new_picture`.
+    """
+    if len({run.unit for run in runs}) > 1:
+        names = ", ".join(plain(run.name) for run in runs)
+        what = f"{names}: some are runs of language models, others of task models"
+        raise UsageError(what, "draw them into two pictures")
+    largest = max(x for run in runs for x, _ in (*run.losses, *run.evaluations))
+    scale, prefix = next((one for one in _SCALES if largest >= one[0]), _SCALES[-1])
+    panels = [one for one in ("losses", "evaluations") if any(getattr(run, one) for run in runs)]
+    with new_picture(path, 5.5 * len(panels), 4.4) as figure:
+        for number, panel in enumerate(panels, 1):
+            axes = figure.add_subplot(1, len(panels), number, title="training loss")
+            for run, color in zip(runs, cycle(COLORS)):
+                points: list[tuple[float, float]] = getattr(run, panel)
+                label = as_label(run.name) + " (loss of the sampled softmax)" * run.is_sampled
+                style: Any = {"color": color, "label": label if number == 1 else None}
+                style |= {"marker": "o" if len(points) <= _MAX_MARKED else "", "markersize": 4}
+                axes.plot([x for x, _ in points], [y for _, y in points], **style)
+                if points and panel == "evaluations":
+                    _mark_best(axes, run, color)
+            axes.set(xlabel=f"{prefix}{runs[0].unit}", xlim=(-0.03 * largest, 1.03 * largest or 1))
+            axes.xaxis.set_major_formatter(lambda x, _: f"{x / scale:g}")
+            axes.locator_params(axis="x", integer=True)
+            axes.grid(alpha=0.3)
+            axes.margins(y=0.15)
+        figure.legend(ncols=2, loc="outside lower center")
+
+
+def _mark_best(axes: Axes, run: Run, color: str) -> None:
+    """Mark the evaluation of the weights that were kept, and `run.ends`."""
+    axes.set_title(run.measure)
+    index, choice = run.best
+    (x, value), is_perplexity = run.evaluations[index], run.unit == "tokens"
+    label = f"{choice}, {'step' if is_perplexity else 'epoch'} {run.steps[index]:,}: {value:,.2f}"
+    star: Any = {"marker": "*", "markersize": 13, "markeredgecolor": "white", "linestyle": ""}
+    axes.plot(x, value, color=color, zorder=3, label=label, **star)
+    for when, (end, text) in run.ends.items():
+        label = f"{when}, on {text}: {end:,.2f}"
+        axes.axhline(end, color=color, linewidth=0.9, label=label, linestyle=_LINES[when])
+    values = [value for _, value in run.evaluations]
+    if is_perplexity and 0 < 4 * min(values) < max(values) < inf:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:,g}")

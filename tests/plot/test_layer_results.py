@@ -1,0 +1,136 @@
+"""Weights of layers and accuracies of probes, and `elmo plot layers` and `probe`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import elmo, made
+from matplotlib.figure import Figure
+
+from elmo_cli.analysis import linear
+from elmo_cli.errors import ElmoError
+from elmo_cli.plot.layer_results import read_weights
+
+MIX = {"weights": [0.25, 0.5, 0.25], "gamma": 1.1}
+
+
+def write(path: Path, content: Any) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("mix", "expected"),
+    [
+        ({"input": MIX}, [("$ner", (0.25, 0.5, 0.25))]),
+        ({"x": MIX, "y": MIX}, [(f"$ner, {where}", (0.25, 0.5, 0.25)) for where in "xy"]),
+        *((mix, "has no mix of layers") for mix in ({}, {"input": {"weights": [1.0]}})),
+        *((mix, "not a folder with") for mix in ({"x": {"weights": ["x"]}}, {"x": {}}, [1])),
+        ("mix:1,2,5", [("mix:1,2,5", (0.125, 0.25, 0.625))]),
+        ("mix:1,2,5,-3", "negative"),
+        ("mix:1,2,5,3", [("mix:1,2,5,3", (0.125, 0.25, 0.625))]),  # gamma changes no weight
+        ("mix:1,-2,5", "a weight is negative"),
+        ("mix:0,0,0", "all weights are 0"),
+        ("mix:1,2", "2 numbers"),
+        ("no", "no: not a folder"),
+    ],
+    ids=str,
+)
+def test_mixes(mix: Any, expected: Any, tmp_path: Path) -> None:
+    if not isinstance(mix, str):
+        write(tmp_path / "$ner/scores.json", {"best_epoch": 1, "mix": mix})
+        mix = str(tmp_path / "$ner")
+    if isinstance(expected, str):
+        with pytest.raises(ElmoError, match=expected):
+            read_weights(mix)
+    else:
+        assert read_weights(mix) == expected
+
+
+def test_bars_are_stacked(tmp_path: Path, figures: list[Figure]) -> None:
+    """Also those of models with different numbers of layers."""
+    deep = {"weights": [0.1, 0.2, 0.3, 0.4], "gamma": 0.9}
+    write(tmp_path / "$ner/scores.json", {"mix": {"output": deep}})
+    made("plot", "layers", tmp_path / "$ner", "mix:50,48,2", "-o", tmp_path / "a.svg")
+    (axes,) = figures[0].axes
+    bars = [bar for container in axes.containers for bar in container]
+    left = [0, 0, 0.1, 0.5, 0.3, 0.98, 0.6, 1]
+    np.testing.assert_allclose([bar.get_x() for bar in bars], left)
+    width = [0.1, 0.5, 0.2, 0.48, 0.3, 0.02, 0.4, 0]
+    np.testing.assert_allclose([bar.get_width() for bar in bars], width)
+    names = ["token layer", "LSTM layer 1", "LSTM layer 2", "LSTM layer 3"]
+    assert [text.get_text() for text in figures[0].legends[0].texts] == names
+    assert [text.get_text() for text in axes.get_yticklabels()] == [r"\$ner", "mix:50,48,2"]
+    assert axes.yaxis_inverted()
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["0.10", "0.50", "0.20", "0.48", "0.30", "", "0.40", ""]
+
+
+LAYERS = [
+    {"name": "0", "test": 80.0, "unseen_words": 60.0, "control": {"test": 70.0}},
+    {"name": "1", "test": 90.0, "unseen_words": None, "control": {"test": 55.5}},
+]
+PER_WORD = {"majority_label": {"test": 13.0}, "majority_label_per_word": {"test": 71.25}}
+RESULT = {**PER_WORD, "layers": LAYERS}
+NAMES = ["token layer", "LSTM layer 1"]
+NO_WORDS = {"majority_label": {"test": 50.0}, "majority_label_per_word": None}
+POOLED = {**NO_WORDS, "layers": [{"name": "top", "test": 60.0, "unseen_words": None}]}
+WORDS = {"all words": [80, 90], "unseen words": [60, np.nan], "control labels": [70, 55.5]}
+BASELINE = {"majority label per word: 71.2": [71.25] * 2}
+
+
+@pytest.mark.parametrize(
+    ("results", "expected", "names"),
+    [
+        ({"pos": RESULT}, {**WORDS, **BASELINE}, NAMES),
+        ({"p": POOLED}, {"all words": [60], "majority label: 50.0": [50] * 2}, ["top"]),
+        ({"a": RESULT, "b": RESULT}, {"a": [80, 90], "b": [80, 90], **BASELINE}, NAMES),
+    ],
+)
+def test_accuracies_are_drawn(
+    results: dict[str, Any], expected: Any, names: list[str], tmp_path: Path, figures: list[Figure]
+) -> None:
+    files = [write(tmp_path / f"{name}.json", one) for name, one in results.items()]
+    made("plot", "probe", *files, "-o", tmp_path / "p.svg")
+    (axes,) = figures[0].axes
+    drawn = {str(line.get_label()): list(line.get_ydata()) for line in axes.lines}
+    np.testing.assert_equal(drawn, expected)
+    assert [text.get_text() for text in axes.get_xticklabels()] == names
+    values = [f"{value:.1f}" for value in expected.get("all words", [])]
+    assert [text.get_text() for text in axes.texts] == values
+
+
+def test_what_probe_prints_can_be_read(
+    corpus: Path, figures: list[Figure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "WEIGHT_DECAYS", (1e-3,))
+    pair = (corpus, "text.tags")
+    done = made("probe", "--train", *pair, "--test", *pair, "--json", "--control", "-q")
+    Path("result.json").write_bytes(done.out)
+    made("plot", "probe", "result.json", "-o", "p.png", "-f")
+    layers, lines = json.loads(done.out)["layers"], figures[0].axes[0].lines
+    assert list(lines[0].get_ydata()) == [layer["test"] for layer in layers]
+    assert list(lines[-2].get_ydata()) == [layer["control"]["test"] for layer in layers]
+
+
+WRONG = [[], 3, [{}], [{"name": "0", "test": "x"}]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, [], {}, {"layers": LAYERS}, *({**PER_WORD, "layers": layers} for layers in WRONG)],
+    ids=str,
+)
+def test_errors_are_two_lines(content: Any, tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    if content is not None:
+        write(file, content)
+    done = elmo("plot", "probe", file, "-o", tmp_path / "p.png")
+    assert (done.code, len(done.err.splitlines())) == (1, 2)
+    assert f"{file}: " in done.err
+    assert not (tmp_path / "p.png").exists()

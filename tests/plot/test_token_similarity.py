@@ -1,0 +1,62 @@
+"""`elmo plot similarity`: cosines between the tokens of two sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import elmo, made
+from matplotlib.figure import Figure
+
+from elmo_cli.plot.similarity import Similarity, draw_similarity
+from elmo_cli.store.reader import open_embeddings
+
+
+@pytest.mark.parametrize(("first", "second"), [("0", "3"), ("3", "0")])
+def test_cosines_of_each_layer(
+    first: str, second: str, corpus: Path, figures: list[Figure]
+) -> None:
+    made("plot", "similarity", corpus, first, second, "-o", "s.svg", "-f")
+    *panels, bar = figures[0].axes
+    names = ["token layer", "LSTM layer 1", "LSTM layer 2"]
+    assert [axes.get_title() for axes in panels] == names
+    assert bar.get_ylabel() == "cosine"
+    lines = Path("text.txt").read_text().splitlines()
+    ticks = panels[0].get_yticklabels(), panels[0].get_xticklabels()
+    found = [[text.get_text() for text in one] for one in ticks]
+    assert found == [lines[int(first)].split(), lines[int(second)].split()]
+    with open_embeddings(corpus) as embeddings:
+        a, b = (embeddings[int(key)].astype(float) for key in (first, second))
+    a, b = (one / np.linalg.norm(one, axis=-1, keepdims=True) for one in (a, b))
+    for x, y, axes in zip(a, b, panels, strict=True):
+        np.testing.assert_allclose(axes.images[0].get_array(), x @ y.T, atol=1e-6)
+    assert len({axes.images[0].get_clim() for axes in panels}) == 1
+
+
+@pytest.mark.parametrize("n_tokens", [1, 14, 26, 80])
+def test_pictures_of_any_length_have_a_moderate_size(
+    n_tokens: int, tmp_path: Path, figures: list[Figure]
+) -> None:
+    names, cosines = [f"t{n}" for n in range(n_tokens)], np.ones((3, n_tokens, n_tokens))
+    draw_similarity(Similarity(["0", "1", "top"], names, names, cosines), tmp_path / "s.svg")
+    width, height = figures[0].get_size_inches()
+    assert 4 <= width <= 19
+    assert 2.4 <= height <= 51
+    assert figures[0].axes[2].get_title() == "top"
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("99", "no sentence '99'"),
+        ("4", "has 0 tokens"),
+        ("6", "has 81 tokens"),
+        ("", "empty value"),
+    ],
+)
+def test_errors_are_two_lines(key: str, message: str, corpus: Path) -> None:
+    done = elmo("plot", "similarity", corpus, "0", key, "-o", "new.png")
+    assert message in done.err
+    assert len(done.err.splitlines()) == 2
+    assert not Path("new.png").exists()

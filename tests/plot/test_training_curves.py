@@ -1,0 +1,174 @@
+"""Logs of runs, and `elmo plot curves`, which draws them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import elmo, made
+from matplotlib.figure import Figure
+
+from elmo_cli.errors import InputError, UsageError
+from elmo_cli.plot.training_curves import LOG_FILE, Run, draw_training_curves, read_run
+
+K = 250_000  # tokens per step
+
+
+def language_model(n_steps: int = 8, every: int = 4) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    for step in range(1, n_steps + 1):
+        at = {"step": step, "epoch": 0, "tokens": step * K, "seconds": step / 10}
+        lines.append({**at, "loss": 7 / step, "learning_rate": 0.01, "sampled_softmax": True})
+        if step % every == 0:
+            lines.append({**at, "heldout": {"forward": 90 / step, "average": 85 / step}})
+    return lines
+
+
+def task(*scores: float) -> list[dict[str, Any]]:
+    return [
+        {"epoch": n, "loss": 1 / n, "dev": {"precision": 1.0, "f1": score}}
+        for n, score in enumerate(scores, 1)
+    ]
+
+
+def write(folder: Path, lines: list[dict[str, Any]], record: Any = None) -> Path:
+    folder.mkdir()
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if record is not None:
+        (folder / "finetune.json").write_text(json.dumps(record))
+    return folder
+
+
+def tuned(step: int | None = None, after: float = 12.0) -> dict[str, Any]:
+    before, end = ({"perplexity": {"average": x}, "text": "test"} for x in (30.0, after))
+    chosen = {} if step is None else {"chosen": {"step": step}}
+    return {"before": before, "result": {"after": end, **chosen}}
+
+
+BROKEN = """{"loss": 3}
+{"step": 1}
+{"step": 1, "tokens": {}}
+{"step": 1, "tokens": 1, "loss": null}
+{"step": 1, "tokens": 1, "heldout": 3.5}
+{"tokens": 1, "heldout": {"average": 3.5}}
+{"epoch": 1, "dev": {}}
+[1]
+{""".splitlines()
+
+
+@pytest.mark.parametrize("line", [*BROKEN, "[" * 200_000], ids=lambda line: line[:40])
+def test_a_line_that_is_not_of_a_log_is_refused(line: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "m", task(1.0, 2.0) if "dev" in line else language_model(2)) / LOG_FILE
+    log.write_text(log.read_text() + line)
+    with pytest.raises(InputError, match=r"log\.jsonl, line 3: not a line of a training log"):
+        read_run(log)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "cannot be"), (b"", "has no loss yet"), (b"\xff", "cannot be")]
+)
+def test_a_log_without_lines_is_explained(content: Any, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / LOG_FILE).write_bytes(content)
+    with pytest.raises(InputError, match=rf"log\.jsonl: {message}"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "record", "best", "ends"),
+    [
+        (language_model(), None, (1, "lowest"), []),
+        (language_model(), {"before": 3}, (1, "lowest"), []),
+        (language_model(), {**tuned(), "result": None}, (1, "lowest"), [30]),
+        (language_model(12), tuned(), (2, "lowest"), [30, 12]),
+        (language_model(12), tuned(8, 31), (1, "chosen"), [30, 31]),
+        (language_model(12), tuned(0), (2, "lowest"), [30, 12]),
+        (task(50.0, 70.0, 70.0, 60.0), None, (1, "chosen"), []),
+    ],
+)
+def test_the_best_evaluation(
+    lines: Any, record: Any, best: tuple[int, str], ends: Any, tmp_path: Path
+) -> None:
+    run = read_run(write(tmp_path / "model", lines, record))
+    assert (run.best, [value for value, _ in run.ends.values()]) == (best, ends)
+
+
+def test_losses_and_perplexities_are_drawn(tmp_path: Path, figures: list[Figure]) -> None:
+    folder = write(tmp_path / "model", language_model(), tuned(4))
+    made("plot", "curves", folder, "-o", tmp_path / "curves.svg")
+    loss, perplexity = figures[0].axes
+    assert [loss.get_title(), perplexity.get_title()] == ["training loss", "held-out perplexity"]
+    assert [axes.get_xlabel() for axes in (loss, perplexity)] == ["M tokens"] * 2
+    assert loss.xaxis.get_major_formatter()(1.5e6, 0) == "1.5"
+    steps = np.arange(1, 9)
+    np.testing.assert_allclose(loss.lines[0].get_xydata(), np.c_[steps * K, 7 / steps])
+    np.testing.assert_allclose(perplexity.lines[0].get_xydata(), [(4 * K, 85 / 4), (8 * K, 85 / 8)])
+    drawn = {str(line.get_label()): line.get_xydata() for line in perplexity.lines[1:]}
+    np.testing.assert_allclose(drawn["chosen, step 4: 21.25"], [(4 * K, 85 / 4)])
+    np.testing.assert_allclose(drawn["before, on test: 30.00"][:, 1], 30)
+    np.testing.assert_allclose(drawn["after, on test: 12.00"][:, 1], 12)
+    legend = [text.get_text() for text in figures[0].legends[0].texts]
+    assert legend == ["model (loss of the sampled softmax)", *drawn]
+
+
+@pytest.mark.parametrize(
+    ("lines", "titles", "unit"),
+    [
+        (language_model(1), ["training loss"], "k tokens"),
+        (language_model(4)[-1:], ["held-out perplexity"], "M tokens"),
+        (task(1.0), ["training loss", "f1 on dev"], "epoch"),
+        ([{"step": 1, "tokens": 0, "loss": 1.0}], ["training loss"], "tokens"),
+    ],
+)
+def test_a_short_run_has_no_empty_panel(
+    lines: Any, titles: list[str], unit: str, tmp_path: Path, figures: list[Figure]
+) -> None:
+    """A curve of one point is visible, and the unit fits the length of the run."""
+    made("plot", "curves", write(tmp_path / "model", lines), "-o", tmp_path / "curves.png")
+    assert [axes.get_title() for axes in figures[0].axes] == titles
+    assert all(axes.lines[0].get_marker() == "o" for axes in figures[0].axes)
+    assert all(axes.get_xlabel() == unit for axes in figures[0].axes)
+
+
+def test_several_runs_share_a_picture(tmp_path: Path, figures: list[Figure]) -> None:
+    names = [r"_a$\foo$", "b" * 70, "c"]
+    folders = [write(tmp_path / name, language_model(4 * n)) for n, name in enumerate(names, 1)]
+    made("plot", "curves", *folders, "-o", tmp_path / "curves.pdf")
+    shown = [text.get_text() for text in figures[0].legends[0].texts]
+    assert shown[0].startswith(r" _a\$\foo\$ (loss")
+    assert shown[1].startswith("b" * 30 + "…" + "b" * 30 + " ")
+    assert shown[3:] == [f"lowest, step {4 * n}: {85 / 4 / n:,.2f}" for n in (1, 2, 3)]
+    assert len({line.get_color() for line in figures[0].axes[1].lines}) == 3
+
+
+def test_language_models_and_task_models_are_drawn_apart(tmp_path: Path) -> None:
+    runs = [Run("lm", "tokens", [(1, 2)]), Run("ner", "epoch", [(1, 2)])]
+    with pytest.raises(UsageError, match="lm, ner: some are runs of language models"):
+        draw_training_curves(runs, tmp_path / "c.png")
+
+
+NO_FORMAT = ("curves.txt", "curves.html", "-", "keep")  # matplotlib would write keep.png
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        *((name, f"{name}: its suffix names no format") for name in NO_FORMAT),
+        *(("keep.png", "keep.png: exists"), ("model/log.jsonl", "is also one of the inputs")),
+    ],
+)
+def test_outputs_that_are_no_new_picture_are_refused(
+    output: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is replaced, least of all the log of a run."""
+    write(tmp_path / "model", language_model())
+    monkeypatch.chdir(tmp_path)
+    Path("keep.png").write_bytes(b"mine")
+    before = {path: path.read_bytes() for path in Path().rglob("*.*")}
+    done = elmo("plot", "curves", "model", "-o", output, *["-f"][: output != "keep.png"])
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert {path: path.read_bytes() for path in Path().rglob("*.*")} == before
