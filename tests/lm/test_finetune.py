@@ -420,7 +420,7 @@ def test_source_in_the_output_folder(attempt: Callable[..., Done], finished: Pat
         ("--resume -m /other", "started with model"),
         ("--resume --fit-softmax", "started with softmax"),
         ("--resume --domain /few.txt", "started with text"),
-        ("--resume --batch-size 3", "batch_size"),
+        ("--resume --batch-size 5", "batch_size"),
     ],
 )
 def test_another_run_is_not_continued(

@@ -28,6 +28,7 @@ from elmo_cli.text.input import (
 _HELD_OUT_FRACTION = 0.05  # of the tokens, unless a held-out text is named
 _MIN_UNITS = 6  # documents to hold out, unless they are more than a quarter of all; at least 2
 _LARGEST_FRACTION = 1 / 2  # that a few large documents may reach
+_MIN_HALF = 1_000  # tokens of a half, unless it would be more than an eighth of the text
 _MIN_SENTENCES = 20  # of a text that can be split
 _BLOCK, _MIN_BLOCKS = 20, 40  # sentences of a block; blocks of a text
 _VALIDATION, _TEST = 1, 2
@@ -137,11 +138,11 @@ def read_domain(
 ) -> Domain:
     """Read the texts of a domain; where no held-out text is named, hold out a part.
 
-    At least 5 % of the tokens are held out, and at least two documents (up to six, if these are at
-    most a quarter of all); blocks of up to 20 sentences where documents are too few, too large or
-    too small. Which ones depends on their content alone, so that equal ones are on the same side,
-    and the same text is always split alike. One half chooses, the other measures, unless files are
-    named for measuring.
+    At least 5 % of the tokens are held out, at least 2,000 of them or a quarter of a smaller text,
+    and at least two documents (up to six, if these are at most a quarter of all); blocks of up to
+    20 sentences where documents are too few, too large or too small. Which ones depends on their
+    content alone, so that equal ones are on the same side, and the same text is always split alike.
+    One half chooses, the other measures, unless files are named for measuring.
 
     Args:
         reading: settings of the readers.
@@ -244,16 +245,17 @@ def _smallest_hashes(corpus: Corpus, units: Int64Array, fraction: float) -> npt.
     lengths: Counter[bytes] = Counter()
     for content, length in zip(hashes, np.diff(starts).tolist(), strict=True):
         lengths[content] += length
-    n_wanted = max(2, min(_MIN_UNITS, len(hashes) // 4))
-    few = min(_LARGEST_FRACTION, 1.5 * n_wanted / len(hashes))  # units of unequal length
-    largest = starts[-1] * (1 if fraction == 1 else max(2 * fraction, few) / 2)
-    wanted, n_tokens, sides = fraction * starts[-1], [0, 0], dict[bytes, int]()
+    total, n_wanted = int(starts[-1]), max(2, min(_MIN_UNITS, len(hashes) // 4))
+    least = max(fraction * total / 4, min(_MIN_HALF, total / 8))  # tokens of a half
+    few = min(_LARGEST_FRACTION, max(1.5 * n_wanted / len(hashes), 4 * least / total))
+    most = total * (1 if fraction == 1 else max(2 * fraction, few) / 2)
+    n_tokens, sides = [0, 0], dict[bytes, int]()
     for content in sorted(lengths):
-        has_tokens = sum(n_tokens) >= wanted and min(n_tokens) >= wanted / 4
-        if has_tokens and len(sides) >= n_wanted:
+        is_enough = sum(n_tokens) >= fraction * total and min(n_tokens) >= least
+        if is_enough and len(sides) >= n_wanted:
             break
         half = int(n_tokens[1] < n_tokens[0])
-        if n_tokens[half] + lengths[content] <= largest:
+        if n_tokens[half] + lengths[content] <= most:
             sides[content] = _VALIDATION + half
             n_tokens[half] += lengths[content]
     return np.repeat([sides.get(content, 0) for content in hashes], np.diff(units))
