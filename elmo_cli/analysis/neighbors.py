@@ -141,7 +141,7 @@ def _neighbor(
 def _chunks(view: LayerView, lengths: Container[int] | None) -> Iterator[list[_Sentence]]:
     """Yield all sentences in chunks of at least `CHUNK_TOKENS` vectors, except the last chunk.
 
-    Tokens are read for sentences of these lengths, which may equal that of a query; None for all.
+    Tokens are read only for sentences of these lengths, those of the queries; None for all.
     """
     chunk: list[_Sentence] = []
     n_vectors = 0

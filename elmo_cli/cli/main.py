@@ -34,7 +34,7 @@ COMMANDS = {
     "neighbors": "Find the nearest neighbours of a token.",
     "kwic": "List the occurrences of a word in context.",
     "probe": "Train a linear probe on each layer and report its accuracy.",
-    "plot": "Draw pictures of embeddings, probes, layer weights and training runs.",
+    "plot": "Plot embeddings, probes, layer weights and training runs.",
 }
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")

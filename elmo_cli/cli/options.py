@@ -249,8 +249,8 @@ def layer_option(group: str) -> Option:
 
 
 def picture_output(formats: str = ".png, .svg or .pdf", *, required: bool = True) -> Option:
-    """The options of a command that draws: the picture, and whether to replace it."""
-    described = f"Picture to write: {formats}."
+    """The options of a command that plots: the output file, and whether to replace it."""
+    described = f"Plot to write: {formats}."
     picture = value(
         "Output", "-o, --output FILE", described, required=required, callback=local_path
     )

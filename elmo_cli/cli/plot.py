@@ -1,4 +1,4 @@
-"""`elmo plot`: pictures of embeddings, probes, layer weights and training runs."""
+"""`elmo plot`: plots of embeddings, probes, layer weights and training runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings
 
 
 def check_picture(output: str, inputs: Any, *, overwrite: bool, html: bool = False) -> None:
-    """Refuse, before any work, a picture that cannot be written."""
+    """Refuse, before any work, an output file that cannot be written."""
     from elmo_cli.files import check_distinct, check_output_path
     from elmo_cli.plot.picture import check_format
 
@@ -28,11 +28,11 @@ def check_picture(output: str, inputs: Any, *, overwrite: bool, html: bool = Fal
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def plot() -> None:
-    """Draw pictures of embeddings, probes, layer weights and training runs.
+    """Plot embeddings, probes, layer weights and training runs.
 
     Example: elmo plot senses corpus.hdf5 --word bank -o bank.html
 
-    The pictures need the extra `plot`: pip install '.[plot]' from a clone.
+    Plots need the extra `plot`: pip install '.[plot]' from a clone.
     """
 
 
@@ -46,7 +46,7 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: b
     """Plot the loss and the perplexity or score of training runs.
 
     LOG is the log.jsonl of `elmo pretrain`, `finetune` or `train`, or the folder that contains it.
-    Several runs share one picture. A star marks the evaluation whose weights were chosen, or the
+    Several runs can share one plot. A star marks the evaluation whose weights were chosen, or the
     lowest perplexity if the choice is not recorded. Lines show the perplexities that
     `elmo finetune` reports before and after training.
 
@@ -64,7 +64,7 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: b
 @argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…", callback=non_empty)
 @picture_output()
 def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
-    """Plot learned weights of layers, as figure 2 of the paper.
+    """Plot learned layer weights, like figure 2 of the paper.
 
     DIR is a folder of `elmo train`, whose model may have a mix at the input and one at the output.
     MIX is mix:W0,W1,W2[,GAMMA] as for `elmo embed --layers`; its weights are divided by their sum.
@@ -80,27 +80,27 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: 
 
 @_command("senses")
 @argument("file", metavar="FILE", callback=non_empty)
-@value("Input", "--word WORD", "Word to draw, in any case.", required=True, callback=non_empty)
+@value("Input", "--word WORD", "Word to plot, ignoring case.", required=True, callback=non_empty)
 @layer_option("Input")
 @value(
     "Input",
     "--clusters N",
-    "Number of clusters, up to 6.  [default: the number with the highest silhouette]",
+    "Number of clusters, up to 6.  [default: the number with the highest silhouette score]",
     type=click.IntRange(1, 6),
 )
 @value(
     "Input",
     "--labels LABELS",
-    "Colour by the labels of this file, one per token of FILE, instead of clusters.",
+    "Colour points by the labels in this file, one per token of FILE, instead of by cluster.",
     callback=non_empty,
 )
 @label_options
 @picture_output(".html, .png, .svg or .pdf")
 def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given: Any) -> None:
-    """Plot the occurrences of a word in the plane.
+    """Plot the occurrences of a word in two dimensions.
 
-    FILE is an embeddings file that stores its tokens. Vectors are divided by their lengths, and
-    projected on their first two principal components. Colours are clusters (k-means of the first
+    FILE is an embeddings file that stores its tokens. Vectors are normalized to unit length and
+    projected onto their first two principal components. Colours show clusters (k-means on the first
     50 components) or labels. A page (.html) shows the sentence of the point under the mouse, zooms,
     and needs no network; a figure shows context where there is room.
 
@@ -156,8 +156,8 @@ def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) 
 def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
     """Plot the accuracy of probes by layer.
 
-    FILE is the output of `elmo probe --json`. A single file shows the accuracy on test for all
-    words, for unseen words and with control labels; several files are compared on all words. A
+    FILE is the output of `elmo probe --json`. For a single file, the test accuracy is shown for
+    all words, for unseen words and with control labels; several files are compared on all words. A
     line shows the baseline that needs no vectors.
 
     Example: elmo plot probe trained.json untrained.json -o both.svg

@@ -168,7 +168,7 @@ def read_blocks(
 
 
 def check_types(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """The lines of a vocabulary; an InputError for one that does not have one token."""
+    """Yield the lines of a vocabulary; raise an InputError for one that is not a single token."""
     for sentence in sentences:
         if len(sentence.tokens) != 1:
             raise InputError(
@@ -236,7 +236,7 @@ def positions_by_document(sentences: Sequence[Sentence]) -> list[list[int]]:
 
 
 def _with_checked_names(sentences: Iterable[Sentence], layout: Layout) -> Iterator[Sentence]:
-    """The sentences; an InputError for one that a file of this layout cannot hold besides them."""
+    """Yield the sentences; raise an InputError for a name that cannot be stored with the others."""
     names = UniqueNames(layout)
     for sentence in sentences:
         names.add(sentence)

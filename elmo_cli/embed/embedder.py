@@ -298,7 +298,7 @@ class Embedder:
                 block.arrays[position] = self.output.to_array(piece)
 
     def _check_values(self, values: Tensor, sizes: list[int], where: Callable[[int], str]) -> None:
-        """Raise an OutputError that says where the first value is that does not fit."""
+        """Raise an OutputError that says where the first value that does not fit is."""
         if not self.output.fits(values):
             for row, piece in enumerate(torch.split(values, sizes, -2)):
                 if not self.output.fits(piece):

@@ -50,10 +50,10 @@ class Plan:
     """What a run would do.
 
     Attributes:
-        sentences, tokens: of the text of the file.
-        size: of the complete file, about.
+        sentences, tokens: numbers of those in the text of the file.
+        size: approximate size of the complete file.
         computed: tokens that remain to be computed.
-        committed: sentences that the file has already; that they are of this text is not checked.
+        committed: sentences already in the file; whether they are from this text is not checked.
         seconds: estimate, lower and upper end of its range, for computing; None without tokens.
         warnings: what looks wrong.
     """
@@ -98,7 +98,7 @@ def plan_job(job: EmbedJob, embedder: Embedder, *, timing_s: float = 2.0) -> Pla
 
 
 def run_spec(job: EmbedJob, embedder: Embedder, first_sentence: int = 0) -> FileSpec:
-    """The settings of the file of a job, which must agree to resume its run or to merge shards.
+    """The settings of the file of a job; they must agree to resume its run or to merge shards.
 
     Args:
         first_sentence: the key with which its input begins.
@@ -138,7 +138,7 @@ def estimate_bytes(job: EmbedJob, embedder: Embedder, n_sentences: int, n_tokens
 
 
 def space_problem(job: EmbedJob, needed: FileSize) -> str:
-    """What is wrong if the disk of the output has less free space than a run takes; else ""."""
+    """Return a message if the disk of the output has less free space than a run needs, else ""."""
     try:
         free = shutil.disk_usage(resolve(job.output).parent).free
     except OSError:
@@ -152,11 +152,11 @@ def space_problem(job: EmbedJob, needed: FileSize) -> str:
 
 
 class _Sample:
-    """Sentences at equal distances.
+    """A sample of evenly spaced sentences.
 
     Attributes:
         sentences: at most 2,000.
-        n_types: that the engine has to compute for the whole text.
+        n_types: number of types that the engine has to compute for the whole text.
     """
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class _Sample:
 
 
 def _count_committed(job: EmbedJob, n_blocks: int) -> int:
-    """Blocks of the output that a resumed run keeps."""
+    """Count the blocks of the output that a resumed run keeps."""
     part = part_path(job.output)
     if not job.resume:
         return 0

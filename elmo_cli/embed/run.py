@@ -165,7 +165,7 @@ class _Run:
         return RunSummary(job.output, *counts, self._n_computed, size, report)
 
     def _own(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """The blocks of this file; an InputError as soon as the input proves to have changed."""
+        """Yield the blocks of this file; raise an InputError once the input has changed."""
         scan = self._scan
         for block in blocks:
             if block.number >= self._range.stop:

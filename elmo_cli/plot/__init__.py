@@ -1,1 +1,1 @@
-"""Pictures of embeddings, probes, layer weights and training runs."""
+"""Plots of embeddings, probes, layer weights and training runs."""

@@ -1,4 +1,4 @@
-"""Results by layer: accuracies of probes, and the weights that mixes of layers have learned."""
+"""Plots of results by layer: accuracies of probes, and learned layer weights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProbeAccuracy(NamedTuple):
     name: str  # of the file
     layers: list[str]
     series: dict[str, list[float]]  # of the layers for "all words", …; NaN where there is none
-    baseline: tuple[str, float]  # name and accuracy of what needs no vectors
+    baseline: tuple[str, float]  # name and accuracy; it needs no vectors
 
 
 def read_weights(source: str) -> list[LayerWeights]:
@@ -48,7 +48,7 @@ def read_weights(source: str) -> list[LayerWeights]:
         source: "mix:W0,W1,W2[,GAMMA]", whose weights are divided by their sum; or the folder of a
             task model.
     Raises:
-        UsageError: the mix has another number of weights, or a negative one.
+        UsageError: the mix has the wrong number of weights, or a negative one.
         InputError: the folder has no task model with a mix of all layers.
     """
     if source.startswith("mix:"):

@@ -1,4 +1,4 @@
-"""Picture: an output file of matplotlib; with colours, and text that is shown unchanged."""
+"""Output files of matplotlib, with their colours and with labels that are shown unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from elmo_cli.files import StrPath, new_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which all kinds of colour vision tell apart, without yellow and black.
+# Okabe and Ito's colours, which colour-blind readers can distinguish, without yellow and black.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 GRAY = "#777777"
 _DPI = 150
@@ -25,15 +25,15 @@ _METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def check_format(path: StrPath, *, html: bool = False) -> str:
-    """Return the format of a picture by its suffix, in HTML only if `html` is true.
+    """Return the format of a plot by the suffix of its file; HTML only if `html` is true.
 
     Raises:
-        OutputError: the suffix is not that of a format.
+        OutputError: the suffix is not that of a supported format.
         ElmoError: the library that draws it is not installed.
     """
     formats = [".html"] * html + [".png", ".svg", ".pdf"]
     if (suffix := Path(path).suffix.lower()) not in formats:
-        what = f"{path}: its suffix names no format of pictures"
+        what = f"{path}: its suffix is not a supported plot format"
         raise OutputError(what, f"end the name in {', '.join(formats[:-1])} or {formats[-1]}")
     library = "bokeh" if suffix == ".html" else "matplotlib"
     try:
@@ -46,9 +46,9 @@ def check_format(path: StrPath, *, html: bool = False) -> str:
 
 @contextmanager
 def new_picture(path: StrPath, width: float, height: float) -> Iterator[Figure]:
-    """Open a figure of some inches, which is written to a file at the end.
+    """Open a figure, its size in inches, and write it to a file at the end.
 
-    The same figure gives the same bytes.
+    Equal figures give equal bytes.
 
     Raises:
         OutputError: the file cannot be written, or its suffix is not .png, .svg or .pdf.
@@ -77,13 +77,13 @@ def layer_name(layer: int | str) -> str:
 
 
 def plain(text: object, most: int = 60) -> str:
-    """Return text without control characters; of more than `most` characters, both ends."""
+    """Return text without control characters; keep both ends if it exceeds `most` characters."""
     found = "".join(character if character.isprintable() else " " for character in str(text))
     return found if len(found) <= most else f"{found[: most // 2]}…{found[-(most // 2) :]}"
 
 
 def as_label(text: object, most: int = 60) -> str:
-    """Return `plain` text as matplotlib shows it unchanged.
+    """Return `plain` text, escaped so that matplotlib shows it unchanged.
 
     `$` would start a formula, and a leading `_` would hide a label of a legend.
     """

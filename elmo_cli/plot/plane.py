@@ -1,4 +1,4 @@
-"""The plane: vectors of length 1, their two principal components, and their clusters."""
+"""Unit vectors, their principal components, and their clusters, for plots in two dimensions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def unit_vectors(vectors: npt.NDArray[np.floating]) -> Array:
 
 
 def principal_components(vectors: Array) -> tuple[Array, Array]:
-    """Return the first principal components, (vector, 2 to 50), and their parts of the variance.
+    """Return the first principal components, (vector, 2 to 50), and their fractions of variance.
 
     The largest coefficient of each direction is positive, so that the same vectors give the same
-    picture.
+    plot.
     """
     centered = np.pad(vectors - vectors.mean(0), ((0, 1), (0, 0)))  # at least two components
     values, sides = np.linalg.eigh(centered @ centered.T)
@@ -34,10 +34,10 @@ def principal_components(vectors: Array) -> tuple[Array, Array]:
 
 
 def cluster(points: Array, n_clusters: int | None = None) -> list[int]:
-    """Return the number of the cluster (k-means) of each point, (point, dim); 0 is the largest.
+    """Return the cluster (k-means) of each point, (point, dim), by number; 0 is the largest.
 
     Args:
-        n_clusters: number of clusters, at most that of different points; by default the one from 2
+        n_clusters: number of clusters, at most that of distinct points; by default the one from 2
             to 6 with the highest simplified silhouette (Hruschka et al. 2004).
     """
     different = np.unique(points, axis=0)

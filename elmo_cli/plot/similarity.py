@@ -33,7 +33,7 @@ def read_similarity(path: StrPath, first: str, second: str) -> Similarity:
         path: embeddings file of tokens.
         first, second: keys of the sentences, as a user writes them.
     Raises:
-        UsageError: there is no such sentence, or it has no or too many tokens.
+        UsageError: there is no such sentence, or it has no tokens or too many.
         EmbeddingsFileError: an array cannot be read.
     """
     with open_embeddings(path) as embeddings:
@@ -60,7 +60,7 @@ def _sentence(embeddings: Embeddings, name: str) -> tuple[list[str], Array]:
 
 
 def draw_similarity(shown: Similarity, path: StrPath) -> None:
-    """Draw a matrix of cosines for each layer, with one scale of colours, as .png, .svg or .pdf.
+    """Draw a matrix of cosines for each layer, on one colour scale, as .png, .svg or .pdf.
 
     Raises:
         OutputError, ElmoError: as `new_picture`.

@@ -1,4 +1,4 @@
-"""Pictures of tokens in the plane: a figure with texts next to points, or a page to explore."""
+"""Plots of tokens in two dimensions: a figure with text next to points, or an interactive page."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Tokens(NamedTuple):
 def read_word(
     path: StrPath, word: str, layer: int | None, labels: tuple[str, LabelSettings] | None = None
 ) -> Tokens:
-    """Read the occurrences of a word, case-insensitive; evenly spaced, if more than `MAX_TOKENS`.
+    """Read at most `MAX_TOKENS` evenly spaced occurrences of a word (case-insensitive).
 
     Args:
         path: embeddings file of tokens.
@@ -84,8 +84,8 @@ def read_neighbors(
 ) -> Tokens:
     """Read the vectors of queries and of the neighbours that `nearest` found.
 
-    The groups are the queries and the neighbours of each. A token that is near to several queries
-    belongs to the nearest one; a query that is near to another one stays a query.
+    The groups are the queries and the neighbours of each. A token that is near several queries
+    belongs to the nearest one; a query that is near another one stays a query.
 
     Args:
         source: source of the vectors of the queries.
@@ -107,11 +107,11 @@ def draw_tokens(given: Tokens, path: StrPath, n_clusters: int | None = None) -> 
     """Draw tokens as a figure (.png, .svg or .pdf) or as a page with hover and zoom (.html).
 
     The axes are the first two principal components of the vectors, each divided by its length.
-    Tokens without groups are divided into `n_clusters`, as by `cluster`, of the first 50. In a
-    figure, text that would cover something is left out. A page contains all that it needs.
+    Tokens without groups are divided into `n_clusters`, as by `cluster`, on the first 50. In a
+    figure, text that would cover something is left out. A page needs no other files.
 
     Raises:
-        OutputError: the file cannot be written, or its suffix is not that of a format.
+        OutputError: the file cannot be written, or its suffix is not that of a supported format.
         ElmoError: the library that draws is not installed.
     """
     components, fractions = principal_components(unit_vectors(given.vectors))
@@ -166,7 +166,7 @@ def _text(token: Occurrence) -> str:
 
 
 def _write_texts(axes: Axes, points: Array, texts: Sequence[str]) -> int:
-    """Write texts right or left of points, isolated ones first, that cover nothing; count them."""
+    """Write texts next to points, isolated ones first, where they cover nothing; count them."""
     pixels = axes.transData.transform(points)
     radius = 3 * axes.figure.dpi / 72
     taken = np.hstack([pixels - radius, pixels + radius])  # left, bottom, right, top

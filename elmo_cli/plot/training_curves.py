@@ -51,7 +51,7 @@ class Run:
         return values.index(min(values)), "lowest"
 
     def add(self, line: Any) -> None:
-        """Add a line of the log; or an error that is not an ElmoError."""
+        """Add a line of the log; raise an error that is not an ElmoError if it is invalid."""
         is_task = self.unit == "epoch"
         x, step = (float(line[name]) for name in (self.unit, "epoch" if is_task else "step"))
         if "loss" in line:
@@ -117,7 +117,7 @@ def draw_training_curves(runs: Sequence[Run], path: StrPath) -> None:
     if len({run.unit for run in runs}) > 1:
         names = ", ".join(plain(run.name) for run in runs)
         what = f"{names}: some are runs of language models, others of task models"
-        raise UsageError(what, "draw them into two pictures")
+        raise UsageError(what, "plot them separately")
     largest = max(x for run in runs for x, _ in (*run.losses, *run.evaluations))
     scale, prefix = next((one for one in _SCALES if largest >= one[0]), _SCALES[-1])
     panels = [one for one in ("losses", "evaluations") if any(getattr(run, one) for run in runs)]

@@ -1,7 +1,7 @@
 """Extract a model from an untrusted zip file into the cache, once per file.
 
-Only files that a model uses are extracted. A child process does it, because decompression may
-allocate memory before it can be asked how much.
+Only files that a model uses are extracted. A child process with limited memory extracts them,
+because decompression may allocate memory before the amount can be checked.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _select(path: Path, members: Iterable[zipfile.ZipInfo]) -> dict[str, zipfile
 
 
 def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
-    with archive.open(member) as source:  # which stops at the size of the header
+    with archive.open(member) as source:  # stops at the size in the header
         with writing(target):
             output = open(target, "wb", buffering=0)  # noqa: SIM115 - closed by the next line
         with output:

@@ -1,7 +1,7 @@
 """Download one file over HTTP: limit its size, verify it, rename it.
 
-The partial file NAME.part is resumed where a published SHA-256 will show that its bytes belong to
-the rest; otherwise each attempt starts over.
+The partial file NAME.part is resumed only if a published SHA-256 will verify the result; otherwise
+each attempt starts over.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Download:
         raise (_PermanentError if is_final else _TransientError)(what)
 
     def _receive(self, response: http.client.HTTPResponse, size: int) -> int:
-        """Write a response behind the first SIZE bytes of the partial file; its new size."""
+        """Append a response to the first `size` bytes of the partial file; return the new size."""
         with writing(self.part), open(self.part, "ab" if size else "wb") as output:
             self.on_bytes(size)
             for chunk in _chunks(response):
@@ -141,7 +141,7 @@ class _Download:
         return size
 
     def _refusal(self, problem: str, start: int) -> Exception:
-        """The error for wrong content; those of an earlier attempt may be the wrong bytes."""
+        """The error for wrong content, transient if bytes of an earlier attempt may be at fault."""
         if start:
             self._discard()
         return (_TransientError if start else _PermanentError)(problem)

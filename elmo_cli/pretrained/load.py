@@ -50,7 +50,8 @@ def load(
     Args:
         name_or_path, options, weights: as of `ModelSource`.
     Raises:
-        ModelError: no such model, not on this machine, of another family, or with another's state.
+        ModelError: the model is unknown, not on this machine, or of another family, or its warm
+            state is that of another model.
         OptionsError, WeightFileError: its files are corrupt or do not belong together.
         UsageError: a name and a pair of files, or half a pair.
         OutputError: an archive cannot be extracted into $ELMO_HOME.

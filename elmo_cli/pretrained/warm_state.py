@@ -35,7 +35,7 @@ TEXT = (
 
 
 def warm_state(bilm: BiLM) -> State:
-    """The state that the model stores, or else that after TEXT: one row, float32, on the CPU."""
+    """The state that the model stores, else the state after TEXT: one row, float32, on the CPU."""
     if bilm.warm_state is not None:
         return bilm.warm_state
     return state_after_text(bilm, [line.split() for line in TEXT])

@@ -1,4 +1,4 @@
-"""A file compared with its text; and a sample of its sentences, to compute them again."""
+"""Compare a file with its text, and read a sample of its sentences to recompute them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from elmo_cli.text.sentence import Sentence
 def compare_with_text(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> Problems:
     """Compare the sentences of a file, or of a shard, with the whole text that it was made from.
 
-    Tokens are compared where the file records them or their digests, elsewhere how many there are.
+    Tokens are compared if the file records them or their digests, otherwise only their number.
 
     Raises:
         UsageError: the file records neither tokens nor how many there are.
@@ -57,7 +57,7 @@ def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Itera
     if n != n_read:
         shard = embeddings.attributes.get("shard")
         of_shard = f" for shard {shard}" if shard is not None else ""
-        yield f"the file is of {n_read} sentences, the text has {n}{of_shard}"
+        yield f"the file was made from {n_read} sentences, the text has {n}{of_shard}"
     elif (n_left := len(embeddings) - len(seen)) > n_missing:
         yield f"the text does not have {n_left} sentences of the file"
 
@@ -79,9 +79,9 @@ def _difference(
 
 @dataclass(frozen=True)
 class Sample:
-    """Key, tokens and array of some sentences of a file, with what recomputing them needs.
+    """Key, tokens and array of some sentences of a file, with what is needed to recompute them.
 
-    Those whose tokens the file does not record are passed over, and counted.
+    Sentences whose tokens the file does not record are passed over and counted.
     """
 
     path: str
@@ -95,8 +95,8 @@ def take_sample(path: str | os.PathLike[str], n: int, text: Sequence[Sentence] =
     """Read `n` sentences of a file, evenly spread.
 
     Args:
-        text: all sentences of the whole text, for files that do not record tokens; what they do
-            not have in common `compare_with_text` reports.
+        text: all sentences of the whole text, for files that do not record tokens;
+            `compare_with_text` reports how the two differ.
     Raises:
         EmbeddingsFileError: the file is corrupt.
         UsageError: the tokens are not known, or each vector depends on the text before it.

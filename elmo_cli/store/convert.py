@@ -57,7 +57,7 @@ def convert(
             overwrite=overwrite,
         )
         n = source.count("duplicate_sentences") + source.count("skipped_sentences")
-        what = f"{source.path}: lacks {n:,} sentences of the text; keys count without them"
+        what = f"{source.path}: lacks {n:,} sentences of the text; the new keys do not count them"
         is_numbered = source.is_keyed_by_name and target.keyed_by == "number"
         return {**done, "warnings": [what] if n and is_numbered else []}
 

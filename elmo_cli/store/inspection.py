@@ -1,4 +1,4 @@
-"""What `elmo inspect` reports: the facts of a file, what is wrong with it, Python that reads it."""
+"""What `elmo inspect` reports: the facts of a file, its problems, and Python that reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _N_SAMPLES = 3
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The facts of a file, without reading arrays.
+    """Return the facts of a file without reading arrays.
 
     Returns:
         kind ("embeddings", "unfinished" or "weights"), path, bytes; for OUT.part the committed

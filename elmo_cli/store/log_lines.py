@@ -28,10 +28,10 @@ INVALID = (KeyError, TypeError, ValueError, IndexError, OverflowError)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is committed."""
+    """What an unfinished output has committed."""
 
     blocks: int = 0
-    sentences: int = 0  # handed over, with those that the layout left out as `duplicates`
+    sentences: int = 0  # handed over, including those that the layout left out as `duplicates`
     tokens: int = 0  # stored
     duplicates: int = 0
     text_sha256: str = ""  # the caller's running hash of the text up to here

@@ -24,7 +24,7 @@ _COUNTS = ("sentences", "tokens", "duplicate_sentences")
 
 @dataclass(frozen=True)
 class _Shard:
-    """What a shard says of itself."""
+    """What a shard records about itself."""
 
     path: str
     i: int

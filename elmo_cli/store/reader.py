@@ -173,7 +173,7 @@ class Embeddings(Mapping[Key, Array]):
         return self.reader.info(self._find(key))
 
     def infos(self) -> Iterator[SentenceInfo]:
-        """What the file records of each sentence, in its order."""
+        """What the file records of each sentence, in file order."""
         return map(self.reader.info, self.reader.handles())
 
     def sentences(self) -> Iterator[tuple[Sentence, Array]]:

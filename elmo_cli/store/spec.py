@@ -123,7 +123,7 @@ def write_attributes(file: h5py.File, facts: Mapping[str, object]) -> None:
 
 
 def read_attributes(file: h5py.File) -> dict[str, Any]:
-    """What `write_attributes` wrote, in its order; attributes of other programs as they are."""
+    """Return what `write_attributes` wrote, in order; attributes of other programs as they are."""
     return {name: _decoded(value) for name, value in file.attrs.items()}
 
 

@@ -275,7 +275,7 @@ def finished_attributes(path: StrPath) -> dict[str, Any]:
         with open_hdf5(path) as file, suppress(ResumeError), reading(name, ResumeError):
             facts = read_attributes(file)
     except OSError as error:
-        if error.errno is not None:  # of the disk: the file may be a good one
+        if error.errno is not None:  # a disk error: the file may be valid
             what = f"exists and cannot be read ({os.strerror(error.errno)})"
             raise OutputError(f"{name}: {what}", "check the disk, then run it again") from None
     try:

@@ -203,7 +203,7 @@ class Task(ABC):
 
     @abstractmethod
     def to_json(self, example: Any, sentences: list[Tokens], prediction: Any) -> dict[str, Any]:
-        """Return a prediction as an object of JSON lines, given the sentences of its example."""
+        """Return a prediction as a JSON object, given the sentences of its example."""
 
     def to_text(self, example: Any, sentences: list[Tokens], prediction: Any) -> str:
         """Return a prediction in the other format, if the task has one."""
@@ -212,7 +212,7 @@ class Task(ABC):
     def format_lines(
         self, split: Split, predictions: Sequence[Any], output_format: str
     ) -> Iterator[str]:
-        """Yield the lines of a file of predictions, without line ends; one of `formats`."""
+        """Yield the lines of a file of predictions in one of `formats`, without line ends."""
         for example, prediction in zip(split.examples, predictions, strict=True):
             sentences = [split.sentences[number] for number in example.sentences]
             if output_format == "jsonl":

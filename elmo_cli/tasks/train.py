@@ -149,7 +149,7 @@ class TaskTrainer:
         return len(self.log) - best["epoch"] if best and best["score"] > 0 else 0
 
     def _count(self, loss: float, scores: Scores, seconds: float) -> None:
-        """Log an epoch, and keep its weights if it is the best; else the rate may be halved."""
+        """Log an epoch; keep its weights if it is the best, else halve the learning rate if due."""
         score, group = scores.values[scores.main], self._optimizer.param_groups[0]
         line = {
             "epoch": len(self.log) + 1,

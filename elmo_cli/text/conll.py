@@ -68,7 +68,7 @@ def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
     `#begin document` start a document; below `#begin document (id); part n` its key is `id_n` as in
     e2e-coref, otherwise what follows the words. A line that begins with `#` is a comment if its
     number of columns differs from that of the rows of its sentence; a lone `#hashtag`, and any
-    other row of another number of columns, is refused. Arguments and errors are those of
+    other row with a different number of columns, is refused. Arguments and errors are those of
     `read_conllu`.
     """
     groups = _groups(reader, _is_boundary)
@@ -80,7 +80,7 @@ def read_conll(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
 
 def is_row(line: str | None) -> bool:
-    """Whether a line surely is a row; one that begins with `#` may be a comment."""
+    """Whether a line is certainly a row; one that begins with `#` may be a comment."""
     return line is not None and not _is_boundary(line) and not line.startswith("#")
 
 
@@ -236,7 +236,7 @@ def _detect_columns(reader: LineReader, head: Sequence[Group]) -> _Columns:
     if has_documents:
         return columns._replace(column=4)
     if not _may_be_tokens([[row[0] for row in rows] for rows in sentences]):
-        what = "is always a number or the same in all rows of a sentence, perhaps no tokens"
+        what = "is always a number or the same in all rows of a sentence, so it may not hold tokens"
         raise InputError(
             f"{reader.name}, line {rows[0][0]}: column 1 "
             f"({shortened(sentences[0][0][0])!r}) {what}",
@@ -264,7 +264,7 @@ def _is_numbering(cells: list[str]) -> bool:
 
 
 def _may_be_tokens(cells: list[list[str]]) -> bool:
-    """Whether a column, of each sentence, varies, and not nearly all of it are numbers."""
+    """Whether the cells of a column, by sentence, vary and are not nearly all numbers."""
     every = list(chain.from_iterable(cells))
     if sum(_NUMBER.fullmatch(cell) is not None for cell in every) > MOST * len(every):
         return False
@@ -287,7 +287,8 @@ def _cells(reader: LineReader, columns: _Columns, lines: Lines) -> Cells:
         if is_hash and (is_comment or _METADATA.match(line)):
             continue
         if is_ragged:
-            what = f"{shortened(line)!r}: the number of columns is {len(cells)}, next to it {width}"
+            n = f"the number of columns is {len(cells)}"
+            what = f"{shortened(line)!r}: {n}, not {width} as in the rows next to it"
             hint = (
                 "separate all rows in the same way, write a space after the # of a comment; or "
                 "`format='plain'` if lines are sentences"

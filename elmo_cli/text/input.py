@@ -198,8 +198,11 @@ def _read_plain(reader: LineReader, key: int) -> Generator[Sentence, None, int]:
 
 
 def _refuse_columns(name: str, lines: Iterator[str | None]) -> Iterator[str | None]:
-    """The same lines; raises an InputError after the first of them if they are columns: a mark of
-    such files, or nearly all lines with as many tabs, or as many tokens and a label at the end."""
+    """Yield the same lines; raise an InputError after the first ones if they look like columns.
+
+    Signs are a mark of such files, or, in nearly all lines, the same number of tabs, or of tokens
+    with a label at the end.
+    """
     rows: list[tuple[int, str]] = []
     marks: list[int] = []
     for number, line in enumerate(islice(lines, N_CHECKED), 1):

@@ -192,7 +192,7 @@ def test_a_sample_of_a_shard_by_the_whole_text(monkeypatch: pytest.MonkeyPatch) 
     made("inspect", "a.hdf5", "--recompute", 9, "--text", "d.jsonl")
     Path("t.txt").write_text("a b\nc\nd e f\n")
     done = elmo("inspect", "a.hdf5", "--recompute", 9, "--text", "t.txt")
-    what = "the file is of 3 sentences, the text has 0 for shard 2/2"
+    what = "the file was made from 3 sentences, the text has 0 for shard 2/2"
     refused(done, 1, f"a.hdf5: {what}", "")
 
 

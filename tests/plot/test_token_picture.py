@@ -126,7 +126,7 @@ def test_texts_cover_neither_texts_nor_points(
         (["--word", "play", "--layer", 7], "`--layer 7`: the file has"),
         (["--word", "play", "--label-column", "upos"], "no meaning without --labels"),
         (["--word", "play", "--labels", "text.tags", "--clusters", 2], "meaning with --labels"),
-        (["--word", "0", "-o", "x.gif"], "names no format"),
+        (["--word", "0", "-o", "x.gif"], "not a supported plot format"),
     ],
 )
 def test_errors_are_two_lines(words: list[object], message: str, corpus: Path) -> None:

@@ -156,7 +156,7 @@ NO_FORMAT = ("curves.txt", "curves.html", "-", "keep")  # matplotlib would write
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        *((name, f"{name}: its suffix names no format") for name in NO_FORMAT),
+        *((name, f"{name}: its suffix is not a supported plot format") for name in NO_FORMAT),
         *(("keep.png", "keep.png: exists"), ("model/log.jsonl", "is also one of the inputs")),
     ],
 )

@@ -53,7 +53,7 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
         "sentence 1: its tokens are not those of the text: token 1 is `dog`, not `cat`",
         "sentence 3: 2 tokens in the file, 4 in the text",
         "sentence 12: not in the file, 1 tokens in the text",
-        "the file is of 12 sentences, the text has 13",
+        "the file was made from 12 sentences, the text has 13",
     ]
 
 
@@ -69,7 +69,7 @@ def test_a_shard_has_its_own_part_of_the_text(tmp_path: Path, layout: str) -> No
         wrong = [*text[: end - 1], replace(text[end - 1], tokens=("x",) * 9), *text[end:]]
         assert compare_with_text(path, wrong).count >= 1
         short = compare_with_text(path, text[: end - 1]).listed
-        assert short == [f"the file is of {end - begin} sentences, the text has "
+        assert short == [f"the file was made from {end - begin} sentences, the text has "
                          f"{end - begin - 1} for shard {i}/3"]  # fmt: skip
         if i < 3:
             path.unlink()

@@ -175,9 +175,10 @@ AMBIGUOUS: dict[str, tuple[Any, ...]] = {
     "a hashtag without its tab": ("EU\tO\n#tag\nran\tO\n", 2, "'#tag': the number", "separate"),
     "a hashtag without its column": ("EU NN O\n#tag\n\n", 2, "'#tag'", "separate"),
     "a row without tab": ("EU\tB-ORG\nrejects O\n", 2, "'rejects O': the number", "separate"),
-    "a word alone": ("alone\nNew York\tO\nb\tO\n", 1, "columns is 1, next to it 2",
+    "a word alone": ("alone\nNew York\tO\nb\tO\n", 1, "columns is 1, not 2 as in",
                      "separate"),
-    "sentences": ("The cat sat on\nIt slept\n", 2, "is 2, next to it 4", "`format='plain'`"),
+    "sentences": ("The cat sat on\nIt slept\n", 2, "is 2, not 4 as in the rows",
+                  "`format='plain'`"),
     "a row too short": ("a b\n\n", 1, "2 columns, `column=3`", "-1", 3),
     "an empty cell": ("a\tb\n\tb\n", 2, "column 1 is empty", "`column`"),
 }  # fmt: skip

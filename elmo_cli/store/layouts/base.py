@@ -76,8 +76,11 @@ class SentenceReader(ABC):
 
     @abstractmethod
     def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Scales | None]:
-        """Values and scales, with the dtype and the axes of the file; of all layers, or of one
-        index of the layer axis, which stays."""
+        """Read values and scales, with the dtype and the axes of the file.
+
+        Args:
+            layer: index of the only layer to read, whose axis is kept; None for all layers.
+        """
 
     def handles(self) -> Sequence[Handle]:
         """All sentences, in the order of the text as far as that is known."""

@@ -16,7 +16,7 @@ _IN_ORDER = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 
 
 def create_file(path: str | os.PathLike[str], alignment: int) -> h5py.File:
-    """Create a file, readable by HDF5 1.8, in the order of creation and without times."""
+    """Create a file that HDF5 1.8 can read, with tracked creation order and without timestamps."""
     access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
     with suppress(AttributeError):  # h5py before 3.9; whoever writes holds a lock of its own
         access.set_file_locking(False, True)
@@ -74,8 +74,10 @@ class DatasetWriter:
             self._sink.put(dataset.get_offset(), values)
 
     def order_attributes(self) -> dict[str, Any]:
-        """`sentence_order`: the position in the text of each data set in the order of the file;
-        nothing where groups do not make these orders differ."""
+        """Return `sentence_order`: the position in the text of each data set, in file order.
+
+        Empty unless groups make the two orders differ.
+        """
         order = sorted(range(len(self._groups)), key=lambda i: (*self._groups[i], i))
         is_text_order = all(i == position for position, i in enumerate(order))
         return {} if is_text_order else {"sentence_order": np.array(order, "<u4")}

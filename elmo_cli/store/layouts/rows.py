@@ -73,7 +73,7 @@ class Rows:
             raise self.corrupt("has no rows")
 
     def read(self, begin: int, end: int, layer: int | None = None) -> Array:
-        """Rows `begin` to `end` as a new array, of one index of the second axis if it is given."""
+        """Read rows `begin` to `end` as a new array; of one index of the second axis if given."""
         if not 0 <= begin <= end <= self.shape[0]:
             raise self.corrupt(f"has {self.shape[0]} rows, not {begin} to {end}")
         rows = slice(begin, end)

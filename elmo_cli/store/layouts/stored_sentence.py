@@ -23,7 +23,7 @@ ArrayType = tuple[tuple[int, ...], np.dtype[Any]]  # shape, stored dtype
 INT8 = np.dtype("i1")
 _MOST = 127
 _SCALE_BITS = 16
-# The greatest scale of 16 bits of which 127 times as much is still float32, and the least.
+# The largest scale of 16 bits that, times 127, is still a finite float32; and the smallest.
 _SCALES = np.float32(float.fromhex("0x1.0204p121")), np.finfo(np.float32).tiny
 
 
@@ -56,7 +56,7 @@ class StoredSentence:
 
 @dataclass(frozen=True)
 class ValueSink:
-    """Takes the values of a file, which HDF5 only makes room for."""
+    """Receives the values of a file, for which HDF5 only reserves space."""
 
     n_rows: int  # sum of the first axis of all `StoredSentence.values`
     put: Callable[[int, Array], None]  # takes the values that belong at an address of the file
