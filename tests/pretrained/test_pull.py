@@ -14,6 +14,7 @@ from local_server import LocalServer, answer, cut, status
 
 from elmo_cli.errors import DownloadError, ModelError, OutputError
 from elmo_cli.hdf5 import open_hdf5
+from elmo_cli.model.options import Options
 from elmo_cli.pretrained import cache
 from elmo_cli.pretrained.cache import bundled_dir, installed_dir, model_dir
 from elmo_cli.pretrained.catalogue import CATALOGUE, Model, find_model
@@ -207,7 +208,7 @@ def test_the_bundled_model_is_as_the_catalogue_says() -> None:
     with open_hdf5(path) as file:
         facts = describe_weights(path, file)
     assert facts["parameters"] == CATALOGUE[0].n_parameters
-    assert 2 * facts["options"]["lstm"]["projection_dim"] == CATALOGUE[0].dim
+    assert Options.from_file(path.with_name("options.json")).dim == CATALOGUE[0].dim
 
 
 def test_the_bundled_model_is_the_default(

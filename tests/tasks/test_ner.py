@@ -50,7 +50,7 @@ def test_files_are_read(
     [
         ("a.conll", "Ada\nslept\n", {}, InputError, "line 1: 1 columns, `label_column=2` is"),
         ("a.conll", CONLL + "\nin\n", {}, InputError, "a.conll, line 7: 1 columns"),
-        ("a.conll", CONLL + "in\n", {}, InputError, "a.conll, line 6: 'in' is one column"),
+        ("a.conll", CONLL + "in\n", {}, InputError, "line 6: 'in': the number of columns is 1"),
         (
             "a.conll",
             CONLL,
