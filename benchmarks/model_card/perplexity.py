@@ -25,7 +25,7 @@ from benchmarks.common import table
 from benchmarks.model_card import kneser_ney
 from benchmarks.model_card.vectors import elmo, parser_of
 from elmo_cli import InputSettings
-from elmo_cli.lm.read_corpus import read_corpus
+from elmo_cli.lm.corpus import read_corpus
 from elmo_cli.pretrained.load import locate
 from elmo_cli.text.vocabulary import Vocabulary
 

@@ -43,7 +43,7 @@ from elmo_cli.cli.options import (
 from elmo_cli.lm.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.finetune.job import FinetuneJob, FinetuneResult
+    from elmo_cli.lm.finetune_job import FinetuneJob, FinetuneResult
 
 _CELL = 15
 
@@ -130,14 +130,14 @@ def finetune(ctx: click.Context, /, **options: Any) -> None:
     quiet = options["quiet"]
     with ConsoleReporter("the validation text", quiet=quiet) as reporter:
         from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
-        from elmo_cli.lm.finetune import run
+        from elmo_cli.lm.finetune import finetune as run_finetune
 
         job = _job(options, given_options(ctx))
         set_num_threads(options["threads"])
         keep_freed_memory()
         if job.settings.precision == "bf16":
             console.warn_of_slow_bf16(job.device, quiet=quiet)
-        result = run.finetune(job, reporter=reporter)
+        result = run_finetune(job, reporter=reporter)
     warn_of_unknown(result.unknown_fraction, "the tokens of the test text", quiet=quiet)
     if options["as_json"]:
         console.print_json(asdict(result))
@@ -151,7 +151,7 @@ def finetune(ctx: click.Context, /, **options: Any) -> None:
 
 def _job(options: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
     from elmo_cli.engine.runtime import select_device
-    from elmo_cli.lm.finetune.job import FinetuneJob
+    from elmo_cli.lm.finetune_job import FinetuneJob
     from elmo_cli.pretrained.load import ModelSource
 
     names = [one.name for one in fields(TrainSettings) if one.name in options]
@@ -174,7 +174,7 @@ def _job(options: dict[str, Any], given: dict[str, Any]) -> FinetuneJob:
 
 
 def _why_not_improved(result: FinetuneResult, job: FinetuneJob) -> str:
-    from elmo_cli.lm.finetune.job import LEARNING_RATES, why_source
+    from elmo_cli.lm.finetune_job import LEARNING_RATES, why_source
 
     what = f"{why_source(result)}: {result.output} contains the biLM of {result.model}"
     if result.improved is None:
@@ -184,7 +184,7 @@ def _why_not_improved(result: FinetuneResult, job: FinetuneJob) -> str:
 
 
 def _print(result: FinetuneResult) -> None:
-    from elmo_cli.lm.finetune.job import comparison_table, describe_text
+    from elmo_cli.lm.finetune_job import comparison_table, describe_text
 
     header = ("", "forward", "backward", "average", "bits per byte")
     for name, *cells in (header, *comparison_table(result)):

@@ -25,7 +25,7 @@ from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.text.input_settings import InputReport
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.limits import Estimate
+    from elmo_cli.lm.settings import Estimate
 
 _REFRESH_S = 0.2
 _MUCH_UNKNOWN = 0.5

@@ -141,7 +141,7 @@ def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
       elmo models random --like ./mine --seed 1 -o untrained-1/
       elmo embed sentences.txt -o untrained.hdf5 --model untrained/
     """
-    from elmo_cli.lm.initialize import write_untrained
+    from elmo_cli.lm.language_model import write_untrained
 
     n_parameters = write_untrained(like, Path(output), seed=seed)
     console.note(

@@ -153,8 +153,8 @@ def _check_options(given: dict[str, Any]) -> None:
 def _score(
     model: LanguageModel, lines: list[tuple[str, int]], report: InputReport, given: dict[str, Any]
 ) -> Scores:
+    from elmo_cli.lm.corpus import read_corpus
     from elmo_cli.lm.evaluation import score
-    from elmo_cli.lm.read_corpus import read_corpus
     from elmo_cli.pretrained.warm_state import warm_state
 
     texts, most = given["texts"], model.bilm.options.max_characters

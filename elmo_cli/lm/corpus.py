@@ -1,31 +1,40 @@
-"""Corpus: the sentences of a text as type numbers, and the file that a run stores them in."""
+"""Corpus: the sentences of text files as type numbers.
+
+Some documents may be spelled as in treebanks: https://catalog.ldc.upenn.edu/docs/LDC99T42.
+"""
 
 from __future__ import annotations
 
-import json
-import zipfile
+import os
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from elmo_cli.errors import ResumeError, TrainingError
-from elmo_cli.files import new_file
+from elmo_cli.errors import TrainingError
 from elmo_cli.text.characters import BEGIN, END, CharacterIds
-from elmo_cli.text.input import InputReport
+from elmo_cli.text.input import (
+    InputReport,
+    InputSettings,
+    check_inputs,
+    read_sentences,
+    shorten_list,
+)
+from elmo_cli.text.sentence import Sentence
 from elmo_cli.text.vocabulary import TypeCounts, Vocabulary
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
+OPENING, CLOSING = "``", "''"
+_BRACKETS = dict(zip("()[]{}", ["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], strict=True))
+_AFTER_A_QUOTE = frozenset(".,;:!?)]}")
+_GOLDEN_RATIO = 0.6180339887498949
 _LARGE_OVERLAP = 0.1
-_VERSION = 2  # of the file with the texts of a run
 
 
 @dataclass(frozen=True)
@@ -52,13 +61,18 @@ class Corpus:
 
     @property
     def n_sentences(self) -> int:
-        """Sentences in the text."""
+        """Number of sentences."""
         return len(self.starts) - 1
 
     @property
     def n_tokens(self) -> int:
-        """Tokens in the text, borders not counted."""
+        """Number of tokens, without sentence boundaries."""
         return len(self.tokens) - 2 * self.n_sentences
+
+    @property
+    def n_predictions(self) -> int:
+        """Number of predictions in each direction: of the tokens and of one boundary a sentence."""
+        return len(self.tokens) - self.n_sentences
 
     @property
     def fingerprint(self) -> str:
@@ -75,7 +89,7 @@ class Corpus:
         cls,
         sentences: Iterable[Sequence[str]],
         *,
-        begins: Sequence[int] | None = None,
+        begins: Sequence[int] = (0,),
         max_characters: int = 50,
         name: str = "the text",
     ) -> Corpus:
@@ -83,7 +97,7 @@ class Corpus:
 
         Args:
             begins: numbers of the first sentences of documents, not counting those without tokens;
-                may be filled while `sentences` is read. None for one document.
+                may be filled while `sentences` is read.
             max_characters: ids that the model reads per token.
             name: of the text, for messages.
         Raises:
@@ -92,12 +106,10 @@ class Corpus:
         numbers: dict[str, int] = {BEGIN: 0, END: 1}
         tokens, starts = array("i"), array("q", [0])
         for sentence in sentences:
-            if len(sentence) == 0:
-                continue
-            tokens.append(0)
-            tokens.extend([numbers.setdefault(token, len(numbers)) for token in sentence])
-            tokens.append(1)
-            starts.append(len(tokens))
+            if len(sentence):
+                numbered = [numbers.setdefault(token, len(numbers)) for token in sentence]
+                tokens.extend([0, *numbered, 1])
+                starts.append(len(tokens))
         if len(starts) == 1:
             raise TrainingError(f"{name}: contains no sentences", "give a text with tokens in it")
         return cls(
@@ -105,34 +117,30 @@ class Corpus:
             np.asarray(starts, np.int64),
             tuple(numbers),
             CharacterIds(max_characters).tokens(numbers).astype(np.int16),
-            np.asarray([*([0] if begins is None else begins), len(starts) - 1], np.int64),
+            np.asarray([*begins, len(starts) - 1], np.int64),
         )
 
     def select(self, wanted: npt.NDArray[np.bool_]) -> Corpus:
-        """Some sentences as a corpus of its own.
-
-        Args:
-            wanted: which sentences, (sentence,).
-        """
+        """Return the wanted sentences, (sentence,) bool, as a corpus of their own."""
         lengths = np.diff(self.starts)
         tokens = self.tokens[np.repeat(wanted, lengths)]
         document = np.repeat(np.arange(len(self.documents) - 1), np.diff(self.documents))[wanted]
         types, numbers = np.unique(tokens, return_inverse=True)  # <S> and </S> stay the first two
         return Corpus(
             numbers.astype(np.int32),
-            np.concatenate([[0], np.cumsum(lengths[wanted])]).astype(np.int64),
+            np.append(0, np.cumsum(lengths[wanted])),
             tuple(self.types[k] for k in types),
             self.characters[types],
             np.append(np.flatnonzero(np.diff(document, prepend=-1)), len(document)),
         )
 
     def sample_evenly(self, n_tokens: int) -> Corpus:
-        """Sentences from the whole text, of about `n_tokens` tokens; all if there are fewer."""
+        """Return sentences from the whole text, of about `n_tokens` tokens or all if fewer."""
         every = max(1, round(self.n_tokens / n_tokens))
         return self.select(np.arange(self.n_sentences) % every == 0)
 
     def counts(self) -> Int64Array:
-        """How often each type is a token of the text, sentence borders not counted, (type,)."""
+        """Count each type in the text, sentence boundaries not counted, (type,)."""
         counts = np.bincount(self.tokens, minlength=len(self.types))
         counts[:2] -= self.n_sentences
         return counts
@@ -144,10 +152,10 @@ class Corpus:
         max_types: int | None = None,
         warn: Callable[[str], None] = lambda warning: None,
     ) -> Vocabulary:
-        """The vocabulary of the text, as `TypeCounts.vocabulary` makes it.
+        """Return the vocabulary of the text, as `TypeCounts.vocabulary` makes it.
 
         Args:
-            warn: called where types are left out that no vocabulary file can hold.
+            warn: receives a warning if types are left out that no vocabulary file can hold.
         Raises:
             UsageError, InputError: there would be no type in it.
         """
@@ -155,88 +163,137 @@ class Corpus:
         found = TypeCounts(counts, self.n_sentences)
         vocabulary = found.vocabulary(min_count=min_count, max_types=max_types)
         if found.warning:
-            warn(found.warning)
+            warn(f"warning: {found.warning}")
         return vocabulary
 
     def predicted_counts(self, vocabulary: Vocabulary) -> npt.NDArray[np.float64]:
-        """How often each id is to be predicted, mean of both directions: (id,) float64."""
-        ids, counts = self.ids(vocabulary), np.zeros(len(vocabulary))
-        np.add.at(counts, ids, self.counts())
+        """Count how often each id is to be predicted, mean of both directions: (id,) float64."""
+        counts = np.zeros(len(vocabulary))
+        np.add.at(counts, self.ids(vocabulary), self.counts())
         counts[[vocabulary.begin, vocabulary.end]] += self.n_sentences / 2
         return counts
 
     def ids(self, vocabulary: Vocabulary) -> Int64Array:
-        """The id of each distinct type in a vocabulary, (type,) int64."""
+        """Return the id of each distinct type in a vocabulary, (type,) int64."""
         return np.asarray([vocabulary.id(token) for token in self.types], np.int64)
 
 
-def save_corpora(path: Path, train: Corpus, heldout: Corpus | None) -> None:
-    """Write both texts of a run as numbers: 1.4 to 1.7 bytes per token; or OutputError."""
-    arrays = {"version": np.asarray(_VERSION), **_arrays("train", train)}
-    if heldout is not None:
-        arrays |= _arrays("heldout", heldout)
-    with new_file(path, durable=True) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-
-
-def load_corpora(path: Path, *, max_characters: int) -> tuple[Corpus, Corpus | None]:
-    """Read what `save_corpora` has written.
+def read_corpus(
+    paths: Sequence[str],
+    reading: InputSettings | None = None,
+    *,
+    tokens_per_file: int | None = None,
+    treebank_fraction: float = 0.0,
+    notes: InputReport | None = None,
+    keep_lines: bool = False,
+) -> Corpus:
+    """Read the sentences of text files; a document ends at a blank line and with its file.
 
     Args:
-        max_characters: ids that the model reads per token.
+        reading: settings of the readers; its `max_characters` are those of the model.
+        tokens_per_file: tokens to read of each file, and the last sentence to its end.
+        treebank_fraction: fraction of the documents with quotes and brackets as in treebanks.
+        notes: of the readers; warns if there are too few documents for that fraction.
+        keep_lines: note file and line of each sentence.
     Raises:
-        ResumeError: the file is missing, corrupt or of another version.
+        TrainingError: there is no sentence.
+        InputError, UsageError: of `text.read_sentences`.
     """
+    reading, notes = reading or InputSettings(), notes or InputReport()
+    begins: list[int] = []
+    lines: list[tuple[str, int]] = []
+
+    def tokens() -> Iterator[tuple[str, ...]]:
+        number, starts, is_treebank = 0, True, False
+        for sentence in _read(paths, reading, tokens_per_file, notes):
+            starts = starts or sentence.starts_document
+            if not sentence.tokens:
+                continue
+            if starts:
+                is_treebank = is_in_treebank_spelling(len(begins), treebank_fraction)
+                begins.append(number)
+            if keep_lines:
+                lines.append((sentence.source, sentence.line))
+            yield treebank_spelling(sentence.tokens) if is_treebank else sentence.tokens
+            number, starts = number + 1, False
+
+    name, width = shorten_list(paths), reading.max_characters
+    corpus = Corpus.read(tokens(), begins=begins, max_characters=width, name=name)
+    n, fraction = len(begins), treebank_fraction
+    if 0 < fraction < 1 and n * min(fraction, 1 - fraction) < 1 - 1e-9:
+        n_treebank = sum(is_in_treebank_spelling(k, fraction) for k in range(n))
+        notes.warn(
+            "treebank",
+            f"{name}: too few documents for a treebank fraction of {fraction:g}: {n_treebank} of "
+            f"{n} have treebank spelling; a blank line ends a document",
+        )
+    return replace(corpus, lines=lines)
+
+
+def _read(
+    paths: Sequence[str], reading: InputSettings, tokens_per_file: int | None, notes: InputReport
+) -> Iterator[Sentence]:
+    if tokens_per_file is None:
+        yield from read_sentences(paths, reading, notes)
+        return
+    for path in check_inputs(paths, reading):
+        n_tokens = 0
+        for sentence in read_sentences(path, reading, notes):
+            yield sentence
+            n_tokens += len(sentence.tokens)
+            if n_tokens >= tokens_per_file:
+                break
+
+
+def is_in_treebank_spelling(document: int, fraction: float) -> bool:
+    """Whether a document, numbered from 0, is in the fraction with treebank spelling.
+
+    They are spread evenly, by the fractional parts of multiples of the golden ratio. The first
+    document, which may be all of a text without blank lines, is in no fraction up to a half.
+    """
+    return (document + 1) * _GOLDEN_RATIO % 1 < fraction
+
+
+def treebank_spelling(tokens: Sequence[str]) -> tuple[str, ...]:
+    """Spell the plain quotes and brackets of a sentence as in treebanks.
+
+    A quote opens and the next one closes; one at the end of the sentence, before its punctuation,
+    closes what an earlier sentence has opened.
+    """
+    spelled, is_open, last = [], False, len(tokens) - 1
+    while last > 0 and tokens[last] in _AFTER_A_QUOTE:
+        last -= 1
+    for position, token in enumerate(tokens):
+        if token == '"':
+            is_open = not (is_open or position == last > 0)
+            spelled.append(OPENING if is_open else CLOSING)
+        else:
+            spelled.append(_BRACKETS.get(token, token))
+    return tuple(spelled)
+
+
+def without(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:
+    """Return the files that are not among others, under whatever names."""
+    identities = set(map(_identity, excluded))
+    return tuple(path for path in paths if _identity(path) not in identities)
+
+
+def _identity(path: str) -> tuple[int, int] | str:
     try:
-        with zipfile.ZipFile(path) as archive:  # NumPy does not always reach the checksums
-            if corrupt := archive.testzip():
-                raise ValueError(f"corrupt at {corrupt}")
-        with np.load(path, allow_pickle=False) as arrays:
-            if arrays["version"] != _VERSION:
-                raise ValueError(f"version {arrays['version']}, not {_VERSION}")
-            train = _corpus(arrays, "train", max_characters)
-            has_heldout = "heldout-types" in arrays
-            return train, _corpus(arrays, "heldout", max_characters) if has_heldout else None
-    except Exception as error:  # NumPy, zipfile and json raise a dozen types
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        what = f"{path}: not the text of a run ({reason})"
-        raise ResumeError(what, "without this file `resume` reads the texts again") from None
-
-
-def _arrays(name: str, corpus: Corpus) -> dict[str, npt.NDArray[Any]]:
-    """Arrays that compress well: byte by byte of all token numbers."""
-    tokens = np.ascontiguousarray(corpus.tokens.astype("<i4").view(np.uint8).reshape(-1, 4).T)
-    types = json.dumps(corpus.types).encode("ascii")
-    return {
-        f"{name}-tokens": tokens,
-        f"{name}-lengths": np.diff(corpus.starts).astype("<i4"),
-        f"{name}-types": np.frombuffer(types, np.uint8),
-        f"{name}-documents": corpus.documents.astype("<i8"),
-    }
-
-
-def _corpus(arrays: Mapping[str, npt.NDArray[Any]], name: str, max_characters: int) -> Corpus:
-    types = tuple(json.loads(arrays[f"{name}-types"].tobytes()))
-    tokens = np.ascontiguousarray(arrays[f"{name}-tokens"].T).view("<i4").ravel().astype(np.int32)
-    starts = np.append(0, np.cumsum(arrays[f"{name}-lengths"], dtype=np.int64))
-    if not 0 <= tokens.min() <= tokens.max() < len(types) or starts[-1] != len(tokens):
-        raise ValueError(f"the arrays of {name} contradict each other")
-    characters = CharacterIds(max_characters).tokens(types).astype(np.int16)
-    return Corpus(tokens, starts, types, characters, arrays[f"{name}-documents"].astype(np.int64))
+        found = os.stat(0 if path == "-" else path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
 
 
 def overlap(heldout: Corpus, train: Corpus, report: InputReport) -> float:
-    """The fraction of held-out sentences that are in the training text; warns if it is large."""
+    """Return the fraction of held-out sentences in the training text; warn if it is large."""
     hashes = list(_sentence_hashes(heldout))
-    of_heldout = set(hashes)  # the smaller text
-    in_both = of_heldout.intersection(_sentence_hashes(train))
+    in_both = set(hashes).intersection(_sentence_hashes(train))  # of the smaller text
     fraction = sum(content in in_both for content in hashes) / heldout.n_sentences
     if fraction > _LARGE_OVERLAP:
-        report.warn(
-            "shared",
-            f"{fraction:.0%} of the held-out sentences are in the training text too; "
-            "figures on them say little about new text",
-        )
+        what = f"{fraction:.0%} of the held-out sentences are in the training text too; "
+        report.warn("shared", what + "figures on them say little about new text")
     return fraction
 
 

@@ -84,8 +84,7 @@ class ProcessGroup:
             return values
         found = torch.tensor(values, dtype=torch.float64, device=self.device)
         distributed.all_reduce(found)
-        summed: list[float] = found.tolist()
-        return summed
+        return list(map(float, found))
 
     def _gather(self, tensor: Tensor) -> list[Tensor]:
         if self.size == 1:
@@ -131,10 +130,9 @@ def process_group(device: str) -> Iterator[ProcessGroup]:
         backend = "nccl" if chosen.type == "cuda" else "gloo"
         distributed.init_process_group(backend, timeout=_TIMEOUT)
     except (RuntimeError, ValueError) as error:
-        raise TrainingError(
-            f"the {size} processes can't find each other ({str(error).splitlines()[0]})",
-            "start them with `torchrun --nproc-per-node N -m elmo_cli pretrain …`",
-        ) from None
+        what = f"the {size} processes can't find each other ({str(error).splitlines()[0]})"
+        hint = "start them with `torchrun --nproc-per-node N -m elmo_cli pretrain …`"
+        raise TrainingError(what, hint) from None
     try:
         yield ProcessGroup(distributed.get_rank(), size, chosen)
     finally:

@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,17 +36,10 @@ _TYPES_AT_ONCE = {"cpu": 1024}  # so that their logits stay in the cache
 _TYPES_AT_ONCE_ON_GPU = 16384
 
 
-@dataclass(frozen=True)
-class SentenceScore:
-    """The score of one sentence.
-
-    Attributes:
-        number: zero-based number of the sentence in the corpus.
-        tokens: number of tokens in the sentence.
-        unknown: number of tokens that are not in the vocabulary.
-        predictions: number of scored predictions in each direction.
-        forward, backward: their log-likelihood, natural logarithm.
-    """
+class SentenceScore(NamedTuple):
+    """The score of one sentence: its zero-based number in the corpus; numbers of its tokens, of
+    unknown ones, and of scored predictions in each direction; their log-likelihood in both
+    directions; and the perplexity of both."""
 
     number: int
     tokens: int
@@ -53,11 +47,7 @@ class SentenceScore:
     predictions: int
     forward: float
     backward: float
-
-    @property
-    def perplexity(self) -> float:
-        """exp of the mean negative log-likelihood of both directions."""
-        return exp_or_inf(-(self.forward + self.backward) / (2 * self.predictions))
+    perplexity: float
 
 
 @dataclass(frozen=True)
@@ -80,8 +70,7 @@ class Scores:
     @property
     def is_scored(self) -> npt.NDArray[np.bool_]:
         """Whether each prediction was scored, (position,)."""
-        scored: npt.NDArray[np.bool_] = ~np.isnan(self.values[FORWARD])
-        return scored
+        return np.asarray(~np.isnan(self.values[FORWARD]))
 
     def targets(self, direction: int) -> Int32Array:
         """Return the target type numbers, (position,)."""
@@ -99,14 +88,9 @@ class Scores:
         sums = self.sums()
         for k in np.flatnonzero(n_scored).tolist():
             tokens = self.corpus.tokens[self.corpus.starts[k] + 1 : self.corpus.starts[k + 1] - 1]
-            yield SentenceScore(
-                number=k,
-                tokens=len(tokens),
-                unknown=int(is_unknown[tokens].sum()),
-                predictions=int(n_scored[k]),
-                forward=float(sums[FORWARD, k]),
-                backward=float(sums[BACKWARD, k]),
-            )
+            counts = len(tokens), int(is_unknown[tokens].sum()), int(n_scored[k])
+            ways = float(sums[FORWARD, k]), float(sums[BACKWARD, k])
+            yield SentenceScore(k, *counts, *ways, exp_or_inf(-sum(ways) / (2 * counts[-1])))
 
 
 def exp_or_inf(nll: float) -> float:
@@ -161,24 +145,19 @@ def score(
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        raise DeviceError(
-            f"{device}: out of memory, with {len(corpus.types):,} distinct types in the text and "
-            f"{len(model.vocabulary):,} in the vocabulary",
-            "choose `device=cpu`, or score less text at a time",
-        ) from None
+        what = f"{device}: out of memory, with {len(corpus.types):,} distinct types in the text and"
+        hint = "choose `device=cpu`, or score less text at a time"
+        raise DeviceError(f"{what} {len(model.vocabulary):,} in the vocabulary", hint) from None
     if np.isnan(values).all():
-        raise UsageError(
-            f"`batch_size={batch_size}`: the text has {corpus.n_sentences} sentences, and nothing "
-            "is left to score when the first stream has ended",
-            "choose a smaller number; `batch_size=1` scores the whole text",
-        )
+        what = f"`batch_size={batch_size}`: the text has {corpus.n_sentences} sentences, and "
+        what += "nothing is left to score when the first stream has ended"
+        raise UsageError(what, "choose a smaller number; `batch_size=1` scores the whole text")
     return Scores(values, starts, corpus, model.vocabulary)
 
 
 def prediction_starts(corpus: Corpus) -> Int64Array:
     """Return the first position of each sentence, then the number of all, (sentence + 1,)."""
-    starts: Int64Array = corpus.starts - np.arange(len(corpus.starts))
-    return starts
+    return np.asarray(corpus.starts - np.arange(len(corpus.starts)))
 
 
 def length_sorted(corpus: Corpus, batch_size: int = _SENTENCES_AT_ONCE) -> Iterator[Int64Array]:
@@ -244,20 +223,16 @@ def top_layer_outputs(
 def _log_likelihoods(softmax: NextTokenSoftmax, h: Tensor, targets: Tensor) -> Tensor:
     """Compute log-likelihoods, (prediction,), for some predictions and types at a time."""
     n_types = _TYPES_AT_ONCE.get(h.device.type, _TYPES_AT_ONCE_ON_GPU)
-    layers = list(
-        zip(torch.split(softmax.weight, n_types), torch.split(softmax.bias, n_types), strict=True)
-    )
-    at_once = _PREDICTIONS_AT_ONCE
-    found = []
-    for some, ids in zip(torch.split(h, at_once), torch.split(targets, at_once), strict=True):
+    parts = (torch.split(values, n_types) for values in (softmax.weight, softmax.bias))
+    layers = list(zip(*parts, strict=True))
+    at_once, found = _PREDICTIONS_AT_ONCE, []
+    for some, ids in zip(*(torch.split(x, at_once) for x in (h, targets)), strict=True):
         sums = [functional.linear(some, *layer).logsumexp(1) for layer in layers]
         own = (some * softmax.weight[ids]).sum(1) + softmax.bias[ids]
         # Rounding could give a likelihood above 1.
         found.append((own - torch.stack(sums).logsumexp(0)).clamp_max_(0))
     values = torch.cat(found)
     if not values.isfinite().all():
-        raise WeightFileError(
-            "the softmax: its logits are too large for float32",
-            "weights and softmax must come from one model; training may have diverged",
-        )
+        hint = "weights and softmax must come from one model; training may have diverged"
+        raise WeightFileError("the softmax: its logits are too large for float32", hint)
     return values

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from elmo_cli.errors import ModelError
-from elmo_cli.files import StrPath
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from elmo_cli.errors import ModelError, OutputError
+from elmo_cli.files import StrPath, output_errors, write_text
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.model.lstm import ProjectedLSTM
+from elmo_cli.model.options import Options
+from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.load import ModelSource, load_files, locate
 from elmo_cli.pretrained.model_files import (
     CHECKPOINT_FILE,
@@ -19,6 +32,9 @@ from elmo_cli.pretrained.parts import check_parts
 from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.describe import find_dataset, probe_hdf5
 from elmo_cli.weightfile.read import open_weights, read_softmax
+from elmo_cli.weightfile.write import write_bilm
+
+_SOFTMAX_STD = 0.02
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,12 @@ class LanguageModel:
     vocabulary: Vocabulary
     warning: str = ""
 
+    def to(self, device: torch.device) -> LanguageModel:
+        """Move the model to a device, in place."""
+        self.bilm.to(device)
+        self.softmax.to(device)
+        return self
+
 
 def load_language_model(
     model: StrPath | None = None,
@@ -47,7 +69,7 @@ def load_language_model(
     softmax: StrPath | None = None,
     vocabulary: StrPath | None = None,
 ) -> LanguageModel:
-    """A biLM with its softmax and its vocabulary, all in float32 on the CPU.
+    """Load a biLM with its softmax and its vocabulary, all in float32 on the CPU.
 
     Args:
         model: a name of `elmo models list`, a folder, a weight file or a zip file; None for
@@ -70,36 +92,25 @@ def load_language_model(
 def language_model_of(
     files: ModelFiles, *, softmax: StrPath | None = None, vocabulary: StrPath | None = None
 ) -> LanguageModel:
-    """Load a language model from files that `locate` has found.
-
-    Args:
-        softmax, vocabulary: as in `load_language_model`.
-    Raises:
-        ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
-    """
+    """Do the same for files that `locate` has found."""
     probe_hdf5([softmax])
     # Missing files are reported before the weights are read, which may take a while.
     softmax = softmax if softmax is not None else softmax_of(files)
     vocabulary = vocabulary if vocabulary is not None else files.vocabulary
+    folder, name = files.weights.parent, files.weights.name
     if softmax is None:
-        raise ModelError(
-            f"{files.weights.parent}: this model has no softmax: no {SOFTMAX_FILE} beside "
-            f"{files.weights.name}, nor softmax/W in it",
-            "`elmo finetune` fits one to a text",
-        )
+        what = f"{folder}: this model has no softmax: no {SOFTMAX_FILE} beside {name}, nor "
+        raise ModelError(f"{what}softmax/W in it", "`elmo finetune` fits one to a text")
     if vocabulary is None:
-        raise ModelError(
-            f"{files.weights.parent}: no {VOCABULARY_FILE} beside {files.weights.name}",
-            "`vocabulary=FILE` names the types that the softmax predicts, one per line",
-        )
+        hint = "`vocabulary=FILE` names the types that the softmax predicts, one per line"
+        raise ModelError(f"{folder}: no {VOCABULARY_FILE} beside {name}", hint)
     paths = {"softmax": Path(softmax), "vocabulary": Path(vocabulary)}
     warnings = [_check_finished(files), check_parts(files, paths)]
     bilm, types = load_files(files), Vocabulary.read(paths["vocabulary"])
     projection = bilm.options.projection_dim
     layer = read_softmax(paths["softmax"], n_types=len(types), projection=projection)
-    return LanguageModel(
-        bilm, layer.requires_grad_(False), types, "; ".join(filter(None, warnings))
-    )
+    layer.requires_grad_(False)
+    return LanguageModel(bilm, layer, types, "; ".join(filter(None, warnings)))
 
 
 def _check_finished(files: ModelFiles) -> str:
@@ -111,8 +122,7 @@ def _check_finished(files: ModelFiles) -> str:
 
 
 def softmax_of(files: ModelFiles) -> Path | None:
-    """The file that holds the softmax of a model: beside the weights or inside them, None if there
-    is none.
+    """Return the file with the softmax of a model, beside the weights or the weights themselves.
 
     Raises:
         WeightFileError: the weight file is no readable HDF5 file.
@@ -121,3 +131,116 @@ def softmax_of(files: ModelFiles) -> Path | None:
         return files.softmax
     with open_weights(files.weights) as file:
         return files.weights if find_dataset(file, "softmax/W") is not None else None
+
+
+def new_bilm(
+    options: Options, counts: npt.NDArray[np.float64], *, seed: int
+) -> tuple[BiLM, NextTokenSoftmax]:
+    """Return a biLM with the initial values of bilm-tf, and a softmax for given frequencies.
+
+    bilm-tf's softmax starts with weights of deviation 1/sqrt(projection) and biases of zero. Rare
+    types are seldom drawn as negative samples and keep such weights for long, which the sampled
+    loss does not show and the full softmax does: after 400,000 tokens every thirtieth prediction
+    was a type that was hardly trained. Here weights start small and biases at the logarithm of the
+    relative frequency, so that types that are not trained yet are unlikely.
+
+    Args:
+        counts: how often each type of the vocabulary is a target, (type,).
+
+    Source: bilm-tf `bilm/training.py`; the LSTM has TensorFlow's default (Glorot and Bengio 2010).
+    """
+    with _seeded(seed):
+        bilm, softmax = BiLM(options), NextTokenSoftmax(len(counts), options.projection_dim)
+        _initialize_bilm(bilm)
+        _initialize_softmax(softmax, counts)
+    return bilm, softmax
+
+
+def new_softmax(
+    counts: npt.NDArray[np.float64], projection_dim: int, *, seed: int
+) -> NextTokenSoftmax:
+    """Return a softmax for an existing biLM, with initial values as in `new_bilm`."""
+    with _seeded(seed):
+        softmax = NextTokenSoftmax(len(counts), projection_dim)
+        _initialize_softmax(softmax, counts)
+    return softmax
+
+
+def write_untrained(like: ModelSource | StrPath, output: Path, *, seed: int = 0) -> int:
+    """Write options.json and weights.hdf5 of a biLM with the initial values of pretraining.
+
+    Args:
+        like: the model whose sizes are copied.
+        output: a folder that is new or empty.
+        seed: random seed; the same seed gives the same bytes.
+    Returns:
+        the number of parameters.
+    Raises:
+        ModelError, OptionsError: no such model, or not on this machine.
+        OutputError: the folder has content or cannot be written to.
+    """
+    options = locate(like).read_options()
+    with output_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+        if content := sorted(os.listdir(output)):
+            what = f"{output}: contains {content[0]}"
+            raise OutputError(what, "choose a new or empty folder with `output`")
+    with _seeded(seed):
+        bilm = BiLM(options)
+        _initialize_bilm(bilm)
+    write_options(options, output)
+    write_bilm(bilm, output / WEIGHTS_FILE)
+    return sum(values.numel() for values in bilm.parameters())
+
+
+def write_options(options: Options, folder: Path) -> None:
+    """Write options.json; raises OutputError."""
+    write_text(folder / OPTIONS_FILE, [json.dumps(options.to_dict(), indent=2), "\n"])
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed torch's random numbers and record no gradients, without effect on other code."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        yield
+
+
+def _initialize_softmax(softmax: NextTokenSoftmax, counts: npt.NDArray[np.float64]) -> None:
+    nn.init.normal_(softmax.weight, std=_SOFTMAX_STD)
+    frequencies = (counts + 1) / (counts + 1).sum()
+    softmax.bias.copy_(torch.from_numpy(np.log(frequencies)))
+
+
+def _initialize_bilm(bilm: BiLM) -> None:
+    cnn, options = bilm.char_cnn, bilm.options
+    nn.init.uniform_(cnn.embedding.weight, -1, 1)
+    for part, (width, _) in zip(cnn.filters, options.filters, strict=True):
+        if options.activation == "relu":
+            nn.init.uniform_(part.get_parameter("weight"), -0.05, 0.05)
+            part.get_parameter("bias").zero_()
+        else:
+            _initialize_matrix(part, width * options.char_dim, 0.0)
+    for highway in cnn.highways:
+        for gate, bias in (("carry", -2.0), ("transform", 0.0)):
+            _initialize_matrix(highway.get_submodule(gate), options.n_filters, bias)
+    if options.has_cnn_projection:
+        _initialize_matrix(cnn.projection, options.n_filters, 0.0)
+    for layer in (*bilm.forward_lm.layers, *bilm.backward_lm.layers):
+        _initialize_lstm(cast(ProjectedLSTM, layer))
+
+
+def _initialize_matrix(part: nn.Module, n_inputs: int, bias: float) -> None:
+    nn.init.normal_(part.get_parameter("weight"), std=n_inputs**-0.5)
+    part.get_parameter("bias").fill_(bias)
+
+
+def _initialize_lstm(layer: ProjectedLSTM) -> None:
+    # TensorFlow has one matrix of [x ; h], whose size determines the bound.
+    n_inputs, n_outputs = 2 * layer.options.projection_dim, 4 * layer.options.lstm_dim
+    bound = (6 / (n_inputs + n_outputs)) ** 0.5
+    nn.init.uniform_(layer.input.weight, -bound, bound)
+    nn.init.uniform_(layer.recurrent.weight, -bound, bound)
+    layer.input.bias.zero_()
+    for weight in layer.projection.parameters():
+        nn.init.xavier_uniform_(weight)

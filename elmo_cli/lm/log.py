@@ -12,7 +12,7 @@ from elmo_cli.files import output_errors
 from elmo_cli.text.input_settings import InputReport
 
 if TYPE_CHECKING:
-    from elmo_cli.lm.limits import Estimate
+    from elmo_cli.lm.settings import Estimate
 
 FILE_NAME = "log.jsonl"
 

@@ -8,33 +8,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo_cli.engine.runtime import is_out_of_memory
 from elmo_cli.errors import DeviceError, StoppedError, TrainingError
 from elmo_cli.lm.checkpoint import TrainingProgress, load_checkpoint, save_checkpoint
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.limits import Estimate, estimate, limits_used
 from elmo_cli.lm.log import SILENT, Reporter, TrainingLog
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.run_folder import CHECKPOINT_FILE, LOG_FILE, RunFolder
+from elmo_cli.lm.settings import Estimate
 from elmo_cli.lm.step import TrainStep, learning_rate_at
 from elmo_cli.lm.stream import Batch, batches
 
 _DIVERGED = 10  # times the best perplexity: such a model does not recover
 
 
-@dataclass(frozen=True)
-class TrainResult:
-    """The result of a training run.
-
-    Attributes:
-        progress: the progress over all parts of the run.
-        n_steps: number of steps in this part.
-        limit: the limit that ended the run, such as "max_steps=100".
-    """
+class TrainResult(NamedTuple):
+    """Progress over all parts of a run, number of steps in this part, and the limit that ended it,
+    such as "max_steps=100"."""
 
     progress: TrainingProgress
     n_steps: int
@@ -48,7 +42,6 @@ class Trainer:
         step: the training step, with the model, text, settings and process group of the run.
         heldout: the text to evaluate on.
         folder: the folder for the model, checkpoint and log.
-        reporter: receives the lines of the log and the progress.
     Raises:
         UsageError: the settings need a held-out text, and none is given.
     """
@@ -63,11 +56,10 @@ class Trainer:
         self.step, self.heldout, self.folder, self._reporter = step, heldout, folder, reporter
         self.settings, self._group = step.settings, step.group
         self.settings.check(has_heldout=heldout is not None)
-        self._batch_size = step.group.size * step.n_streams
         self._log = TrainingLog(folder.path / LOG_FILE)
-        self._heldout_fingerprint = "" if heldout is None else heldout.fingerprint
+        self._checkpoint = folder.path / CHECKPOINT_FILE
         state = step.new_state(step.n_streams)
-        self.progress = TrainingProgress(state, heldout=self._heldout_fingerprint)
+        self.progress = TrainingProgress(state, heldout=heldout.fingerprint if heldout else "")
         self._fraction_done = 0.0  # the same in all processes
         self._exported_step = -1  # in this process
 
@@ -80,26 +72,36 @@ class Trainer:
         Raises:
             ResumeError: there is no checkpoint, or it belongs to another run.
         """
-        progress = load_checkpoint(self.folder.path / CHECKPOINT_FILE, self.step)
+        progress, heldout = load_checkpoint(self._checkpoint, self.step), self.progress.heldout
         is_exported = progress.exported.get("step") == progress.best_step
-        is_comparable = progress.heldout == self._heldout_fingerprint
-        if not is_comparable or (self.settings.keep_best and not is_exported):
-            progress.reset_best()
-        progress.heldout = self._heldout_fingerprint
-        state = progress.state.select_rows(self.step.own_streams)
-        self.progress = replace(progress, state=state.to(self._group.device))
+        if progress.heldout != heldout or (self.settings.keep_best and not is_exported):
+            progress.best, progress.best_step = math.inf, -1
+            progress.evaluations_since_best, progress.evaluated_at = 0, -1
+        state = progress.state.select_rows(self.step.own_streams).to(self._group.device)
+        self.progress = replace(progress, state=state, heldout=heldout)
         self._group.run_on_first(lambda: self._log.truncate(progress.log_size))
 
-    def save(self) -> None:
-        """Save a checkpoint; if the first process fails, all processes raise an error."""
-        self._group.run_on_first(self._checkpoint_writer())
+    def save(self, before: Callable[[], None] = lambda: None) -> None:
+        """Save a checkpoint; if the first process fails, all processes raise an error.
+
+        Args:
+            before: called by the first process before it writes.
+        """
+        content, state = self.step.state_dict(), self._group.gather_state(self.progress.state)
+
+        def write() -> None:
+            before()
+            self.progress.log_size = self._log.synced_size()
+            saved = replace(self.progress, state=state)
+            save_checkpoint(self._checkpoint, self.step, content, saved)
+
+        self._group.run_on_first(write)
 
     def train(self) -> TrainResult:
         """Train until a limit is reached; the folder then holds the model.
 
         Raises:
-            TrainingError: the text is shorter than one batch, or the model has diverged; the last
-                checkpoint is kept.
+            TrainingError: the text is shorter than one batch, or the model has diverged.
             StoppedError: SIGINT or SIGTERM was received; everything is saved.
             OutputError: the folder can't be written to.
             DeviceError: the device has no memory left.
@@ -123,11 +125,8 @@ class Trainer:
                 is_late = progress.seconds - saved_at >= settings.eval_seconds
                 every = settings.eval_steps
                 is_evaluation = is_late if every is None else progress.step % every == 0
-                if is_evaluation:
-                    self._evaluate()
-                elif is_late:
-                    self.save()
                 if is_evaluation or is_late:
+                    self._evaluate() if is_evaluation else self.save()
                     stop = self._synchronize(signals.is_set())
                     saved_at = progress.seconds
             if stop:
@@ -137,7 +136,7 @@ class Trainer:
             self._group.run_on_first(self._export)  # replaces that of an earlier part
         self._synchronize(False)
         self._log_loss()  # a resumed run removes the line and logs these losses again
-        used = limits_used(settings, progress, progress.seconds)
+        used = progress.limits_used(settings, progress.seconds)
         name = next((name for name, fraction in used.items() if fraction >= 1), "max_seconds")
         limit = f"{name}={getattr(settings, name):.12g}"
         return TrainResult(progress, progress.step - first_step, limit)
@@ -155,18 +154,15 @@ class Trainer:
         else:
             with self._memory_errors():
                 rate = n_tokens / self.step.seconds(batch)
-        return estimate(self.settings, progress, batch.n_batches, n_tokens, rate)
+        epoch = batch.n_batches * n_tokens
+        return progress.estimate(self.settings, step=n_tokens, epoch=epoch, rate=rate)
 
     def _batches(self) -> Iterator[Batch]:
-        settings = self.settings
-        return batches(
-            self.step.corpus,
-            batch_size=self._batch_size,
-            bptt=settings.bptt,
-            seed=settings.seed,
-            shuffle=settings.shuffle,
-            start=(self.progress.epoch, self.progress.index),
-        )
+        n_streams = self._group.size * self.step.n_streams
+        progress, names = self.progress, ("bptt", "seed", "shuffle")
+        options = {name: getattr(self.settings, name) for name in names}
+        start = progress.epoch, progress.index
+        return batches(self.step.corpus, batch_size=n_streams, start=start, **options)
 
     def _train_one_batch(self, batch: Batch) -> None:
         progress = self.progress
@@ -183,8 +179,7 @@ class Trainer:
     def _synchronize(self, stop: bool) -> bool:
         """Synchronize the clock with the first process; return whether any process must stop."""
         seconds = time.monotonic() - self._started_at
-        used = limits_used(self.settings, self.progress, seconds)
-        values = seconds, max(used.values())
+        values = seconds, max(self.progress.limits_used(self.settings, seconds).values())
         (self.progress.seconds, self._fraction_done), stop = self._group.from_first(values, stop)
         return stop
 
@@ -194,21 +189,19 @@ class Trainer:
         if progress.evaluated_at == progress.step:
             return
         progress.evaluated_at = progress.step
-        write_checkpoint = self._checkpoint_writer()
 
-        def on_first() -> None:
+        def measure_and_export() -> None:
             measured = self._measure()
             # Export before the checkpoint: a run killed in between evaluates and exports again.
             if not self.settings.keep_best or progress.best_step == progress.step:
                 progress.exported = measured
                 self._export()
-            write_checkpoint()
 
-        self._group.run_on_first(on_first)
+        self.save(measure_and_export)
         progress.evaluation_seconds = time.monotonic() - started_at
 
     def _measure(self) -> dict[str, Any]:
-        """Evaluate the held-out text and return the log line; empty without a held-out text."""
+        """Evaluate the held-out text, if there is one, and return the log line."""
         progress = self.progress
         if self.heldout is None:
             return {}
@@ -224,13 +217,12 @@ class Trainer:
         return line
 
     def _check_convergence(self, name: str, value: float, best: float, most: float) -> None:
-        if math.isfinite(value) and value <= most:
-            return
-        before = f", which was {best:.4g} before" if math.isfinite(best) else ""
-        rate = self.settings.peak_rate
-        what = f"{name} {value:.4g}{before}, at a learning rate of {rate:g}"
-        hint = f"`resume=True` with `learning_rate={rate / 4:g}` continues from the last checkpoint"
-        raise TrainingError(f"step {self.progress.step}: {what}", hint)
+        if not math.isfinite(value) or value > most:
+            before = f", which was {best:.4g} before" if math.isfinite(best) else ""
+            rate = self.settings.peak_rate
+            what = f"{name} {value:.4g}{before}, at a learning rate of {rate:g}"
+            hint = f"`resume=True` with `learning_rate={rate / 4:g}` continues from the last "
+            raise TrainingError(f"step {self.progress.step}: {what}", f"{hint}checkpoint")
 
     def _stop(self) -> None:
         progress, keeps_best = self.progress, self.settings.keep_best
@@ -242,17 +234,6 @@ class Trainer:
         self._log_loss()
         what = f"{self.folder.path}: stopped at step {progress.step:,}; everything is saved"
         raise StoppedError(what, "the same command with `resume=True` continues the run")
-
-    def _checkpoint_writer(self) -> Callable[[], None]:
-        """Gather the state of all processes and return a function that writes it."""
-        content, state = self.step.state_dict(), self._group.gather_state(self.progress.state)
-
-        def write() -> None:
-            self.progress.log_size = self._log.synced_size()
-            saved = replace(self.progress, state=state)
-            save_checkpoint(self.folder.path / CHECKPOINT_FILE, self.step, content, saved)
-
-        return write
 
     def _export(self) -> None:
         """Write the model, unless this process has already written it after this step."""
@@ -266,8 +247,8 @@ class Trainer:
         if not progress.losses:
             return
         progress.loss = sum(progress.losses) / len(progress.losses)
-        rate, is_sampled = self.step.learning_rate, self.step.is_sampled
-        facts = {"loss": progress.loss, "learning_rate": rate, "sampled_softmax": is_sampled}
+        facts = {"loss": progress.loss, "learning_rate": self.step.learning_rate}
+        facts["sampled_softmax"] = self.step.is_sampled
         self._group.run_on_first(lambda: self._write_log(facts))
 
     def _end_log_interval(self) -> None:

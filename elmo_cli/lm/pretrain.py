@@ -6,15 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.errors import UsageError
-from elmo_cli.lm.checkpoint import TrainingProgress, read_options
-from elmo_cli.lm.corpus import Corpus, load_corpora, overlap, save_corpora
+from elmo_cli.lm.checkpoint import TrainingProgress, load_corpora, read_options, save_corpora
+from elmo_cli.lm.corpus import Corpus, overlap, read_corpus, without
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.language_model import LanguageModel, load_language_model
+from elmo_cli.lm.language_model import LanguageModel, load_language_model, new_bilm, write_options
 from elmo_cli.lm.log import SILENT, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.pretrain_config import CHAR_FILTERS, RECIPE_FILE, PretrainConfig
-from elmo_cli.lm.read_corpus import read_corpus, without
 from elmo_cli.lm.run_folder import CHECKPOINT_FILE, TEXT_FILE, RunFolder
 from elmo_cli.lm.settings import TextSettings
 from elmo_cli.lm.step import TrainStep
@@ -45,7 +43,7 @@ def pretrain(
             folder.
         group: the process group; None for this process alone, on the CPU.
     Raises:
-        OutputError, ResumeError: the folder cannot be used (see `RunFolder.open`) or written to.
+        UsageError, OutputError, ResumeError: as `RunFolder.open`, or no text is given.
         SettingError: the resumed run started with another setting.
         InputError, TrainingError, ModelError, StoppedError: reading or training failed or stopped.
     """
@@ -56,36 +54,35 @@ def pretrain(
         is_kept = mode == "resume" and _keeps_text(config, folder)
         if not is_kept:
             _check_texts(config, reporter)
-        source = None
-        if config.init_from is not None and mode != "resume":
+        source, is_new = None, mode != "resume"
+        if config.init_from is not None and is_new:
             source = load_language_model(config.init_from)
         options = source.bilm.options if source else _options(config, folder, mode)
-        vocabulary = _vocabulary(config, folder, mode)
+        vocabulary = config.vocabulary if is_new else folder / VOCABULARY_FILE
+        types = Vocabulary.read(Path(vocabulary)) if vocabulary else None
         stored = folder / TEXT_FILE if is_kept else None
         train, heldout = _read_text(config.text, stored, options.max_characters, reporter)
-        if mode != "resume":  # a resumed run first reports that the text differs
+        if is_new:  # a resumed run first reports that the text differs
             n_streams = settings.batch_size * settings.gradient_accumulation_steps * group.size
             check_long_enough(train, batch_size=n_streams, bptt=settings.bptt)
-        model = source or _new_model(config, options, vocabulary, train, reporter)
+        model = source or _new_model(config, options, types, train, reporter)
         if model.warning:
             reporter.message(f"warning: {model.warning}")
-        model.bilm.to(group.device)
-        model.softmax.to(group.device)
-        step = TrainStep(model, train, settings, group)
+        step = TrainStep(model.to(group.device), train, settings, group)
         trainer = Trainer(step, heldout, run_folder, reporter)
-        if mode == "resume":
+        if not is_new:
             trainer.resume()
             group.run_on_first()
 
         def begin() -> None:
-            if mode != "resume":
+            if is_new:
                 run_folder.start()
             config.write(folder)  # first, because it marks the folder of a run
             if not is_kept:
                 save_corpora(folder / TEXT_FILE, train, heldout)
-            if mode != "resume":
+            if is_new:
                 model.vocabulary.write(folder / VOCABULARY_FILE)
-                run_folder.write_options(options)
+                write_options(options, folder)
             (folder / STATE_FILE).unlink(missing_ok=True)
 
         group.run_on_first(begin)
@@ -95,11 +92,9 @@ def pretrain(
         reporter.estimate(trainer.estimate())
         result = trainer.train()
         group.run_on_first(lambda: write_warm_state(folder))
-        if mode == "resume" and result.n_steps == 0:
-            reporter.message(
-                f"warning: no step was made, because {result.limit} is reached; limits "
-                "apply to all parts of a run, and a larger limit continues it"
-            )
+        if not is_new and result.n_steps == 0:
+            what = f"warning: no step was made, because {result.limit} is reached; limits apply "
+            reporter.message(f"{what}to all parts of a run, and a larger limit continues it")
         return result.progress
 
 
@@ -130,10 +125,9 @@ def _check_texts(config: PretrainConfig, reporter: Reporter) -> None:
         raise UsageError("no text is given", "name text files, or `texts` in a recipe")
     train = without(texts, heldout)
     if not train:
-        raise UsageError(
-            f"{shorten_list(texts)}: only held-out texts, so nothing is left to train on",
-            "name texts to train on, or choose other held-out texts with `heldout`",
-        )
+        what = f"{shorten_list(texts)}: only held-out texts, so nothing is left to train on"
+        hint = "name texts to train on, or choose other held-out texts with `heldout`"
+        raise UsageError(what, hint)
     check_inputs([*train, *heldout], config.text.reading)
     if left_out := without(texts, train):
         reporter.message(f"held out, so not trained on: {shorten_list(left_out)}")
@@ -158,28 +152,20 @@ def _options(config: PretrainConfig, folder: Path, mode: str) -> Options:
 def _read_text(
     text: TextSettings, stored: Path | None, max_characters: int, reporter: Reporter
 ) -> tuple[Corpus, Corpus | None]:
-    """Read the texts to train and to evaluate on, and report their size.
-
-    Args:
-        stored: the file in the folder that contains both; None to read the text files.
-        max_characters: number of character ids per token that the model reads.
-    """
+    """Read the texts to train and to evaluate on, from `stored` if given; report their size."""
     notes = InputReport()
     reporter.reading([] if stored else [*text.texts, *text.heldout], notes)
     if stored is not None:
         train, heldout = load_corpora(stored, max_characters=max_characters)
     else:
         reading = replace(text.reading, max_characters=max_characters)
+        n_train, n_heldout = text.train_tokens_per_file, text.heldout_tokens_per_file
+        fraction, paths = text.treebank_fraction, without(text.texts, text.heldout)
         train = read_corpus(
-            without(text.texts, text.heldout),
-            reading,
-            tokens_per_file=text.train_tokens_per_file,
-            treebank_fraction=text.treebank_fraction,
-            notes=notes,
+            paths, reading, tokens_per_file=n_train, treebank_fraction=fraction, notes=notes
         )
         heldout = None
         if text.heldout:
-            n_heldout = text.heldout_tokens_per_file
             heldout = read_corpus(text.heldout, reading, tokens_per_file=n_heldout, notes=notes)
             overlap(heldout, train, notes)  # warns
     found = f"text: {train.n_sentences:,} sentences, {train.n_tokens:,} tokens"
@@ -188,12 +174,6 @@ def _read_text(
     reporter.message(found)
     reporter.input_notes(notes)
     return train, heldout
-
-
-def _vocabulary(config: PretrainConfig, folder: Path, mode: str) -> Vocabulary | None:
-    """Read the types to predict; None to count them in the text."""
-    path = folder / VOCABULARY_FILE if mode == "resume" else config.vocabulary
-    return None if path is None else Vocabulary.read(Path(path))
 
 
 def _new_model(
@@ -205,10 +185,7 @@ def _new_model(
 ) -> LanguageModel:
     """Create the model of the first step; a resumed run then loads the checkpoint weights."""
     if vocabulary is None:
-        vocabulary = train.vocabulary(
-            min_count=config.min_count,
-            max_types=config.vocabulary_size,
-            warn=lambda warning: reporter.message(f"warning: {warning}"),
-        )
+        least, most, warn = config.min_count, config.vocabulary_size, reporter.message
+        vocabulary = train.vocabulary(min_count=least, max_types=most, warn=warn)
     counts = train.predicted_counts(vocabulary)
     return LanguageModel(*new_bilm(options, counts, seed=config.training.seed), vocabulary)

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from elmo_cli.errors import OutputError, ResumeError, UsageError
-from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors, write_text
+from elmo_cli.files import TEMPORARY_SUFFIX, FileLock, output_errors
 from elmo_cli.lm import checkpoint, log
+from elmo_cli.lm.language_model import LanguageModel, write_options
 from elmo_cli.lm.pretrain_config import RECIPE_FILE
 from elmo_cli.pretrained.catalogue import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_cli.pretrained.model_files import CARD_FILE, SOFTMAX_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.parts import PARTS_FILE, remove_parts, write_parts
 from elmo_cli.weightfile.write import write_bilm, write_softmax
 
-if TYPE_CHECKING:
-    from elmo_cli.lm.language_model import LanguageModel
-    from elmo_cli.model.options import Options
-
-CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, "text.npz"
+CHECKPOINT_FILE, LOG_FILE, TEXT_FILE = checkpoint.FILE_NAME, log.FILE_NAME, checkpoint.TEXT_FILE
 RECORD_FILE, FITTED_FILE = "finetune.json", "fitted_softmax.hdf5"
 LOCK_FILE = ".lock"
 TASK_FILE, VECTORS_FOLDER = "task.json", "vectors"
-_MARKERS = {"pretrain": RECIPE_FILE, "finetune": RECORD_FILE, "train": TASK_FILE}
+_MODEL = (PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE)
+_RUN = (CHECKPOINT_FILE, LOG_FILE)
 _FILES = {  # files that a run writes; the last one marks its folder
-    kind: (
-        *(PARTS_FILE, STATE_FILE, OPTIONS_FILE, WEIGHTS_FILE, SOFTMAX_FILE, VOCABULARY_FILE),
-        *(CHECKPOINT_FILE, LOG_FILE, *own),
-        _MARKERS[kind],
-    )
-    for kind, own in {"pretrain": (TEXT_FILE,), "finetune": (FITTED_FILE, CARD_FILE)}.items()
+    "pretrain": (*_MODEL, *_RUN, TEXT_FILE, RECIPE_FILE),
+    "finetune": (*_MODEL, *_RUN, FITTED_FILE, CARD_FILE, RECORD_FILE),
+    "train": ("model.pt", "scores.json", "word_vectors.npz", *_RUN, TASK_FILE),
 }
-_FILES["train"] = (
-    *("model.pt", "scores.json", "word_vectors.npz", CHECKPOINT_FILE, LOG_FILE),
-    TASK_FILE,
-)
 
 
 class RunFolder:
@@ -74,31 +63,28 @@ class RunFolder:
                 what = f"{path}: contains {file.name}, which the run starts from"
                 raise UsageError(what, "choose another folder with `output`")
         if path.exists() and not path.is_dir():
-            what = f"{path}: is a file, not a folder"
-            raise OutputError(what, "name a folder with `output`")
-        self._check_content(mode)
+            raise OutputError(f"{path}: is a file, not a folder", "name a folder with `output`")
         with output_errors(path):
             self._is_new = not path.exists()
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=mode != "resume", exist_ok=True)
             if not self._lock.acquire():
                 what = f"{path}: another process is training there"
                 raise OutputError(what, "wait for it, or choose another folder with `output`")
-            self._check_content(mode)  # checked under the lock, since a run may just have ended
+            self._check_content(mode)
             for name in _FILES[self.kind]:  # partial files of a killed run
                 for left in path.glob(f"{name}.{'[0-9a-f]' * 8}{TEMPORARY_SUFFIX}"):
                     left.unlink()
 
     def _check_content(self, mode: str) -> None:
-        path, marker = self.path, _MARKERS[self.kind]
+        path, marker = self.path, _FILES[self.kind][-1]
         is_run = (path / marker).exists()
-        content = sorted(os.listdir(path)) if path.exists() else []
-        content = [name for name in content if name not in (LOCK_FILE, VECTORS_FOLDER)]
+        content = sorted({*os.listdir(path)} - {LOCK_FILE, VECTORS_FOLDER})
         if content and not is_run:
             what = f"{path}: contains {content[0]}, but no {self.kind} run ({marker})"
             raise OutputError(what, "choose a new or empty folder with `output`")
         if mode == "resume" and not is_run:
-            what = f"{path}: contains no run to resume"
-            raise ResumeError(what, "leave out `resume` to start one")
+            hint = "leave out `resume` to start one"
+            raise ResumeError(f"{path}: contains no run to resume", hint)
         if mode == "new" and is_run:
             hint = "`resume=True` continues it, `overwrite=True` starts over"
             raise OutputError(f"{path}: contains a {self.kind} run already", hint)
@@ -109,20 +95,14 @@ class RunFolder:
             for name in _FILES[self.kind]:
                 (self.path / name).unlink(missing_ok=True)
 
-    def write_options(self, options: Options) -> None:
-        """Write options.json; raises OutputError."""
-        write_text(self.path / OPTIONS_FILE, [json.dumps(options.to_dict(), indent=2), "\n"])
-
     def export(self, model: LanguageModel, dtype: str = "float32") -> None:
-        """Write a model that `elmo embed`, AllenNLP and bilm-tf can read.
+        """Write a model that `elmo embed`, AllenNLP and bilm-tf can read; raises OutputError.
 
         Args:
             dtype: dtype of the stored weights; float16 halves the size of the files.
-        Raises:
-            OutputError: one of the files cannot be written.
         """
         remove_parts(self.path)
-        self.write_options(model.bilm.options)
+        write_options(model.bilm.options, self.path)
         model.vocabulary.write(self.path / VOCABULARY_FILE)
         write_softmax(model.softmax, self.path / SOFTMAX_FILE, dtype=dtype)
         write_bilm(model.bilm, self.path / WEIGHTS_FILE, dtype=dtype)

@@ -1,4 +1,4 @@
-"""TrainSettings and TextSettings: the settings of training and of its text."""
+"""TrainSettings and TextSettings: the settings of training, with its limits, and of its text."""
 
 from __future__ import annotations
 
@@ -21,6 +21,24 @@ _NOT_FIXED = (
     *("batch_size", "gradient_accumulation_steps"),  # their product is fixed, see `checkpoint`
 )
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long training will take, unless `patience` ends it.
+
+    Attributes:
+        seconds: time until the first limit is reached, evaluations not included.
+        tokens, epochs: number that will be read in each direction, and passes over the text.
+        rate: measured tokens per second.
+        limit: name of the limit.
+    """
+
+    seconds: float
+    tokens: int
+    epochs: float
+    rate: float
+    limit: str
 
 
 def bounded(default: Any, allowed: str, holds: Callable[[Any], bool]) -> Any:
@@ -123,9 +141,9 @@ class TrainSettings:
         """Check that training has a limit, and a held-out text if it needs one.
 
         Raises:
-            UsageError: there is no limit, or `patience` or `keep_best` lacks a held-out text.
+            UsageError: one of them is missing.
         """
-        if all(getattr(self, name) is None for name in LIMITS):
+        if not any(getattr(self, name) for name in LIMITS):
             what = "no limit is given: the training would never end"
             raise UsageError(what, "`max_seconds=3600` trains for an hour")
         if not has_heldout and (self.patience or self.keep_best):
@@ -134,20 +152,23 @@ class TrainSettings:
 
     def n_negatives(self, n_types: int) -> int:
         """Return the number of types to sample for the softmax; 0 for the full softmax."""
-        n_sampled = self.negative_samples
-        if n_sampled is None:
-            n_sampled = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVE_SAMPLES
+        default = 0 if n_types <= _FULL_SOFTMAX else _NEGATIVE_SAMPLES
+        n_sampled = default if self.negative_samples is None else self.negative_samples
         return n_sampled if n_types > n_sampled else 0
 
     @property
     def peak_rate(self) -> float:
         """The learning rate before any schedule."""
-        rate = self.learning_rate
-        return LEARNING_RATES[self.optimizer] if rate is None else rate
+        return self.learning_rate or LEARNING_RATES[self.optimizer]
 
     def fixed(self) -> dict[str, Any]:
-        """The settings that a resumed run may not change."""
+        """Return the settings that a resumed run may not change."""
         return {name: value for name, value in vars(self).items() if name not in _NOT_FIXED}
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Number of tokens that each process reads in a step."""
+        return self.batch_size * self.gradient_accumulation_steps * self.bptt
 
 
 @dataclass(frozen=True)

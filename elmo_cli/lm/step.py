@@ -72,9 +72,8 @@ class TrainStep:
         self._modules = nn.ModuleDict({"bilm": model.bilm, "softmax": model.softmax})
         self._parameters = list(self._modules.requires_grad_().parameters())
         self._optimizer = make_optimizer(settings, self._parameters)
-        self._sampler_rng = torch.Generator().manual_seed(
-            settings.seed
-        )  # the same in all processes
+        # The same in all processes.
+        self._sampler_rng = torch.Generator().manual_seed(settings.seed)
         self._dropout = Dropout(settings.dropout, torch.Generator(group.device))
         self._seed_dropout(0)
         self._dtype = torch.bfloat16 if settings.precision == "bf16" else None
@@ -99,10 +98,8 @@ class TrainStep:
 
     def new_state(self, n_streams: int) -> State:
         """Return the LSTM state before any text is read."""
-        weight = self.model.softmax.weight
-        return State.zeros(
-            self.model.bilm.options, n_streams, device=weight.device, dtype=weight.dtype
-        )
+        weight, options = self.model.softmax.weight, self.model.bilm.options
+        return State.zeros(options, n_streams, device=weight.device, dtype=weight.dtype)
 
     def __call__(self, batch: Batch, state: State, learning_rate: float) -> tuple[float, State]:
         """Update the weights.
@@ -124,18 +121,16 @@ class TrainStep:
         value, states = 0.0, []
         for first in range(0, self.n_streams, size):
             streams = slice(first, first + size)
-            loss, new_state = self.loss(
-                batch.streams(streams), state.select_rows(streams), negatives
-            )
+            part, before = batch.streams(streams), state.select_rows(streams)
+            loss, after = self.loss(part, before, negatives)
             (loss * (LOSS_SCALE * fraction)).backward()  # type: ignore[no-untyped-call]
             value += loss.item() * fraction
-            states.append(new_state)
+            states.append(after)
         value = self.group.mean(value)
         if not math.isfinite(value) or not self._update(learning_rate):
             return math.nan, state
-        return value, State(
-            torch.cat([new.h for new in states], 2), torch.cat([new.c for new in states], 2)
-        )
+        h, c = (torch.cat([getattr(one, name) for one in states], 2) for name in ("h", "c"))
+        return value, State(h, c)
 
     def seconds(self, batch: Batch) -> float:
         """Measure the duration of a step before the first one; all processes must call this.
@@ -169,9 +164,8 @@ class TrainStep:
         types = torch.from_numpy(batch.targets.reshape(-1)).long()
         targets = self._ids[types].to(h.device)
         if negatives is not None:
-            return sampled_softmax_loss(
-                softmax, h, targets, *negatives, dtype=self._dtype
-            ), new_state
+            loss = sampled_softmax_loss(softmax, h, targets, *negatives, dtype=self._dtype)
+            return loss, new_state
         with self._autocast():
             return -softmax(h, targets).mean(), new_state
 

@@ -38,14 +38,11 @@ class Batch:
 
 def check_long_enough(corpus: Corpus, *, batch_size: int, bptt: int) -> None:
     """Refuse a text that is shorter than one batch (TrainingError)."""
-    n_inputs = corpus.n_tokens + corpus.n_sentences
+    n_inputs = corpus.n_predictions
     if n_inputs // batch_size < bptt:
-        largest = n_inputs // bptt
-        raise TrainingError(
-            f"the text: {corpus.n_tokens} tokens are less than one batch of {batch_size} streams "
-            f"of {bptt} tokens",
-            f"give more text, or `batch_size={largest}`" if largest else "give more text",
-        )
+        what = f"the text: {corpus.n_tokens} tokens are less than one batch of {batch_size} streams"
+        hint = f", or `batch_size={n_inputs // bptt}`" if n_inputs >= bptt else ""
+        raise TrainingError(f"{what} of {bptt} tokens", f"give more text{hint}")
 
 
 def batches(
@@ -60,10 +57,8 @@ def batches(
     """Yield batches endlessly; each continues the streams where the previous batch ended.
 
     The sentences are shuffled in each epoch, differently in the two directions, and divided into
-    `batch_size` streams of equal length. A window may therefore hold parts of several sentences,
-    and the LSTM state must be carried from batch to batch. A sentence that crosses the end of a
-    stream is continued by the next one. Tokens after the last whole window are not read in that
-    epoch.
+    `batch_size` streams of equal length; a sentence that crosses the end of a stream is continued
+    by the next one. Tokens after the last whole window are not read in that epoch.
 
     Args:
         batch_size: number of streams.
@@ -79,11 +74,10 @@ def batches(
     check_long_enough(corpus, batch_size=batch_size, bptt=bptt)
     epoch, first = start
     while True:
-        random = [np.random.default_rng([seed, epoch, way]) for way in (FORWARD, BACKWARD)]
-        orders = [shuffled_order(corpus, generator, shuffle) for generator in random]
-        ways = [
-            _streams(flatten(corpus, order, way), batch_size) for way, order in enumerate(orders)
-        ]
+        ways = []
+        for way in (FORWARD, BACKWARD):
+            order = shuffled_order(corpus, np.random.default_rng([seed, epoch, way]), shuffle)
+            ways.append(_streams(flatten(corpus, order, way), batch_size))
         n_batches = ways[FORWARD][0].shape[1] // bptt
         for index in range(first, n_batches):
             window = slice(index * bptt, (index + 1) * bptt)
@@ -134,5 +128,4 @@ def flatten(corpus: Corpus, order: Int64Array, direction: int) -> tuple[Int32Arr
 def _ranges(firsts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the ranges `first, first + 1, …` of the given lengths."""
     ends = np.cumsum(lengths)
-    joined: Int64Array = np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1])
-    return joined
+    return np.asarray(np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1]))

@@ -13,7 +13,8 @@ import h5py
 import numpy as np
 from make_weights import options_of, weight_arrays, write_arrays
 
-from elmo_cli.lm.corpus import Corpus, save_corpora
+from elmo_cli.lm.checkpoint import save_corpora
+from elmo_cli.lm.corpus import Corpus
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence

@@ -18,8 +18,7 @@ from elmo_cli.analysis.query import find_token, occurrences
 from elmo_cli.analysis.vectors import LayerView
 from elmo_cli.errors import ElmoError, UsageError
 from elmo_cli.isolate import run_isolated
-from elmo_cli.lm.checkpoint import read_checkpoint
-from elmo_cli.lm.corpus import load_corpora
+from elmo_cli.lm.checkpoint import load_corpora, read_checkpoint
 from elmo_cli.lm.pretrain_config import PretrainConfig
 from elmo_cli.model.options import Options
 from elmo_cli.store.convert import convert

@@ -11,10 +11,12 @@ import pytest
 from disks import small_disk
 
 from elmo_cli.errors import OutputError, ResumeError, TrainingError
-from elmo_cli.lm.corpus import Corpus, load_corpora, overlap, save_corpora
-from elmo_cli.lm.read_corpus import (
+from elmo_cli.lm.checkpoint import load_corpora, save_corpora
+from elmo_cli.lm.corpus import (
     OPENING,
+    Corpus,
     is_in_treebank_spelling,
+    overlap,
     read_corpus,
     treebank_spelling,
     without,
@@ -194,7 +196,7 @@ def test_corrupt_stored_text_is_refused(
     path = tmp_path / "text.npz"
     save_corpora(path, corpus, None)
     corrupt(path)
-    with pytest.raises(ResumeError, match=r"text\.npz: not the text of a run") as caught:
+    with pytest.raises(ResumeError, match=r"text\.npz: corrupt, or written") as caught:
         load_corpora(path, max_characters=50)
     assert "reads the texts again" in caught.value.hint
 

@@ -24,8 +24,8 @@ from make_weights import MODELS, write_model
 from elmo_cli.cli.main import main
 from elmo_cli.errors import OutputError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.finetune.domain import DomainTexts, read_domain
-from elmo_cli.lm.finetune.job import describe_text, finetune_settings
+from elmo_cli.lm.domain import DomainTexts, read_domain
+from elmo_cli.lm.finetune_job import describe_text, finetune_settings
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings

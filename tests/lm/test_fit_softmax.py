@@ -9,14 +9,13 @@ import pytest
 import torch
 from tiny_run import SENTENCES
 
+from elmo_cli.lm import fit_softmax as module
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.domain import Domain
 from elmo_cli.lm.evaluation import length_sorted, top_layer_outputs
-from elmo_cli.lm.finetune import fit_softmax as module
-from elmo_cli.lm.finetune.domain import Domain
-from elmo_cli.lm.finetune.fit_softmax import FittedSoftmax, fit_softmax
+from elmo_cli.lm.fit_softmax import FittedSoftmax, fit_softmax
 from elmo_cli.lm.forward import type_vectors
-from elmo_cli.lm.initialize import new_softmax
-from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.language_model import LanguageModel, new_softmax
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.model.bilm import BiLM, NextTokenSoftmax

@@ -17,8 +17,7 @@ from tiny_run import SETTINGS
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.forward import forward, token_vectors
-from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.language_model import LanguageModel, new_bilm
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import Batch, batches
 from elmo_cli.model.options import Options

@@ -11,8 +11,7 @@ import pytest
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
 from elmo_cli.lm.evaluation import score
-from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.language_model import LanguageModel, new_bilm
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.perplexity import perplexity_of
 from elmo_cli.lm.run_folder import RunFolder

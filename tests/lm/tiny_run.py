@@ -12,8 +12,7 @@ import torch
 
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.initialize import new_bilm
-from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.language_model import LanguageModel, new_bilm
 from elmo_cli.lm.log import FILE_NAME, Reporter
 from elmo_cli.lm.loop import Trainer
 from elmo_cli.lm.run_folder import RunFolder

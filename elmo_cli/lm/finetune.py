@@ -6,31 +6,31 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from elmo_cli.errors import ResumeError, SettingError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
-from elmo_cli.lm.finetune.domain import Domain, find_texts, read_domain
-from elmo_cli.lm.finetune.fit_softmax import fit_softmax
-from elmo_cli.lm.finetune.job import (
+from elmo_cli.lm.domain import Domain, find_texts, read_domain
+from elmo_cli.lm.finetune_job import (
     START_OVER,
     FinetuneJob,
     FinetuneRecord,
     FinetuneResult,
-    Measurement,
     describe_text,
+    figures_of,
     finetune_settings,
     model_card,
 )
-from elmo_cli.lm.initialize import new_softmax
+from elmo_cli.lm.fit_softmax import fit_softmax
 from elmo_cli.lm.language_model import (
     LanguageModel,
     language_model_of,
     load_language_model,
+    new_softmax,
     softmax_of,
 )
 from elmo_cli.lm.log import SILENT, Reporter
@@ -66,22 +66,21 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
     Raises:
         UsageError, OutputError, ResumeError: as `RunFolder.open`, or settings without effect.
         ModelError, OptionsError, WeightFileError, InputError: as `load_language_model`.
-        TrainingError, InputError: as `find_texts`, `read_domain` and `Trainer.train`.
-        StoppedError: as `Trainer.train`.
+        TrainingError, StoppedError: as `read_domain` and `Trainer.train`.
     """
     files = locate(job.model)
     named = [Path(name) for name in (job.softmax, job.vocabulary) if name is not None]
     with RunFolder(job.output, "finetune") as folder:
         folder.open(job.mode, reads=[*files.paths, *named])
         texts = find_texts(job.domain, job.heldout)
-        check_inputs([*texts.train, *texts.heldout, *texts.test], job.reading)
+        names = check_inputs([*texts.train, *texts.heldout, *texts.test], job.reading)
         source = _load_source(job, files)
         if source.warning:
             reporter.message(f"warning: {source.warning}")
         if texts.not_read:
             reporter.message(f"not read: {', '.join(texts.not_read)}")
         report, width = InputReport(), source.bilm.options.max_characters
-        reporter.reading([*texts.train, *texts.heldout, *texts.test], report)
+        reporter.reading(names, report)
         domain = read_domain(texts, job.reading, max_characters=width, report=report)
         reporter.input_notes(report)
         heldout = domain.describe()
@@ -95,8 +94,7 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         return run.finish(run.train(softmax))
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(NamedTuple):
     """The model to fine-tune, without its softmax if another vocabulary is to be predicted."""
 
     files: ModelFiles
@@ -117,14 +115,14 @@ def _load_source(job: FinetuneJob, files: ModelFiles) -> _Source:
     else:
         types = None if vocabulary is None else Vocabulary.read(Path(vocabulary))
         source = _Source(files, load_files(files), None, types)
-    without_effect = []
-    if source.vocabulary is not None:
-        problem = f"the vocabulary is that of {job.vocabulary or 'the model'}"
-        without_effect += [("vocabulary_size", problem), ("min_count", problem)]
-    if source.softmax is not None and not job.fit_softmax:
-        without_effect.append(("softmax_tokens", "no softmax is fitted without `fit_softmax`"))
-    for name, problem in without_effect:
-        if getattr(job, name) is not None:
+    is_kept = source.softmax is not None and not job.fit_softmax
+    known = f"the vocabulary is that of {job.vocabulary or 'the model'}"
+    for name, is_wrong, problem in (
+        ("vocabulary_size", source.vocabulary is not None, known),
+        ("min_count", source.vocabulary is not None, known),
+        ("softmax_tokens", is_kept, "no softmax is fitted without `fit_softmax`"),
+    ):
+        if is_wrong and getattr(job, name) is not None:
             raise SettingError(name, f"has no effect, because {problem}", "leave it out")
     return source
 
@@ -149,7 +147,7 @@ class _Run:
         self._vocabulary = source.vocabulary or domain.train.vocabulary(
             min_count=job.min_count or _MIN_COUNT,
             max_types=job.vocabulary_size or _VOCABULARY_SIZE,
-            warn=lambda warning: reporter.message(f"warning: {warning}"),
+            warn=reporter.message,
         )
 
     def start(self, texts: Sequence[str]) -> NextTokenSoftmax:
@@ -171,17 +169,14 @@ class _Run:
         if self._record.before is not None:
             return self._softmax(self._source.softmax)
         if self._is_fitted and self._source.softmax is not None:
-            own = self._source.softmax.to(self._job.device)
-            measured = self._measure("the model's own softmax", own)
-            self._note(before_model_softmax=Measurement.of(measured))
+            measured = self._measure("the model's own softmax", self._source.softmax)
+            self._note(before_model_softmax=figures_of(measured))
         softmax = self._fit() if self._is_fitted else self._softmax(self._source.softmax)
         start_s = time.monotonic()
         measured = self._measure("before", softmax)
-        self._note(
-            before=Measurement.of(measured),
-            unknown_fraction=measured.unknown_fraction,
-            measuring_s=time.monotonic() - start_s,
-        )
+        figures, unknown = figures_of(measured), measured.unknown_fraction
+        seconds = time.monotonic() - start_s
+        self._note(before=figures, unknown_fraction=unknown, measuring_s=seconds)
         return softmax
 
     def _sample_sizes(self) -> dict[str, int]:
@@ -190,12 +185,9 @@ class _Run:
         sizes = {"validation": _EVALUATED_TOKENS, "test": domain.test.n_tokens}
         if limit is not None:
             probe = domain.test.sample_evenly(_MIN_TOKENS)
-            softmax = self._source.softmax or new_softmax(
-                domain.train.predicted_counts(self._vocabulary),
-                self._bilm.options.projection_dim,
-                seed=self._settings.seed,
-            )
-            model = LanguageModel(self._bilm, softmax.to(self._job.device), self._vocabulary)
+            counts, size = domain.train.predicted_counts(self._vocabulary), self._bilm.options
+            softmax = self._source.softmax or new_softmax(counts, size.projection_dim, seed=0)
+            model = self._model(softmax)
             start_s = time.monotonic()
             perplexity(model, probe)
             rate = probe.n_tokens / (time.monotonic() - start_s)
@@ -229,16 +221,15 @@ class _Run:
     def train(self, softmax: NextTokenSoftmax) -> TrainingProgress:
         """Train biLM and softmax; the folder then contains the best model of all evaluations."""
         path, record, domain = self._folder.path, self._record, self._domain
-        model = LanguageModel(self._bilm, softmax, self._vocabulary)
         settings = replace(self._settings, max_seconds=self._seconds_to_train())
-        step = TrainStep(model, domain.train, settings, ProcessGroup(device=self._job.device))
+        group = ProcessGroup(device=self._job.device)
+        step = TrainStep(self._model(softmax), domain.train, settings, group)
         trainer = Trainer(step, domain.validation, self._folder, self._reporter)
-        progress = trainer.progress
         if has_checkpoint := (path / CHECKPOINT_FILE).exists():
             trainer.resume()
-            progress = trainer.progress
             for name in (STATE_FILE, CARD_FILE):  # of the weights of an earlier part
                 (path / name).unlink(missing_ok=True)
+        progress = trainer.progress
         evaluation_s = record.measuring_s * domain.validation.n_tokens / domain.test.n_tokens
         left_s = settings.max_seconds or math.inf
         if progress.step == 0 and left_s <= 2 * evaluation_s:  # before and after training
@@ -250,7 +241,7 @@ class _Run:
         self._reporter.estimate(estimate)
         interval = self._settings.eval_steps or 1
         if settings.max_seconds is not None:
-            n_steps = left_s * estimate.rate / estimate.tokens_per_step
+            n_steps = left_s * estimate.rate / settings.tokens_per_step
             interval = max(interval, math.ceil(n_steps / _MAX_EVALUATIONS))
         self._note(eval_steps=record.eval_steps or interval)
         trainer.settings = replace(
@@ -277,7 +268,10 @@ class _Run:
             self._folder.export(model, self._settings.dtype)
         # The same weights have the same figures, except in float16.
         is_same = not improved and self._settings.dtype == "float32"
-        after = before if is_same else self._measure_folder()
+        after = before
+        if not is_same:  # the model as it was written, in its dtype
+            model = load_language_model(path).to(self._job.device)
+            after = figures_of(self._perplexity(model))
         write_warm_state(path)
         counted = "counted in the domain" if self._source.vocabulary is None else ""
         vocabulary = counted or self._job.vocabulary or "that of the model"
@@ -309,14 +303,9 @@ class _Run:
     def _fit(self) -> NextTokenSoftmax:
         n_types, limit = len(self._vocabulary), self._settings.max_seconds
         self._reporter.message(f"fitting a softmax of {n_types:,} types to the frozen biLM")
-        fit = fit_softmax(
-            self._bilm,
-            self._vocabulary,
-            self._domain,
-            replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION),
-            self._job.softmax_tokens or _SOFTMAX_TOKENS,
-            self._reporter.log_line,
-        )
+        settings = replace(self._settings, max_seconds=limit and limit * _FIT_FRACTION)
+        n_tokens, report = self._job.softmax_tokens or _SOFTMAX_TOKENS, self._reporter.log_line
+        fit = fit_softmax(self._bilm, self._vocabulary, self._domain, settings, n_tokens, report)
         write_softmax(fit.softmax, self._folder.path / FITTED_FILE)
         seconds = round(fit.seconds, 1)
         self._note(fit={"tokens": fit.tokens, "passes": fit.passes, "seconds": seconds})
@@ -335,18 +324,15 @@ class _Run:
         return softmax.to(self._job.device)
 
     def _measure(self, what: str, softmax: NextTokenSoftmax) -> Perplexity:
-        measured = self._perplexity(LanguageModel(self._bilm, softmax, self._vocabulary))
+        measured = self._perplexity(self._model(softmax))
         self._reporter.message(
             f"{what}: perplexity {measured.average:.2f} (forward {measured.forward:.2f}, "
             f"backward {measured.backward:.2f}), {measured.unknown_fraction:.2%} unknown"
         )
         return measured
 
-    def _measure_folder(self) -> Measurement:
-        """The model as it was written, in its dtype."""
-        model, device = load_language_model(self._folder.path), self._job.device
-        model = replace(model, bilm=model.bilm.to(device), softmax=model.softmax.to(device))
-        return Measurement.of(self._perplexity(model))
+    def _model(self, softmax: NextTokenSoftmax) -> LanguageModel:
+        return LanguageModel(self._bilm, softmax, self._vocabulary).to(self._job.device)
 
     def _perplexity(self, model: LanguageModel) -> Perplexity:
         """Measure a model on the test text."""
@@ -355,8 +341,7 @@ class _Run:
         def on_progress(n: int) -> None:
             nonlocal n_done
             n_done += n
-            total = test.n_tokens + test.n_sentences
-            self._reporter.progress("measuring on the test text", n_done, total)
+            self._reporter.progress("measuring on the test text", n_done, test.n_predictions)
 
         return perplexity(model, test, on_progress=on_progress)
 

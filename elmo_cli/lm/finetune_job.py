@@ -26,6 +26,7 @@ _MAX_WARMUP = 200
 START_OVER = "`overwrite=True` starts over"
 _DIRECTIONS = ("forward", "backward", "average")
 _MAX_FILES = 8  # named on the model card
+Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,7 @@ def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     counted in steps, so that a resumed run evaluates where an uninterrupted one does. The warmup is
     a twentieth of an epoch, at most 200 steps.
     """
-    tokens_per_step = settings.batch_size * settings.bptt * settings.gradient_accumulation_steps
-    n_steps = (corpus.n_tokens + corpus.n_sentences) // tokens_per_step
+    n_steps = corpus.n_predictions // settings.tokens_per_step
     interval = max(n_steps // _EVALUATIONS_PER_EPOCH, min(_MIN_STEPS, n_steps), 1)
     return replace(
         settings,
@@ -83,30 +83,16 @@ def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
     )
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """Figures of a model on a held-out text.
-
-    Attributes:
-        perplexity: "forward", "backward" and "average".
-        bits_per_byte: the same, and "spelling".
-        text: the text that they were measured on, see `Domain`.
-    """
-
-    perplexity: dict[str, float]
-    bits_per_byte: dict[str, float]
-    text: str = "test"
-
-    @classmethod
-    def of(cls, measured: Perplexity) -> Measurement:
-        """The figures of the perplexity of a text."""
-        average = {name: getattr(measured, name) for name in _DIRECTIONS}
-        return cls(average, asdict(measured.bits_per_byte))
+def figures_of(measured: Perplexity) -> Figures:
+    """Return `perplexity` ("forward", "backward", "average"), `bits_per_byte` (and "spelling") and
+    the `text` that they were measured on, see `Domain`."""
+    ways = {name: getattr(measured, name) for name in _DIRECTIONS}
+    return {"perplexity": ways, "bits_per_byte": asdict(measured.bits_per_byte), "text": "test"}
 
 
 @dataclass(frozen=True)
 class FinetuneResult:
-    """The outcome of fine-tuning.
+    """The outcome of fine-tuning; figures are those of `figures_of`.
 
     Attributes:
         model: name of the source model.
@@ -130,9 +116,9 @@ class FinetuneResult:
     model: str
     output: str
     softmax: str
-    before: Measurement
-    before_model_softmax: Measurement | None
-    after: Measurement
+    before: Figures
+    before_model_softmax: Figures | None
+    after: Figures
     chosen: dict[str, Any]
     unknown_fraction: float
     vocabulary: dict[str, Any]
@@ -145,7 +131,8 @@ class FinetuneResult:
     @property
     def ratio(self) -> float:
         """The average perplexity after divided by the one before."""
-        return self.after.perplexity["average"] / self.before.perplexity["average"]
+        after, before = (each["perplexity"]["average"] for each in (self.after, self.before))
+        return float(after / before)
 
 
 @dataclass
@@ -170,23 +157,18 @@ class FinetuneRecord:
     eval_steps: int | None = None
     unknown_fraction: float = 0.0
     fit: dict[str, float] | None = None
-    before: Measurement | None = None
-    before_model_softmax: Measurement | None = None
+    before: Figures | None = None
+    before_model_softmax: Figures | None = None
     result: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, path: Path) -> FinetuneRecord:
         """Read the record of a run to resume; or ResumeError."""
         try:
-            found = cls(**read_json(path, ResumeError, START_OVER))
-            for name in ("before", "before_model_softmax"):
-                if (figures := getattr(found, name)) is not None:
-                    setattr(found, name, Measurement(**figures))
+            return cls(**read_json(path, ResumeError, START_OVER))
         except (OSError, TypeError) as error:
-            raise ResumeError(
-                f"{path}: corrupt or of another version ({error})", START_OVER
-            ) from None
-        return found
+            what = f"{path}: corrupt or of another version ({error})"
+            raise ResumeError(what, START_OVER) from None
 
 
 def model_card(result: FinetuneResult, weights_sha256: str, texts: Sequence[str]) -> str:
@@ -250,8 +232,8 @@ def comparison_table(result: FinetuneResult) -> list[tuple[str, ...]]:
     return [
         (
             name,
-            *(f"{figures.perplexity[direction]:.2f}" for direction in _DIRECTIONS),
-            f"{figures.bits_per_byte['average']:.4f}",
+            *(f"{figures['perplexity'][direction]:.2f}" for direction in _DIRECTIONS),
+            f"{figures['bits_per_byte']['average']:.4f}",
         )
         for name, figures in rows
         if figures is not None

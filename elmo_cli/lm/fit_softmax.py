@@ -10,19 +10,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.domain import Domain
 from elmo_cli.lm.evaluation import length_sorted, top_layer_outputs
-from elmo_cli.lm.finetune.domain import Domain
 from elmo_cli.lm.forward import Dropout, type_vectors
-from elmo_cli.lm.initialize import new_softmax
-from elmo_cli.lm.language_model import LanguageModel
+from elmo_cli.lm.language_model import LanguageModel, new_softmax
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.sampled_softmax import LogUniformSampler, sampled_softmax_loss
 from elmo_cli.lm.settings import TrainSettings
@@ -41,16 +40,9 @@ _MAX_PASSES = 20
 _MAX_BYTES = 1 << 29  # of all outputs
 
 
-@dataclass(frozen=True)
-class FittedSoftmax:
-    """A softmax and how it was fitted.
-
-    Attributes:
-        softmax: the one with the best held-out perplexity of all passes.
-        tokens: predictions that it was fitted on in each direction, ends of sentences included.
-        passes: over these predictions.
-        seconds: of the whole fit.
-    """
+class FittedSoftmax(NamedTuple):
+    """The softmax with the best held-out perplexity of all passes, the number of predictions in
+    each direction that it was fitted on, the passes over them, and the seconds of the whole fit."""
 
     softmax: NextTokenSoftmax
     tokens: int
@@ -73,7 +65,6 @@ def fit_softmax(
     a pass gains little, and fitting ends when the held-out perplexity has stopped falling.
 
     Args:
-        vocabulary: the types to predict.
         domain: the text to fit on, and the validation text that each pass is measured on.
         settings: negative samples, dropout and seed; `max_seconds` limits the fit: no pass starts
             later, and the biLM computes outputs for at most a third of it.
@@ -92,14 +83,8 @@ def fit_softmax(
     while True:
         measured = perplexity(LanguageModel(bilm, softmax, vocabulary), domain.validation)
         seconds = time.monotonic() - start_s
-        report(
-            {
-                "fit_pass": n_passes,
-                "tokens": len(outputs) // 2,
-                "seconds": round(seconds, 1),
-                "heldout": asdict(measured),
-            }
-        )
+        facts = {"fit_pass": n_passes, "tokens": len(outputs) // 2, "seconds": round(seconds, 1)}
+        report({**facts, "heldout": asdict(measured)})
         gain = 1 - measured.average / best
         if gain > 0:
             best = measured.average

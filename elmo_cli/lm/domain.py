@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo_cli.errors import InputError, TrainingError, UsageError
-from elmo_cli.lm.corpus import Corpus, Int64Array, overlap
-from elmo_cli.lm.read_corpus import read_corpus, without
+from elmo_cli.lm.corpus import Corpus, Int64Array, overlap, read_corpus, without
 from elmo_cli.text.input import (
     SUFFIXES,
     InputReport,
@@ -84,9 +83,10 @@ class Domain:
     def describe(self) -> dict[str, Any]:
         """The held-out text as plain values: `unit`, and facts of `validation` and `test`."""
         facts: dict[str, Any] = {"unit": self.unit}
-        for name, corpus in (("validation", self.validation), ("test", self.test)):
+        for name, source in self.sources.items():
+            corpus = getattr(self, name)
             counts = {"tokens": corpus.n_tokens, "sentences": corpus.n_sentences}
-            facts[name] = {"source": self.sources[name], **counts}
+            facts[name] = {"source": source, **counts}
         facts["test"]["overlap"] = self.overlap
         return facts
 
@@ -105,27 +105,22 @@ def find_texts(domain: Sequence[str], heldout: Sequence[str] = ()) -> DomainText
         UsageError: there is nothing to train on.
         InputError: a folder contains no text or cannot be read.
     """
-    train: list[str] = []
-    found: list[str] = []
-    not_read: list[str] = []
+    train, found, not_read = list[str](), list[str](), list[str]()
     for path in domain:
         if not Path(path).is_dir():
             train.append(path)
             continue
         for file in _files(path):
-            name = Path(file).name.lower()
-            is_unread = not _is_text(file) or _TEST_NAME.search(name)
-            (not_read if is_unread else found if _DEV.search(name) else train).append(file)
-    test = tuple(path for path in heldout if _TEST_NAME.search(Path(path).name.lower()))
+            is_unread = not _is_text(file) or _has(_TEST_NAME, file)
+            (not_read if is_unread else found if _has(_DEV, file) else train).append(file)
+    test = tuple(path for path in heldout if _has(_TEST_NAME, path))
     choosing = without(heldout, test) or tuple(found)
     held_out = (*choosing, *test)
     trained = without(train, held_out)
     if not trained:
-        raise UsageError(
-            f"{', '.join(domain)}: contains no text to train on, only held-out text "
-            f"({', '.join((*held_out, *not_read))})",
-            "name texts to train on with `domain`, or other ones with `heldout`",
-        )
+        what = f"{', '.join(domain)}: contains no text to train on, only held-out text "
+        hint = "name texts to train on with `domain`, or other ones with `heldout`"
+        raise UsageError(f"{what}({', '.join((*held_out, *not_read))})", hint)
     return DomainTexts(trained, choosing, test, without([*not_read, *found], held_out))
 
 
@@ -145,14 +140,13 @@ def read_domain(
     One half chooses, the other measures, unless files are named for measuring.
 
     Args:
-        reading: settings of the readers.
         max_characters: of a token that the model reads.
         report: receives warnings and counts.
     Raises:
         TrainingError: there are no sentences, or too few to hold some out.
         InputError, UsageError: as `read_sentences`.
     """
-    report = report if report is not None else InputReport()
+    report = report or InputReport()
     reading = replace(reading or InputSettings(), max_characters=max_characters)
     train = read_corpus(texts.train, reading, notes=report)
     heldout, source = train, "the domain"
@@ -162,15 +156,14 @@ def read_domain(
     halves, unit = [heldout], "files"
     if not (texts.heldout and texts.test):
         sides, unit = _divide(heldout, source, 1.0 if texts.heldout else _HELD_OUT_FRACTION)
-        halves = [heldout.select(sides == side) for side in (_VALIDATION, _TEST)]
-        if texts.test:
-            halves = [heldout.select(sides > 0)]
+        wanted = [sides > 0] if texts.test else [sides == _VALIDATION, sides == _TEST]
+        halves = list(map(heldout.select, wanted))
         if not texts.heldout:
             train = train.select(sides == 0)
     names = [f"{_count(half, unit)} of {source}" for half in halves]
     if texts.test:
         halves.append(read_corpus(texts.test, reading, notes=report))
-        names, unit = [names[0], shorten_list(texts.test)], "files"
+        names, unit = [*names, shorten_list(texts.test)], "files"
     sources = dict(zip(("validation", "test"), names, strict=True))
     validation, test = halves
     return Domain(train, validation, test, unit, sources, overlap(test, train, report))
@@ -187,17 +180,16 @@ def _files(folder: str) -> list[str]:
     try:
         files = sorted(str(path) for path in Path(folder).iterdir() if path.is_file())
     except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be read ({error.strerror})", "check the permissions of the folder"
-        ) from None
+        what = f"{folder}: cannot be read ({error.strerror})"
+        raise InputError(what, "check the permissions of the folder") from None
     if not any(map(_is_text, files)):
-        raise InputError(
-            f"{folder}: contains no text, only {len(files)} other files"
-            if files
-            else f"{folder}: contains no files",
-            "a domain is a folder with .txt, .conll, .conllu or .jsonl files, or the files",
-        )
+        hint = "a domain is a folder with .txt, .conll, .conllu or .jsonl files, or the files"
+        raise InputError(f"{folder}: contains no text, only {len(files)} other files", hint)
     return files
+
+
+def _has(pattern: re.Pattern[str], path: str) -> bool:
+    return pattern.search(Path(path).name.lower()) is not None
 
 
 def _is_text(path: str) -> bool:
@@ -215,22 +207,20 @@ def _divide(corpus: Corpus, source: str, fraction: float) -> tuple[npt.NDArray[n
     """
     n_sentences, documents = corpus.n_sentences, corpus.documents
     size = max(1, min(_BLOCK, n_sentences // _MIN_BLOCKS))
-    # A block ends with its document: blocks with the end of one and the start of the next are rare.
-    blocks = np.concatenate([np.arange(*ends, size) for ends in pairwise(documents)])
-    if n_sentences >= _MIN_SENTENCES or fraction == 1:
-        for units, unit, least in (
-            (documents, "documents", fraction / 4),
-            (np.append(blocks, n_sentences), "sentences", 0),
-        ):
-            sides = _smallest_hashes(corpus, units, fraction)
-            lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_TEST + 1)
-            if lengths[_VALIDATION:].min() > least * len(corpus.tokens):
-                return sides, unit
-    raise TrainingError(
-        f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
-        "hold some out, half to choose the weights and half to measure them",
-        f"give at least {_MIN_SENTENCES} different sentences, or `heldout=FILE`",
-    )
+    blocks = [np.arange(*ends, size) for ends in pairwise(documents)]  # end with their document
+    candidates = [
+        ("documents", documents, fraction / 4),
+        ("sentences", np.append(np.concatenate(blocks), n_sentences), 0),
+    ]
+    for unit, units, least in candidates if n_sentences >= _MIN_SENTENCES or fraction == 1 else ():
+        sides = _smallest_hashes(corpus, units, fraction)
+        lengths = np.bincount(sides, np.diff(corpus.starts), minlength=_TEST + 1)
+        if lengths[_VALIDATION:].min() > least * len(corpus.tokens):
+            return sides, unit
+    what = f"{source}: {n_sentences} sentence{'s' * (n_sentences > 1)}, too few or too similar to "
+    what += "hold some out, half to choose the weights and half to measure them"
+    hint = f"give at least {_MIN_SENTENCES} different sentences, or `heldout=FILE`"
+    raise TrainingError(what, hint)
 
 
 def _smallest_hashes(corpus: Corpus, units: Int64Array, fraction: float) -> npt.NDArray[np.int64]:

@@ -1,1 +1,0 @@
-"""Fine-tuning: a trained biLM continues training on the text of a domain."""
