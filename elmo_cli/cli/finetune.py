@@ -47,57 +47,35 @@ if TYPE_CHECKING:
 
 _CELL = 15
 
+# fmt: off
 _text_options = together(
-    value(
-        "Domain",
-        "--domain DIR|FILE",
-        "Text of the domain: files, or folders whose .txt, .conll, .conllu and .jsonl files are "
-        "read; may be repeated.",
-        multiple=True,
-        required=True,
-        callback=text_names,
-    ),
+    value("Domain", "--domain DIR|FILE", "Text of the domain: files, or folders whose .txt, "
+          ".conll, .conllu and .jsonl files are read; may be repeated.",
+          multiple=True, required=True, callback=text_names),
     heldout_option(
         "Held-out text, never trained on; may be repeated. Half of it chooses the weights, the "
         "other half measures them; files named test only measure.  [default: files named dev, "
-        "valid or heldout in a folder, else about 5 % of the text]"
-    ),
+        "valid or heldout in a folder, else about 5 % of the text]"),
     patience_option(3),
 )
 _softmax_options = together(
-    flag(
-        "Model",
-        "--fit-softmax",
-        "Fit a new softmax to the frozen biLM first, even if the model has one.",
-    ),
-    value(
-        "Model",
-        "--softmax-tokens N",
-        "Maximum number of tokens that the softmax is fitted on.",
-        type=AT_LEAST_1,
-        default=300_000,
-    ),
+    flag("Model", "--fit-softmax",
+         "Fit a new softmax to the frozen biLM first, even if the model has one."),
+    value("Model", "--softmax-tokens N", "Maximum number of tokens that the softmax is fitted on.",
+          type=AT_LEAST_1, default=300_000),
     vocabulary_size_options("Model", 25_000, 2),
 )
 _training_options = together(
-    setting(
-        TrainSettings,
-        "Length",
-        "--max-epochs FLOAT",
-        "Stop after reading the text this many times.",
-        default=3.0,
-    ),
+    setting(TrainSettings, "Length", "--max-epochs FLOAT",
+            "Stop after reading the text this many times.", default=3.0),
     settings(
-        TrainSettings,
-        "Length",
-        (
-            "--max-seconds SECONDS",
-            "Stop after this many seconds, fitting and measuring included.",
-        ),
+        TrainSettings, "Length",
+        ("--max-seconds SECONDS", "Stop after this many seconds, fitting and measuring included."),
         ("--max-steps N", "Stop after N weight updates."),
     ),
     training_options(adamw=0.001, adagrad=0.05),
 )
+# fmt: on
 
 
 @command

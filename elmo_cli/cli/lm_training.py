@@ -38,23 +38,16 @@ def output_options(contents: str, resume: str) -> Option:
         contents: description of what the folder contains.
         resume: help text of `--resume`.
     """
+    # fmt: off
     return together(
-        value(
-            "Output",
-            "-o, --output DIR",
-            f"Output folder: {contents}.",
-            required=True,
-            callback=local_path,
-        ),
+        value("Output", "-o, --output DIR", f"Output folder: {contents}.",
+              required=True, callback=local_path),
         flag("Output", "--resume", resume),
         flag("Output", "-f, --overwrite", "Start over if DIR contains a run."),
-        setting(
-            TrainSettings,
-            "Output",
-            "--dtype TYPE",
-            "Type of the exported weights: float32 or float16.",
-        ),
+        setting(TrainSettings, "Output", "--dtype TYPE",
+                "Type of the exported weights: float32 or float16."),
     )
+    # fmt: on
 
 
 def heldout_option(description: str) -> Option:
@@ -64,48 +57,32 @@ def heldout_option(description: str) -> Option:
 
 def patience_option(default: int | None = None) -> Option:
     """Option for the number of evaluations without improvement after which a run stops."""
-    return setting(
-        TrainSettings,
-        "Evaluation",
-        "--patience N",
-        "Stop after N evaluations without a better held-out perplexity.",
-        default=default,
-    )
+    what = "Stop after N evaluations without a better held-out perplexity."
+    return setting(TrainSettings, "Evaluation", "--patience N", what, default=default)
 
 
 def training_options(*, adamw: float, adagrad: float) -> Option:
     """Options for training, with the default learning rate of each optimizer."""
+    # fmt: off
     return settings(
-        TrainSettings,
-        "Training",
+        TrainSettings, "Training",
         ("--optimizer NAME", "Optimizer: adamw, or adagrad as in bilm-tf."),
-        (
-            "--learning-rate FLOAT",
-            f"Peak learning rate.  [default: {adamw:g} for adamw, {adagrad:g} for adagrad]",
-        ),
+        ("--learning-rate FLOAT",
+         f"Peak learning rate.  [default: {adamw:g} for adamw, {adagrad:g} for adagrad]"),
         ("--batch-size N", "Streams of text read in parallel, per process."),
-        (
-            "--gradient-accumulation-steps N",
-            "Batches per weight update; less memory for the same effective batch size.",
-        ),
+        ("--gradient-accumulation-steps N",
+         "Batches per weight update; less memory for the same effective batch size."),
         ("--dropout P", "Dropout probability."),
-        (
-            "--negative-samples N",
-            "Types sampled for the softmax; 0 computes the full softmax.  [default: 2048, or 0 up "
-            "to 8192 types]",
-        ),
+        ("--negative-samples N", "Types sampled for the softmax; 0 computes the full softmax.  "
+         "[default: 2048, or 0 up to 8192 types]"),
         ("--seed N", "Random seed."),
     )
+    # fmt: on
 
 
+_precision = "Precision of matrix products: float32 or bf16."
 compute_options: Option = together(
-    processor_options,
-    setting(
-        TrainSettings,
-        "Compute",
-        "--precision NAME",
-        "Precision of matrix products: float32 or bf16.",
-    ),
+    processor_options, setting(TrainSettings, "Compute", "--precision NAME", _precision)
 )
 
 

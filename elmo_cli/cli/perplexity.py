@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, non_empty, text_names, value
+from elmo_cli.cli.click_options import argument, command, non_empty, text_names, together, value
 from elmo_cli.cli.options import (
     input_options,
     input_settings,
@@ -32,30 +32,24 @@ _DIRECTIONS = ("forward", "backward", "average")
 _COLUMNS = ("source", "line", "tokens", "unknown", "predictions", *_DIRECTIONS[:2], "perplexity")
 
 
+# fmt: off
+_state_and_output = together(
+    value("State", "--state NAME", "Initial LSTM state of a sentence: zero, warm (stored with the "
+          "model) or carry (from the previous sentence).",
+          type=click.Choice(["zero", "warm", "carry"]), default="zero"),
+    value("State", "--batch-size N", "With --state carry: number of parallel streams of text, as "
+          "in bilm-tf.  [default: 1]", type=click.IntRange(min=1)),
+    value("Output", "-o, --output FILE", "Also write a tab-separated table with one row per "
+          "sentence; - for standard output.", callback=non_empty),
+)
+# fmt: on
+
+
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @model_options
 @language_model_options()
-@value(
-    "State",
-    "--state NAME",
-    "Initial LSTM state of a sentence: zero, warm (stored with the model) or carry (from the "
-    "previous sentence).",
-    type=click.Choice(["zero", "warm", "carry"]),
-    default="zero",
-)
-@value(
-    "State",
-    "--batch-size N",
-    "With --state carry: number of parallel streams of text, as in bilm-tf.  [default: 1]",
-    type=click.IntRange(min=1),
-)
-@value(
-    "Output",
-    "-o, --output FILE",
-    "Also write a tab-separated table with one row per sentence; - for standard output.",
-    callback=non_empty,
-)
+@_state_and_output
 @overwrite_option
 @processor_options
 @input_options
@@ -99,8 +93,7 @@ def perplexity(**given: Any) -> None:
         check_distinct(output, given["texts"])
         read = (given["model"], *model.bilm.files, given["softmax"], given["vocabulary"])
         check_distinct(output, read, what="a file of the model")
-    model.bilm.to(device)
-    model.softmax.to(device)
+    model.to(device)
     lines: list[tuple[str, int]] = []
     scores = _score(model, lines, report, given)
     measured = perplexity_of(scores)
@@ -112,18 +105,13 @@ def perplexity(**given: Any) -> None:
     console.print_input_warnings(report, quiet=quiet)
     warn_of_unknown(measured.unknown_fraction, "the tokens", quiet=quiet)
     if given["as_json"]:
-        facts = asdict(measured)
-        console.print_json(
-            {
-                "model": model.bilm.name,
-                "state": state,
-                "perplexity": {name: facts.pop(name) for name in _DIRECTIONS},
-                **facts,
-                "truncated_tokens": report.truncated_tokens,
-                "skipped": report.skipped,
-                "warnings": report.warnings,
-            }
-        )
+        figures = asdict(measured)
+        ways = {name: figures.pop(name) for name in _DIRECTIONS}
+        facts = {"model": model.bilm.name, "state": state, "perplexity": ways, **figures}
+        facts |= {
+            name: getattr(report, name) for name in ("truncated_tokens", "skipped", "warnings")
+        }
+        console.print_json({**facts, "warnings": report.warnings})
     elif output == "-":
         for line in _summary(measured, model.bilm.name, state):
             console.note(line, quiet=quiet)
@@ -161,8 +149,7 @@ def _score(
     reading = input_settings(given, max_characters=most)
     corpus = read_corpus(texts, reading, notes=report, keep_lines=True)
     lines.extend(corpus.lines)
-    n_predictions = corpus.n_tokens + corpus.n_sentences
-    with console.Progress(n_predictions, "predictions", quiet=given["quiet"]) as progress:
+    with console.Progress(corpus.n_predictions, "predictions", quiet=given["quiet"]) as progress:
         return score(
             model,
             corpus,
@@ -178,9 +165,7 @@ def _table(scores: Scores, lines: list[tuple[str, int]]) -> Iterator[str]:
 
     yield tsv_line(*_COLUMNS)
     for one in scores.sentences():
-        counts = one.tokens, one.unknown, one.predictions
-        likelihoods = (f"{x:.6f}" for x in (one.forward, one.backward, one.perplexity))
-        yield tsv_line(*lines[one.number], *counts, *likelihoods)
+        yield tsv_line(*lines[one.number], *one[1:4], *(f"{x:.6f}" for x in one[4:]))
 
 
 def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
@@ -196,8 +181,6 @@ def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:
         "per byte"
     )
     if measured.not_scored:
-        yield (
-            f"{measured.not_scored:,} more predictions were not scored: the rest of the streams "
-            "after the first one ended"
-        )
+        what = f"{measured.not_scored:,} more predictions were not scored: the rest of the streams"
+        yield f"{what} after the first one ended"
     yield f"model {model}, state {state}"

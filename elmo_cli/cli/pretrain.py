@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,119 +42,77 @@ from elmo_cli.errors import UsageError
 from elmo_cli.lm.pretrain_config import RECIPE_FILE, PretrainConfig
 from elmo_cli.lm.settings import TextSettings, TrainSettings
 
+if TYPE_CHECKING:
+    from elmo_cli.lm.checkpoint import TrainingProgress
+
+# fmt: off
 _output_options = together(
     output_options(
         "model, vocabulary, recipe, log and checkpoint",
-        "Continue the run in DIR; its recipe supplies the options that are not given.",
-    ),
-    flag(
-        "Output",
-        "--prepare",
-        "Stop before the first step; `--resume` then trains, also in a copy of DIR.",
-    ),
-    value(
-        "Output",
-        "--recipe FILE",
-        "JSON file with options by their long names, and `texts`; the command line takes "
-        "precedence.",
-        callback=non_empty,
-    ),
-    value(
-        "Output",
-        "--data-dir DIR",
-        "Folder that the recipe's file names are relative to.  [default: the recipe's folder]",
-        callback=non_empty,
-    ),
+        "Continue the run in DIR; its recipe supplies the options that are not given."),
+    flag("Output", "--prepare",
+         "Stop before the first step; `--resume` then trains, also in a copy of DIR."),
+    value("Output", "--recipe FILE", "JSON file with options by their long names, and `texts`; the "
+          "command line takes precedence.", callback=non_empty),
+    value("Output", "--data-dir DIR", "Folder that the recipe's file names are relative to.  "
+          "[default: the recipe's folder]", callback=non_empty),
 )
 _training_options = together(
     settings(
-        TrainSettings,
-        "Length",
-        (
-            "--max-seconds SECONDS",
-            "Stop after this many seconds of training, over all parts of the run.",
-        ),
+        TrainSettings, "Length",
+        ("--max-seconds SECONDS",
+         "Stop after this many seconds of training, over all parts of the run."),
         ("--max-steps N", "Stop after N weight updates."),
         ("--max-epochs FLOAT", "Stop after reading the text this many times; 0.5 is half of it."),
     ),
     heldout_option("Held-out text for evaluation, which is never trained on; may be repeated."),
-    setting(
-        TextSettings,
-        "Evaluation",
-        "--heldout-tokens-per-file N",
-        "Read at most N tokens from each held-out file.",
-    ),
+    setting(TextSettings, "Evaluation", "--heldout-tokens-per-file N",
+            "Read at most N tokens from each held-out file."),
     settings(
-        TrainSettings,
-        "Evaluation",
-        (
-            "--eval-seconds SECONDS",
-            "Time between two evaluations, each with a checkpoint and an export.",
-        ),
-        (
-            "--eval-steps N",
-            "Evaluate every N steps instead; checkpoints are still saved every --eval-seconds.",
-        ),
-        (
-            "--keep-best",
-            "Export the weights with the best held-out perplexity instead of the last.",
-        ),
+        TrainSettings, "Evaluation",
+        ("--eval-seconds SECONDS",
+         "Time between two evaluations, each with a checkpoint and an export."),
+        ("--eval-steps N",
+         "Evaluate every N steps instead; checkpoints are still saved every --eval-seconds."),
+        ("--keep-best",
+         "Export the weights with the best held-out perplexity instead of the last."),
         ("--log-steps N", "Steps between two lines of the log."),
     ),
     patience_option(),
     training_options(adamw=0.0025, adagrad=0.2),
     settings(
-        TrainSettings,
-        "Training",
-        (
-            "--warmup-steps N",
-            "Steps of linear learning-rate warmup for adamw; cosine decay follows.",
-        ),
+        TrainSettings, "Training",
+        ("--warmup-steps N",
+         "Steps of linear learning-rate warmup for adamw; cosine decay follows."),
         ("--bptt N", "Length of truncated backpropagation through time, in tokens."),
-        (
-            "--shuffle UNIT",
-            "What is shuffled in each epoch: sentences or documents (separated by blank lines).",
-        ),
-        (
-            "--max-grad-norm FLOAT",
-            "Clip gradients to this norm, for the loss summed over 20 tokens as in bilm-tf.",
-        ),
+        ("--shuffle UNIT",
+         "What is shuffled in each epoch: sentences or documents (separated by blank lines)."),
+        ("--max-grad-norm FLOAT",
+         "Clip gradients to this norm, for the loss summed over 20 tokens as in bilm-tf."),
     ),
 )
 _model_options = together(
     settings(
-        PretrainConfig,
-        "Model",
+        PretrainConfig, "Model",
         ("--init-from NAME|PATH", "Start from the weights, softmax and vocabulary of this model."),
         ("--options-file FILE", "options.json with all sizes, instead of the next three options."),
         ("--lstm-dim N", "LSTM cell size."),
         ("--projection-dim N", "LSTM output size; stored vectors have twice as many values."),
-        (
-            "--char-filters N",
-            "Filters of the character CNN: 512, or 2048 as in the published models.",
-        ),
+        ("--char-filters N",
+         "Filters of the character CNN: 512, or 2048 as in the published models."),
     ),
     vocabulary_size_options("Vocabulary", 25_000, 2),
-    setting(
-        PretrainConfig,
-        "Vocabulary",
-        "--vocabulary FILE",
-        "Types to predict, one per line, instead of counting them.",
-    ),
+    setting(PretrainConfig, "Vocabulary", "--vocabulary FILE",
+            "Types to predict, one per line, instead of counting them."),
 )
 _text_options = settings(
-    TextSettings,
-    "Input",
-    (
-        "--train-tokens-per-file N",
-        "Read at most N tokens from each TEXT, so that large files do not dominate.",
-    ),
-    (
-        "--treebank-fraction P",
-        "Fraction of documents whose quotes and brackets are written as in treebanks "
-        "(`` '' -LRB- -RRB-).",
-    ),
+    TextSettings, "Input",
+    ("--train-tokens-per-file N",
+     "Read at most N tokens from each TEXT, so that large files do not dominate."),
+    ("--treebank-fraction P", "Fraction of documents whose quotes and brackets are written as in "
+     "treebanks (`` '' -LRB- -RRB-)."),
 )
+# fmt: on
 
 
 @command
@@ -187,8 +145,33 @@ def pretrain(ctx: click.Context, /, **options: Any) -> None:
     """
     mode = run_mode(options)
     config = _config(given_options(ctx), options)
-    quiet = options["quiet"] or os.environ.get("RANK", "0") != "0"
-    _train(config, mode, options, ConsoleReporter("the held-out text", quiet=quiet))
+    folder, quiet = Path(options["output"]), options["quiet"] or os.environ.get("RANK", "0") != "0"
+    with ConsoleReporter("the held-out text", quiet=quiet) as reporter:
+        from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+        from elmo_cli.lm.distributed import process_group
+        from elmo_cli.lm.pretrain import pretrain
+
+        set_num_threads(config.threads)
+        keep_freed_memory()
+        with process_group(config.device) as group:
+            if config.training.precision == "bf16":
+                console.warn_of_slow_bf16(group.device, quiet=quiet)
+            progress = pretrain(
+                config,
+                folder,
+                mode,
+                prepare_only=options["prepare"],
+                reporter=reporter,
+                group=group,
+            )
+    if group.is_first and options["as_json"]:
+        facts = {"model": str(folder), "steps": progress.step, "epochs": round(progress.epochs, 3)}
+        facts |= {"tokens": progress.tokens, "seconds": round(progress.seconds, 1)}
+        console.print_json({**facts, "heldout": progress.exported.get("heldout")})
+    reporter.message(f"{folder}: {_end(config, folder, progress, prepare=options['prepare'])}")
+    if progress.step and not options["prepare"]:
+        print_deletable(folder, quiet=quiet)
+    console.exit_if_skipped(reporter.notes)
 
 
 def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
@@ -206,44 +189,14 @@ def _config(given: dict[str, Any], options: dict[str, Any]) -> PretrainConfig:
     return base.updated(given)
 
 
-def _train(
-    config: PretrainConfig, mode: str, options: dict[str, Any], reporter: ConsoleReporter
-) -> None:
-    folder, prepare = Path(options["output"]), options["prepare"]
-    with reporter:
-        from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
-        from elmo_cli.lm.distributed import process_group
-        from elmo_cli.lm.pretrain import pretrain
-
-        set_num_threads(config.threads)
-        keep_freed_memory()
-        with process_group(config.device) as group:
-            if config.training.precision == "bf16":
-                console.warn_of_slow_bf16(group.device, quiet=reporter.quiet)
-            progress = pretrain(
-                config, folder, mode, prepare_only=prepare, reporter=reporter, group=group
-            )
-    if group.is_first and options["as_json"]:
-        console.print_json(
-            {
-                "model": str(folder),
-                "steps": progress.step,
-                "epochs": round(progress.epochs, 3),
-                "tokens": progress.tokens,
-                "seconds": round(progress.seconds, 1),
-                "heldout": progress.exported.get("heldout"),
-            }
-        )
+def _end(config: PretrainConfig, folder: Path, progress: TrainingProgress, *, prepare: bool) -> str:
+    """Describe how a run ended."""
     if prepare:
         size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-        then = f"`elmo pretrain -o {folder} --resume` trains"
-        reporter.message(f"{folder}: {size:,.1f} MB; {then}")
-    elif not progress.step:
-        reporter.message(f"{folder}: no step was made; a larger limit with `--resume` trains")
-    else:
-        end = f"trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
-        if not config.text.heldout:
-            end += f", loss {progress.loss:.3f}; `--heldout FILE` measures the perplexity of a text"
-        reporter.message(f"{folder}: {end}")
-        print_deletable(folder, quiet=reporter.quiet)
-    console.exit_if_skipped(reporter.notes)
+        return f"{size:,.1f} MB; `elmo pretrain -o {folder} --resume` trains"
+    if not progress.step:
+        return "no step was made; a larger limit with `--resume` trains"
+    end = f"trained on {progress.tokens:,} tokens in {progress.seconds:,.0f} s"
+    if config.text.heldout:
+        return end
+    return f"{end}, loss {progress.loss:.3f}; `--heldout FILE` measures the perplexity of a text"

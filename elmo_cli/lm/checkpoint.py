@@ -172,7 +172,7 @@ def read_options(path: Path) -> Options:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Load a checkpoint on the CPU without running code in it; raises ResumeError."""
     if not path.exists():
-        raise ResumeError(f"{path}: no such checkpoint", "start without `resume`")
+        raise ResumeError(f"{path}: no such checkpoint", "`overwrite=True` starts over")
     with as_resume_error(path):
         content: dict[str, Any] = read_tensors(path)
         if content["version"] != _VERSION:

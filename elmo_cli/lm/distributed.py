@@ -1,7 +1,7 @@
-"""Training in several processes, each on streams of its own, started by torch's launcher.
+"""Training in several processes, each on streams of its own, started by `torchrun`.
 
-`torchrun … -m elmo_cli pretrain …` starts them on one machine or many. Every process reads the
-whole text and takes its streams of each batch; gradients are averaged before they are clipped.
+Every process reads the whole text and takes its streams of each batch; gradients are averaged
+before they are clipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from elmo_cli.engine.runtime import select_device
 from elmo_cli.errors import ElmoError, TrainingError, UsageError
 from elmo_cli.model.state import State
 
-_BUCKET = 1 << 23  # numbers that are sent together
 _TIMEOUT = timedelta(hours=2)  # the others wait while the first process evaluates
 
 
@@ -37,13 +36,9 @@ class ProcessGroup:
 
     def average_gradients(self, gradients: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over the processes."""
-        for bucket in _buckets(gradients) if self.size > 1 else ():
-            flat = torch.cat([tensor.flatten() for tensor in bucket])
-            distributed.all_reduce(flat)
-            flat.div_(self.size)
-            parts = torch.split(flat, [tensor.numel() for tensor in bucket])
-            for tensor, part in zip(bucket, parts, strict=True):
-                tensor.copy_(part.view_as(tensor))
+        for tensor in gradients if self.size > 1 else ():
+            distributed.all_reduce(tensor)
+            tensor.div_(self.size)
 
     def mean(self, value: float) -> float:
         """The mean of a number over the processes."""
@@ -92,17 +87,6 @@ class ProcessGroup:
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
         distributed.all_gather(parts, tensor.contiguous())
         return parts
-
-
-def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    bucket: list[Tensor] = []
-    for tensor in tensors:
-        if bucket and sum(t.numel() for t in bucket) + tensor.numel() > _BUCKET:
-            yield bucket
-            bucket = []
-        bucket.append(tensor)
-    if bucket:
-        yield bucket
 
 
 @contextmanager

@@ -42,7 +42,6 @@ class DomainTexts:
     """The text files of a domain.
 
     Attributes:
-        train: files to train on, in reading order.
         heldout: files to hold out; empty if a part of `train` has to be held out.
         test: files to measure on, which choose nothing; empty if half of the held-out text is.
         not_read: other files of the folders.

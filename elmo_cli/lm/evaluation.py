@@ -113,8 +113,6 @@ def score(
 ) -> Scores:
     """Predict a text with the full softmax.
 
-    Memory use is about 80 bytes per token plus the vectors of all distinct types.
-
     Args:
         model: the model, on the device to compute on.
         initial_state: one row: the state before each sentence, or with `carry` before the text;
@@ -175,8 +173,7 @@ def carried(corpus: Corpus, batch_size: int) -> Int64Array:
     """Return one schedule of the whole text; a stream that ends takes the next sentence.
 
     At each step, stream 0 takes its sentence before stream 1. The schedule ends before the first
-    step at which a stream finds no sentence; the rest of the other streams is not scored. If there
-    are fewer sentences than streams, the schedule has no steps.
+    step at which a stream finds no sentence; the rest of the other streams is not scored.
 
     Source: bilm-tf `bilm/data.py` `_get_batch`, with windows of one step as in its `test`.
     """

@@ -23,7 +23,7 @@ from elmo_cli.lm.finetune_job import (
     describe_text,
     figures_of,
     finetune_settings,
-    model_card,
+    write_card,
 )
 from elmo_cli.lm.fit_softmax import fit_softmax
 from elmo_cli.lm.language_model import (
@@ -83,12 +83,9 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         reporter.reading(names, report)
         domain = read_domain(texts, job.reading, max_characters=width, report=report)
         reporter.input_notes(report)
-        heldout = domain.describe()
-        reporter.message(
-            f"{domain.train.n_tokens:,} tokens to train on; held out: "
-            f"{describe_text(heldout['validation'])}, choose the weights, and "
-            f"{describe_text(heldout['test'])}, only measure them"
-        )
+        halves = [describe_text(domain.describe()[half]) for half in ("validation", "test")]
+        held_out = f"{halves[0]}, choose the weights, and {halves[1]}, only measure them"
+        reporter.message(f"{domain.train.n_tokens:,} tokens to train on; held out: {held_out}")
         run = _Run(job, source, domain, folder, reporter)
         softmax = run.start(texts.train)
         return run.finish(run.train(softmax))
@@ -131,32 +128,27 @@ class _Run:
     """A run of which all text is read; its clock starts now."""
 
     def __init__(
-        self,
-        job: FinetuneJob,
-        source: _Source,
-        domain: Domain,
-        folder: RunFolder,
-        reporter: Reporter,
+        self, job: FinetuneJob, source: _Source, domain: Domain, folder: RunFolder, report: Reporter
     ) -> None:
         self._job, self._source, self._domain, self._whole = job, source, domain, domain
-        self._folder, self._reporter = folder, reporter
+        self._folder, self._reporter = folder, report
         self._noted_at_s = time.monotonic()
         self._settings = finetune_settings(job.settings, domain.train)
         self._bilm = source.bilm.to(job.device)
         self._is_fitted = job.fit_softmax or source.softmax is None
+        self._softmax_kind = "fitted" if self._is_fitted else "model"
         self._vocabulary = source.vocabulary or domain.train.vocabulary(
             min_count=job.min_count or _MIN_COUNT,
             max_types=job.vocabulary_size or _VOCABULARY_SIZE,
-            warn=reporter.message,
+            warn=report.message,
         )
 
     def start(self, texts: Sequence[str]) -> NextTokenSoftmax:
         """Create or continue the record, and measure the model; the softmax to train."""
-        kind = "fitted" if self._is_fitted else "model"
         run = {
             "model": f"sha256 {self._source.files.sha256}",
             "text": self._whole.fingerprint,
-            "softmax": f"{kind}, of {self._vocabulary.fingerprint}",
+            "softmax": f"{self._softmax_kind}, of {self._vocabulary.fingerprint}",
         }
         self._record = self._resumed(run) if self._job.mode == "resume" else self._new(run, texts)
         if self._record.samples is None:
@@ -212,10 +204,6 @@ class _Run:
             if (before := record.run.get(name)) != now:
                 what = f"{path / RECORD_FILE}: the run started with {name} {before}, now {now}"
                 raise ResumeError(what, f"use the same model, text and settings, or {START_OVER}")
-        if (path / WEIGHTS_FILE).exists() and not (path / CHECKPOINT_FILE).exists():
-            what = f"{path}: {CHECKPOINT_FILE} is missing, so the run cannot continue"
-            hint = f"`model={path}` starts a new run with its weights; {START_OVER}"
-            raise ResumeError(what, hint)
         return record
 
     def train(self, softmax: NextTokenSoftmax) -> TrainingProgress:
@@ -225,7 +213,8 @@ class _Run:
         group = ProcessGroup(device=self._job.device)
         step = TrainStep(self._model(softmax), domain.train, settings, group)
         trainer = Trainer(step, domain.validation, self._folder, self._reporter)
-        if has_checkpoint := (path / CHECKPOINT_FILE).exists():
+        is_begun = any((path / name).exists() for name in (CHECKPOINT_FILE, WEIGHTS_FILE))
+        if is_begun:
             trainer.resume()
             for name in (STATE_FILE, CARD_FILE):  # of the weights of an earlier part
                 (path / name).unlink(missing_ok=True)
@@ -233,7 +222,7 @@ class _Run:
         evaluation_s = record.measuring_s * domain.validation.n_tokens / domain.test.n_tokens
         left_s = settings.max_seconds or math.inf
         if progress.step == 0 and left_s <= 2 * evaluation_s:  # before and after training
-            if not has_checkpoint:
+            if not is_begun:
                 trainer.save()
             return progress
         progress.evaluation_seconds = max(evaluation_s, progress.evaluation_seconds)
@@ -275,18 +264,16 @@ class _Run:
         write_warm_state(path)
         counted = "counted in the domain" if self._source.vocabulary is None else ""
         vocabulary = counted or self._job.vocabulary or "that of the model"
+        best = progress.best if progress.best_step >= 0 else None
+        chosen = {"step": max(0, progress.best_step), "perplexity": best, "text": "validation"}
         result = FinetuneResult(
             model=self._source.files.name,
             output=str(path),
-            softmax="fitted" if self._is_fitted else "model",
+            softmax=self._softmax_kind,
             before=before,
             before_model_softmax=record.before_model_softmax,
             after=after,
-            chosen={
-                "step": max(0, progress.best_step),
-                "perplexity": progress.best if progress.best_step >= 0 else None,
-                "text": "validation",
-            },
+            chosen=chosen,
             unknown_fraction=record.unknown_fraction,
             vocabulary={"types": len(self._vocabulary), "source": vocabulary},
             heldout=self._domain.describe(),
@@ -296,8 +283,7 @@ class _Run:
             improved=improved if progress.step else None,
         )
         self._note(result=asdict(result))
-        card = model_card(result, self._source.files.weights_sha256, record.train)
-        write_text(path / CARD_FILE, [card], errors="backslashreplace")
+        write_card(path / CARD_FILE, result, self._source.files.weights_sha256, record.train)
         return result
 
     def _fit(self) -> NextTokenSoftmax:

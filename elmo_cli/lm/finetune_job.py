@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import ResumeError
+from elmo_cli.files import write_text
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.perplexity import Perplexity
 from elmo_cli.lm.settings import TrainSettings
@@ -45,7 +46,6 @@ class FinetuneJob:
         softmax_tokens: maximum number of tokens to fit it on; None for 300,000.
         vocabulary_size, min_count: limits of a vocabulary that is counted in the domain; None for
             25,000 and 2.
-        reading: settings of the readers.
         mode: "new", "resume" or "overwrite", as of `RunFolder.open`.
     """
 
@@ -66,11 +66,10 @@ class FinetuneJob:
 
 
 def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:
-    """Settings for a trained model: a lower learning rate, the best weights kept.
+    """Return settings for a trained model: a lower learning rate, the best weights kept.
 
-    There are ten evaluations per epoch, but at least 25 steps apart, and at least one. They are
-    counted in steps, so that a resumed run evaluates where an uninterrupted one does. The warmup is
-    a twentieth of an epoch, at most 200 steps.
+    There are ten evaluations per epoch, but at least 25 steps apart, counted in steps so that a
+    resumed run evaluates where an uninterrupted one does. The warmup is a twentieth of an epoch.
     """
     n_steps = corpus.n_predictions // settings.tokens_per_step
     interval = max(n_steps // _EVALUATIONS_PER_EPOCH, min(_MIN_STEPS, n_steps), 1)
@@ -171,11 +170,11 @@ class FinetuneRecord:
             raise ResumeError(what, START_OVER) from None
 
 
-def model_card(result: FinetuneResult, weights_sha256: str, texts: Sequence[str]) -> str:
-    """The card of a fine-tuned model as Markdown.
+def write_card(path: Path, result: FinetuneResult, sha256: str, texts: Sequence[str]) -> None:
+    """Write the card of a fine-tuned model, in Markdown; raises OutputError.
 
     Args:
-        weights_sha256: of the weight file that was fine-tuned.
+        sha256: of the weight file that was fine-tuned.
         texts: names of the files that were trained on.
     """
     names = ", ".join(f"`{name}`" for name in texts[:_MAX_FILES])
@@ -183,7 +182,7 @@ def model_card(result: FinetuneResult, weights_sha256: str, texts: Sequence[str]
     softmax = {"model": "the model's own", "fitted": "fitted to the frozen biLM"}[result.softmax]
     heldout, vocabulary = result.heldout, result.vocabulary
     facts = {
-        "fine-tuned from": f"{result.model}, weights with sha256 `{weights_sha256}`",
+        "fine-tuned from": f"{result.model}, weights with sha256 `{sha256}`",
         "on": names + more,
         "trained": f"{result.tokens:,} tokens in each direction, {result.epochs:.2f} epochs",
         "softmax": f"{softmax}, then trained",
@@ -208,7 +207,7 @@ def model_card(result: FinetuneResult, weights_sha256: str, texts: Sequence[str]
     ]
     if not result.improved:
         lines += ["", f"{why_source(result)}: the weights are those of the source model."]
-    return "\n".join(lines) + "\n"
+    write_text(path, [f"{line}\n" for line in lines], errors="backslashreplace")
 
 
 def describe_text(facts: dict[str, Any]) -> str:
@@ -229,12 +228,9 @@ def comparison_table(result: FinetuneResult) -> list[tuple[str, ...]]:
         (f"frozen biLM, {'fitted softmax' if result.softmax == 'fitted' else own}", result.before),
         ("fine-tuned" if result.improved else "kept: the same", result.after),
     ]
-    return [
-        (
-            name,
-            *(f"{figures['perplexity'][direction]:.2f}" for direction in _DIRECTIONS),
-            f"{figures['bits_per_byte']['average']:.4f}",
-        )
-        for name, figures in rows
-        if figures is not None
-    ]
+    table = list[tuple[str, ...]]()
+    for name, figures in rows:
+        if figures is not None:
+            ways = (f"{figures['perplexity'][direction]:.2f}" for direction in _DIRECTIONS)
+            table.append((name, *ways, f"{figures['bits_per_byte']['average']:.4f}"))
+    return table

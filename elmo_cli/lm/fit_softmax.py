@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -58,11 +59,10 @@ def fit_softmax(
     max_tokens: int,
     report: Callable[[dict[str, Any]], None] = lambda line: None,
 ) -> FittedSoftmax:
-    """Fit a softmax to a frozen biLM.
+    """Fit a softmax to a frozen biLM, starting with the frequencies of the types.
 
-    The biases start at the logarithm of each type's frequency and the weights small, so that the
-    first perplexity is that of a unigram model. Adam trains both; the learning rate is halved when
-    a pass gains little, and fitting ends when the held-out perplexity has stopped falling.
+    The learning rate of Adam is halved when a pass gains little, and fitting ends when the held-out
+    perplexity has stopped falling.
 
     Args:
         domain: the text to fit on, and the validation text that each pass is measured on.
@@ -87,8 +87,7 @@ def fit_softmax(
         report({**facts, "heldout": asdict(measured)})
         gain = 1 - measured.average / best
         if gain > 0:
-            best = measured.average
-            weights = {name: value.clone() for name, value in softmax.state_dict().items()}
+            best, weights = measured.average, deepcopy(softmax.state_dict())
         if gain < _SMALL_GAIN:
             fit.halve_learning_rate()
         n_without_gain = n_without_gain + 1 if gain < _NO_GAIN else 0

@@ -29,8 +29,8 @@ def type_vectors(char_cnn: CharCNN, characters: npt.NDArray[np.int16]) -> Tensor
     """Compute vectors of types on the device of `char_cnn`: (type, char) -> (type, projection).
 
     Types of similar length are computed together. One position of padding after the longest of them
-    is enough: all later positions are equal and do not change the maximum. The filters are computed
-    as one matrix product over all positions, which is faster than a convolution with few channels.
+    is enough: later positions are equal and do not change the maximum. One matrix product over all
+    positions is faster than a convolution with few channels.
     """
     device = char_cnn.embedding.weight.device
     lengths = (characters != PADDING).sum(1)
@@ -73,12 +73,7 @@ def token_vectors(
 
 
 class Dropout:
-    """Dropout with its own random number generator.
-
-    Attributes:
-        rate: dropout probability.
-        generator: random number generator, whose state is saved in checkpoints.
-    """
+    """Dropout with its own random number `generator`, whose state is saved in checkpoints."""
 
     def __init__(self, rate: float, generator: torch.Generator) -> None:
         self.rate, self.generator = rate, generator
@@ -107,10 +102,10 @@ def forward(
         state: LSTM state after the previous batch.
         dropout: applied to the input of each LSTM layer and the output of the top one, as in
             bilm-tf `bilm/training.py`.
-        dtype: dtype of the matrix products, such as bfloat16; that of `vectors` by default.
+        dtype: dtype of the matrix products and outputs; that of `vectors` by default.
     Returns:
-        Outputs of the top layer, (token, direction, stream, projection) in `dtype`, and the state
-        after the batch, detached, in the dtype of `state`.
+        Outputs of the top layer, (token, direction, stream, projection), and the state after the
+        batch, detached, in the dtype of `state`.
     """
     options = bilm.options
     x, h_after, c_after = vectors.to(dtype), [], []

@@ -138,11 +138,10 @@ def new_bilm(
 ) -> tuple[BiLM, NextTokenSoftmax]:
     """Return a biLM with the initial values of bilm-tf, and a softmax for given frequencies.
 
-    bilm-tf's softmax starts with weights of deviation 1/sqrt(projection) and biases of zero. Rare
-    types are seldom drawn as negative samples and keep such weights for long, which the sampled
-    loss does not show and the full softmax does: after 400,000 tokens every thirtieth prediction
-    was a type that was hardly trained. Here weights start small and biases at the logarithm of the
-    relative frequency, so that types that are not trained yet are unlikely.
+    bilm-tf's softmax starts with weights of deviation 1/sqrt(projection) and biases of zero, which
+    rare types keep for long if they are seldom drawn as negative samples. Here weights start small
+    and biases at the logarithm of the relative frequency, so that types that are not trained yet
+    are unlikely.
 
     Args:
         counts: how often each type of the vocabulary is a target, (type,).

@@ -1,9 +1,8 @@
 """Fused LSTM layer for training: both directions in one matrix product, custom backward pass.
 
 This is deliberately a third implementation: `model.lstm` is the reference, and `engine.lstm` is for
-embedding. For the loop in `model.lstm`, autograd records about fifteen small nodes per token, each
-with a gradient of the weights. Here a batch is a single node: the backward pass visits each token
-once and computes the gradient of each weight in one matrix product over all tokens.
+embedding. Here a batch is a single node of autograd: the backward pass visits each token once and
+computes the gradient of each weight in one matrix product over all tokens.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ def fused_lstm(
         Outputs, (token, direction, stream, projection), and h and c after the last token, detached.
     """
     parameters = [parameter for layer in layers for parameter in _parameters(layer)]
-    found: tuple[Tensor, Tensor] = _FusedLSTM.apply(  # type: ignore[no-untyped-call]
-        x, h, c, *clips, *parameters
-    )
-    outputs, cells = found
+    outputs, cells = _FusedLSTM.apply(x, h, c, *clips, *parameters)  # type: ignore[no-untyped-call]
     return outputs, outputs[-1].detach(), cells[-1].detach()
 
 
@@ -77,9 +73,8 @@ class _FusedLSTM(torch.autograd.Function):
         acts = _at_all_steps(x, of_x, biases)  # (token, direction, stream, 4 * cell)
         cells = c.new_empty(n_tokens + 1, n_directions, n_rows, n_cells)
         squashed = x.new_empty(n_tokens, n_directions, n_rows, n_cells)
-        hs = x.new_empty(
-            n_tokens + 1, *x.shape[1:]
-        )  # outputs before each token and after the last one
+        # Outputs before each token and after the last one.
+        hs = x.new_empty(n_tokens + 1, *x.shape[1:])
         cells[0], hs[0] = c, h
         recurrent, projected = _StepProduct(of_h), _StepProduct(down) if down else None
         for t in range(n_tokens):

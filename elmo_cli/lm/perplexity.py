@@ -2,9 +2,7 @@
 
 Perplexity scores the prediction of `<UNK>` but not which token it was, which favours models with
 small vocabularies. Bits per byte also include the bits of the token's spelling under a byte
-model that is estimated from the vocabulary alone. With it, the biLM assigns a probability to every
-text, and a small vocabulary has no advantage: more tokens are spelled, and fewer spellings are
-known.
+model that is estimated from the vocabulary alone, so that a small vocabulary has no advantage.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ class BitsPerByte:
     tokens in UTF-8, plus one per token for the space or line end that follows it.
 
     Attributes:
-        forward, backward: bits per byte of one direction.
-        average: bits per byte of both directions.
+        forward, backward, average: bits per byte of one direction and of both.
         spelling: the part of the average that is due to spelling.
     """
 
@@ -102,19 +99,19 @@ def perplexity_of(scores: Scores) -> Perplexity:
     n_bytes = counts @ byte_counts(corpus.types)
     nll = -scores.sums().sum(1)
     bits = nll / math.log(2) + spelling
-    mean = (nll / n_predictions).tolist()
+    mean, in_bits = (nll / n_predictions).tolist(), (bits / n_bytes).tolist()
     return Perplexity(
         forward=exp_or_inf(mean[FORWARD]),
         backward=exp_or_inf(mean[BACKWARD]),
-        average=exp_or_inf((mean[FORWARD] + mean[BACKWARD]) / 2),
+        average=exp_or_inf(sum(mean) / 2),
         predictions=n_predictions,
         unknown_fraction=float(counts[:, unknown].sum() / counts.sum()),
         tokens=corpus.n_tokens,
         sentences=corpus.n_sentences,
         not_scored=len(is_scored) - n_predictions,
         bits_per_byte=BitsPerByte(
-            forward=float(bits[FORWARD] / n_bytes[FORWARD]),
-            backward=float(bits[BACKWARD] / n_bytes[BACKWARD]),
+            forward=in_bits[FORWARD],
+            backward=in_bits[BACKWARD],
             average=float(bits.sum() / n_bytes.sum()),
             spelling=float(spelling.sum() / n_bytes.sum()),
         ),
@@ -136,16 +133,21 @@ class ByteModel:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         types = [token for token in vocabulary.types if token not in SPECIALS]
-        self._counts = [_NGramCounts(keys) for keys in _ngrams(types)]
+        self._counts = []  # for each order: of n-grams, contexts, different n-grams of a context
+        for keys in _ngrams(types):
+            ngrams = _Counts(keys)
+            contexts = _Counts(keys // _N_SYMBOLS), _Counts(ngrams.names // _N_SYMBOLS)
+            self._counts.append((ngrams, *contexts))
 
     def bits_per_token(self, tokens: Sequence[str]) -> npt.NDArray[np.float64]:
         """Return the bits of each token, including its end, (token,)."""
         lengths = byte_counts(tokens)
         p = np.full(lengths.sum(), 1 / _N_SYMBOLS)
-        for counts, keys in zip(self._counts, _ngrams(tokens), strict=True):
-            n, n_context, n_different = counts.of(keys)
+        for (ngrams, *contexts), keys in zip(self._counts, _ngrams(tokens), strict=True):
+            n_context, n_different = (counts.of(keys // _N_SYMBOLS) for counts in contexts)
+            mixed = ngrams.of(keys) + n_different * p
             seen = n_context > 0
-            p[seen] = ((n + n_different * p) / np.maximum(n_context + n_different, 1))[seen]
+            p[seen] = (mixed / np.maximum(n_context + n_different, 1))[seen]
         bits = np.zeros(len(tokens))
         np.add.at(bits, np.repeat(np.arange(len(tokens)), lengths), -np.log2(p))
         return bits
@@ -177,29 +179,15 @@ def _ngrams(tokens: Sequence[str]) -> list[Int64Array]:
     return keys
 
 
-class _NGramCounts:
-    """Counts of symbols after each context of one length."""
+class _Counts:
+    """The counts of some names."""
 
-    def __init__(self, keys: Int64Array) -> None:
-        ngrams, n = np.unique(keys, return_counts=True)
-        contexts, first = np.unique(ngrams // _N_SYMBOLS, return_index=True)
-        self._n = ngrams, n
-        self._n_context = contexts, np.add.reduceat(n, first) if len(first) else n
-        self._n_different = contexts, np.diff([*first, len(ngrams)])
+    def __init__(self, names: Int64Array) -> None:
+        self.names, self._counts = np.unique(names, return_counts=True)
 
-    def of(self, keys: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Return for each key its count, its context's count, and the distinct symbols after it."""
-        contexts = keys // _N_SYMBOLS
-        return (
-            _look_up(*self._n, keys),
-            _look_up(*self._n_context, contexts),
-            _look_up(*self._n_different, contexts),
-        )
-
-
-def _look_up(names: Int64Array, values: Int64Array, wanted: Int64Array) -> Int64Array:
-    """Return the value of each name, 0 if it is missing."""
-    if not len(names):
-        return np.zeros(len(wanted), np.int64)
-    index = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
-    return np.where(names[index] == wanted, values[index], 0)
+    def of(self, wanted: Int64Array) -> Int64Array:
+        """Return the count of each name, 0 if it is missing."""
+        if not len(self.names):
+            return np.zeros(len(wanted), np.int64)
+        index = np.minimum(np.searchsorted(self.names, wanted), len(self.names) - 1)
+        return np.where(self.names[index] == wanted, self._counts[index], 0)

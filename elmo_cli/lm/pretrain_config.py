@@ -85,11 +85,10 @@ class PretrainConfig:
         Raises:
             UsageError: the file is missing or not JSON, a key is unknown, or a value is invalid.
         """
-        try:
-            content = read_json(path, UsageError, _EXAMPLE)
-        except FileNotFoundError as error:
-            what = f"{path}: cannot be read ({error.strerror})"
-            raise UsageError(what, "`recipe` names an existing file") from None
+        if not path.exists():
+            what = f"{path}: cannot be read (No such file or directory)"
+            raise UsageError(what, "`recipe` names an existing file")
+        content = read_json(path, UsageError, _EXAMPLE)
         if not isinstance(content, dict):
             raise UsageError(f"{path}: not a JSON object", _EXAMPLE)
         home = data_dir or path.parent
@@ -136,13 +135,14 @@ class PretrainConfig:
                 raise SettingError(other, what, "leave out one of them")
             values.pop(other, None)
 
-        def of(owner: type) -> dict[str, Any]:
-            return {one.name: values[one.name] for one in fields(owner) if one.name in values}
+        def made(owner: type, **more: Any) -> Any:
+            mine = {one.name: values[one.name] for one in fields(owner) if one.name in values}
+            return owner(**mine, **more)
 
-        text = TextSettings(**of(TextSettings), reading=InputSettings(**of(InputSettings)))
-        training = TrainSettings(**of(TrainSettings))
-        rest = of(PretrainConfig)
-        return PretrainConfig(**rest, text=text, training=training, data_dir=self.data_dir)
+        text = made(TextSettings, reading=made(InputSettings))
+        parts = {"text": text, "training": made(TrainSettings), "data_dir": self.data_dir}
+        config: PretrainConfig = made(PretrainConfig, **parts)
+        return config
 
     def check_same_run(self, saved: PretrainConfig) -> None:
         """Raise a SettingError if a setting differs that resuming `saved` must not change."""
@@ -207,11 +207,10 @@ def _read_value(name: str, value: Any, home: Path) -> Any:
 
 def _expanded(name: str, home: Path) -> Iterator[str]:
     """Yield the files that match a name or pattern of a recipe; `-` is standard input."""
-    path = os.path.join(home, name)
-    found: list[str] = []
-    if not os.path.exists(path) and set(name) & set("*?["):
-        found = sorted(glob.glob(os.path.join(glob.escape(str(home)), name), recursive=True))
-    yield from found or ["-" if name == "-" else path]
+    path = "-" if name == "-" else os.path.join(home, name)
+    pattern = os.path.join(glob.escape(str(home)), name)
+    found = [] if os.path.exists(path) else sorted(glob.glob(pattern, recursive=True))
+    yield from found or [path]
 
 
 def _written_value(name: str, value: Any, home: Path) -> Any:

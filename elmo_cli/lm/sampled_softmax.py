@@ -73,17 +73,10 @@ def sampled_softmax_loss(
     Returns:
         A scalar.
 
-    Expectation over draws: let q be the probability that a type is drawn, s its logit, t the target
-    and R the sum of exp(s_k) / q_k over the drawn types except t. Then the loss is
-    log(1 + q_t R / exp(s_t)).
-
-    - R is unbiased: its mean is the sum of exp(s_k) over all types except t. This is exact if
-      `expected_counts` is exact; the error of those of `LogUniformSampler` is below 1 %.
-    - For a target that is always drawn, the loss is that of the full softmax except for the bias of
-      the logarithm: it is lower by about half the variance of R over the square of the whole sum.
-    - For a rarer target, it is lower by up to another -log q_t, so it does not estimate the
-      perplexity. But its mean gradient is zero where that of the full softmax is zero: for the
-      model whose distribution equals that of the targets.
+    For a target that is always drawn, the expected loss is that of the full softmax except for the
+    bias of the logarithm. For a target that is drawn with probability q, it is lower by up to
+    another -log q, so it does not estimate the perplexity; but its mean gradient is zero where that
+    of the full softmax is zero: for the model whose distribution equals that of the targets.
 
     Source: Jean et al. 2015; TensorFlow's `sampled_softmax_loss`.
     """

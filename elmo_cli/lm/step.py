@@ -21,7 +21,6 @@ from elmo_cli.model.state import State
 LOSS_SCALE = 20  # bilm-tf clips the gradient of the loss summed over 20 tokens
 _LAST_FACTOR = 0.05  # of the peak learning rate
 _TRIAL_STEPS = 3  # the first one is slower
-_SEED_FACTORS = (1, 1_000_000_007, 998_244_353)
 Negatives = tuple[Tensor, Tensor]
 
 
@@ -93,8 +92,7 @@ class TrainStep:
     @property
     def learning_rate(self) -> float:
         """The learning rate of the last step."""
-        rate: float = self._optimizer.param_groups[0]["lr"]
-        return rate
+        return float(self._optimizer.param_groups[0]["lr"])
 
     def new_state(self, n_streams: int) -> State:
         """Return the LSTM state before any text is read."""
@@ -109,8 +107,8 @@ class TrainStep:
             state: LSTM state of the streams of this process after the previous batch.
         Returns:
             The loss before the update, averaged over directions and the streams of all processes,
-            and the state after the batch. If the loss or the gradient is not finite, the weights
-            stay unchanged and the loss is NaN.
+            and the state after the batch. If loss or gradient is not finite, the weights stay
+            unchanged and the loss is NaN.
         """
         settings, size = self.settings, self.settings.batch_size
         batch, negatives = batch.streams(self.own_streams), self._draw_negatives()
@@ -137,15 +135,15 @@ class TrainStep:
 
         Weights and random states stay the same, and the optimizer is a new one.
         """
-        saved = [rng.get_state() for rng in (self._sampler_rng, self._dropout.generator)]
+        saved = [(rng, rng.get_state()) for rng in (self._sampler_rng, self._dropout.generator)]
         durations = []
         for _ in range(_TRIAL_STEPS):
             start_s = time.monotonic()
             self(batch, self.new_state(self.n_streams), 0.0)
             durations.append(time.monotonic() - start_s)
         self._optimizer = make_optimizer(self.settings, self._parameters)
-        self._sampler_rng.set_state(saved[0])
-        self._dropout.generator.set_state(saved[1])
+        for rng, before in saved:
+            rng.set_state(before)
         return self.group.mean(min(durations))
 
     def loss(
@@ -184,16 +182,15 @@ class TrainStep:
         self._optimizer.load_state_dict(saved["optimizer"])
         self._sampler_rng.set_state(saved["sampler_rng"])
         self._modules.load_state_dict(saved["model"])
-        states = saved["dropout_rng"]
-        if saved["device"] == self.group.device.type and len(states) == self.group.size:
-            self._dropout.generator.set_state(states[self.group.rank])
+        states, group = saved["dropout_rng"], self.group
+        if saved["device"] == group.device.type and len(states) == group.size:
+            self._dropout.generator.set_state(states[group.rank])
         else:
             self._seed_dropout(step)
 
     def _seed_dropout(self, step: int) -> None:
         """Seed the dropout generator differently in each process and step."""
-        numbers = (self.settings.seed, self.group.rank + 1, step)
-        seed = sum(n * factor for n, factor in zip(numbers, _SEED_FACTORS, strict=True))
+        seed = self.settings.seed + 1_000_000_007 * (self.group.rank + 1) + 998_244_353 * step
         self._dropout.generator.manual_seed(seed % (1 << 63))
 
     def _draw_negatives(self) -> Negatives | None:
