@@ -32,12 +32,7 @@ _MUCH_UNKNOWN = 0.5
 
 
 def output_options(contents: str, resume: str) -> Option:
-    """Options for the output folder of a run, and for a run that it already contains.
-
-    Args:
-        contents: description of what the folder contains.
-        resume: help text of `--resume`.
-    """
+    """Options for the output folder of a run, which has some contents; help of `--resume`."""
     # fmt: off
     return together(
         value("Output", "-o, --output DIR", f"Output folder: {contents}.",
@@ -87,11 +82,8 @@ compute_options: Option = together(
 
 
 class ConsoleReporter(Reporter):
-    """Reporter that prints evaluations and shows progress on the console, as a context manager.
+    """Reporter that prints evaluations of a `text` and shows progress, as a context manager.
 
-    Args:
-        text: description of the text that is evaluated, for messages.
-        quiet: as the attribute.
     Attributes:
         quiet: print nothing.
         notes: input warnings of the text readers.
@@ -166,12 +158,7 @@ def print_deletable(folder: Path, *, quiet: bool) -> None:
 
 
 def warn_of_unknown(fraction: float, tokens: str, *, quiet: bool) -> None:
-    """Warn if most tokens are not in the vocabulary.
-
-    Args:
-        fraction: fraction of the tokens that are unknown.
-        tokens: description of these tokens, for the message.
-    """
+    """Warn if most of some tokens, described for the message, are not in the vocabulary."""
     if fraction > _MUCH_UNKNOWN:
         what = f"the vocabulary lacks {fraction:.0%} of {tokens}; is it in the language of the "
         console.note(f"warning: {what}text, and does raw text need `--tokenize`?", quiet=quiet)

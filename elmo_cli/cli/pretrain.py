@@ -156,14 +156,8 @@ def pretrain(ctx: click.Context, /, **options: Any) -> None:
         with process_group(config.device) as group:
             if config.training.precision == "bf16":
                 console.warn_of_slow_bf16(group.device, quiet=quiet)
-            progress = pretrain(
-                config,
-                folder,
-                mode,
-                prepare_only=options["prepare"],
-                reporter=reporter,
-                group=group,
-            )
+            how: dict[str, Any] = {"reporter": reporter, "group": group}
+            progress = pretrain(config, folder, mode, prepare_only=options["prepare"], **how)
     if group.is_first and options["as_json"]:
         facts = {"model": str(folder), "steps": progress.step, "epochs": round(progress.epochs, 3)}
         facts |= {"tokens": progress.tokens, "seconds": round(progress.seconds, 1)}

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from elmo_cli.errors import ResumeError, SettingError
+from elmo_cli.errors import ResumeError
 from elmo_cli.files import write_text
 from elmo_cli.lm.checkpoint import TrainingProgress
 from elmo_cli.lm.distributed import ProcessGroup
@@ -20,18 +20,18 @@ from elmo_cli.lm.finetune_job import (
     FinetuneJob,
     FinetuneRecord,
     FinetuneResult,
+    Source,
     describe_text,
     figures_of,
     finetune_settings,
+    load_source,
     write_card,
 )
 from elmo_cli.lm.fit_softmax import fit_softmax
 from elmo_cli.lm.language_model import (
     LanguageModel,
-    language_model_of,
     load_language_model,
     new_softmax,
-    softmax_of,
 )
 from elmo_cli.lm.log import SILENT, Reporter
 from elmo_cli.lm.loop import Trainer
@@ -39,13 +39,12 @@ from elmo_cli.lm.perplexity import Perplexity, perplexity
 from elmo_cli.lm.run_folder import CHECKPOINT_FILE, FITTED_FILE, RECORD_FILE, RunFolder
 from elmo_cli.lm.step import TrainStep
 from elmo_cli.lm.stream import check_long_enough
-from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.model.bilm import NextTokenSoftmax
 from elmo_cli.pretrained.catalogue import WEIGHTS_FILE
-from elmo_cli.pretrained.load import load_files, locate
-from elmo_cli.pretrained.model_files import CARD_FILE, STATE_FILE, VOCABULARY_FILE, ModelFiles
+from elmo_cli.pretrained.load import locate
+from elmo_cli.pretrained.model_files import CARD_FILE, STATE_FILE, VOCABULARY_FILE
 from elmo_cli.pretrained.warm_state import write_warm_state
 from elmo_cli.text.input import InputReport, check_inputs
-from elmo_cli.text.vocabulary import Vocabulary
 from elmo_cli.weightfile.read import read_softmax
 from elmo_cli.weightfile.write import write_softmax
 
@@ -74,7 +73,7 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         folder.open(job.mode, reads=[*files.paths, *named])
         texts = find_texts(job.domain, job.heldout)
         names = check_inputs([*texts.train, *texts.heldout, *texts.test], job.reading)
-        source = _load_source(job, files)
+        source = load_source(job, files)
         if source.warning:
             reporter.message(f"warning: {source.warning}")
         if texts.not_read:
@@ -91,44 +90,11 @@ def finetune(job: FinetuneJob, *, reporter: Reporter = SILENT) -> FinetuneResult
         return run.finish(run.train(softmax))
 
 
-class _Source(NamedTuple):
-    """The model to fine-tune, without its softmax if another vocabulary is to be predicted."""
-
-    files: ModelFiles
-    bilm: BiLM
-    softmax: NextTokenSoftmax | None
-    vocabulary: Vocabulary | None
-    warning: str = ""
-
-
-def _load_source(job: FinetuneJob, files: ModelFiles) -> _Source:
-    """Load the model and refuse settings that have no effect with it."""
-    softmax = job.softmax or softmax_of(files)
-    vocabulary = job.vocabulary or files.vocabulary
-    is_other = job.fit_softmax and job.softmax is None and (job.vocabulary or not vocabulary)
-    if softmax is not None and not is_other:
-        found = language_model_of(files, softmax=job.softmax, vocabulary=job.vocabulary)
-        source = _Source(files, found.bilm, found.softmax, found.vocabulary, found.warning)
-    else:
-        types = None if vocabulary is None else Vocabulary.read(Path(vocabulary))
-        source = _Source(files, load_files(files), None, types)
-    is_kept = source.softmax is not None and not job.fit_softmax
-    known = f"the vocabulary is that of {job.vocabulary or 'the model'}"
-    for name, is_wrong, problem in (
-        ("vocabulary_size", source.vocabulary is not None, known),
-        ("min_count", source.vocabulary is not None, known),
-        ("softmax_tokens", is_kept, "no softmax is fitted without `fit_softmax`"),
-    ):
-        if is_wrong and getattr(job, name) is not None:
-            raise SettingError(name, f"has no effect, because {problem}", "leave it out")
-    return source
-
-
 class _Run:
     """A run of which all text is read; its clock starts now."""
 
     def __init__(
-        self, job: FinetuneJob, source: _Source, domain: Domain, folder: RunFolder, report: Reporter
+        self, job: FinetuneJob, source: Source, domain: Domain, folder: RunFolder, report: Reporter
     ) -> None:
         self._job, self._source, self._domain, self._whole = job, source, domain, domain
         self._folder, self._reporter = folder, report
@@ -252,7 +218,7 @@ class _Run:
         assert record.before is not None
         before, improved = record.before, progress.best_step > 0
         if not improved:
-            source = _load_source(self._job, self._source.files)
+            source = load_source(self._job, self._source.files)
             model = LanguageModel(source.bilm, self._softmax(source.softmax), self._vocabulary)
             self._folder.export(model, self._settings.dtype)
         # The same weights have the same figures, except in float16.

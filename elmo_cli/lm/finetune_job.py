@@ -1,22 +1,26 @@
-"""FinetuneJob and FinetuneResult: what to fine-tune and what came of it, with record and card."""
+"""FinetuneJob and FinetuneResult: what to fine-tune and its outcome, with record and card."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from elmo_cli.errors import ResumeError
+from elmo_cli.errors import ResumeError, SettingError
 from elmo_cli.files import write_text
 from elmo_cli.lm.corpus import Corpus
+from elmo_cli.lm.language_model import language_model_of, softmax_of
 from elmo_cli.lm.perplexity import Perplexity
 from elmo_cli.lm.settings import TrainSettings
-from elmo_cli.pretrained.load import ModelSource
+from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
+from elmo_cli.pretrained.load import ModelSource, load_files
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.regular_files import read_json
 from elmo_cli.text.input import InputSettings
+from elmo_cli.text.vocabulary import Vocabulary
 
 # From short runs. bilm-tf continues Adagrad at 0.2 with its sums of squared gradients, which no
 # weight file contains; with new sums 0.2 would undo what the model has learned.
@@ -63,6 +67,39 @@ class FinetuneJob:
     reading: InputSettings | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     mode: str = "new"
+
+
+class Source(NamedTuple):
+    """The model to fine-tune, without its softmax if another vocabulary is to be predicted."""
+
+    files: ModelFiles
+    bilm: BiLM
+    softmax: NextTokenSoftmax | None
+    vocabulary: Vocabulary | None
+    warning: str = ""
+
+
+def load_source(job: FinetuneJob, files: ModelFiles) -> Source:
+    """Load the model of `files`; raises a SettingError for a setting without effect."""
+    softmax = job.softmax or softmax_of(files)
+    vocabulary = job.vocabulary or files.vocabulary
+    is_other = job.fit_softmax and job.softmax is None and (job.vocabulary or not vocabulary)
+    if softmax is not None and not is_other:
+        found = language_model_of(files, softmax=job.softmax, vocabulary=job.vocabulary)
+        source = Source(files, found.bilm, found.softmax, found.vocabulary, found.warning)
+    else:
+        types = None if vocabulary is None else Vocabulary.read(Path(vocabulary))
+        source = Source(files, load_files(files), None, types)
+    is_kept = source.softmax is not None and not job.fit_softmax
+    known = f"the vocabulary is that of {job.vocabulary or 'the model'}"
+    for name, is_wrong, problem in (
+        ("vocabulary_size", source.vocabulary is not None, known),
+        ("min_count", source.vocabulary is not None, known),
+        ("softmax_tokens", is_kept, "no softmax is fitted without `fit_softmax`"),
+    ):
+        if is_wrong and getattr(job, name) is not None:
+            raise SettingError(name, f"has no effect, because {problem}", "leave it out")
+    return source
 
 
 def finetune_settings(settings: TrainSettings, corpus: Corpus) -> TrainSettings:

@@ -40,10 +40,8 @@ class Trainer:
 
     Args:
         step: the training step, with the model, text, settings and process group of the run.
-        heldout: the text to evaluate on.
+        heldout: the text to evaluate on; `patience` and `keep_best` need one.
         folder: the folder for the model, checkpoint and log.
-    Raises:
-        UsageError: the settings need a held-out text, and none is given.
     """
 
     def __init__(
@@ -55,7 +53,6 @@ class Trainer:
     ) -> None:
         self.step, self.heldout, self.folder, self._reporter = step, heldout, folder, reporter
         self.settings, self._group = step.settings, step.group
-        self.settings.check(has_heldout=heldout is not None)
         self._log = TrainingLog(folder.path / LOG_FILE)
         self._checkpoint = folder.path / CHECKPOINT_FILE
         state = step.new_state(step.n_streams)

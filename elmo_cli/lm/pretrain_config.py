@@ -141,8 +141,7 @@ class PretrainConfig:
 
         text = made(TextSettings, reading=made(InputSettings))
         parts = {"text": text, "training": made(TrainSettings), "data_dir": self.data_dir}
-        config: PretrainConfig = made(PretrainConfig, **parts)
-        return config
+        return PretrainConfig(**vars(made(PretrainConfig)) | parts)
 
     def check_same_run(self, saved: PretrainConfig) -> None:
         """Raise a SettingError if a setting differs that resuming `saved` must not change."""

@@ -88,8 +88,7 @@ class TrainSettings:
 
     Attributes:
         batch_size: streams of text that each process reads in parallel, in each direction.
-        gradient_accumulation_steps: batches per weight update. Each has `batch_size` separate
-            streams, so a step has a larger effective batch in the memory of one batch.
+        gradient_accumulation_steps: batches per weight update, each of `batch_size` other streams.
         bptt: length of truncated backpropagation through time, in tokens.
         shuffle: "sentences", as in bilm-tf, or "documents", whose sentences stay in order.
         optimizer: "adamw", with warmup and cosine decay, or "adagrad", as in bilm-tf.
@@ -102,10 +101,8 @@ class TrainSettings:
         max_seconds: time for training, including the last evaluation.
         max_epochs: number of passes over the text, possibly fractional.
         patience: evaluations in a row without a better held-out perplexity before the run stops.
-        keep_best: export the weights of the best evaluation, which may be the one before the first
-            step.
-        precision: "float32", or "bf16" for matrix products in bfloat16, with weights, cells and
-            sums in float32.
+        keep_best: export the weights of the best evaluation, or the initial ones.
+        precision: "float32", or "bf16" for matrix products in bfloat16.
         dtype: dtype of the exported weights.
         log_steps: steps between two lines of the log.
         eval_seconds: seconds between two evaluations; with `eval_steps`, between two checkpoints.

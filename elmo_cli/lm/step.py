@@ -59,7 +59,6 @@ class TrainStep:
         corpus: the text that the batches come from.
     Attributes:
         n_streams: number of streams of this process, in all batches of a step.
-        is_sampled: whether the softmax is sampled.
     """
 
     def __init__(

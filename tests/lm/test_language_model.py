@@ -7,13 +7,15 @@ import shutil
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 import torch
 
 from elmo_cli.errors import InputError, ModelError, UsageError, WeightFileError
 from elmo_cli.lm.corpus import Corpus
-from elmo_cli.lm.language_model import load_language_model
+from elmo_cli.lm.language_model import load_language_model, new_bilm
 from elmo_cli.lm.perplexity import perplexity
+from elmo_cli.model.options import Options
 
 CORPUS = Corpus.read([["the", "old", "tree", "is", "xyzzy", "."]])
 
@@ -127,3 +129,26 @@ def test_nothing_of_it_is_trainable(model: Path) -> None:
     found = load_language_model(model)
     assert not any(p.requires_grad for p in (*found.bilm.parameters(), *found.softmax.parameters()))
     assert found.softmax.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_initial_values(activation: str) -> None:
+    """Those of bilm-tf, and a softmax that starts with the frequencies of the types."""
+    sizes = {"projection_dim": 16, "lstm_dim": 24, "char_dim": 8, "n_highway": 1}
+    options = Options(filters=((1, 40), (3, 40)), activation=activation, **sizes)
+    torch.manual_seed(5)
+    before, counts = torch.random.get_rng_state(), np.asarray([7.0, 0, 1, 88])
+    bilm, softmax = new_bilm(options, counts, seed=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    cnn, layer = bilm.char_cnn, bilm.backward_lm.layers[1]
+    assert (cnn.highways[0].carry.bias == -2).all()
+    for part in (cnn.highways[0].transform, *cnn.filters, cnn.projection, layer.input):
+        assert (part.bias == 0).all()
+    widest = 0.05 if activation == "relu" else 5 * 24**-0.5
+    assert widest / 2 < cnn.filters[1].weight.abs().max() <= widest
+    assert cnn.highways[0].carry.weight.std().item() == pytest.approx(80**-0.5, rel=0.05)
+    bound = (6 / (2 * 16 + 4 * 24)) ** 0.5
+    for weight in (layer.input.weight, layer.recurrent.weight):
+        assert 0.9 * bound < weight.abs().max() <= bound
+    assert softmax.bias.tolist() == pytest.approx(np.log([0.08, 0.01, 0.02, 0.89]), abs=1e-6)
+    assert softmax.weight.std().item() == pytest.approx(0.02, rel=0.3)

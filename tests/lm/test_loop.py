@@ -16,13 +16,12 @@ import torch
 from disks import disk_of
 from tiny_run import OPTIONS, SETTINGS, LogReporter, equal, exported, log, trainer, weights
 
-from elmo_cli.errors import OutputError, TrainingError, UsageError
+from elmo_cli.errors import OutputError, TrainingError
 from elmo_cli.lm.checkpoint import FILE_NAME, TrainingProgress
 from elmo_cli.lm.evaluation import score
 from elmo_cli.lm.language_model import new_bilm
-from elmo_cli.lm.loop import Trainer, stop_on_signal
+from elmo_cli.lm.loop import stop_on_signal
 from elmo_cli.lm.perplexity import perplexity_of
-from elmo_cli.lm.run_folder import RunFolder
 from elmo_cli.lm.settings import TrainSettings
 from elmo_cli.lm.step import learning_rate_at
 from elmo_cli.model.state import State
@@ -82,6 +81,16 @@ def test_a_resumed_run_ends_in_the_same_weights(settings: TrainSettings, tmp_pat
     assert rest.progress.tokens == whole.progress.tokens
     assert equal(weights(rest), weights(whole))
     assert equal(exported(rest), weights(whole))
+
+
+def test_an_estimate_changes_nothing(tmp_path: Path) -> None:
+    """Trial steps draw negative samples and dropout masks, and move the optimizer."""
+    runs = [trainer(tmp_path / name, SAMPLED) for name in ("with", "without")]
+    found = runs[0].estimate()
+    assert (found.limit, found.tokens, found.rate > 0) == ("max_steps", 12 * 4 * 10, True)
+    for run in runs:
+        run.train()
+    assert equal(weights(runs[0]), weights(runs[1]))
 
 
 def test_a_full_disk_is_reported_before_the_first_step(tmp_path: Path) -> None:
@@ -259,13 +268,6 @@ def test_a_rising_loss_stops_the_run(tmp_path: Path) -> None:
     kept = trainer(tmp_path, wild)
     kept.resume()
     assert kept.progress.step == 0
-
-
-@pytest.mark.parametrize("wanted", [{"patience": 2}, {"keep_best": True}])
-def test_patience_and_keep_best_need_a_heldout_text(wanted: dict[str, Any], tmp_path: Path) -> None:
-    step = trainer(tmp_path, replace(SETTINGS, **wanted)).step
-    with pytest.raises(UsageError, match="there is no held-out text"):
-        Trainer(step, None, RunFolder(tmp_path, "pretrain"))
 
 
 def test_signals_set_an_event_once_and_ignored_ones_stay_ignored() -> None:

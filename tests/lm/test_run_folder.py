@@ -16,12 +16,7 @@ RUN = {
     "pretrain": ("recipe.json", "checkpoint.pt", "log.jsonl", "text.npz", "weights.hdf5"),
     "finetune": ("finetune.json", "checkpoint.pt", "fitted_softmax.hdf5", "README.md"),
 }
-FOREIGN = (
-    ("mine.txt",),
-    ("weights.hdf5", "options.json"),
-    ("checkpoint.pt",),
-    ("model.hdf5",),
-)
+FOREIGN = (("mine.txt",), ("weights.hdf5", "options.json"), ("checkpoint.pt",), ("model.hdf5",))
 OTHER = {"pretrain": "finetune", "finetune": "pretrain"}
 
 
