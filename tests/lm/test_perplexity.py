@@ -86,7 +86,7 @@ def test_predictions_and_perplexities_equal_those_of_bilm_tf(
     assert found.forward == pytest.approx(expected[key]["perplexity_forward"], rel=1e-6)
     assert found.backward == pytest.approx(expected[key]["perplexity_backward"], rel=1e-6)
     assert found.average == pytest.approx(expected[key]["perplexity"], rel=1e-6)
-    assert found.predictions == corpus.n_tokens + corpus.n_sentences == 294
+    assert found.predictions == corpus.n_predictions == 294
     assert found.not_scored == 0
 
 
@@ -171,6 +171,8 @@ def test_sentence_scores_sum_to_the_text(
     for one, ll in zip(whole, expected["zero_state"]["forward_ll"], strict=True):
         assert one.predictions == one.tokens + 1 == len(ll)
         assert one.forward == pytest.approx(sum(ll), abs=1e-4)
+        nll = -(one.forward + one.backward) / (2 * len(ll))
+        assert one.perplexity == pytest.approx(math.exp(nll), rel=1e-12)
     is_unknown = np.asarray([token not in model.vocabulary.types for token in corpus.types])
     sentences = np.split(corpus.tokens, corpus.starts[1:-1])
     unknown = [is_unknown[numbers].sum() for numbers in sentences]
