@@ -123,6 +123,11 @@ def finetune(ctx: click.Context, /, **options: Any) -> None:
         _print(result)
     if not result.improved:
         reporter.message(_why_not_improved(result, job))
+    elif result.ratio > 1:
+        reporter.message(
+            "warning: fine-tuning improved the validation text, but not the test text; the domain "
+            "is perhaps too small"
+        )
     print_deletable(job.output, quiet=quiet)
     console.exit_if_skipped(reporter.notes)
 

@@ -108,9 +108,7 @@ def perplexity(**given: Any) -> None:
         figures = asdict(measured)
         ways = {name: figures.pop(name) for name in _DIRECTIONS}
         facts = {"model": model.bilm.name, "state": state, "perplexity": ways, **figures}
-        facts |= {
-            name: getattr(report, name) for name in ("truncated_tokens", "skipped", "warnings")
-        }
+        facts |= {"truncated_tokens": report.truncated_tokens, "skipped": report.skipped}
         console.print_json({**facts, "warnings": report.warnings})
     elif output == "-":
         for line in _summary(measured, model.bilm.name, state):
@@ -165,7 +163,9 @@ def _table(scores: Scores, lines: list[tuple[str, int]]) -> Iterator[str]:
 
     yield tsv_line(*_COLUMNS)
     for one in scores.sentences():
-        yield tsv_line(*lines[one.number], *one[1:4], *(f"{x:.6f}" for x in one[4:]))
+        counts = one.tokens, one.unknown, one.predictions
+        likelihoods = (f"{x:.6f}" for x in (one.forward, one.backward, one.perplexity))
+        yield tsv_line(*lines[one.number], *counts, *likelihoods)
 
 
 def _summary(measured: Perplexity, model: str, state: str) -> Iterator[str]:

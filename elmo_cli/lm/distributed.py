@@ -37,8 +37,9 @@ class ProcessGroup:
     def average_gradients(self, gradients: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over the processes."""
         for tensor in gradients if self.size > 1 else ():
-            distributed.all_reduce(tensor)
-            tensor.div_(self.size)
+            total = tensor.contiguous()  # as NCCL requires
+            distributed.all_reduce(total)
+            tensor.copy_(total.div_(self.size))
 
     def mean(self, value: float) -> float:
         """The mean of a number over the processes."""

@@ -25,7 +25,7 @@ from elmo_cli.cli.main import main
 from elmo_cli.errors import OutputError
 from elmo_cli.lm.corpus import Corpus
 from elmo_cli.lm.domain import DomainTexts, read_domain
-from elmo_cli.lm.finetune_job import describe_text, finetune_settings
+from elmo_cli.lm.finetune_job import FinetuneResult, describe_text, finetune_settings
 from elmo_cli.lm.language_model import load_language_model
 from elmo_cli.lm.perplexity import perplexity
 from elmo_cli.lm.settings import TrainSettings
@@ -173,6 +173,16 @@ def test_what_chooses_does_not_measure(
     assert (chosen["step"], chosen["perplexity"]) in losses(out)
     card = (out / "README.md").read_text()
     assert all(describe_text(found["heldout"][half]) in card for half in ("validation", "test"))
+
+
+def test_a_worse_test_text_is_a_warning(
+    usual: Facts, tune: Tune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few documents may choose weights that are worse for all others."""
+    told = "warning: fine-tuning improved the validation text, but not the test text"
+    assert told not in usual["err"]
+    monkeypatch.setattr(FinetuneResult, "ratio", 1.01)
+    assert told in tune("--max-steps", "40")["err"]
 
 
 def test_an_unfinished_run_says_so(finished: Path) -> None:
