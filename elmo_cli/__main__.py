@@ -13,7 +13,7 @@ from types import FrameType
 from elmo_cli.errors import INTERRUPTED_HINT
 
 # torch computes with libgomp on Linux, whose waiting threads spin 300,000 times before they sleep:
-# where another process needs the core, a training step takes up to ten times as long.
+# where another process needs the core, a training step takes several times as long.
 _SPIN_COUNT = "10000"
 
 

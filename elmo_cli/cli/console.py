@@ -237,10 +237,9 @@ class Progress:
         rate: float = 0.0,
         is_estimate: bool = False,
     ) -> None:
-        self.total, self.done, self.is_shown, self._before = total, 0.0, False, -1.0
-        self._unit, self._expected, self._is_estimate = unit, rate, is_estimate
-        self._quiet, self._stack = quiet, ExitStack()
-        self.label, self._detail = "", ""
+        self._expected, self._is_estimate, self._quiet = rate, is_estimate, quiet
+        self.is_shown, self._stack = False, ExitStack()
+        self.begin("", unit, total)
 
     def __enter__(self) -> Progress:
         if self.total is not None:
@@ -254,10 +253,10 @@ class Progress:
         """Add completed units."""
         self.update(self.done + n, self.total)
 
-    def begin(self, label: str, unit: str) -> None:
+    def begin(self, label: str, unit: str, total: float | None = None) -> None:
         """Begin to show another phase of the same run."""
         self.label, self._unit = label, unit
-        self.done, self.total, self._before, self._detail = 0.0, None, -1.0, ""
+        self.done, self.total, self._before, self._detail = 0.0, total, -1.0, ""
 
     def update(self, done: float, total: float | None, detail: str = "") -> None:
         """Set the completed and the total number of units; None if the total is unknown."""
@@ -275,9 +274,7 @@ class Progress:
     def text(self) -> str:
         """Return the progress as text: counts, rate, time left."""
         n_done, of, left = self.done - self._before if self._before >= 0 else 0, "", ""
-        rate = self._expected
-        if n_done:
-            rate = n_done / max(1e-9, self._updated_s - self._phase_s)
+        rate = n_done / max(1e-9, self._updated_s - self._phase_s) if n_done else self._expected
         if self.total:
             about = "about " * self._is_estimate
             of = f" of {about}{self.total:,.0f} ({min(1.0, self.done / self.total):.0%})"

@@ -20,6 +20,7 @@ from elmo_cli.engine.names import check_device_name
 from elmo_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from elmo_cli.analysis.labelled_vectors import LabelSettings
     from elmo_cli.text.input import InputSettings
 
 
@@ -53,6 +54,14 @@ def input_settings(given: dict[str, Any], *, max_characters: int = 50) -> InputS
     return InputSettings(**fields, max_characters=max_characters)
 
 
+def label_settings(given: dict[str, Any]) -> LabelSettings:
+    """How label files are to be read, from the values of `label_options`."""
+    from elmo_cli.analysis.labelled_vectors import LabelSettings
+
+    return LabelSettings(*(given[name] for name in LABEL_FIELDS))
+
+
+LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings, in order
 LAYER_SPEC = "all, top, average, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
 DTYPES = ("float32", "float16", "int8")
 _DTYPE = "Type of the stored values: float32, float16, or int8 (layout flat only)."

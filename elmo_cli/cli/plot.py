@@ -10,10 +10,14 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, refuse_options, value
-from elmo_cli.cli.options import label_options, layer_option, picture_output
+from elmo_cli.cli.options import (
+    LABEL_FIELDS,
+    label_options,
+    label_settings,
+    layer_option,
+    picture_output,
+)
 from elmo_cli.errors import EmbeddingsFileError
-
-_LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings, in order
 
 
 def check_picture(output: str, inputs: Any, *, overwrite: bool, html: bool = False) -> None:
@@ -109,7 +113,6 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
       elmo plot senses corpus.hdf5 --word bank -o bank.html
       elmo plot senses dev.hdf5 --word like --labels dev.conllu --label-column upos -o like.png
     """
-    from elmo_cli.analysis.labelled_vectors import LabelSettings
     from elmo_cli.isolate import run_isolated
     from elmo_cli.plot.token_picture import draw_tokens, read_word
 
@@ -117,10 +120,10 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
     files = [file, *filter(None, [labels])]
     check_picture(output, files, overwrite=overwrite, html=True)
     if labels is None:
-        refuse_options(context, _LABEL_FIELDS, "without --labels", "name a file")
+        refuse_options(context, LABEL_FIELDS, "without --labels", "name a file")
     else:
         refuse_options(context, ["clusters"], "with --labels", "leave it out")
-        labels = labels, LabelSettings(*(given[name] for name in _LABEL_FIELDS))
+        labels = labels, label_settings(given)
     read = partial(read_word, file, given["word"], given["layer"], labels)
     tokens = run_isolated(read, files, EmbeddingsFileError)
     draw_tokens(tokens, output, given["clusters"])

@@ -11,7 +11,13 @@ import click
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import command, flag, text_names, value
-from elmo_cli.cli.options import json_option, label_options, quiet_option, threads_option
+from elmo_cli.cli.options import (
+    json_option,
+    label_options,
+    label_settings,
+    quiet_option,
+    threads_option,
+)
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 from elmo_cli.lm.settings import MOST_SEED
 
@@ -123,7 +129,6 @@ def probe(*, quiet: bool, as_json: bool, threads: int | None, seed: int, **given
 
 
 def _read(given: dict[str, Any]) -> ProbeData:
-    from elmo_cli.analysis.labelled_vectors import LabelSettings
     from elmo_cli.analysis.probe_data import read_probe_data
     from elmo_cli.isolate import run_isolated
     from elmo_cli.text.input import InputSettings, check_inputs
@@ -131,8 +136,7 @@ def _read(given: dict[str, Any]) -> ProbeData:
     splits = {name: given[name] for name in ("train", "dev", "test")}
     pairs = [pair for pair in splits.values() if pair is not None]
     check_inputs([labels for _, labels in pairs], InputSettings(format=given["label_format"]))
-    settings = LabelSettings(given["label_format"], given["encoding"], given["label_column"])
-    read = partial(read_probe_data, **splits, labels=settings, layers=given["layer"])
+    read = partial(read_probe_data, **splits, labels=label_settings(given), layers=given["layer"])
     return run_isolated(read, [name for pair in pairs for name in pair], EmbeddingsFileError)
 
 

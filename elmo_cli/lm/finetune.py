@@ -50,7 +50,7 @@ from elmo_cli.weightfile.write import write_softmax
 
 _VOCABULARY_SIZE, _MIN_COUNT, _SOFTMAX_TOKENS = 25_000, 2, 300_000
 _EVALUATED_TOKENS = 20_000  # of the validation text; the test text is measured as a whole
-# With a time limit, at least 60 % of it goes to training. Fractions of the limit for the fit, for
+# With a time limit, most of it goes to training. Fractions of the limit for the fit, for
 # an evaluation, and for each of the measurements before and after; others share the processor.
 _FIT_FRACTION, _SAMPLE_FRACTIONS = 0.2, {"validation": 0.025, "test": 0.05}
 _MAX_EVALUATIONS = 4  # within the time limit, after the one of step 0
