@@ -40,7 +40,7 @@ TEXT ?= docs/sample.txt
 SPEED := $(BIN)/python -m benchmarks.speed
 CARD := $(BIN)/python -m benchmarks.model_card
 bench: install  ## time `elmo embed` on TEXT=a tokenised text, with random weights of the published sizes [DEVICE=cuda]
-	$(SPEED).embed --size small --size original --precision int8 --precision bf16 $(if $(DEVICE),--device $(DEVICE)) $(TEXT)
+	$(SPEED).embed --size small --size original --precision bf16 $(if $(DEVICE),--device $(DEVICE),--precision int8) $(TEXT)
 	$(SPEED).writing
 
 bench-plain: install  ## time `elmo embed` and a plain PyTorch loop in turns on TEXT=a tokenised text

@@ -16,7 +16,13 @@ from elmo_cli.embed.blocks import CARRY_BATCH_SIZE, positions_by_document, split
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.contract import WeightsGuard, make_engine
-from elmo_cli.engine.runtime import is_out_of_memory, select_device, without_autocast
+from elmo_cli.engine.runtime import (
+    DeviceTuning,
+    copy_to_cpu,
+    is_out_of_memory,
+    select_device,
+    without_autocast,
+)
 from elmo_cli.errors import DeviceError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
@@ -25,10 +31,7 @@ from elmo_cli.text.batching import Batch, Ids, TypeNumbers, batches_by_length
 from elmo_cli.text.input import InputSettings, Name, read_sentences
 from elmo_cli.text.sentence import Sentence, sentence_of, sentences_of
 
-# Rows of a batch with independent sentences: fewer if a gate would have more values than
-# `_MAX_GATE_VALUES`, for which a CPU's cache has no room.
-_MAX_ROWS, _MAX_GATE_VALUES = 512, 1 << 20
-_BATCH_TOKENS = 24_576  # including sentence boundaries, and padding if the engine pads
+_MAX_GATE_VALUES = 1 << 20  # of a batch on a CPU, whose cache has no room for more
 
 
 class Embedder:
@@ -63,6 +66,7 @@ class Embedder:
         self.settings = settings = replace(settings or EmbedderSettings(), **changes)
         self.state, self.precision = settings.state, settings.precision
         self.device = select_device(settings.device)
+        self._tuning = DeviceTuning.of(self.device)
         self.batch_size = settings.batch_size or self._default_batch_size()
         n_layers, dim = 1 + bilm.options.n_layers, bilm.options.dim
         self.output = OutputReduction.of(settings, n_layers)
@@ -160,8 +164,8 @@ class Embedder:
         if self.state == "carry":
             return CARRY_BATCH_SIZE
         if self.device.type != "cpu":
-            return _MAX_ROWS
-        return max(1, min(_MAX_ROWS, _MAX_GATE_VALUES // self.bilm.options.lstm_dim))
+            return self._tuning.rows
+        return max(1, min(self._tuning.rows, _MAX_GATE_VALUES // self.bilm.options.lstm_dim))
 
     def _embed(
         self, sentences: Sequence[Sentence], state: State | None, batch_size: int
@@ -242,7 +246,7 @@ class Embedder:
         batches = batches_by_length(
             [block.rows[p] for p in positions],
             batch_size=block.batch_size,
-            batch_tokens=_BATCH_TOKENS,
+            batch_tokens=self._tuning.tokens,
             padded=self.engine.pads,
         )
         return [Batch(batch.rows, np.array(positions)[batch.source_rows]) for batch in batches]
@@ -292,7 +296,7 @@ class Embedder:
         self._check_values(selected, n_tokens, lambda row: block.sentences[positions[row]].where)
         if self.output.pool is None:
             selected = self.output.cast(selected)
-        pieces = torch.split(selected.cpu(), n_tokens, -2)
+        pieces = torch.split(copy_to_cpu(selected), n_tokens, -2)
         for position, piece in zip(positions, pieces, strict=True):
             if piece.shape[-2]:
                 block.arrays[position] = self.output.to_array(piece)

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.engine.gemm import make_gemm
-from elmo_cli.engine.runtime import run_parallel
+from elmo_cli.engine.runtime import DeviceTuning, run_parallel
 from elmo_cli.model.char_cnn import CharCNN, Highway
 from elmo_cli.text.characters import PADDING, CharacterIds
 
-TYPES_PER_PRODUCT = 64  # rows of every product, however many types there are
 _CAPACITY = 65_536  # cached types; the rest of a vocabulary is rare by Zipf's law
 _BUCKETS = (8, 11, 14, 18, 26)  # characters, including begin and end of word
 
@@ -93,7 +92,7 @@ class FastCharCNN:
         """Vectors of types of any length: (type, filter) -> (type, projection_dim)."""
         x = self._activation(maxima)  # (type, filter)
         for highway in self._highways:
-            gate, transformed = highway.linear(x)  # each (type, filter)
+            gate, transformed = highway.split(highway.linear(x))  # each (type, filter)
             x = torch.lerp(x, transformed.relu_(), gate.sigmoid_())
         if self._projection is None:
             return x
@@ -103,7 +102,7 @@ class FastCharCNN:
 class TypeCache:
     """Vectors of the types seen so far, kept from block to block in bounded memory.
 
-    A vector must not depend on when its type was seen. So every product has `TYPES_PER_PRODUCT`
+    A vector must not depend on when its type was seen. So every product has the same number of
     rows, a type's length alone decides its bucket, and vectors are kept only if a row's result does
     not depend on its position in a product, which is tested first. On a machine where it does, each
     block computes its own types again.
@@ -117,6 +116,7 @@ class TypeCache:
 
     def __init__(self, char_cnn: FastCharCNN, device: torch.device) -> None:
         self._char_cnn, self._device = char_cnn, device
+        self._n_rows = DeviceTuning.of(device).types_per_product
         self._characters = CharacterIds(char_cnn.max_characters)
         self._vectors = torch.empty(
             0, char_cnn.projection_dim, device=device, dtype=torch.float32
@@ -164,18 +164,18 @@ class TypeCache:
         self._reserve(n_known + len(types))
 
         def compute(first: int) -> None:
-            group = order[first : first + TYPES_PER_PRODUCT]
+            group = order[first : first + self._n_rows]
             maxima = []
             for k in np.unique(buckets[group]):
                 some = torch.from_numpy(ids[group[buckets[group] == k]]).to(self._device)
                 compute_maxima = partial(
                     self._char_cnn.max_over_windows, bucket=self._char_cnn.buckets[k]
                 )
-                maxima.append(_in_full_product(compute_maxima, some))
-            vectors = _in_full_product(self._char_cnn.from_filters, torch.cat(maxima))
+                maxima.append(self._in_full_product(compute_maxima, some))
+            vectors = self._in_full_product(self._char_cnn.from_filters, torch.cat(maxima))
             self._vectors[n_known + first : n_known + first + len(group)] = vectors
 
-        firsts = range(0, len(types), TYPES_PER_PRODUCT)
+        firsts = range(0, len(types), self._n_rows)
         run_parallel([partial(compute, first) for first in firsts], self._device)
         self._rows.update((types[n], n_known + k) for k, n in enumerate(order.tolist()))
 
@@ -186,9 +186,9 @@ class TypeCache:
 
     def _rows_are_independent(self) -> bool:
         """Whether a type has the same vector, bit for bit, in any row of a product."""
-        tokens = [f"{n:x}tion" for n in range(TYPES_PER_PRODUCT)]
+        tokens = [f"{n:x}tion" for n in range(self._n_rows)]
         ids = torch.from_numpy(self._characters.tokens(tokens)).to(self._device)
-        shift = TYPES_PER_PRODUCT // 2 - 1
+        shift = self._n_rows // 2 - 1
         for bucket in self._char_cnn.buckets:
             maxima = self._char_cnn.max_over_windows(ids, bucket)
             shifted = self._char_cnn.max_over_windows(ids.roll(shift, 0), bucket)
@@ -199,8 +199,6 @@ class TypeCache:
             vectors.roll(shift, 0), self._char_cnn.from_filters(maxima.roll(shift, 0))
         )
 
-
-def _in_full_product(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function` of at most `TYPES_PER_PRODUCT` rows, computed with exactly as many."""
-    padded = nn.functional.pad(x, (0, 0, 0, TYPES_PER_PRODUCT - len(x)))
-    return function(padded)[: len(x)]
+    def _in_full_product(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """`function` of some rows, computed with as many as every product has."""
+        return function(nn.functional.pad(x, (0, 0, 0, self._n_rows - len(x))))[: len(x)]

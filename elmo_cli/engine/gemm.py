@@ -69,10 +69,18 @@ class PackedWeight:
 
 
 class Gemm(Protocol):
-    """x @ weight.T for rows x, (row, n_in), and each of several weights, (n_out, n_in)."""
+    """x @ weight.T for rows x, (row, n_in), and each of several weights, (n_out, n_in).
+
+    A result is a list of arrays: one for each weight, or one for all of them, (row, sum of n_out),
+    where a few large operations are faster than many small ones. `split` takes it apart.
+    """
+
+    def split(self, result: list[Tensor]) -> list[Tensor]:
+        """The array of each weight, (row, n_out), from a result."""
+        return result
 
     def linear(self, x: Tensor) -> list[Tensor]:
-        """x @ weight.T + bias, each (row, n_out); may be modified in place."""
+        """x @ weight.T + bias; may be modified in place."""
 
     def linear_sigmoid(self, x: Tensor) -> list[Tensor]:
         """The sigmoid of `linear`."""
@@ -83,7 +91,7 @@ class Gemm(Protocol):
         return self.linear(x)
 
     def add_linear(self, x: Tensor, parts: Iterable[Tensor]) -> list[Tensor]:
-        """part + x @ weight.T for each weight and its part, which may be overwritten.
+        """part + x @ weight.T for each array of `input_part`, which may be overwritten.
 
         `parts` is consumed lazily, so that a generator keeps only one of them in memory."""
 
@@ -125,22 +133,16 @@ class _TorchGemm(Gemm):
         self._weight = torch.cat(tuple(weights)).T.contiguous()  # (n_in, sum of n_out)
         self._bias = None if biases is None else torch.cat(tuple(biases)).to(self._weight)
 
-    def linear(self, x: Tensor) -> list[Tensor]:
-        return self._split(self._linear(x))
+    def split(self, result: list[Tensor]) -> list[Tensor]:
+        return list(torch.split(result[0], self._sizes, 1))
 
-    def linear_sigmoid(self, x: Tensor) -> list[Tensor]:
-        return self._split(self._linear(x).sigmoid_())
+    def linear(self, x: Tensor) -> list[Tensor]:
+        if self._bias is None:
+            return [torch.mm(x, self._weight)]
+        return [torch.addmm(self._bias, x, self._weight)]
 
     def add_linear(self, x: Tensor, parts: Iterable[Tensor]) -> list[Tensor]:
-        return self._split(torch.addmm(torch.cat(tuple(parts), 1), x, self._weight))
-
-    def _linear(self, x: Tensor) -> Tensor:
-        if self._bias is None:
-            return torch.mm(x, self._weight)
-        return torch.addmm(self._bias, x, self._weight)
-
-    def _split(self, z: Tensor) -> list[Tensor]:
-        return list(torch.split(z, self._sizes, 1))
+        return [torch.addmm(part, x, self._weight) for part in parts]
 
 
 class _PackedGemm(Gemm):
@@ -167,6 +169,9 @@ class _BFloat16Gemm(Gemm):
 
     def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor] | None) -> None:
         self._gemm = _float_gemm([weight.bfloat16() for weight in weights], biases)
+
+    def split(self, result: list[Tensor]) -> list[Tensor]:
+        return self._gemm.split(result)
 
     def linear(self, x: Tensor) -> list[Tensor]:
         return [z.float() for z in self.input_part(x)]

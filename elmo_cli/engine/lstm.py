@@ -80,7 +80,7 @@ class FastLSTM:
                 gates = self._gates_of_types(inputs, type_parts, packed.types[positions], h[rows])
             else:
                 gates = self._input.linear_sigmoid(torch.cat([inputs[positions], h[rows]], 1))
-            h[rows] = self._step(gates, c[rows])
+            h[rows] = self._step(self._input.split(gates), c[rows])
             outputs[first : first + n] = h[:n]
             if final is not None:
                 final[0][n_next:n], final[1][n_next:n] = h[n_next:n], c[n_next:n] / 2
@@ -88,7 +88,7 @@ class FastLSTM:
         return outputs
 
     def _type_parts(self, types: Tensor) -> list[Tensor] | None:
-        """The input's part of the gates of each type, (type, lstm_dim); None if too large."""
+        """The input's part of the gates of each type, as of a `Gemm`; None if too large."""
         if len(types) * self._bytes_per_type > _MAX_TYPE_GATES:
             return None
         return self._input.input_part(pad_rows(types))
@@ -96,7 +96,7 @@ class FastLSTM:
     def _gates_of_types(
         self, types: Tensor, type_parts: list[Tensor] | None, numbers: Tensor, h: Tensor
     ) -> list[Tensor]:
-        """i, f, o, j, each (position, lstm_dim); may be modified in place."""
+        """i, f, o, j, as the result of a `Gemm`; may be modified in place."""
         parts: Iterable[Tensor]
         if type_parts is None:
             parts = self._input.input_part(types[numbers])

@@ -8,9 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from elmo_cli.engine.names import DEVICE_HINT, check_device_name
 from elmo_cli.errors import DeviceError
@@ -24,6 +26,26 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "status_alloc_failed
 _ONEDNN_OUT_OF_MEMORY = "could not create a primitive"
 # torch's number of threads for new threads is one per process, so only one pool exists at a time.
 _pool_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class DeviceTuning:
+    """Sizes of batches, measured on each kind of device (benchmarks/speed/NOTES.md).
+
+    Attributes:
+        rows: of a batch of independent sentences at most.
+        tokens: of a batch at most, including sentence boundaries, and padding if the engine pads.
+        types_per_product: rows of every product of the character CNN.
+    """
+
+    rows: int
+    tokens: int
+    types_per_product: int
+
+    @classmethod
+    def of(cls, device: torch.device) -> DeviceTuning:
+        """A CPU's products should fit in its caches; a GPU waits for small ones to be launched."""
+        return cls(1024, 65_536, 1024) if device.type == "cuda" else cls(512, 24_576, 64)
 
 
 def select_device(name: str) -> torch.device:
@@ -71,6 +93,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and (
         message == _ONEDNN_OUT_OF_MEMORY or any(text in message for text in _OUT_OF_MEMORY)
     )
+
+
+def copy_to_cpu(values: Tensor) -> Tensor:
+    """The values on the CPU; from a GPU through pinned memory, which torch keeps and reuses."""
+    if values.device.type != "cuda":
+        return values.cpu()
+    return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values)
 
 
 def set_num_threads(n_threads: int | None) -> None:

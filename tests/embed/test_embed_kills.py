@@ -18,6 +18,7 @@ import torch
 
 import elmo_cli.cli.embed_run  # noqa: F401  (imported once here rather than in every child)
 from elmo_cli.cli.main import main
+from elmo_cli.embed.blocks import SENTENCES
 from elmo_cli.errors import ResumeError
 from elmo_cli.store.log_lines import read_log
 
@@ -81,13 +82,13 @@ def until(condition, limit_s=60.0):
 
 
 def undisturbed(args, out):
-    """Run without a kill; its digest, seconds from first write to end, seconds of its closing."""
+    """Run without a kill; its digest, seconds of a block, seconds of its closing."""
     run = Run(*args, "-o", str(out))
     first = until(lambda: (out.parent / f"{out.name}.part").exists() or out.exists())
     last = until(lambda: committed(out) >= N_SENTENCES or out.exists())
     assert run.wait() == 0
     end = time.monotonic()
-    return digest(out), end - first, end - last
+    return digest(out), (last - first) * SENTENCES / N_SENTENCES, end - last
 
 
 @pytest.mark.parametrize(
@@ -100,25 +101,25 @@ def undisturbed(args, out):
 )
 def test_killed_anywhere_and_resumed(corpus, tiny, tmp_path, layout, n_kills):
     args = [str(corpus), "-m", str(tiny), "--layout", layout, "--threads", "1", "--quiet"]
-    wanted, seconds, closing = undisturbed(args, tmp_path / "whole.hdf5")
+    wanted, block, closing = undisturbed(args, tmp_path / "whole.hdf5")
     chance = random.Random(len(layout) + n_kills)
-    hit = closed = 0
-    for k in range(n_kills):
-        out = tmp_path / f"{k}.hdf5"
-        part = out.parent / f"{out.name}.part"
+    hit = closed = n = 0
+    while n < n_kills or hit < n_kills // 2:  # a kill that comes after the end tests nothing
+        assert n < 4 * n_kills, f"only {hit} of {n} kills met the run"
+        out = tmp_path / f"{n}.hdf5"
         run = Run(*args, "-o", str(out))
-        if k % 5 == 0:  # while it closes and renames
+        if n % 5 == 0:  # while it closes and renames
             until(lambda out=out: committed(out) >= N_SENTENCES or out.exists())
             time.sleep(chance.uniform(0, closing))
             closed += 1
         else:
-            until(lambda out=out, part=part: part.exists() or out.exists())
-            time.sleep(chance.uniform(0, seconds))
+            target = chance.randrange(N_SENTENCES)
+            until(lambda out=out, target=target: committed(out) >= target or out.exists())
+            time.sleep(chance.uniform(0, block))
         hit += run.kill() == -signal.SIGKILL
         assert Run(*args, "-o", str(out), "--resume").wait() == 0
-        assert digest(out) == wanted, f"kill {k} of {n_kills}"
-        assert sorted(p.name for p in tmp_path.glob(f"{k}.hdf5*")) == [out.name]
+        assert digest(out) == wanted, f"kill {n}"
+        assert sorted(p.name for p in tmp_path.glob(f"{n}.hdf5*")) == [out.name]
         out.unlink()
-    # A kill that comes after the end tests nothing; most must have met a running process.
-    print(f"{layout}: {n_kills} kills, {hit} met the run, {closed} aimed at its close; all equal")
-    assert hit >= n_kills // 2
+        n += 1
+    print(f"{layout}: {n} kills, {hit} met the run, {closed} aimed at its close; all equal")

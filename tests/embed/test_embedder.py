@@ -20,6 +20,7 @@ from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.engine.contract import Engine
+from elmo_cli.engine.runtime import DeviceTuning
 from elmo_cli.errors import DeviceError, InputError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.model.state import State
@@ -319,7 +320,8 @@ def test_memory_may_end_where_layers_are_reduced(
 def test_padding_counts_where_the_engine_pads(
     engine: str, rows: list[int], tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedder_module, "_BATCH_TOKENS", 60)
+    small = DeviceTuning(rows=512, tokens=60, types_per_product=64)
+    monkeypatch.setattr(DeviceTuning, "of", lambda device: small)
     embedder = embedder_of(tiny_bilm, engine=engine)
     large = embedder.engine = SmallMemory(embedder.engine, 100)
     embedder.embed_batch([["a"] * 18, *[["b", "c"]] * 8])  # 20 tokens with boundaries, and 4 each

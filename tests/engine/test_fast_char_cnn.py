@@ -13,12 +13,14 @@ from oracle import Oracle
 from torch import Tensor
 
 from elmo_cli.engine import char_cnn as module
-from elmo_cli.engine.char_cnn import TYPES_PER_PRODUCT, FastCharCNN, TypeCache
+from elmo_cli.engine.char_cnn import FastCharCNN, TypeCache
+from elmo_cli.engine.runtime import DeviceTuning
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.text.characters import PADDING, CharacterIds
 
 Paired = Callable[..., tuple[BiLM, Oracle]]
 CPU = torch.device("cpu")
+N_ROWS = DeviceTuning.of(CPU).types_per_product
 
 
 class Spelling:
@@ -33,13 +35,13 @@ class Spelling:
         self.by_row, self.n_products = by_row, 0
 
     def max_over_windows(self, ids: Tensor, bucket: int) -> Tensor:
-        assert len(ids) == TYPES_PER_PRODUCT
+        assert len(ids) == N_ROWS
         filled = ids[ids.any(1)]
         assert (filled[:, bucket:] == PADDING).all()
         return self._by_row("maxima", ids[:, 1:9].float())
 
     def from_filters(self, maxima: Tensor) -> Tensor:
-        assert len(maxima) == TYPES_PER_PRODUCT
+        assert len(maxima) == N_ROWS
         self.n_products += 1
         return self._by_row("vectors", maxima)
 
@@ -59,7 +61,7 @@ def test_same_bits_alone_and_among_others(n_threads: int, tiny_bilm: BiLM) -> No
     try:
         torch.set_num_threads(n_threads)
         among = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU).vectors(many)
-        for n in (0, TYPES_PER_PRODUCT - 1, TYPES_PER_PRODUCT, 400):
+        for n in (0, N_ROWS - 1, N_ROWS, 400):
             alone = TypeCache(FastCharCNN(tiny_bilm.char_cnn), CPU)
             assert torch.equal(alone.vectors([many[n]])[0], among[n])
         assert torch.get_num_threads() == n_threads

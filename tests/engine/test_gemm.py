@@ -34,10 +34,11 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def all_methods(chosen: Gemm, x: Tensor, *parts: Tensor) -> list[list[Tensor]]:
-    """The results of `linear`, of `add_linear` to each part, and of `linear_sigmoid`."""
-    dtype = chosen.input_part(x[:1])[0].dtype
-    added = chosen.add_linear(x, (part.clone().to(dtype) for part in parts))
-    return [chosen.linear(x), added, chosen.linear_sigmoid(x)]
+    """The results of `linear`, of `add_linear` to each part, and of `linear_sigmoid`, split."""
+    form = chosen.input_part(x[:1])
+    joined = parts if len(form) == len(parts) else (torch.cat(parts, 1),)
+    added = chosen.add_linear(x, (part.clone().to(form[0].dtype) for part in joined))
+    return [chosen.split(result) for result in (chosen.linear(x), added, chosen.linear_sigmoid(x))]
 
 
 def expected_float32(x: Tensor, weight: Tensor) -> Tensor:
@@ -113,7 +114,7 @@ def test_several_weights_equal_each_alone(precision: str) -> None:
 def test_results_may_be_overwritten_and_arguments_are_not(precision: str) -> None:
     x, weight, bias, part = matrices()
     chosen = make_gemm([weight, weight], [bias, bias], precision)
-    first, second = chosen.linear(x)
+    first, second = chosen.split(chosen.linear(x))
     assert torch.equal(first, second)
     for results in all_methods(chosen, x, part, part):
         for result in results:
