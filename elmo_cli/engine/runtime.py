@@ -44,7 +44,7 @@ class DeviceTuning:
 
     @classmethod
     def of(cls, device: torch.device) -> DeviceTuning:
-        """A CPU's products should fit in its caches; a GPU waits for small ones to be launched."""
+        """Sizes that fit in the caches of a CPU, or that keep a GPU busy."""
         return cls(1024, 65_536, 1024) if device.type == "cuda" else cls(512, 24_576, 64)
 
 
