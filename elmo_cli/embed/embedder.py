@@ -31,8 +31,6 @@ from elmo_cli.text.batching import Batch, Ids, TypeNumbers, batches_by_length
 from elmo_cli.text.input import InputSettings, Name, read_sentences
 from elmo_cli.text.sentence import Sentence, sentence_of, sentences_of
 
-_MAX_GATE_VALUES = 1 << 20  # of a batch on a CPU, whose cache has no room for more
-
 
 class Embedder:
     """Computes the layers of sentences with one biLM, on one device.
@@ -66,7 +64,6 @@ class Embedder:
         self.settings = settings = replace(settings or EmbedderSettings(), **changes)
         self.state, self.precision = settings.state, settings.precision
         self.device = select_device(settings.device)
-        self._tuning = DeviceTuning.of(self.device)
         self.batch_size = settings.batch_size or self._default_batch_size()
         n_layers, dim = 1 + bilm.options.n_layers, bilm.options.dim
         self.output = OutputReduction.of(settings, n_layers)
@@ -163,9 +160,8 @@ class Embedder:
     def _default_batch_size(self) -> int:
         if self.state == "carry":
             return CARRY_BATCH_SIZE
-        if self.device.type != "cpu":
-            return self._tuning.rows
-        return max(1, min(self._tuning.rows, _MAX_GATE_VALUES // self.bilm.options.lstm_dim))
+        tuning = DeviceTuning.of(self.device)
+        return max(1, min(tuning.rows, tuning.gate_values // self.bilm.options.lstm_dim))
 
     def _embed(
         self, sentences: Sequence[Sentence], state: State | None, batch_size: int
@@ -246,7 +242,7 @@ class Embedder:
         batches = batches_by_length(
             [block.rows[p] for p in positions],
             batch_size=block.batch_size,
-            batch_tokens=self._tuning.tokens,
+            batch_tokens=DeviceTuning.of(self.device).tokens,
             padded=self.engine.pads,
         )
         return [Batch(batch.rows, np.array(positions)[batch.source_rows]) for batch in batches]

@@ -34,18 +34,22 @@ class DeviceTuning:
 
     Attributes:
         rows: of a batch of independent sentences at most.
+        gate_values: of one gate of all rows at most; large LSTMs have fewer rows.
         tokens: of a batch at most, including sentence boundaries, and padding if the engine pads.
         types_per_product: rows of every product of the character CNN.
     """
 
     rows: int
+    gate_values: int
     tokens: int
     types_per_product: int
 
     @classmethod
     def of(cls, device: torch.device) -> DeviceTuning:
         """Sizes that fit in the caches of a CPU, or that keep a GPU busy."""
-        return cls(1024, 65_536, 1024) if device.type == "cuda" else cls(512, 24_576, 64)
+        if device.type == "cuda":
+            return cls(1024, 1 << 22, 65_536, 1024)
+        return cls(512, 1 << 20, 24_576, 64)
 
 
 def select_device(name: str) -> torch.device:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from tolerance import ATOL_ORDER
 from torch import Tensor
 
 from elmo_cli.embed import blocks
-from elmo_cli.embed import embedder as embedder_module
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.output_reduction import Array, OutputReduction
 from elmo_cli.embed.settings import EmbedderSettings
@@ -125,7 +125,10 @@ def test_settings_and_changes(tiny_bilm: BiLM) -> None:
 
 
 def test_fewer_rows_for_large_lstms(tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedder_module, "_MAX_GATE_VALUES", 100 * tiny_bilm.options.lstm_dim)
+    tuning = replace(
+        DeviceTuning.of(torch.device("cpu")), gate_values=100 * tiny_bilm.options.lstm_dim
+    )
+    monkeypatch.setattr(DeviceTuning, "of", lambda device: tuning)
     assert embedder_of(tiny_bilm).batch_size == 100
 
 
@@ -320,7 +323,7 @@ def test_memory_may_end_where_layers_are_reduced(
 def test_padding_counts_where_the_engine_pads(
     engine: str, rows: list[int], tiny_bilm: BiLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = DeviceTuning(rows=512, tokens=60, types_per_product=64)
+    small = replace(DeviceTuning.of(torch.device("cpu")), tokens=60)
     monkeypatch.setattr(DeviceTuning, "of", lambda device: small)
     embedder = embedder_of(tiny_bilm, engine=engine)
     large = embedder.engine = SmallMemory(embedder.engine, 100)
