@@ -1,71 +1,83 @@
-"""Speed: how long a run will take, from timing some sentences of its text."""
+"""Speed: how long a run will take, from timing a few time steps with tokens of its text."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 
-from elmo_cli.embed.blocks import SENTENCES
+from elmo_cli.embed.blocks import SENTENCES, TOKENS
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.text.input import read_sentences
 from elmo_cli.text.sentence import Sentence
 
 _OVERHEAD = 1.1  # reading, packing and writing, on top of what is timed
-_LEAST_SLOPE = 0.6  # of the time per token that a larger batch may save
+_RANGE = 0.75, 1.35  # of the estimate
+_MOST_ROWS, _ROW_TOKENS = 512, 4  # of the batches that are timed
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds per token and per new type, measured; a larger batch may need only `low` of them."""
+    """Seconds per token, in batches as the text will have, and per new type."""
 
     token_s: float
     type_s: float
-    low: float = 1.0
 
     def seconds(self, n_tokens: float, n_types: float) -> tuple[float, float, float]:
         """Estimate, lower and upper end of the range."""
-        longest = _OVERHEAD * (n_tokens * self.token_s + n_types * self.type_s)
-        estimate = longest * self.low**0.5
-        return estimate, 0.8 * longest * self.low, 1.25 * longest
+        estimate = _OVERHEAD * (n_tokens * self.token_s + n_types * self.type_s)
+        return estimate, estimate * _RANGE[0], estimate * _RANGE[1]
 
 
 def measure_speed(
     job: EmbedJob, embedder: Embedder, sample: Sequence[Sentence], seconds: float
 ) -> Speed | None:
-    """Time a sample in batches of growing size, each with new and with known types.
+    """Time batches of growing size, each with new and with known types.
+
+    A time step takes a while for reading the weights and a while for each of its rows. Two batches
+    of few time steps tell one from the other, also for a model that computes no more than a few
+    sentences in this time.
 
     Args:
         sample: sentences that represent the text.
         seconds: that this may take, about; the model is warmed up before.
     """
-    embed = _compute(job, embedder)
-    ordered = sorted((s for s in sample if s.tokens), key=lambda sentence: len(sentence.tokens))
-    if not ordered:
+    types = _typical_types(sample)
+    if not types:
         return None
-    embed(ordered[:1])
-    known, n, spent, before = set(ordered[0].tokens), 8, 0.0, (0, 0.0)
+    embed, n_rows, n_known, spent = _compute(job, embedder), min(4, len(types)), 1, 0.0
+    n_columns = 1 if job.layout.unit == "types" else _ROW_TOKENS
+    timed: list[tuple[list[Sentence], float]] = []
+    embed(_batch(types[:1], n_columns))
     while True:
-        chosen = _spread(ordered, n)
-        new, n_tokens = {t for s in chosen for t in s.tokens} - known, _count(chosen)
-        cold, warm = _timed(embed, chosen), _timed(embed, chosen)
-        known, n, spent = known | new, 2 * n, spent + cold + warm
-        if len(chosen) == min(len(ordered), SENTENCES) or spent + 2 * (cold + warm) > seconds:
+        batch = _batch(types[:n_rows], n_columns)
+        cold, warm = _timed(embed, batch), _timed(embed, batch)
+        timed.append((batch, warm))
+        type_s, n_known = max(0.0, cold - warm) / max(1, n_rows - n_known), n_rows
+        spent, n_rows = spent + cold + warm, 2 * n_rows
+        if n_rows > len(types) or spent + 2 * (cold + warm) > seconds:
             break
-        before = n_tokens, warm
-    token_s, type_s = warm / n_tokens, max(0.0, cold - warm) / max(1, len(new))
-    slope = (warm - before[1]) / max(1, n_tokens - before[0])
-    return Speed(token_s, type_s, min(1.0, max(_LEAST_SLOPE, slope / token_s)))
+    step_s, token_s = _solve(embedder, timed[-3:])
+    block = _first_block(sample)
+    return Speed(token_s + step_s * _n_steps(embedder, block) / _n_tokens(block), type_s)
 
 
 def expected_rate(job: EmbedJob, embedder: Embedder) -> float:
     """Tokens per second at the beginning of a run, from timing some sentences briefly."""
     sentences = [one for one in islice(read_sentences(job.inputs, job.text), 300) if one.tokens]
     speed = measure_speed(job, embedder, sentences, 0.3)
-    n_tokens, n_types = _count(sentences), len({t for one in sentences for t in one.tokens})
+    n_tokens, n_types = _n_tokens(sentences), len({t for one in sentences for t in one.tokens})
     return n_tokens / max(1e-9, speed.seconds(n_tokens, n_types)[0]) if speed else 0.0
+
+
+def _typical_types(sample: Sequence[Sentence]) -> list[str]:
+    """Types of medium length; few different lengths fill the products of the character CNN."""
+    types = {token for sentence in sample for token in sentence.tokens}
+    by_length = sorted(types, key=lambda token: (len(token), token))
+    start = max(0, len(by_length) - _MOST_ROWS) // 2
+    return by_length[start : start + _MOST_ROWS]
 
 
 def _compute(job: EmbedJob, embedder: Embedder) -> Callable[[Sequence[Sentence]], object]:
@@ -74,18 +86,51 @@ def _compute(job: EmbedJob, embedder: Embedder) -> Callable[[Sequence[Sentence]]
     return lambda sentences: embedder.embed_block(sentences, None)
 
 
+def _batch(types: Sequence[str], n_columns: int) -> list[Sentence]:
+    """As many short documents as types, none of which shares its first or its last token."""
+    repeated = [*types] * (1 + n_columns)
+    return [
+        Sentence(tuple(repeated[row : row + n_columns]), row, starts_document=True)
+        for row in range(len(types))
+    ]
+
+
 def _timed(embed: Callable[[Sequence[Sentence]], object], sentences: Sequence[Sentence]) -> float:
     start = time.perf_counter()
     embed(sentences)
     return time.perf_counter() - start
 
 
-def _spread(ordered: Sequence[Sentence], n: int) -> list[Sentence]:
-    """`n` sentences at equal distances of an ordered sample, in the order of the text."""
-    n = min(n, len(ordered), SENTENCES)
-    chosen = [ordered[(2 * i + 1) * len(ordered) // (2 * n)] for i in range(n)]
-    return sorted(chosen, key=lambda sentence: sentence.key)
+def _solve(
+    embedder: Embedder, timed: Sequence[tuple[list[Sentence], float]]
+) -> tuple[float, float]:
+    """Seconds per time step and per token, from the first and the last of the timed batches."""
+    (small, small_s), (large, large_s) = timed[0], timed[-1]
+    n_tokens, n_steps = _n_tokens(large), _n_steps(embedder, large)
+    if len(timed) == 1:
+        return 0.0, large_s / n_tokens
+    ratio = _n_steps(embedder, small) / n_steps
+    token_s = (large_s * ratio - small_s) / (n_tokens * ratio - _n_tokens(small))
+    token_s = min(large_s / n_tokens, max(0.0, token_s))
+    return (large_s - n_tokens * token_s) / n_steps, token_s
 
 
-def _count(sentences: Iterable[Sentence]) -> int:
+def _n_steps(embedder: Embedder, block: Sequence[Sentence]) -> int:
+    """Time steps of the batches into which a block is divided, about."""
+    lengths, n_rows = [len(sentence.tokens) for sentence in block], embedder.batch_size
+    if embedder.state == "document":
+        n_rows = min(n_rows, max(1, sum(sentence.starts_document for sentence in block)))
+    if embedder.state != "carry":
+        lengths.sort()
+    return sum(1 + max(lengths[i : i + n_rows]) for i in range(0, len(lengths), n_rows))
+
+
+def _first_block(sample: Sequence[Sentence]) -> Sequence[Sentence]:
+    """As many sentences of a sample as a block has."""
+    block = list(islice((sentence for sentence in sample if sentence.tokens), SENTENCES))
+    n_fitting = sum(total <= TOKENS for total in accumulate(len(one.tokens) for one in block))
+    return block[: max(1, n_fitting)]
+
+
+def _n_tokens(sentences: Iterable[Sentence]) -> int:
     return sum(len(sentence.tokens) for sentence in sentences)

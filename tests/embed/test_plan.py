@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.embed import blocks, plan, speed
 from elmo_cli.embed.blocks import BlockInfo, TextScan, scan_text
+from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedderSettings, EmbedJob
 from elmo_cli.embed.plan import FileSize, estimate_bytes, plan_job, space_problem
 from elmo_cli.embed.run import make_embedder, run_job
@@ -155,39 +156,65 @@ def test_free_space(
 
 
 class Clock:
-    """An embedder that needs 2 s per token and 10 s per new type, and 6 s per batch."""
+    """An embedder that needs 6 s per time step, 2 s per token and 10 s per new type."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seconds, self.types, self.sizes = 0.0, set[str](), list[int]()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: str, batch_size: int) -> None:
+        self.state, self.batch_size, self.sizes = state, batch_size, list[int]()
+        self.seconds, self.types = 0.0, set[str]()
         monkeypatch.setattr(time, "perf_counter", lambda: self.seconds)
 
     def embed_block(self, sentences: Sequence[Sentence], state: None) -> None:
         tokens = [token for one in sentences for token in one.tokens]
-        self.seconds += 6 + 2 * len(tokens) + 10 * len(set(tokens) - self.types)
+        n_steps = speed._n_steps(cast(Embedder, self), sentences)
+        self.seconds += 6 * n_steps + 2 * len(tokens) + 10 * len(set(tokens) - self.types)
         self.types |= set(tokens)
         self.sizes.append(len(sentences))
 
 
-def test_speed_separates_tokens_types_and_batches(
-    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+SAMPLE = [Sentence((f"t{k % 3000}",) * (1 + k % 5), k, starts_document=k % 4 == 0)
+          for k in range(4000)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "batch_size", "n_steps"),
+    [("zero", 512, 6 + 4),  # lengths 3 to 5, then 1 to 3
+     ("zero", 100, 2 * (6 + 5 + 4 + 3 + 2)),
+     ("carry", 100, 10 * 6),
+     ("document", 512, 6 + 5 + 4 + 3)],  # of 250 documents, one sentence each
+)  # fmt: skip
+def test_speed_separates_steps_tokens_and_types(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch, state: str, batch_size: int, n_steps: int
 ) -> None:
-    monkeypatch.setattr(speed, "SENTENCES", 1000)
-    clock: Any = Clock(monkeypatch)
-    sample = [Sentence((f"t{k}",) * (1 + k % 5), k) for k in range(4000)]
-    found = measure_speed(job, clock, sample, 20_000.0)
+    clock: Any = Clock(monkeypatch, state, batch_size)
+    found = measure_speed(job, clock, SAMPLE, 100_000.0)
     assert found is not None
     assert found.type_s == pytest.approx(10)
-    assert found.token_s == pytest.approx(2, rel=0.02)
-    assert 0.9 < found.low <= 1
-    assert clock.seconds < 20_000
-    assert clock.sizes == [1, *(n for k in range(3, 9) for n in (2**k, 2**k))]
+    assert found.token_s == pytest.approx(2 + 6 * n_steps / 3000)  # 1,000 sentences of 3 tokens
+    assert clock.sizes == [1, *(n for k in range(2, 10) for n in (2**k, 2**k))]
+
+
+def test_measuring_speed_takes_limited_time(job: EmbedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in (500.0, 2_000.0, 10_000.0):
+        clock: Any = Clock(monkeypatch, "zero", 512)
+        found = measure_speed(job, clock, SAMPLE, limit)
+        assert found is not None
+        assert limit / 4 < clock.seconds < limit
+        assert found.token_s == pytest.approx(2 + 6 * 10 / 3000)
     assert measure_speed(job, clock, [Sentence((), 0)], 1.0) is None
 
 
+def test_speed_from_a_single_batch_is_a_limit(
+    job: EmbedJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock: Any = Clock(monkeypatch, "zero", 512)
+    found = measure_speed(job, clock, [Sentence(("a", "b", "c"), 0)], 1.0)
+    assert found == Speed(2 + 6 * 5 / 12, 10.0)
+
+
 def test_the_range_of_an_estimate() -> None:
-    estimate, low, high = Speed(2.0, 10.0, low=0.64).seconds(100, 10)
-    assert low < 0.64 * 300 < 300 < high
-    assert estimate == pytest.approx(1.1 * 300 * 0.8)
+    estimate, low, high = Speed(2.0, 10.0).seconds(100, 10)
+    assert estimate == pytest.approx(1.1 * 300)
+    assert low < estimate / 1.3 < estimate * 1.3 < high
 
 
 def test_the_expected_rate_at_the_start_of_a_run(job: EmbedJob) -> None:
