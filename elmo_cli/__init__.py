@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from elmo_cli.version import __version__
-
+__version__ = "0.1.0"
 TYPE_CHECKING = False  # importing `typing` takes a third of the time before Ctrl-C is handled
 if TYPE_CHECKING:
     from typing import Any

@@ -30,7 +30,7 @@ from elmo_cli.cli.options import (
 from elmo_cli.errors import EmbeddingsFileError, UsageError
 
 if TYPE_CHECKING:
-    from elmo_cli.store.comparison import Sample
+    from elmo_cli.store.inspection import Sample
     from elmo_cli.text.input import InputSettings
 
 _FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
@@ -112,8 +112,13 @@ def inspect(ctx: click.Context, /, **given: Any) -> None:
 
 def _facts(path: str, text: InputSettings, given: dict[str, Any]) -> dict[str, Any]:
     """Return the facts, problems, sample to recompute, and Python code that reads the file."""
-    from elmo_cli.store.comparison import compare_with_text, take_sample
-    from elmo_cli.store.inspection import describe, python_example, verify
+    from elmo_cli.store.inspection import (
+        compare_with_text,
+        describe,
+        python_example,
+        take_sample,
+        verify,
+    )
     from elmo_cli.text.input import read_sentences
 
     facts = describe(path)

@@ -12,9 +12,9 @@ from io import TextIOWrapper
 
 import click
 
+from elmo_cli import __version__
 from elmo_cli.cli.console import note, print_error
 from elmo_cli.errors import INTERRUPTED_HINT, ElmoError
-from elmo_cli.version import __version__
 
 # Name -> one line of help. A command is imported when it is called: torch alone takes seconds.
 COMMANDS = {

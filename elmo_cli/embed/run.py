@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 import torch
 
+from elmo_cli import __version__
 from elmo_cli.embed.blocks import (
     Block,
     SkippedLine,
@@ -39,7 +40,6 @@ from elmo_cli.store.log_lines import Progress as Committed
 from elmo_cli.store.log_lines import log_path, part_path
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.input import InputReport, is_stream, shorten_list
-from elmo_cli.version import __version__
 
 # Called with the committed tokens and about how many there are in all, None if unknown: before the
 # first block is computed, and by the writer thread after each block.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store.comparison import Sample
+from elmo_cli.store.inspection import Sample
 from elmo_cli.store.layouts import Key
 
 Array = npt.NDArray[np.floating]

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from elmo_cli import __version__
 from elmo_cli.errors import DownloadError
 from elmo_cli.pretrained.cache import writing
 from elmo_cli.pretrained.catalogue import RemoteFile
-from elmo_cli.version import __version__
 
 TIMEOUT_S = 30.0  # of silence while connecting or receiving
 ATTEMPTS = 4  # per address, without progress

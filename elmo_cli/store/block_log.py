@@ -11,34 +11,20 @@ removed before it gets the name OUT; so a log without these two is that of a fin
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from typing import Any
 
 import numpy as np
 
 from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, lock_own, not_ours, output_errors
-from elmo_cli.store.layouts import StoredSentence, checksum, layout_of_spec
-from elmo_cli.store.log_lines import (
-    INVALID,
-    MAGIC,
-    Block,
-    Progress,
-    encode_block,
-    encode_line,
-    log_path,
-    packed,
-    part_path,
-    read_blocks,
-    read_header,
-    temporary_path,
-    unpacked,
-)
-from elmo_cli.store.output_file import copy_bytes, write_at
+from elmo_cli.store import log_lines
+from elmo_cli.store.layouts import Array, StoredSentence, ValueSink, checksum, layout_of_spec
+from elmo_cli.store.log_lines import INVALID, Block, Progress, read_blocks
+from elmo_cli.store.output_file import copy_bytes, write_at, write_hdf5
 from elmo_cli.store.spec import DTYPES, FileSpec
 from elmo_cli.text.sentence import Sentence
 
@@ -64,12 +50,12 @@ class BlockLog:
     def __init__(self, out: StrPath) -> None:
         """Lock the log; an OutputError if another process is writing it, or it is not ours."""
         self.name = f"{os.fspath(out)}.part"
-        self.part = part_path(out)
-        self.temporary = temporary_path(self.part)
+        self.part = log_lines.part_path(out)
+        self.temporary = log_lines.temporary_path(self.part)
         self.progress = Progress()
         self.n_rows = 0
         self.is_corrupt = False
-        self._path = log_path(self.part)
+        self._path = log_lines.log_path(self.part)
         self._log_end = 0
         self._part = -1
         self._end = 0  # of the values in OUT.part
@@ -78,7 +64,7 @@ class BlockLog:
             has_part = self.part.exists()
             if has_part and not self._path.exists():
                 raise not_ours(self.name)
-            self._lock = lock_own(self._path, MAGIC)
+            self._lock = lock_own(self._path, log_lines.MAGIC)
             with open(self._path, "rb") as log:
                 has_settings = log.readline().endswith(b"\n")
             self.is_complete = has_settings and not has_part and self.temporary.exists()
@@ -91,24 +77,22 @@ class BlockLog:
         with output_errors(self.name):
             os.ftruncate(self._lock.descriptor, 0)  # first, so that no older log is believed
             self._part = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
-            self._log_end = write_at(self._lock.descriptor, encode_line(header), 0)
+            self._log_end = write_at(self._lock.descriptor, log_lines.encode_line(header), 0)
 
     def open(self) -> None:
         """Read the settings of an existing log; a ResumeError if they are corrupt."""
-        spec, overwrite, self._log_end = read_header(self._path)
+        spec, overwrite, self._log_end = log_lines.read_header(self._path)
         self._set_spec(spec, overwrite)
 
     def verified_sentences(self) -> Iterator[Sentence]:
         """The sentences of all good blocks, after which both files are cut."""
         with output_errors(self.name):
             self._part = os.open(self.part, os.O_RDWR)
-            for block in read_blocks(self._path):
-                sentences = block and self._verified(block)
-                if block is None or sentences is None:
-                    self.is_corrupt = True
-                    break
-                self._commit(block.progress, block.shapes, block.line_end)
-                yield from sentences
+            try:
+                for block in read_blocks(self._path):
+                    yield from self._verified(block)
+            except INVALID:
+                self.is_corrupt = True
             os.ftruncate(self._lock.descriptor, self._log_end)
             os.ftruncate(self._part, self._end)
 
@@ -120,78 +104,45 @@ class BlockLog:
         The values of a sentence are written before the next one is taken from `stored`, so that
         they are still in the processor's cache, and no second copy of the block is in memory.
         """
-        rows, shapes = list[Sequence[object]](), list[tuple[int, ...]]()
-        n_tokens, position = 0, self._end
+        rows, lengths = list[Sequence[object]](), list[int]()
+        n_rows, position = self.n_rows, self._end
         with output_errors(self.name, resumable=self.progress.blocks > 0):
             for one in stored:
-                shapes.append(one.values.shape)
-                rows.append(packed(one))
-                n_tokens += len(one.sentence.tokens)
+                rows.append(log_lines.packed(one))
+                lengths.append(len(one.sentence.tokens))
+                n_rows += len(one.values)
                 content = one.values.reshape(-1).view(np.uint8).data if one.values.size else b""
                 position = write_at(self._part, content, position)
-            n_all = len(token_digests) // 8
-            progress = self.progress.after(n_all, len(rows), n_tokens, text_sha256, state)
-            line = encode_block(rows, token_digests, progress)
+            progress = self.progress.after(len(token_digests) // 8, lengths, text_sha256, state)
+            line = log_lines.encode_block(rows, token_digests, progress)
             line_end = write_at(self._lock.descriptor, line, self._log_end)
             if time.monotonic() - self._synced_s >= _FSYNC_INTERVAL_S:
                 os.fsync(self._part)
                 os.fsync(self._lock.descriptor)
                 self._synced_s = time.monotonic()
-        self._commit(progress, shapes, line_end)
+        self.n_rows, self._end, self._log_end = n_rows, position, line_end
+        self.progress = progress
 
-    def allocate(self) -> None:
-        """Raise an OSError now if there is no space for the HDF5 file, which cannot bear it."""
-        n_datasets = 1 + self.progress.sentences - self.progress.duplicates
-        begin = self._end if self._layout.data_start else 0
-        # The log has all names, tokens and scales, which take less space in HDF5.
-        end = self._end + self._log_end + _BYTES_PER_DATASET * n_datasets
-        with open(self.temporary, "wb") as opened:
-            if hasattr(os, "posix_fallocate"):  # macOS has none
-                os.posix_fallocate(opened.fileno(), begin, end - begin)
+    def complete(self, attributes: Mapping[str, Any]) -> None:
+        """Write the whole file to OUT.part.tmp and remove OUT.part; after an error, the reverse."""
+        digests, extents = bytearray(), list[tuple[int, int]]()
 
-    def without_values(self, token_digests: bytearray) -> Iterator[StoredSentence]:
-        """All committed sentences; their values only have the right shape.
+        def note_extent(address: int, values: Array) -> None:
+            start, n_bytes = extents[-1] if extents else (0, 0)
+            if start + n_bytes == address and n_bytes:
+                extents[-1] = start, n_bytes + values.nbytes
+            else:
+                extents.append((address, values.nbytes))
 
-        Args:
-            token_digests: gets those of all sentences handed over.
-        """
-        number, zero = 0, np.zeros((), self._dtype)
-        values_of = cache(lambda shape: np.broadcast_to(zero, shape))
-        with output_errors(self.name):
-            for block in filter(None, read_blocks(self._path)):
-                token_digests += block.token_digests
-                for row, shape in zip(block.rows, block.shapes, strict=True):
-                    yield unpacked(row, values_of(shape))
-                number = block.progress.blocks
-        if number < self.progress.blocks:
-            raise ResumeError(
-                f"{self.name}: block {number + 1} is corrupt (checksum)",
-                "`resume=True` computes it and the following ones again",
-            )
-
-    def complete(self, extents: Sequence[tuple[int, int]]) -> None:
-        """Bring the values into OUT.part.tmp, where they belong at `extents`; remove OUT.part."""
-        start, end = self._layout.data_start, self._end
-        with open(self.temporary, "r+b", buffering=0) as opened:
-            file = opened.fileno()
-            if start and extents == [(start, end - start)]:  # where they are in OUT.part
-                size = self.temporary.stat().st_size
-                copy_bytes(file, 0, self._part, 0, start)
-                copy_bytes(file, end, self._part, end, size - end)
-                os.ftruncate(self._part, size)
-                os.fsync(self._part)
-                os.replace(self.part, self.temporary)
-                return
-            for address, n_bytes in extents:
-                copy_bytes(self._part, start, file, address, n_bytes)
-                start += n_bytes
-            os.fsync(file)
-        self.part.unlink()
-
-    def remove_temporary(self) -> None:
-        """Remove OUT.part.tmp unless it is the whole file."""
-        if self.part.exists():
-            self.temporary.unlink(missing_ok=True)
+        try:
+            self._allocate()
+            stored, sink = self._without_values(digests), ValueSink(self.n_rows, note_extent)
+            write_hdf5(self.temporary, self.spec, stored, digests, attributes, sink)
+            self._copy_values(extents)
+        except BaseException:
+            if self.part.exists():  # otherwise OUT.part.tmp is the whole file
+                self.temporary.unlink(missing_ok=True)
+            raise
 
     def close(self, *, remove: bool = False) -> None:
         """Close both files, which releases the lock; remove them, as far as the system permits."""
@@ -213,29 +164,61 @@ class BlockLog:
         self._layout = layout_of_spec(spec)
         self._end = self._layout.data_start
 
-    def _commit(self, progress: Progress, shapes: Sequence[tuple[int, ...]], line_end: int) -> None:
-        """Count a block that is in both files."""
-        self._end += sum(map(math.prod, shapes)) * self._dtype.itemsize
-        self.n_rows += sum(shape[0] for shape in shapes)
-        self._log_end = line_end
-        self.progress = progress
+    def _verified(self, block: Block) -> list[Sentence]:
+        """Count a block of an existing log as committed; an error of `INVALID` if it is corrupt."""
+        stored, position = list(block.stored(self._dtype)), self._end
+        size = os.fstat(self._part).st_size
+        for one in stored:
+            n_bytes = one.values.nbytes
+            if n_bytes > size - position:
+                raise ValueError("values are missing")
+            values = np.frombuffer(os.pread(self._part, n_bytes, position), self._dtype)
+            if checksum(self._layout.identity(one.sentence), values, one.scales) != one.crc32:
+                raise ValueError("a checksum is wrong")
+            position += n_bytes
+        self.n_rows += sum(len(one.values) for one in stored)
+        self._end, self._log_end, self.progress = position, block.line_end, block.progress
+        return [one.sentence for one in stored]
 
-    def _verified(self, block: Block) -> list[Sentence] | None:
-        """The sentences of a block; None if a value is wrong."""
-        sentences, size = list[Sentence](), os.fstat(self._part).st_size
-        try:
-            position = self._end
-            for row, shape in zip(block.rows, block.shapes, strict=True):
-                n_bytes = math.prod(shape) * self._dtype.itemsize
-                if not 0 <= n_bytes <= size - position:
-                    return None
-                values = np.frombuffer(os.pread(self._part, n_bytes, position), self._dtype)
-                stored = unpacked(row, values)
-                identity = self._layout.identity(stored.sentence)
-                if checksum(identity, values, stored.scales) != stored.crc32:
-                    return None
-                sentences.append(stored.sentence)
-                position += n_bytes
-        except INVALID:
-            return None
-        return sentences
+    def _allocate(self) -> None:
+        """Raise an OSError now if there is no space for the HDF5 file, which cannot bear it."""
+        n_datasets = 1 + self.progress.sentences - self.progress.duplicates
+        begin = self._end if self._layout.data_start else 0
+        # The log has all names, tokens and scales, which take less space in HDF5.
+        end = self._end + self._log_end + _BYTES_PER_DATASET * n_datasets
+        with open(self.temporary, "wb") as opened:
+            if hasattr(os, "posix_fallocate"):  # macOS has none
+                os.posix_fallocate(opened.fileno(), begin, end - begin)
+
+    def _without_values(self, token_digests: bytearray) -> Iterator[StoredSentence]:
+        """All committed sentences without their values; `token_digests` gets those of all."""
+        number = 0
+        with output_errors(self.name), suppress(*INVALID):
+            for block in read_blocks(self._path):
+                token_digests += block.token_digests
+                yield from block.stored(self._dtype)
+                number = block.progress.blocks
+        if number < self.progress.blocks:
+            raise ResumeError(
+                f"{self.name}: block {number + 1} is corrupt (checksum)",
+                "`resume=True` computes it and the following ones again",
+            )
+
+    def _copy_values(self, extents: Sequence[tuple[int, int]]) -> None:
+        """Bring the values into OUT.part.tmp, where they belong at `extents`; remove OUT.part."""
+        start, end = self._layout.data_start, self._end
+        with open(self.temporary, "r+b", buffering=0) as opened:
+            file = opened.fileno()
+            if start and extents == [(start, end - start)]:  # where they are in OUT.part
+                size = self.temporary.stat().st_size
+                copy_bytes(file, 0, self._part, 0, start)
+                copy_bytes(file, end, self._part, end, size - end)
+                os.ftruncate(self._part, size)
+                os.fsync(self._part)
+                os.replace(self.part, self.temporary)
+                return
+            for address, n_bytes in extents:
+                copy_bytes(self._part, start, file, address, n_bytes)
+                start += n_bytes
+            os.fsync(file)
+        self.part.unlink()

@@ -11,19 +11,20 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmo_cli.errors import ElmoError, ResumeError
+from elmo_cli.errors import ResumeError
 from elmo_cli.files import StrPath, resolve
-from elmo_cli.store.layouts import StoredSentence
+from elmo_cli.store.layouts import Array, StoredSentence
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
 
 MAGIC = b'{"elmo_block_log":1,'
-INVALID = (KeyError, TypeError, ValueError, IndexError, OverflowError)
+INVALID = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +38,35 @@ class Progress:
     text_sha256: str = ""  # the caller's running hash of the text up to here
     state: bytes = b""  # the caller's, after these sentences
 
-    def after(
-        self, n_all: int, n_stored: int, n_tokens: int, text_sha256: str, state: bytes
-    ) -> Progress:
-        """The progress after a block of `n_all` sentences, of which some are stored."""
+    def after(self, n_all: int, lengths: Sequence[int], text_sha256: str, state: bytes) -> Progress:
+        """The progress after a block of `n_all` sentences; those of these lengths are stored."""
         return Progress(
             self.blocks + 1,
             self.sentences + n_all,
-            self.tokens + n_tokens,
-            self.duplicates + n_all - n_stored,
+            self.tokens + sum(lengths),
+            self.duplicates + n_all - len(lengths),
             text_sha256,
             state,
         )
 
 
 class Block(NamedTuple):
-    """A line of the log: `packed` sentences, digests of all handed over, what is then committed."""
+    """A line of the log: sentences, digests of all handed over, and what is committed with it."""
 
     rows: Sequence[Sequence[Any]]
-    shapes: Sequence[tuple[int, ...]]
     token_digests: bytes
     progress: Progress
     line_end: int
+
+    def stored(self, dtype: np.dtype[Any]) -> Iterator[StoredSentence]:
+        """The sentences; their values only have the right shape and dtype."""
+        for key, tokens, text, document, place, offset, shape, crc32, base64 in self.rows:
+            text = " ".join(tokens) if text is None else text
+            scales = None
+            if base64 is not None:
+                scales = np.frombuffer(b64decode(base64), "<f4").reshape(shape[:-1])
+            one = Sentence(tuple(tokens), key, text, document=document, place=place, offset=offset)
+            yield StoredSentence(one, _without_values(tuple(shape), dtype), scales, crc32)
 
 
 def part_path(out: StrPath) -> Path:
@@ -90,35 +98,37 @@ def read_log(part: StrPath) -> tuple[FileSpec, bool, Progress]:
     """
     spec, overwrite, _ = read_header(log_path(part))
     progress = Progress()
-    for block in read_blocks(log_path(part)):
-        progress = progress if block is None else block.progress
+    with suppress(*INVALID):
+        for block in read_blocks(log_path(part)):
+            progress = block.progress
     return spec, overwrite, progress
 
 
 def read_header(log: Path) -> tuple[FileSpec, bool, int]:
     """Settings, whether OUT may be replaced, and where the first line ends."""
-    empty: tuple[Any, int] = (None, 0)
-    record, end = next(_lines(log), empty)
     try:
+        record, end = next(_lines(log))
         return FileSpec.from_attributes(record["settings"]), bool(record["overwrite"]), end
-    except (*INVALID, ElmoError):
+    except (*INVALID, StopIteration):
         raise ResumeError(
             f"{log}: corrupt, its settings cannot be read",
             "start over: repeat its `elmo embed` command and overwrite it",
         ) from None
 
 
-def read_blocks(log: Path) -> Iterator[Block | None]:
-    """The blocks of a log; None, and nothing more, for a complete line that is invalid."""
+def read_blocks(log: Path) -> Iterator[Block]:
+    """The blocks of a log; an error of `INVALID` for a complete line that is not the next block."""
     lines = _lines(log)
     next(lines, None)
     progress = Progress()
     for record, end in lines:
-        block = _block(record, progress, end)
-        yield block
-        if block is None:
-            return
-        progress = block.progress
+        rows, digests = record["sentences"], b64decode(record["token_digests"])
+        text_sha256, state = str(record["text_sha256"]), b64decode(record["state"])
+        lengths = [len(row[1]) for row in rows]
+        progress = progress.after(len(digests) // 8, lengths, text_sha256, state)
+        if record["block"] != progress.blocks:
+            raise ValueError(f"block {record['block']} after {progress.blocks - 1}")
+        yield Block(rows, digests, progress, end)
 
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
@@ -127,9 +137,7 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     return b"%s %08x\n" % (content, zlib.crc32(content))
 
 
-def encode_block(
-    rows: Sequence[Sequence[object]], token_digests: bytes, progress: Progress
-) -> bytes:
+def encode_block(rows: Sequence[object], token_digests: bytes, progress: Progress) -> bytes:
     """The line of a block of `packed` sentences."""
     record = {
         "block": progress.blocks,
@@ -150,27 +158,9 @@ def packed(stored: StoredSentence) -> Sequence[object]:
     return (one.key, one.tokens, text, *place, shape, stored.crc32, base64)
 
 
-def unpacked(row: Sequence[Any], values: np.ndarray) -> StoredSentence:
-    """The sentence of a `packed` row, with its values."""
-    key, tokens, text, document, place, offset, shape, crc32, base64 = row
-    text = " ".join(tokens) if text is None else text
-    scales = None if base64 is None else np.frombuffer(b64decode(base64), "<f4")
-    sentence = Sentence(tuple(tokens), key, text, document=document, place=place, offset=offset)
-    scales = scales if scales is None else scales.reshape(shape[:-1])
-    return StoredSentence(sentence, values.reshape(shape), scales, crc32)
-
-
-def _block(record: Any, before: Progress, line_end: int) -> Block | None:
-    """The block of a line; None if it is not the one after `before`."""
-    try:
-        rows, digests = record["sentences"], b64decode(record["token_digests"])
-        shapes, n_tokens = [tuple(row[6]) for row in rows], sum(len(row[1]) for row in rows)
-        text_sha256, state = str(record["text_sha256"]), b64decode(record["state"])
-        progress = before.after(len(digests) // 8, len(rows), n_tokens, text_sha256, state)
-        is_next = record["block"] == progress.blocks
-        return Block(rows, shapes, digests, progress, line_end) if is_next else None
-    except INVALID:
-        return None
+@lru_cache(maxsize=4096)
+def _without_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def _lines(log: Path) -> Iterator[tuple[Any, int]]:

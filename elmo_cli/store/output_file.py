@@ -13,16 +13,11 @@ from typing import Any
 
 import h5py
 import numpy as np
+from h5py import h5f, h5p
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.store.layouts import (
-    Array,
-    StoredSentence,
-    ValueSink,
-    create_file,
-    layout_of_spec,
-    tokens_sha256,
-)
+from elmo_cli.store.layouts import StoredSentence, ValueSink, layout_of_spec, tokens_sha256
+from elmo_cli.store.layouts.sentence_datasets import TRACKED
 from elmo_cli.store.spec import SCHEMA, FileSpec, write_attributes
 
 _COPIED_BYTES = 1 << 20
@@ -75,7 +70,7 @@ def write_hdf5(
 @contextmanager
 def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
     """Create an HDF5 file; after an error it is empty, and the system's error is raised."""
-    file = create_file(path, alignment)
+    file = _created(path, alignment)
     try:
         yield file
         file.close()
@@ -91,13 +86,18 @@ def _new_hdf5(path: Path, alignment: int) -> Iterator[h5py.File]:
         raise
 
 
-def add_extent(extents: list[tuple[int, int]], address: int, values: Array) -> None:
-    """Note where values belong that are copied later: address and bytes, adjacent ones joined."""
-    start, n_bytes = extents[-1] if extents else (0, 0)
-    if start + n_bytes == address and n_bytes:
-        extents[-1] = start, n_bytes + values.nbytes
-    else:
-        extents.append((address, values.nbytes))
+def _created(path: Path, alignment: int) -> h5py.File:
+    """Create a file that HDF5 1.8 can read, with tracked creation order and without timestamps."""
+    access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
+    with suppress(AttributeError):  # h5py before 3.9; whoever writes holds a lock of its own
+        access.set_file_locking(False, True)
+    access.set_fclose_degree(h5f.CLOSE_STRONG)
+    access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_V18)
+    access.set_alignment(1, alignment)
+    creation.set_link_creation_order(TRACKED)
+    creation.set_attr_creation_order(TRACKED)
+    creation.set_obj_track_times(False)
+    return h5py.File(h5f.create(os.fsencode(path), h5f.ACC_TRUNC, fcpl=creation, fapl=access))
 
 
 def write_at(descriptor: int, content: bytes | memoryview, position: int) -> int:

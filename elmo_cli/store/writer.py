@@ -10,7 +10,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +29,7 @@ from elmo_cli.store.layouts import (
     tokens_digest,
 )
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
-from elmo_cli.store.output_file import add_extent, write_at, write_hdf5
+from elmo_cli.store.output_file import write_at, write_hdf5
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference, read_attributes
 from elmo_cli.text.sentence import Sentence
 
@@ -140,17 +139,9 @@ class EmbeddingsWriter:
         Raises:
             OutputError: no space left; OUT was created meanwhile and may not be overwritten.
         """
-        log, digests = self._open_log(), bytearray()
-        stored, extents = log.without_values(digests), list[tuple[int, int]]()
-        sink = ValueSink(log.n_rows, partial(add_extent, extents))
+        log = self._open_log()
         with output_errors(self._out, resumable=log.progress.blocks > 0):
-            try:
-                log.allocate()
-                write_hdf5(log.temporary, self._spec, stored, digests, attributes, sink)
-                log.complete(extents)
-            except BaseException:
-                log.remove_temporary()
-                raise
+            log.complete(attributes)
             self._publish(log)
 
     def close(self) -> None:
@@ -270,26 +261,23 @@ def finished_attributes(path: StrPath) -> dict[str, Any]:
         ResumeError: OUT is not a finished embeddings file of ours.
         OutputError: the system cannot read it.
     """
-    name, facts = os.fspath(path), dict[str, Any]()
+    name = os.fspath(path)
     try:
-        with open_hdf5(path) as file, suppress(ResumeError), reading(name, ResumeError):
-            facts = read_attributes(file)
+        with suppress(KeyError, TypeError, ValueError):
+            with open_hdf5(path) as file, reading(name, ResumeError):
+                facts = read_attributes(file)
+            FileSpec.from_attributes(facts)
+            is_ours = facts["complete"] is True and facts["elmo_schema"] == SCHEMA
+            if is_ours and progress_of(facts).sentences + facts["tokens"] >= 0:
+                return facts
     except OSError as error:
         if error.errno is not None:  # a disk error: the file may be valid
             what = f"exists and cannot be read ({os.strerror(error.errno)})"
             raise OutputError(f"{name}: {what}", "check the disk, then run it again") from None
-    try:
-        FileSpec.from_attributes(facts)
-        is_ours = facts.get("complete") is True and facts.get("elmo_schema") == SCHEMA
-        is_ours = is_ours and progress_of(facts).sentences + facts["tokens"] >= 0
-    except (KeyError, TypeError, ValueError):
-        is_ours = False
-    if not is_ours:
-        raise ResumeError(
-            f"{name}: exists and is not an embeddings file that elmo finished",
-            "`overwrite=True` replaces it; or choose another output path",
-        )
-    return facts
+    raise ResumeError(
+        f"{name}: exists and is not an embeddings file that elmo finished",
+        "`overwrite=True` replaces it; or choose another output path",
+    )
 
 
 def progress_of(facts: Mapping[str, Any]) -> Progress:

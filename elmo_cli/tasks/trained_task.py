@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmo_cli import __version__
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.files import new_file, write_text
 from elmo_cli.lm.checkpoint import read_tensors
@@ -20,7 +21,6 @@ from elmo_cli.tasks.embeddings_folder import BiLMRecord, EmbeddingsFolder, Repor
 from elmo_cli.tasks.inputs import Inputs, LayerReader, TokenRepresentation, Tokens, WordVectors
 from elmo_cli.tasks.settings import as_flat
 from elmo_cli.tasks.task import Scores, Split, Task, TaskModel, load_task
-from elmo_cli.version import __version__
 
 MODEL_FILE, SCORES_FILE, WORDS_FILE = "model.pt", "scores.json", "word_vectors.npz"
 _EMBEDDING = "representation.words.weight"  # in MODEL_FILE

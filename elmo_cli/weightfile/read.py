@@ -20,8 +20,8 @@ from elmo_cli.model.bilm import BiLM, NextTokenSoftmax
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.model.state import State
 from elmo_cli.regular_files import check_regular
-from elmo_cli.weightfile.describe import Array, find_dataset, read_values
-from elmo_cli.weightfile.table import Row, lstm_path, rows
+from elmo_cli.weightfile.describe import find_dataset, read_values
+from elmo_cli.weightfile.table import CHAR_EMBED, lstm_path, rows
 
 _MISMATCH_HINT = "options, weights, softmax layer, vocabulary and state must come from one model"
 
@@ -47,7 +47,8 @@ def read_bilm(options: str | Path | Options, weights: StrPath) -> BiLM:
         datasets = [(row, _dataset(file, row.path, row.shape)) for row in rows(options)]
         parameters: dict[str, torch.Tensor] = {}
         for row, dataset in datasets:
-            parameters.update(_parameters(row, read_values(dataset)))
+            for name, parameter in row.to_parameters(read_values(dataset)).items():
+                parameters[name] = torch.from_numpy(np.ascontiguousarray(parameter))
     with torch.device("meta"), _NoInitialization():
         bilm = BiLM(options)
     bilm.load_state_dict(parameters, assign=True)
@@ -97,7 +98,7 @@ def _read_tensors(path: StrPath, shapes: dict[str, tuple[int, ...]]) -> list[tor
 def _dataset(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset:
     dataset = find_dataset(file, name)
     shapes = [shape]
-    if name == "char_embed":  # 262 rows have one for "no token here" in front; nothing reads it
+    if name == CHAR_EMBED:  # 262 rows have one for "no token here" in front; nothing reads it
         shapes.append((N_CHARACTERS + 1, *shape[1:]))
     if dataset is None or dataset.shape not in shapes:
         found = "missing" if dataset is None else f"of shape {dataset.shape}"
@@ -109,7 +110,7 @@ def _dataset(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset
 
 def _resolve_optional_matrices(file: h5py.File, options: Options) -> Options:
     """The options with the matrices that files may have beyond need; both must be of one model."""
-    if find_dataset(file, "char_embed") is None:
+    if find_dataset(file, CHAR_EMBED) is None:
         raise WeightFileError(
             f"{file.filename}: no char_embed in it, so these are not biLM weights",
             "a biLM's weights hold char_embed, CNN, CNN_proj and RNN_0, RNN_1",
@@ -139,13 +140,3 @@ class _NoInitialization(TorchFunctionMode):
         if getattr(func, "__module__", None) == "torch.nn.init":
             return None
         return func(*args, **(kwargs or {}))
-
-
-def _parameters(row: Row, array: Array) -> dict[str, torch.Tensor]:
-    if row.path == "char_embed":
-        array = array[-N_CHARACTERS:]
-    parts = np.split(array, len(row.parameters))
-    return {
-        name: torch.from_numpy(np.ascontiguousarray(row.transform.to_parameter(part)))
-        for name, part in zip(row.parameters, parts, strict=True)
-    }

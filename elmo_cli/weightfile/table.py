@@ -7,25 +7,15 @@ A file holds matrices that are multiplied from the right (their rows are inputs)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from elmo_cli.model.options import N_CHARACTERS, Options
 from elmo_cli.weightfile.describe import Array
 
-
-@dataclass(frozen=True)
-class Transform:
-    """How an array of a file becomes a parameter; `to_file` inverts `to_parameter` bit for bit."""
-
-    to_parameter: Callable[[Array], Array]
-    to_file: Callable[[Array], Array]
-
-
-IDENTITY = Transform(lambda a: a, lambda a: a)
-TRANSPOSE = Transform(lambda a: a.T, lambda a: a.T)
-# File: (1, width, char_dim, count). torch's Conv1d: (count, char_dim, width).
-CONV_FILTER = Transform(lambda a: a[0].transpose(2, 1, 0), lambda a: a.transpose(2, 1, 0)[None])
+CHAR_EMBED = "char_embed"  # the only matrix with the same axes in torch
 
 
 @dataclass(frozen=True)
@@ -33,28 +23,42 @@ class Row:
     """One array of the file: its HDF5 path, its shape there and the parameters that are in it.
 
     Two parameters share one array where the file has the input weights above the recurrent weights
-    in one matrix; `transform` applies to each of them.
+    in one matrix. A filter is (1, width, char_dim, count), in torch (count, char_dim, width).
     """
 
     path: str
     shape: tuple[int, ...]
     parameters: tuple[str, ...]
-    transform: Transform = IDENTITY
+
+    def to_parameters(self, array: Array) -> dict[str, Array]:
+        """The parameters in an array of the file, by name."""
+        if self.path == CHAR_EMBED:
+            return {self.parameters[0]: array[-N_CHARACTERS:]}
+        parts = (part.T for part in np.split(array, len(self.parameters)))
+        parts = (part[..., 0] if part.ndim == 4 else part for part in parts)
+        return dict(zip(self.parameters, parts, strict=True))
+
+    def to_array(self, parameters: Mapping[str, Array]) -> Array:
+        """The array of the file; reverses `to_parameters` bit for bit."""
+        parts = [parameters[name] for name in self.parameters]
+        if self.path == CHAR_EMBED:
+            return parts[0]
+        parts = [part[..., np.newaxis] if part.ndim == 3 else part for part in parts]
+        return np.concatenate([part.T for part in parts])
 
 
 def rows(options: Options) -> list[Row]:
     """List every array of a weight file of these sizes, in the order bilm-tf writes them."""
     n_filters, projection = options.n_filters, options.projection_dim
-    table = [Row("char_embed", (N_CHARACTERS, options.char_dim), ("char_cnn.embedding.weight",))]
+    table = [Row(CHAR_EMBED, (N_CHARACTERS, options.char_dim), ("char_cnn.embedding.weight",))]
     for i, (width, count) in enumerate(options.filters):
         shape, prefix = (1, width, options.char_dim, count), f"char_cnn.filters.{i}"
-        table.append(Row(f"CNN/W_cnn_{i}", shape, (f"{prefix}.weight",), CONV_FILTER))
+        table.append(Row(f"CNN/W_cnn_{i}", shape, (f"{prefix}.weight",)))
         table.append(Row(f"CNN/b_cnn_{i}", (count,), (f"{prefix}.bias",)))
     for k in range(options.n_highway):
         for gate in ("carry", "transform"):
-            table += _linear(
-                f"CNN_high_{k}/{{}}_{gate}", n_filters, n_filters, f"char_cnn.highways.{k}.{gate}"
-            )
+            path, prefix = f"CNN_high_{k}/{{}}_{gate}", f"char_cnn.highways.{k}.{gate}"
+            table += _linear(path, n_filters, n_filters, prefix)
     if options.has_cnn_projection:
         table += _linear("CNN_proj/{}_proj", n_filters, projection, "char_cnn.projection")
     for direction, name in enumerate(("forward_lm", "backward_lm")):
@@ -70,7 +74,7 @@ def lstm_path(direction: int, layer: int) -> str:
 
 def _linear(path: str, n_inputs: int, n_outputs: int, prefix: str) -> list[Row]:
     return [
-        Row(path.format("W"), (n_inputs, n_outputs), (f"{prefix}.weight",), TRANSPOSE),
+        Row(path.format("W"), (n_inputs, n_outputs), (f"{prefix}.weight",)),
         Row(path.format("b"), (n_outputs,), (f"{prefix}.bias",)),
     ]
 
@@ -79,10 +83,10 @@ def _lstm_rows(options: Options, path: str, prefix: str) -> list[Row]:
     gates = 4 * options.lstm_dim
     both = (f"{prefix}.input.weight", f"{prefix}.recurrent.weight")
     table = [
-        Row(f"{path}/W_0", (2 * options.projection_dim, gates), both, TRANSPOSE),
+        Row(f"{path}/W_0", (2 * options.projection_dim, gates), both),
         Row(f"{path}/B", (gates,), (f"{prefix}.input.bias",)),
     ]
     if options.has_lstm_projection:
         shape = (options.lstm_dim, options.projection_dim)
-        table.append(Row(f"{path}/W_P_0", shape, (f"{prefix}.projection.weight",), TRANSPOSE))
+        table.append(Row(f"{path}/W_P_0", shape, (f"{prefix}.projection.weight",)))
     return table

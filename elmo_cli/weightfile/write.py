@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import h5py
@@ -26,14 +26,9 @@ def write_bilm(bilm: BiLM, path: str | Path, *, dtype: str = "float32") -> None:
     Raises:
         OutputError: the file can't be written, or `dtype` can't hold a value.
     """
-    parameters = bilm.state_dict()
-
-    def arrays() -> Iterator[tuple[str, Array]]:
-        for row in rows(bilm.options):
-            parts = [row.transform.to_file(_array(parameters[name])) for name in row.parameters]
-            yield row.path, np.concatenate(parts)
-
-    _write(path, arrays(), dtype)
+    parameters = {name: _array(tensor) for name, tensor in bilm.state_dict().items()}
+    arrays = ((row.path, row.to_array(parameters)) for row in rows(bilm.options))
+    _write(path, arrays, dtype)
 
 
 def write_softmax(softmax: NextTokenSoftmax, path: str | Path, *, dtype: str = "float32") -> None:

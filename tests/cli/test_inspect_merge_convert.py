@@ -19,7 +19,7 @@ from tolerance import ATOL_ORDER
 from elmo_cli.embed import blocks
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.model.bilm import BiLM
-from elmo_cli.store import comparison
+from elmo_cli.store import inspection
 
 # Different sentences without a slash, so that every layout takes them.
 DOCUMENTS = {
@@ -180,7 +180,7 @@ def test_an_unfinished_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sample_on_which_hdf5_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """With --no-verify nothing has read its arrays before; it would end the command too."""
-    monkeypatch.setattr(comparison, "Embeddings", lambda _: os.kill(os.getpid(), signal.SIGSEGV))
+    monkeypatch.setattr(inspection, "take_sample", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
     embedded("allennlp")
     what = "a.hdf5: its reader crashed (SIGSEGV)"
     refused(elmo("inspect", "a.hdf5", "--no-verify", "--recompute", "2"), 1, what, "get it again")

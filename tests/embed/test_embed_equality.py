@@ -17,8 +17,8 @@ from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.pretrained.load import ModelSource
-from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.shards import merge_shards
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -30,8 +30,8 @@ from elmo_cli.embed.settings import EmbedderSettings
 from elmo_cli.errors import ElmoError, InputError, OutputError, ResumeError, UsageError
 from elmo_cli.model.bilm import BiLM
 from elmo_cli.pretrained.load import ModelSource, load
-from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
+from elmo_cli.store.shards import merge_shards
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.input import InputSettings

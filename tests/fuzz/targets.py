@@ -12,6 +12,7 @@ from random import Random
 
 import seeds
 from mutations import mutated, mutated_log, mutated_zip
+from store import writer_runs
 
 from elmo_cli.analysis.neighbors import nearest
 from elmo_cli.analysis.query import find_token, occurrences
@@ -24,9 +25,8 @@ from elmo_cli.model.options import Options
 from elmo_cli.store.convert import convert
 from elmo_cli.store.inspection import describe, kind_of_file, python_example, verify
 from elmo_cli.store.log_lines import read_log
-from elmo_cli.store.merge import merge_shards
 from elmo_cli.store.reader import open_embeddings
-from elmo_cli.store.writer import EmbeddingsWriter
+from elmo_cli.store.shards import merge_shards
 from elmo_cli.weightfile.describe import probe_hdf5
 from elmo_cli.weightfile.read import read_bilm, read_softmax, read_state
 
@@ -87,34 +87,18 @@ def _file(folder: Path, name: str, content: bytes) -> Path:
     return path
 
 
-def _clear(folder: Path) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-
-
-def _options(folder: Path, content: bytes) -> None:
-    Options.from_file(_file(folder, "options.json", content))
-
-
 _SIZES = Options.from_dict(seeds.OPTIONS)
 
 
-def _weights(folder: Path, content: bytes) -> None:
-    path = _file(folder, "weights.hdf5", content)
-    probe_hdf5([path])
-    read_bilm(_SIZES, path)
+def _of_weights(read: Callable[[Path], object]) -> Callable[[Path, bytes], None]:
+    """A reader of weights, which a child process probes first."""
 
+    def probed(folder: Path, content: bytes) -> None:
+        path = _file(folder, "in.hdf5", content)
+        probe_hdf5([path])
+        read(path)
 
-def _softmax(folder: Path, content: bytes) -> None:
-    path = _file(folder, "softmax.hdf5", content)
-    probe_hdf5([path])
-    read_softmax(path, n_types=seeds.N_TYPES, projection=_SIZES.projection_dim)
-
-
-def _state(folder: Path, content: bytes) -> None:
-    path = _file(folder, "state.hdf5", content)
-    probe_hdf5([path])
-    read_state(path, _SIZES)
+    return probed
 
 
 def _inspect(path: Path) -> None:
@@ -171,16 +155,15 @@ def _log(folder: Path, content: bytes) -> None:
     describe(_file(folder, "out.hdf5.part", b"x"))
 
 
-def _resumed(ending: str, layout: str) -> Callable[[Path, bytes], None]:
+def _resumed(ending: str, way: str) -> Callable[[Path, bytes], None]:
     """The rest of a killed run, one file of which is corrupt."""
 
     def read(folder: Path, content: bytes) -> None:
-        _clear(folder)
-        for name, valid in seeds.run_files(layout).items():
+        for path in folder.iterdir():
+            path.unlink()
+        for name, valid in seeds.run_files(way).items():
             _file(folder, f"out.hdf5{name}", content if name == ending else valid)
-        with EmbeddingsWriter.open(folder / "out.hdf5", seeds.spec(layout), resume=True) as writer:
-            seeds.append(writer, layout)
-            writer.finish({})
+        writer_runs.run(folder / "out.hdf5", way, resume=True)
 
     return read
 
@@ -190,79 +173,51 @@ def _recipe(folder: Path, content: bytes) -> None:
     PretrainConfig.read(_file(folder, "recipe.json", content))
 
 
-def _checkpoint(folder: Path, content: bytes) -> None:
-    read_checkpoint(_file(folder, "checkpoint.pt", content))
-
-
-def _checkpoint_seeds() -> list[bytes]:
-    import io
-
-    import torch
-
-    buffer = io.BytesIO()
-    model = torch.nn.Linear(2, 3)
-    torch.save({"version": 5, "run": {"batch_size": 4}, "model": model.state_dict()}, buffer)
-    return [buffer.getvalue()]
-
-
 def _kept_text(folder: Path, content: bytes) -> None:
     load_corpora(_file(folder, "text.npz", content), max_characters=50)
 
 
-def _hdf5(
-    name: str, seed: Callable[[], Sequence[bytes]], read: Callable[[Path, bytes], object]
-) -> Target:
-    return Target(name, seed, read, in_child=name in _IN_CHILD)
+def _options(folder: Path, content: bytes) -> None:
+    Options.from_file(_file(folder, "options.json", content))
 
 
-_IN_CHILD = ("embeddings", "foreign", "convert", "merge", "neighbors", "inspect-weights")
+def _checkpoint(folder: Path, content: bytes) -> None:
+    read_checkpoint(_file(folder, "checkpoint.pt", content))
 
 
-def _embeddings_seeds() -> list[bytes]:
-    return [seeds.embeddings(layout) for layout in seeds.LAYOUTS]
+def _log_of(way: str) -> bytes:
+    return seeds.run_files(way)[".part.log"]
 
 
-def _foreign_seeds() -> list[bytes]:
-    return [seeds.foreign(kind) for kind in ("numbers", "documents", "packed", "types")]
+def _own() -> list[bytes]:
+    return [seeds.embeddings(way) for way in seeds.WAYS]
 
 
+def _own_and_foreign() -> list[bytes]:
+    return _own() + seeds.foreign()
+
+
+_SOFTMAX = partial(read_softmax, n_types=seeds.N_TYPES, projection=_SIZES.projection_dim)
 TARGETS = {
     target.name: target
     for target in (
         Target("options", lambda: [seeds.options()], _options),
         Target("recipe", lambda: [seeds.recipe()], _recipe),
-        Target("checkpoint", _checkpoint_seeds, _checkpoint),
-        Target(
-            "kept-text",
-            lambda: [seeds.kept_text()],
-            _kept_text,
-            signed=mutated_zip,
-        ),
-        Target(
-            "log",
-            lambda: [seeds.run_files("allennlp")[".part.log"]],
-            _log,
-            signed=mutated_log,
-        ),
-        _hdf5("inspect-weights", lambda: [seeds.weights(), seeds.softmax()], _inspected),
-        _hdf5("weights", lambda: [seeds.weights()], _weights),
-        _hdf5("softmax", lambda: [seeds.softmax()], _softmax),
-        _hdf5("state", lambda: [seeds.state()], _state),
-        _hdf5("embeddings", _embeddings_seeds, _embeddings),
-        _hdf5("foreign", _foreign_seeds, _embeddings),
-        _hdf5("convert", lambda: [*_embeddings_seeds(), *_foreign_seeds()], _converted),
-        _hdf5("neighbors", lambda: [*_embeddings_seeds(), *_foreign_seeds()], _neighbors),
-        _hdf5("merge", lambda: [seeds.shard()], _merged),
-        Target(
-            "resume-part",
-            lambda: [seeds.run_files("allennlp")[".part"]],
-            _resumed(".part", "allennlp"),
-        ),
-        Target(
-            "resume-log",
-            lambda: [seeds.run_files("flat-int8")[".part.log"]],
-            _resumed(".part.log", "flat-int8"),
-            signed=mutated_log,
-        ),
+        Target("checkpoint", lambda: [seeds.checkpoint()], _checkpoint),
+        Target("kept-text", lambda: [seeds.kept_text()], _kept_text, signed=mutated_zip),
+        Target("log", lambda: [_log_of("allennlp")], _log, signed=mutated_log),
+        Target("inspect-weights", lambda: [seeds.weights(), seeds.softmax()], _inspected, True),
+        Target("weights", lambda: [seeds.weights()], _of_weights(partial(read_bilm, _SIZES))),
+        Target("softmax", lambda: [seeds.softmax()], _of_weights(_SOFTMAX)),
+        Target("state", lambda: [seeds.state()], _of_weights(partial(read_state, options=_SIZES))),
+        Target("embeddings", _own, _embeddings, True),
+        Target("foreign", seeds.foreign, _embeddings, True),
+        Target("convert", _own_and_foreign, _converted, True),
+        Target("neighbors", _own_and_foreign, _neighbors, True),
+        Target("merge", lambda: [seeds.embeddings("allennlp", shard="1/1")], _merged, True),
+        Target("resume-part", lambda: [seeds.run_files("allennlp")[".part"]],
+               _resumed(".part", "allennlp")),
+        Target("resume-log", lambda: [_log_of("int8")], _resumed(".part.log", "int8"),
+               signed=mutated_log),
     )
-}
+}  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from embedding_files import BARE, DIM, FILES, ONE, array, foreign, lines, made, write, write_types
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.store.comparison import compare_with_text, take_sample
+from elmo_cli.store.inspection import compare_with_text, take_sample
 from elmo_cli.text.sentence import Sentence
 
 COMPARED = [name for name in FILES if name not in ("bilm-types", "bilm, a shard")]

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
-from elmo_cli.store.merge import merge_shards
-from elmo_cli.store.shards import parse_shard, shard_name, shard_range
+from elmo_cli.store.shards import merge_shards, parse_shard, shard_name, shard_range
 from elmo_cli.text.sentence import Sentence
 
 PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")

@@ -403,7 +403,7 @@ def test_hdf5_that_meets_the_full_disk_is_closed(
     def full(*_: object) -> int:
         raise OSError(f"unable to write (errno = {errno.ENOSPC}, error message = 'No space left')")
 
-    monkeypatch.setattr("elmo_cli.store.layouts.dataset_writer.DatasetWriter.add", full)
+    monkeypatch.setattr("elmo_cli.store.layouts.sentence_datasets.DatasetWriter.add", full)
     with pytest.raises(OutputError, match="no space left") as caught:
         run(out, "allennlp", n=300, block=100, resume=True)
     assert caught.value.resumable

@@ -15,10 +15,8 @@ from elmo_cli.hdf5 import reading, sample_datasets
 from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.allennlp import AllenNlp, AllenNlpLines, Bilm, Named
 from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, SentenceReader, UniqueNames, is_number
-from elmo_cli.store.layouts.dataset_writer import create_file
 from elmo_cli.store.layouts.documents import Dygie, E2eCoref, Lsgn, ManyLangs
-from elmo_cli.store.layouts.flat import Flat
-from elmo_cli.store.layouts.rows import BilmTypes
+from elmo_cli.store.layouts.rows import BilmTypes, Flat
 from elmo_cli.store.layouts.stored_sentence import *
 from elmo_cli.store.spec import SCHEMA, FileSpec
 from elmo_cli.weightfile.describe import kind_of_weights

@@ -15,11 +15,7 @@ import numpy as np
 from elmo_cli import hdf5
 from elmo_cli.errors import EmbeddingsFileError, InputError
 from elmo_cli.store.layouts.base import SENTENCE_MAP, Layout, Sample, is_number
-from elmo_cli.store.layouts.sentence_datasets import (
-    DatasetLayout,
-    DatasetReader,
-    NameLayout,
-)
+from elmo_cli.store.layouts.sentence_datasets import DatasetLayout, DatasetReader, NameLayout
 from elmo_cli.store.layouts.stored_sentence import (
     Facts,
     Handle,

@@ -15,11 +15,9 @@ from elmo_cli.isolate import CORRUPT_HINT
 from elmo_cli.store.layouts.stored_sentence import (
     INT8,
     Array,
-    ArrayType,
     Facts,
     Handle,
     Key,
-    Scales,
     SentenceInfo,
     Stored,
     StoredSentence,
@@ -71,11 +69,11 @@ class SentenceReader(ABC):
         """The sentence of a key; a KeyError shows a key that exists."""
 
     @abstractmethod
-    def array_type(self, handle: Handle) -> ArrayType:
+    def array_type(self, handle: Handle) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Shape of the array, layers first, and stored dtype, without reading values."""
 
     @abstractmethod
-    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Scales | None]:
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Array | None]:
         """Read values and scales, with the dtype and the axes of the file.
 
         Args:
@@ -255,7 +253,7 @@ def is_number(text: str) -> bool:
 
 def _converted(
     sentence: Sentence, array: Array, dtype: np.dtype[Any]
-) -> tuple[Array, Scales | None]:
+) -> tuple[Array, Array | None]:
     """C-contiguous values of the dtype, with scales for int8."""
     is_int8 = dtype == INT8
     try:

@@ -1,30 +1,38 @@
-"""Layouts with one large data set for all sentences; and the simplest of them, bilm-types."""
+"""Layouts with one large data set for the vectors of all sentences: flat and bilm-types."""
 
 from __future__ import annotations
 
-from functools import cached_property
+import json
+from array import array as integers
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cached_property, partial
+from itertools import accumulate, islice, pairwise
 from typing import Any, ClassVar
 
 import h5py
 import numpy as np
-from h5py import h5d
 
-from elmo_cli.errors import EmbeddingsFileError
-from elmo_cli.hdf5 import NoSuchNameError, open_dataset, read_dataset, reading
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.hdf5 import Rows
 from elmo_cli.store.layouts.base import Layout, Sample, SentenceReader, is_number
-from elmo_cli.store.layouts.dataset_writer import create_dataset
+from elmo_cli.store.layouts.documents import document_and_place
+from elmo_cli.store.layouts.sentence_datasets import create_dataset
 from elmo_cli.store.layouts.stored_sentence import (
+    INT8,
     Array,
-    ArrayType,
     Facts,
     Handle,
     Key,
+    SentenceInfo,
     Stored,
+    StoredSentence,
     ValueSink,
 )
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.text.sentence import Sentence
+
+# Name of a data set -> kinds of dtype, numbers of axes; columns are integers with one axis.
+_KINDS = {"vectors": (("f", "i1"), (2, 3)), "scales": (("f",), (1, 2))}
 
 
 class RowLayout(Layout):
@@ -40,9 +48,8 @@ class RowLayout(Layout):
             values = stored.values
             if row_shape is None:
                 row_shape = values.shape[1:]
-                vectors = create_dataset(
-                    file, self.rows_name, (sink.n_rows, *row_shape), values.dtype
-                )
+                shape = sink.n_rows, *row_shape
+                vectors = create_dataset(file, self.rows_name, shape, values.dtype)
                 address = vectors.id.get_offset() or 0  # nothing has no address
             if values.shape[1:] != row_shape:
                 raise ValueError(f"rows of {values.shape[1:]} after rows of {row_shape}")
@@ -53,52 +60,6 @@ class RowLayout(Layout):
         if n != sink.n_rows:
             raise ValueError(f"{n} rows were written, not {sink.n_rows}")
         return {}
-
-
-class Rows:
-    """Reads rows of a data set, from the mapped file where its values are contiguous in it."""
-
-    def __init__(self, file: h5py.File, name: str) -> None:
-        self._where = f"{file.filename}: data set {name!r}"
-        with reading(self._where, EmbeddingsFileError):
-            try:
-                dataset = open_dataset(file, name)
-            except NoSuchNameError:
-                raise self.corrupt("is missing") from None
-            self.shape: tuple[int, ...] = tuple(dataset.shape or ())
-            self.dtype: np.dtype[Any] = dataset.dtype
-            self._dataset = dataset
-            self._mapped = _mapped(file, dataset)
-        if not self.shape:
-            raise self.corrupt("has no rows")
-
-    def read(self, begin: int, end: int, layer: int | None = None) -> Array:
-        """Read rows `begin` to `end` as a new array; of one index of the second axis if given."""
-        if not 0 <= begin <= end <= self.shape[0]:
-            raise self.corrupt(f"has {self.shape[0]} rows, not {begin} to {end}")
-        rows = slice(begin, end)
-        selection = rows if layer is None else (rows, slice(layer, layer + 1))
-        if self._mapped is not None:
-            return np.array(self._mapped[selection])
-        with reading(f"{self._where}, rows {begin} to {end}", EmbeddingsFileError):
-            return read_dataset(self._dataset, selection)
-
-    def corrupt(self, what: str) -> EmbeddingsFileError:
-        """The error for something wrong in the data set."""
-        return EmbeddingsFileError(f"{self._where} {what}", CORRUPT_HINT)
-
-
-def _mapped(file: h5py.File, dataset: h5py.Dataset) -> Array | None:
-    """The values as a memory map; None where they are not contiguous or cannot be mapped."""
-    offset, layout = dataset.id.get_offset(), dataset.id.get_create_plist().get_layout()
-    is_plain = layout == h5d.CONTIGUOUS and dataset.dtype.kind in "fiu" and not file.userblock_size
-    if offset is None or not is_plain or not dataset.size:
-        return None
-    try:
-        mapped = np.memmap(file.filename, dataset.dtype, "r", int(offset), dataset.shape)
-    except (OSError, ValueError):  # a file system that cannot map files; HDF5 reads the same values
-        return None
-    return mapped.view(np.ndarray)
 
 
 class TypeReader(SentenceReader):
@@ -114,7 +75,7 @@ class TypeReader(SentenceReader):
             return int(str(key))
         raise self.no_sentence(key)
 
-    def array_type(self, handle: Handle) -> ArrayType:
+    def array_type(self, handle: Handle) -> tuple[tuple[int, ...], np.dtype[Any]]:
         return self._rows.shape[1:], self._rows.dtype
 
     def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, None]:
@@ -148,3 +109,190 @@ class BilmTypes(RowLayout):
 
     def matches(self, file: h5py.File, sample: Sample) -> bool:
         return [(name, dataset.ndim) for name, dataset in sample] == [(self.rows_name, 2)]
+
+
+class FlatReader(SentenceReader):
+    """The sentences of a `flat` file; handles are positions."""
+
+    def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
+        super().__init__(layout, file, attributes)
+        self._opened: dict[str, Rows] = {}
+        self._has_texts = "text_ends" in file
+        self._has_documents = "document_ends" in file
+
+    @property
+    def records(self) -> frozenset[str]:
+        return frozenset({"tokens", *(("document", "part offset") if self._has_documents else ())})
+
+    def __len__(self) -> int:
+        return max(0, self._rows("offsets").shape[0] - 1)
+
+    def key(self, handle: Handle) -> int:
+        return self._integer("keys", int(handle))
+
+    def find(self, key: Key) -> int:
+        if is_number(str(key)):
+            number, keys = int(str(key)), self._keys
+            position = int(np.searchsorted(keys, number))
+            if keys[position : position + 1].tolist() == [number]:
+                return position
+        elif (found := document_and_place(key)) in self._positions:
+            return self._positions[found]
+        raise self.no_sentence(key)
+
+    def array_type(self, handle: Handle) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        begin, end = self._span(int(handle))
+        vectors = self._rows("vectors")
+        *layers, dim = vectors.shape[1:]
+        return (*layers, *(() if self.pooled else (end - begin,)), dim), vectors.dtype
+
+    def stored(self, handle: Handle, layer: int | None = None) -> tuple[Array, Array | None]:
+        rows = *self._span(int(handle)), layer
+        values = self._rows("vectors").read(*rows)
+        return values, self._rows("scales").read(*rows) if values.dtype == INT8 else None
+
+    def info(self, handle: Handle) -> SentenceInfo:
+        i = int(handle)
+        tokens = tuple(self._strings("token", *self._offsets(i)))
+        text = self._strings("text", i, i + 1)[0] if self._has_texts else ""
+        text = text or " ".join(tokens)
+        if not self._has_documents or not (document := self._strings("document", i, i + 1)[0]):
+            return SentenceInfo(tokens, text)
+        place, offset = self._integer("places", i), self._integer("part_offsets", i)
+        return SentenceInfo(tokens, text, document, place, offset)
+
+    @cached_property
+    def _keys(self) -> Array:
+        return self._rows("keys").read(0, len(self))
+
+    @cached_property
+    def _positions(self) -> dict[tuple[str, int], int]:
+        """Document and number within it -> position."""
+        documents = self._strings("document", 0, len(self)) if self._has_documents else []
+        places = self._rows("places").read(0, len(self)).tolist() if documents else []
+        return {pair: i for i, pair in enumerate(zip(documents, places, strict=True)) if pair[0]}
+
+    def _span(self, position: int) -> tuple[int, int]:
+        """The rows of a sentence in `vectors`."""
+        return (position, position + 1) if self.pooled else self._offsets(position)
+
+    def _offsets(self, position: int) -> tuple[int, int]:
+        begin, end = self._rows("offsets").read(position, position + 2).tolist()
+        if not 0 <= begin <= end:
+            raise self.corrupt(f"data set 'offsets' goes from {begin} to {end}")
+        return begin, end
+
+    def _integer(self, name: str, position: int) -> int:
+        return int(self._rows(name).read(position, position + 1)[0])
+
+    def _strings(self, name: str, begin: int, end: int) -> list[str]:
+        """Strings `begin` to `end` of the pair NAME_bytes, NAME_ends."""
+        if begin == end:
+            return []
+        ends = self._rows(f"{name}_ends").read(max(0, begin - 1), end).tolist()
+        ends = ends if begin else [0, *ends]
+        content = self._rows(f"{name}_bytes").read(ends[0], max(ends)).tobytes()
+        try:
+            cuts = pairwise(end - ends[0] for end in ends)
+            return [content[a:b].decode("utf-8", "surrogatepass") for a, b in cuts]
+        except UnicodeDecodeError as error:
+            raise self.corrupt(f"data set '{name}_bytes': {error}") from None
+
+    def _rows(self, name: str) -> Rows:
+        """One of the data sets, of a type and shape that the layout allows."""
+        if name not in self._opened:
+            rows, (kinds, n_axes) = Rows(self._file, name), _KINDS.get(name, (("i", "u"), (1,)))
+            kind = "i1" if rows.dtype == INT8 else rows.dtype.kind
+            if kind not in kinds or len(rows.shape) not in n_axes:
+                raise rows.corrupt(f"has {rows.dtype} in shape {rows.shape}")
+            self._opened[name] = rows
+        return self._opened[name]
+
+
+class Flat(RowLayout):
+    """The data sets of section `flat` of SCHEMA.md."""
+
+    name = "flat"
+    reader = FlatReader
+    rows_name = "vectors"
+    needs = frozenset({"tokens", "text order"})
+    supports_int8 = True
+    metadata_bytes = (36, 14)
+
+    def identity(self, sentence: Sentence) -> bytes:
+        known = [sentence.key, sentence.tokens, sentence.text or " ".join(sentence.tokens)]
+        if sentence.document:
+            known += [sentence.document, sentence.place, sentence.offset]
+        return json.dumps(known).encode("ascii")
+
+    def to_file(self, array: Array, *, pooled: bool) -> Array:
+        if pooled:
+            return array[np.newaxis]
+        return array.swapaxes(0, 1) if array.ndim == 3 else array
+
+    def from_file(self, values: Array, *, pooled: bool) -> Array:
+        if pooled:
+            return np.asarray(values[0])
+        return np.ascontiguousarray(values.swapaxes(0, 1)) if values.ndim == 3 else values
+
+    def write(self, file: h5py.File, sentences: Stored, spec: FileSpec, sink: ValueSink) -> Facts:
+        columns = _Columns()
+        attributes = super().write(file, map(columns.add, sentences), spec, sink)
+        for name, values in columns.finished().items():
+            dataset = create_dataset(file, name, values.shape, values.dtype)
+            if values.size:
+                dataset[...] = values
+        return attributes
+
+
+class _Columns:
+    """Collects what is known of the sentences besides their vectors, by name of the data set."""
+
+    def __init__(self) -> None:
+        self._scales = bytearray()
+        self._scales_shape: tuple[int, ...] | None = None  # of one row
+        self._bytes = {name: bytearray() for name in ("token", "text", "document")}
+        self._integers: dict[str, Any] = defaultdict(partial(integers, "q"))
+        self._integers["offsets"].append(0)
+
+    def add(self, stored: StoredSentence) -> StoredSentence:
+        """Add a sentence."""
+        one, add = stored.sentence, self._integers
+        if stored.scales is not None:
+            self._scales += stored.scales.tobytes()
+            self._scales_shape = stored.scales.shape[1:]
+        self._add("token", *one.tokens)
+        self._add("text", "" if one.text == " ".join(one.tokens) else one.text)
+        self._add("document", one.document or "")
+        add["offsets"].append(len(add["token_ends"]))
+        add["keys"].append(one.key)
+        add["places"].append(one.place if one.document else 0)
+        add["part_offsets"].append(one.offset if one.document else 0)
+        return stored
+
+    def _add(self, name: str, *strings: str) -> None:
+        content, ends = self._bytes[name], self._integers[f"{name}_ends"]
+        lengths = [*map(len, strings)]
+        if not (joined := "".join(strings)).isascii():
+            # JSON can contain half a surrogate pair, which is kept.
+            lengths = [len(string.encode("utf-8", "surrogatepass")) for string in strings]
+        ends.extend(islice(accumulate(lengths, initial=len(content)), 1, None))
+        content += joined.encode("utf-8", "surrogatepass")
+
+    def finished(self) -> dict[str, Array]:
+        """The data sets in their order; lines and documents only where some sentence has one."""
+        found: dict[str, Array] = {}
+        if self._scales_shape is not None:
+            found["scales"] = np.frombuffer(self._scales, "<f4").reshape(-1, *self._scales_shape)
+
+        def add_columns(*names: str) -> None:
+            found.update((name, np.frombuffer(self._integers[name], "<i8")) for name in names)
+
+        add_columns("offsets", "keys")
+        for name, content in self._bytes.items():
+            if content or name == "token":
+                found[f"{name}_bytes"] = np.frombuffer(content, "u1")
+                add_columns(f"{name}_ends")
+        if self._bytes["document"]:
+            add_columns("places", "part_offsets")
+        return found

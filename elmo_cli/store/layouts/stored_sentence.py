@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from elmo_cli.text.sentence import Sentence
 
 Array = NDArray[Any]
-Scales = NDArray[np.float32]
 Key = int | str | tuple[str, int] | tuple[str, ...]
 Handle = int | str  # position, or name of the data set
-ArrayType = tuple[tuple[int, ...], np.dtype[Any]]  # shape, stored dtype
 
 INT8 = np.dtype("i1")
 _MOST = 127
@@ -50,7 +48,7 @@ class StoredSentence:
 
     sentence: Sentence
     values: Array  # C-contiguous, with the dtype and the axes of the file
-    scales: Scales | None  # of int8 values, one per vector
+    scales: Array | None  # float32, of int8 values, one per vector
     crc32: int  # `checksum` of its identity, values and scales
 
 
@@ -66,7 +64,7 @@ Stored = Iterable[StoredSentence]
 Facts = dict[str, Any]  # for the root of the file
 
 
-def checksum(identity: bytes, values: Array, scales: Scales | None = None) -> int:
+def checksum(identity: bytes, values: Array, scales: Array | None = None) -> int:
     """CRC-32 of the identity of a sentence, its values and its scales, as the file holds them."""
     crc32 = zlib.crc32(identity)
     for array in (values, scales):
@@ -87,7 +85,7 @@ def tokens_sha256(digests: bytes) -> str:
     return hashlib.sha256(digests).hexdigest()
 
 
-def quantize(vectors: Array) -> tuple[NDArray[np.int8], Scales]:
+def quantize(vectors: Array) -> tuple[Array, Array]:
     """Quantize vectors to 255 levels, with one scale per vector.
 
     A scale has 16 significant bits, rounded up, so that its products with integers up to 127 are
@@ -109,8 +107,7 @@ def quantize(vectors: Array) -> tuple[NDArray[np.int8], Scales]:
     return values.astype(np.int8), scales
 
 
-def dequantize(values: NDArray[np.int8], scales: Scales) -> Scales:
+def dequantize(values: Array, scales: Array) -> Array:
     """Reverse `quantize`: (…, dim) int8 and scales (…,) to (…, dim) float32."""
     with np.errstate(over="ignore", invalid="ignore"):  # in a corrupt file
-        vectors: Scales = values * scales[..., np.newaxis]
-    return vectors
+        return np.asarray(values * scales[..., np.newaxis])
