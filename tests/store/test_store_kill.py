@@ -25,6 +25,7 @@ from elmo_cli.store.log_lines import read_log
 # Whatever the writer asks of the system that changes something; HDF5 asks for more by itself.
 CALLS = ("open", "pwrite", "ftruncate", "truncate", "replace", "unlink", "fsync")
 REAL = {name: getattr(os, name) for name in CALLS}
+HERE = str(Path(__file__).parent)
 
 
 class Death(BaseException):
@@ -209,7 +210,7 @@ writer_runs.run(Path(sys.argv[2]), sys.argv[3], n=int(sys.argv[4]), block=8, res
 
 def kill_after(delay_s: float, out: Path, way: str, n: int) -> bool:
     """Resume a run in a process of its own and kill it; whether it was still alive."""
-    command = [sys.executable, "-c", RUNNER, str(Path(__file__).parent), str(out), way, str(n)]
+    command = [sys.executable, "-c", RUNNER, HERE, str(out), way, str(n)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -220,7 +221,17 @@ def kill_after(delay_s: float, out: Path, way: str, n: int) -> bool:
     return process.returncode != 0
 
 
-def check_kills(tmp_path: Path, *, way: str, n: int, n_kills: int) -> None:
+@pytest.mark.parametrize(
+    ("way", "n", "n_kills"),
+    [
+        ("allennlp", 500, 3),
+        # Often enough to hit the short moments of a commit and of the completion.
+        pytest.param("allennlp", 2000, 20, marks=pytest.mark.slow),
+        pytest.param("flat", 2000, 20, marks=pytest.mark.slow),
+    ],
+)
+def test_kill_9_of_a_process(tmp_path: Path, way: str, n: int, n_kills: int) -> None:
+    """The true thing: SIGKILL at moments nobody chose, again and again on one run."""
     undisturbed, out = tmp_path / "whole.hdf5", tmp_path / "out.hdf5"
     begin = time.monotonic()
     writer_runs.run(undisturbed, way, n=n, block=8)
@@ -233,33 +244,26 @@ def check_kills(tmp_path: Path, *, way: str, n: int, n_kills: int) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.hdf5", "whole.hdf5"]
 
 
-def test_kill_9_of_a_process(tmp_path: Path) -> None:
-    """The true thing: SIGKILL at moments nobody chose, again and again on one run."""
-    check_kills(tmp_path, way="allennlp", n=500, n_kills=3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["allennlp", "flat"])
-def test_many_kills(tmp_path: Path, way: str) -> None:
-    """As above, often enough to hit the short moments of a commit and of the completion."""
-    check_kills(tmp_path, way=way, n=2000, n_kills=20)
+def program(code: str, *arguments: object) -> str:
+    """What a Python program prints; it must end without an error."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 def test_file_size_limit_ends_the_process_cleanly(tmp_path: Path) -> None:
     """HDF5 that still has something to write at exit would crash, or print its error stack."""
     out = tmp_path / "out.hdf5"
     limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n"
         "import elmo_cli.errors\n"
         "try:\n    exec(sys.argv.pop(1))\n"
         "except elmo_cli.errors.OutputError as error:\n    print(error)\n"
     )
-    command = [sys.executable, "-c", f"import sys\n{limited}", RUNNER]
     for n, name in ((500, "out.hdf5.part"), (300, "out.hdf5")):  # in a block; at the end
-        arguments = [str(Path(__file__).parent), str(out), "bilm", str(n)]
-        done = subprocess.run(command + arguments, capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout == f"ready\n{tmp_path}/{name}: no space left (File too large)\n"
+        printed = program(limited, RUNNER, HERE, out, "bilm", n)
+        assert printed == f"ready\n{tmp_path}/{name}: no space left (File too large)\n"
         assert read_log(f"{out}.part")[2].sentences > 0
         for path in tmp_path.iterdir():
             path.unlink()
@@ -273,7 +277,5 @@ def test_exit_without_close(tmp_path: Path) -> None:
         "writer = EmbeddingsWriter.open(sys.argv[2], runs.spec('flat'))\n"
         "runs.append(writer, 'flat', n=2, block=1)\n"
     )
-    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / "out.hdf5")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    program(code, HERE, tmp_path / "out.hdf5")
     assert writer_runs.run(tmp_path / "out.hdf5", "flat", resume=True).finished

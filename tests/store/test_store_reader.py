@@ -14,15 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import (
-    DIM,
-    array,
-    documents,
-    foreign,
-    lines,
-    write,
-    write_types,
-)
+from embedding_files import BARE, DIM, array, documents, foreign, lines, write, write_types
 
 from elmo_cli.errors import EmbeddingsFileError, UnfinishedError, UsageError
 from elmo_cli.store.layouts import LAYOUTS
@@ -48,29 +40,28 @@ def of_layout(path: Path, layout: str) -> Path:
 
 # -- keys of our own files ------------------------------------------------------------------------
 
+PLAIN = [one for one in BARE if "/" not in one.text]
+MIXED = [*lines(), *(replace(s, key=s.key + 20) for s in documents("x/y", "z"))]
+SHARD: dict[str, Any] = {"layout": "manylangs", "layers": None, "first_sentence": 40}
 OWN: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
     "allennlp": (lines(), {}),
-    "allennlp by lines": (
-        [one for one in lines(blank=False, repeats=False) if "/" not in one.text],
-        {"layout": "allennlp", "keys": "sentence"},
-    ),
+    "allennlp by lines": (PLAIN, {"layout": "allennlp", "keys": "sentence"}),
     "bilm": (lines(), {}),
     "e2e-coref": (documents("z", "doc-b", "a", n_places=12), {}),
     "lsgn": (documents(ONTONOTES, PART, "S/7", n_places=3), {}),
     "dygie": (documents("z", "S/7", "a", "S/9", n_places=4), {}),
-    "manylangs": (lines(blank=False, repeats=False), {"layers": None}),
-    "manylangs, a shard": (
-        lines(blank=False, repeats=False),
-        {"layout": "manylangs", "layers": None, "first_sentence": 40},
-    ),
-    "flat": ([*lines(), *(replace(s, key=s.key + 20) for s in documents("x/y", "z"))], {}),
+    "manylangs": (BARE, {"layers": None}),
+    "manylangs, a shard": (BARE, SHARD),
+    "flat": (MIXED, {}),
     "flat, skipped lines": (lines(blank=False)[2:], {"layout": "flat", "first_sentence": 2}),
 }
+SLICES = (slice(2, 5), slice(-2, None), slice(None), slice(None, None, -2), slice(5, 5))
 
 
 @pytest.mark.parametrize("case", OWN)
 def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None:
-    """By the key of the layout, by number, by its place in iteration; with all that is recorded."""
+    """By the key of the layout, by number, by its place in iteration; with all that is recorded.
+    Slices are lists by position, whatever the keys are."""
     sentences, options = OWN[case]
     options = {"layout": case, "layers": 3, **options}
     path = write(tmp_path / "a.hdf5", sentences, **options)
@@ -84,6 +75,10 @@ def test_every_sentence_is_found_by_every_key(tmp_path: Path, case: str) -> None
         keys = list(embeddings)
         assert len(list(embeddings.sentences())) == len(keys)
         assert list(embeddings.infos()) == list(map(embeddings.info, keys))
+        for some in SLICES:
+            expected = [array(one, options["layers"]) for one in sentences[some]]
+            for found, other in zip(embeddings[some], expected, strict=True):
+                np.testing.assert_array_equal(found, other)
         for position, one in enumerate(sentences):
             expected = array(one, options["layers"])
             number = one.key
@@ -167,20 +162,6 @@ def test_tokens_that_the_lines_do_not_give_are_not_guessed(tmp_path: Path) -> No
             assert embeddings.info(0).text == "cann't"
 
 
-@pytest.mark.parametrize("case", OWN)
-@pytest.mark.parametrize(
-    "some", [slice(2, 5), slice(-2, None), slice(None), slice(None, None, -2), slice(5, 5)]
-)
-def test_slices_are_lists_by_position(tmp_path: Path, case: str, some: slice) -> None:
-    """Whatever the keys are: of skipped lines, of a shard, or names."""
-    sentences, options = OWN[case]
-    options = {"layout": case, "layers": 3, **options}
-    with open_embeddings(write(tmp_path / "a.hdf5", sentences, **options)) as embeddings:
-        expected = [array(one, options["layers"]) for one in sentences[some]]
-        for one, other in zip(embeddings[some], expected, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
 # -- keys that do not exist -----------------------------------------------------------------------
 
 ABSENT = (
@@ -217,6 +198,10 @@ def test_a_file_without_sentences_is_empty_not_an_error(tmp_path: Path, layout: 
 
 SEQUENCES = {"P12345": random(7, DIM), "Q6": random(2, DIM)}
 OF_DYGIE = [f"{document}_{i}" for document in ("J87", "W99/x") for i in range(11)]
+OF_COREF = {f"nw:x_0/{i}": random(i % 3 + 1, DIM, 3) for i in range(11)}
+OF_LSGN = {f"S1:x/{i}": random(3, i % 3 + 1, DIM) for i in range(3)}
+OF_ONTONOTES = {f"bc:cctv:00:cctv_0000:{i}": random(3, i % 3 + 1, DIM) for i in range(11)}
+OF_MANYLANGS = {"a\tb": random(2, DIM), "c$period$": random(1, DIM)}
 # Data sets, layout, keys, and whether their order is known to be that of the text: names are listed
 # in their own order, which within one document is that of the text.
 FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any], bool]] = {
@@ -225,32 +210,12 @@ FOREIGN: dict[str, tuple[dict[str, Any], str, list[Any], bool]] = {
     "lines": ({"a b": random(3, 2, DIM), "c": random(3, 1, DIM)}, "allennlp", ["a b", "c"], False),
     "a tab": ({"the cat\tsat down": random(3, 4, DIM)}, "allennlp", ["the cat\tsat down"], True),
     "types": ({"embedding": random(5, DIM)}, "bilm-types", [0, 1, 2, 3, 4], True),
-    "e2e-coref": (
-        {f"nw:x_0/{i}": random(i % 3 + 1, DIM, 3) for i in range(11)},
-        "e2e-coref",
-        [f"nw:x_0:{i}" for i in range(11)],
-        True,
-    ),
-    "lsgn": (
-        {f"S1:x/{i}": random(3, i % 3 + 1, DIM) for i in range(3)},
-        "lsgn",
-        [f"S1:x:{i}" for i in range(3)],
-        True,
-    ),
-    "lsgn, ontonotes": (
-        {f"bc:cctv:00:cctv_0000:{i}": random(3, i % 3 + 1, DIM) for i in range(11)},
-        "lsgn",
-        [f"bc:cctv:00:cctv_0000:{i}" for i in range(11)],
-        True,
-    ),
+    "e2e-coref": (OF_COREF, "e2e-coref", [f"nw:x_0:{i}" for i in range(11)], True),
+    "lsgn": (OF_LSGN, "lsgn", [f"S1:x:{i}" for i in range(3)], True),
+    "lsgn, ontonotes": (OF_ONTONOTES, "lsgn", list(OF_ONTONOTES), True),
     "dygie": ({name: random(4, DIM, 3) for name in OF_DYGIE}, "dygie", OF_DYGIE, False),
-    "manylangs": (
-        {"a\tb": random(2, DIM), "c$period$": random(1, DIM)},
-        "manylangs",
-        ["a\tb", "c$period$"],
-        False,
-    ),
-    "seqvec": (SEQUENCES, "named", [*SEQUENCES], False),
+    "manylangs": (OF_MANYLANGS, "manylangs", list(OF_MANYLANGS), False),
+    "seqvec": (SEQUENCES, "named", list(SEQUENCES), False),
 }
 
 
@@ -378,16 +343,6 @@ def huge(name: str, shape: tuple[int, ...]) -> Change:
     return change
 
 
-def external(file: h5py.File) -> None:
-    del file["1"]
-    file["1"] = h5py.ExternalLink("/etc/other.hdf5", "/0")
-
-
-def stored_elsewhere(file: h5py.File) -> None:
-    del file["1"]
-    file.create_dataset("1", (2, DIM), "f4", external=[("/etc/passwd", 0, 2 * DIM * 4)])
-
-
 READING: dict[str, tuple[str, Change]] = {
     "not complete": ("allennlp", lambda file: file.attrs.__delitem__("complete")),
     "complete is an array": ("allennlp", attribute("complete", np.zeros(2))),
@@ -397,8 +352,7 @@ READING: dict[str, tuple[str, Change]] = {
     "no offsets": ("flat", lambda file: file.__delitem__("offsets")),
     "a scalar": ("e2e-coref", dataset("x/0", np.float32(1))),
     "a name without a number": ("dygie", dataset("x", np.ones((2, DIM, 3)))),
-    "an external link": ("bilm", external),
-    "external storage": ("bilm", stored_elsewhere),
+    "an external link": ("bilm", dataset("1", h5py.ExternalLink("/etc/other.hdf5", "/0"))),
     "48 GB in a small file": ("bilm", huge("1", (3_000_000_000, 4))),
     "rows that are only claimed": ("flat", huge("vectors", (1 << 40, 3, 2))),
     "no vectors": ("flat", lambda file: file.__delitem__("vectors")),

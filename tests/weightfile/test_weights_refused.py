@@ -91,14 +91,6 @@ VALUES: dict[str, tuple[Change, str]] = {
     "a double beyond float32": (replaced(BIAS, np.full(8, 1e300)), f"{BIAS} has a value of inf"),
     "corrupt chunk": (corrupt_chunk, "/CNN_proj/b_proj can't be read"),
     "never written": (replaced(BIAS, dtype="f4"), f"'{BIAS}' was not written in full"),
-    "external storage": (
-        replaced(BIAS, shape=8, external=[("/dev/zero", 0, 32)]),
-        f"'{BIAS}' has external or virtual storage",
-    ),
-    "lossy filter": (
-        replaced("char_embed", data=TINY["char_embed"], scaleoffset=2),
-        "'char_embed' is stored with a filter",
-    ),
 }
 STRUCTURE: dict[str, tuple[Change, str]] = {
     **{
@@ -122,10 +114,6 @@ STRUCTURE: dict[str, tuple[Change, str]] = {
         "char_embed is of shape (263, 4), expected shape (261, 4)",
     ),
     "external link": (replaced("CNN", h5py.ExternalLink("/dev/zero", "x")), "'CNN/W_cnn_"),
-    "soft link": (
-        replaced(BIAS, h5py.SoftLink("/x")),
-        f"'{BIAS}' is an external link or a soft link",
-    ),
 }
 
 
@@ -200,11 +188,7 @@ state_of = partial(read_state, options=OPTIONS)
         (softmax_of, {"other": [1.0]}, "softmax/W is missing"),
         (softmax_of, {"softmax/W": W}, "softmax/b is missing"),
         (softmax_of, {"softmax/W": np.zeros((5, 3)), "softmax/b": B}, "softmax/W is of shape (5, "),
-        (
-            softmax_of,
-            {"softmax/W": W, "softmax/b": np.zeros(3)},
-            "softmax/b is of shape (3,), expected",
-        ),
+        (softmax_of, {"softmax/W": W, "softmax/b": B[:3]}, "softmax/b is of shape (3,), expected"),
         (softmax_of, {"softmax/W": W * np.nan, "softmax/b": B}, "softmax/W has a value of nan"),
         (state_of, {"h": H}, "c is missing, expected shape (2, 2, 1, 5)"),
         (state_of, {"h": H, "c": H}, "c is of shape (2, 2, 1, 3), expected shape (2, 2, 1, 5)"),
