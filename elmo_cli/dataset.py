@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from elmo_cli.errors import UsageError
@@ -70,11 +71,10 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         if not isinstance(embeddings, Embeddings):
             embeddings = open_embeddings(embeddings)
         self.embeddings = embeddings
-        self._name = f"{self.embeddings.path}"
-        if self.embeddings.unit != "tokens":
-            what = f"{self._name}: its vectors are of {self.embeddings.unit}, not of tokens"
-            raise UsageError(what, "read them with `open_embeddings`")
-        self.keys = list(self.embeddings)
+        if embeddings.unit != "tokens":
+            what = f"its vectors are of {embeddings.unit}, not of tokens"
+            raise self._error(what, "read them with `open_embeddings`")
+        self.keys = list(embeddings)
         self._labels = None if labels is None else self._in_order(labels)
         self.label_names = tuple(label_names or self._strings())
         self._numbers = {name: number for number, name in enumerate(self.label_names)}
@@ -91,46 +91,41 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
         if _is_one(label):
             return LabelledSentence(layers, np.array(self._number(label, key)))
         if len(label) != layers.shape[-2]:
-            what = f"{self._name}: sentence {key!r} has {layers.shape[-2]} tokens"
-            raise UsageError(f"{what}, but {len(label)} labels", "give one label per token")
-        return LabelledSentence(
-            layers, np.array([self._number(one, key) for one in label], np.int64)
-        )
+            what = f"sentence {key!r} has {layers.shape[-2]} tokens, but {len(label)} labels"
+            raise self._error(what, "give one label per token")
+        numbers = [self._number(one, key) for one in label]
+        return LabelledSentence(layers, np.array(numbers, np.int64))
 
     @staticmethod
     def collate(items: Sequence[LabelledSentence]) -> PaddedBatch:
         """Pad sentences to the longest one; the `collate_fn` of a DataLoader."""
-        longest = max(item.layers.shape[-2] for item in items)
+        lengths = torch.tensor([item.layers.shape[-2] for item in items])
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
         *layer, _, dim = items[0].layers.shape
-        layers = torch.zeros(*layer, len(items), longest, dim, dtype=torch.float32)
-        mask = torch.zeros(len(items), longest, dtype=torch.bool)
+        layers = torch.zeros(*layer, *mask.shape, dim, dtype=torch.float32)
         for row, item in enumerate(items):
-            n_tokens = item.layers.shape[-2]
-            layers[..., row, :n_tokens, :] = torch.from_numpy(item.layers)
-            mask[row, :n_tokens] = True
-        given = [item.labels for item in items if item.labels is not None]
-        if not given:
+            layers[..., row, : lengths[row], :] = torch.from_numpy(item.layers)
+        labels = [torch.from_numpy(item.labels) for item in items if item.labels is not None]
+        if not labels:
             return PaddedBatch(layers, mask, None)
-        if not given[0].ndim:
-            return PaddedBatch(layers, mask, torch.from_numpy(np.stack(given)))
-        labels = torch.full(mask.shape, IGNORED)
-        for row, one in enumerate(given):
-            labels[row, : len(one)] = torch.from_numpy(one)
-        return PaddedBatch(layers, mask, labels)
+        if not labels[0].ndim:
+            return PaddedBatch(layers, mask, torch.stack(labels))
+        padded = pad_sequence(labels, batch_first=True, padding_value=IGNORED)
+        return PaddedBatch(layers, mask, padded)
 
     def _in_order(self, labels: Sequence[Label] | Mapping[Any, Label]) -> list[Any]:
         """The labels of each sentence, in the order of the file."""
         if isinstance(labels, Mapping):
             if missing := [key for key in self.keys if key not in labels]:
-                what = f"{self._name}: no labels for sentence {missing[0]!r}"
-                raise UsageError(what, "the keys of `labels` are those of `open_embeddings`")
+                hint = "the keys of `labels` are those of `open_embeddings`"
+                raise self._error(f"no labels for sentence {missing[0]!r}", hint)
             return [labels[key] for key in self.keys]
         if not self.embeddings.order_is_known:
-            what = f"{self._name}: does not keep the order of the text"
-            raise UsageError(what, "give `labels` as a mapping from keys")
+            hint = "give `labels` as a mapping from keys"
+            raise self._error("does not keep the order of the text", hint)
         if len(labels) != len(self.keys):
-            what = f"{self._name}: {len(self.keys)} sentences, but labels for {len(labels)}"
-            raise UsageError(what, "give one entry per sentence")
+            what = f"{len(self.keys)} sentences, but labels for {len(labels)}"
+            raise self._error(what, "give one entry per sentence")
         return list(labels)
 
     def _strings(self) -> list[str]:
@@ -144,9 +139,12 @@ class EmbeddingsDataset(Dataset[LabelledSentence]):
             number: int | float = label.item() if hasattr(label, "item") else label
             return number
         if label not in self._numbers:
-            what = f"{self._name}: sentence {key!r} has the label {label!r}"
-            raise UsageError(f"{what}, which is not in `label_names`", "add it, or map it to one")
+            what = f"sentence {key!r} has the label {label!r}, which is not in `label_names`"
+            raise self._error(what, "add it, or map it to one")
         return self._numbers[label]
+
+    def _error(self, what: str, hint: str) -> UsageError:
+        return UsageError(f"{self.embeddings.path}: {what}", hint)
 
 
 def _is_one(label: Any) -> bool:

@@ -146,21 +146,17 @@ def output_errors(path: StrPath, *, resumable: bool = False) -> Iterator[None]:
     except (ElmoError, BrokenPipeError):
         raise
     except OSError as error:
-        raise _output_error(path, error, resumable) from None
-
-
-def _output_error(path: StrPath, error: OSError, resumable: bool) -> OutputError:
-    folder, code, reason = resolve(path).parent, error.errno, error.strerror or error
-    what = f"cannot be written ({reason})"
-    hint = "choose an output path in a folder that you can write to"
-    if code in _NO_SPACE:
-        then = "`resume=True` continues after what is saved" if resumable else "run it again"
-        what, hint = f"no space left ({reason})", f"free some space, then {then}"
-    elif code == errno.ENOENT:
-        what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
-    elif code == errno.ENOTDIR:
-        what, hint = f"{folder} is not a folder", _OTHER_PATH
-    return OutputError(f"{os.fspath(path)}: {what}", hint, resumable)
+        folder, code, reason = resolve(path).parent, error.errno, error.strerror or error
+        what = f"cannot be written ({reason})"
+        hint = "choose an output path in a folder that you can write to"
+        if code in _NO_SPACE:
+            then = "`resume=True` continues after what is saved" if resumable else "run it again"
+            what, hint = f"no space left ({reason})", f"free some space, then {then}"
+        elif code == errno.ENOENT:
+            what, hint = f"there is no folder {folder}", f"`mkdir -p {folder}`"
+        elif code == errno.ENOTDIR:
+            what, hint = f"{folder} is not a folder", _OTHER_PATH
+        raise OutputError(f"{os.fspath(path)}: {what}", hint, resumable) from None
 
 
 class FileLock:

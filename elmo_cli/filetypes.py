@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 
 HEAD_BYTES = 512  # enough for every entry below
 
@@ -46,18 +47,18 @@ _MAGIC: tuple[tuple[bytes, FileType], ...] = (
     (rb"version https://git-lfs", LFS_POINTER),
 )
 
-_MANYLANGS_HINT = (
-    "it cannot be converted: use the package elmoformanylangs, or train your own with "
-    "`elmo pretrain`"
-)
-_TENSORFLOW_HINT = (
-    "bin/dump_weights.py of bilm-tf converts its own checkpoints to HDF5; "
-    "`elmo models list` shows published models"
-)
 # What is often given in place of a biLM: a pattern for one of its file names.
 _FOREIGN_MODELS = {
-    r"char\.dic|(encoder|token_embedder)\.pkl": ("an ELMoForManyLangs model", _MANYLANGS_HINT),
-    r"saved_model\.pb|.+\.ckpt-\d+\.(index|meta|data-.*)": ("a TensorFlow model", _TENSORFLOW_HINT),
+    r"char\.dic|(encoder|token_embedder)\.pkl": FileType(
+        "an ELMoForManyLangs model",
+        "it cannot be converted: use the package elmoformanylangs, or train your own with "
+        "`elmo pretrain`",
+    ),
+    r"saved_model\.pb|.+\.ckpt-\d+\.(index|meta|data-.*)": FileType(
+        "a TensorFlow model",
+        "bin/dump_weights.py of bilm-tf converts its own checkpoints to HDF5; "
+        "`elmo models list` shows published models",
+    ),
 }
 _WEB_PAGE_HINT = "open it in a browser to read what the server said, then download again"
 
@@ -74,8 +75,5 @@ def identify_foreign_model(names: Iterable[str], head: bytes = b"") -> FileType 
         return FileType("a web page", _WEB_PAGE_HINT)
     if identify(head) == LFS_POINTER:
         return LFS_POINTER
-    for name in names:
-        for pattern, kind in _FOREIGN_MODELS.items():
-            if re.fullmatch(pattern, name):
-                return FileType(*kind)
-    return None
+    found = product(names, _FOREIGN_MODELS.items())
+    return next((kind for name, (pattern, kind) in found if re.fullmatch(pattern, name)), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,12 +171,6 @@ def test_errors_of_the_system(codes: tuple[int, ...], message: str) -> None:
         with pytest.raises(OutputError, match=f"^a/v: .*{message}") as caught, output_errors("a/v"):
             raise OSError(code, os.strerror(code))
         assert caught.value.hint
-
-
-def test_an_error_keeps_its_hint_between_processes() -> None:
-    """Errors of a worker process are pickled; the default would lose all but the message."""
-    copy = pickle.loads(pickle.dumps(OutputError("v: full", "free some space", True)))
-    assert (copy.message, copy.hint, copy.resumable) == ("v: full", "free some space", True)
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli import isolate
-from elmo_cli.errors import EmbeddingsFileError, InputError
+from elmo_cli.errors import EmbeddingsFileError, InputError, OutputError
 from elmo_cli.isolate import run_isolated
 
 
@@ -28,8 +28,10 @@ def test_a_result_comes_back(result: object) -> None:
     assert run_isolated(lambda: result, [], InputError) == result
 
 
-@pytest.mark.parametrize("error", [InputError("a.txt: bad", "fix it"), ValueError("bad")])
+@pytest.mark.parametrize("error", [OutputError("v: full", "free space", True), ValueError("bad")])
 def test_an_error_keeps_its_type_message_and_hint(error: Exception) -> None:
+    """It is pickled; the default would lose all but the message."""
+
     def fail() -> None:
         raise error
 
@@ -37,8 +39,8 @@ def test_an_error_keeps_its_type_message_and_hint(error: Exception) -> None:
         run_isolated(fail, ["a.hdf5"], EmbeddingsFileError)
     assert raised.value is not error
     assert str(raised.value) == str(error)
-    if isinstance(raised.value, InputError):
-        assert raised.value.hint == "fix it"
+    if isinstance(raised.value, OutputError):
+        assert (raised.value.hint, raised.value.resumable) == ("free space", True)
     else:  # an internal one has the traceback of the child
         assert "in fail" in str(raised.value.__cause__)
 

@@ -44,7 +44,7 @@ def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any)
       elmo convert corpus.hdf5 -o mixed.hdf5 --layers mix:0.2,0.3,0.5,1.1
     """
     from elmo_cli.store.convert import convert as convert_file
-    from elmo_cli.store.writer import run_isolated_writer
+    from elmo_cli.store.convert import run_isolated_writer
 
     done = run_isolated_writer(lambda: convert_file(file, output, **settings), [file], output)
     for warning in done["warnings"]:

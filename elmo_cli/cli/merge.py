@@ -28,8 +28,8 @@ def merge(
       elmo embed corpus.txt --shard 2/2 -o part-2.hdf5
       elmo merge part-*.hdf5 -o corpus.hdf5
     """
+    from elmo_cli.store.convert import run_isolated_writer
     from elmo_cli.store.shards import merge_shards
-    from elmo_cli.store.writer import run_isolated_writer
 
     done = run_isolated_writer(
         lambda: merge_shards(shards, output, overwrite=overwrite), shards, output

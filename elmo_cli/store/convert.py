@@ -1,29 +1,49 @@
-"""convert: an embeddings file in another layout, dtype or selection of layers."""
+"""convert: an embeddings file in another layout, dtype or selection of layers; and write_copy."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from elmo_cli.errors import EmbeddingsFileError, OutputError, UsageError
-from elmo_cli.files import check_distinct
-from elmo_cli.isolate import CORRUPT_HINT
+from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, UsageError
+from elmo_cli.files import (
+    StrPath,
+    check_distinct,
+    check_output_path,
+    lock_own,
+    output_errors,
+    publish,
+    resolve,
+)
+from elmo_cli.isolate import CORRUPT_HINT, run_isolated
 from elmo_cli.store.layers import LayerSelection, stored_layers
-from elmo_cli.store.layouts import Array, Layout, layout_of_spec
+from elmo_cli.store.layouts import (
+    Array,
+    Layout,
+    StoredSentence,
+    UniqueNames,
+    ValueSink,
+    layout_of_spec,
+    tokens_digest,
+)
+from elmo_cli.store.output_file import write_at, write_hdf5
 from elmo_cli.store.reader import Embeddings
 from elmo_cli.store.spec import DTYPES, WRITER_ATTRIBUTES, FileSpec
-from elmo_cli.store.writer import write_embeddings
 from elmo_cli.text.sentence import Sentence
+
+Result = TypeVar("Result")
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def convert(
-    path: str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    path: StrPath,
+    out: StrPath,
     *,
     layout: str | None = None,
     dtype: str | None = None,
@@ -46,7 +66,7 @@ def convert(
         target = _target(source, layout or source.layout)
         selection = _selection(source, target, layers)
         spec = _spec(source, target, dtype, selection)
-        shapes = map(source.reader.shape, source.reader.handles())
+        shapes = map(source.reader.shape, source.reader.handles)
         is_of_tokens = source.unit == "tokens"
         done = write_copy(
             out,
@@ -63,16 +83,46 @@ def convert(
 
 
 def write_copy(
-    out: str | os.PathLike[str],
+    out: StrPath,
     spec: FileSpec,
-    sentences: Iterator[tuple[Sentence, Array]],
+    sentences: Iterable[tuple[Sentence, Array]],
     attributes: Mapping[str, Any],
     *,
     n_rows: int,
-    overwrite: bool,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write sentences of other files into one, and return its facts; see `write_embeddings`."""
-    write_embeddings(out, spec, sentences, attributes, n_rows=n_rows, overwrite=overwrite)
+    """Write sentences of other files into one, by way of OUT.tmp, which the next run replaces.
+
+    Args:
+        n_rows: of all vectors: types, sentences of a pooled file, or tokens.
+    Returns:
+        output, layout, dtype, sentences, tokens, bytes, sentence_map.
+    """
+    check_output_path(out, overwrite=overwrite, regular=True)
+    layout, digests, temporary = layout_of_spec(spec), bytearray(), Path(f"{resolve(out)}.tmp")
+    names = UniqueNames(layout)
+
+    def stored() -> Iterator[StoredSentence]:
+        for sentence, values in sentences:
+            digests.extend(tokens_digest(sentence.tokens))
+            if names.add(sentence):
+                yield layout.store(sentence, values, spec)
+
+    def put(address: int, values: Array) -> None:
+        write_at(lock.descriptor, values.reshape(-1).view(np.uint8).data, address)
+
+    with output_errors(out):
+        lock = lock_own(temporary, _HDF5_SIGNATURE)
+        try:
+            sink = ValueSink(n_rows, put)
+            write_hdf5(temporary, spec, stored(), digests, attributes, sink)
+            os.fsync(lock.descriptor)
+            publish(temporary, out, overwrite=overwrite, hint="`overwrite=True` replaces it")
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        finally:
+            lock.release()
     with Embeddings(out) as written:
         return {
             "output": os.fspath(out),
@@ -83,6 +133,25 @@ def write_copy(
             "bytes": Path(out).stat().st_size,
             "sentence_map": written.reader.has_map,
         }
+
+
+def run_isolated_writer(
+    work: Callable[[], Result], files: Sequence[StrPath], out: StrPath
+) -> Result:
+    """Run `work`, which reads `files` and writes OUT, in a child process; a crash leaves nothing.
+
+    Raises:
+        ElmoError: of `work`; an EmbeddingsFileError for a crash.
+    """
+    try:
+        return run_isolated(work, files, EmbeddingsFileError)
+    except EmbeddingsFileError:
+        with suppress(ElmoError, OSError):
+            temporary = Path(f"{resolve(out)}.tmp")
+            lock = lock_own(temporary, _HDF5_SIGNATURE)  # not that of another run
+            temporary.unlink()
+            lock.release()
+        raise
 
 
 def other_attributes(attributes: Mapping[str, Any], spec: FileSpec) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def _sentences(embeddings: Embeddings, found: Problems) -> Iterator[str]:
     has_checksums = len(attributes.get("sentence_crc32", ())) == len(embeddings)
     axes: tuple[int, ...] | None = None  # that all arrays share
     tokens, can_count, by_token = 0, embeddings.unit != "sentences", embeddings.unit == "tokens"
-    for position, handle in enumerate(reader.handles()):
+    for position, handle in enumerate(reader.handles):
         name = embeddings.name_of(handle)
         try:
             (values, scales), shape = reader.stored(handle), reader.shape(handle)
@@ -210,7 +210,7 @@ def compare_with_text(path: str | os.PathLike[str], sentences: Iterable[Sentence
 
 def _differences(embeddings: Embeddings, sentences: Iterable[Sentence]) -> Iterator[str]:
     reader, n, n_missing = embeddings.reader, 0, 0
-    positions = {handle: i for i, handle in enumerate(reader.handles())}
+    positions = {handle: i for i, handle in enumerate(reader.handles)}
     seen: set[Handle] = set()
     for sentence in sentences_of_shard(embeddings, sentences):
         n += 1

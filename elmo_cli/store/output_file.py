@@ -51,20 +51,18 @@ def write_hdf5(
 
     with _new_hdf5(path, layout.alignment) as file:
         of_layout = layout.write(file, counted(), spec, sink)
-        own = {"elmo_schema": SCHEMA, **spec.to_attributes()}
-        own |= {"sentences": len(crc32), "tokens": n_tokens}
+        facts = {"elmo_schema": SCHEMA, **spec.to_attributes()}
+        facts |= {"sentences": len(crc32), "tokens": n_tokens}
         if layout.keeps_first:
             n_left_out = len(token_digests) // 8 - len(crc32)
-            own["duplicate_sentences"] = n_left_out + given.get("duplicate_sentences", 0)
-            given = {name: given[name] for name in given if name != "duplicate_sentences"}
-        own["sentence_crc32"] = np.array(crc32, "<u4")
-        own["token_digests"] = np.frombuffer(token_digests, "<u8")
-        everything = {**own, **of_layout, **given}
-        digests = everything.pop("token_digests")
+            n_left_out += given.get("duplicate_sentences", 0)
+            given = {**given, "duplicate_sentences": n_left_out}
+            facts["duplicate_sentences"] = n_left_out
+        facts |= {"sentence_crc32": np.array(crc32, "<u4"), **of_layout, **given}
+        digests = facts.pop("token_digests", np.frombuffer(token_digests, "<u8"))
         if digests is not None:
-            everything["token_digests"] = digests
-            everything["tokens_sha256"] = tokens_sha256(digests.tobytes())
-        write_attributes(file, {**everything, "complete": True})
+            facts |= {"token_digests": digests, "tokens_sha256": tokens_sha256(digests.tobytes())}
+        write_attributes(file, {**facts, "complete": True})
 
 
 @contextmanager

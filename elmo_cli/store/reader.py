@@ -60,13 +60,12 @@ class Embeddings(Mapping[Key, Array]):
         layers: their numbers (0 is the token layer), or one word: "top", "average", "unknown", ….
         dim, stored_dtype: of a vector in the file; 0 and None without sentences.
         dtype: of the arrays; None without sentences.
-        is_pooled: whether arrays have no token axis because tokens were pooled.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._closed = False
-        self._opened: tuple[int, h5py.File, SentenceReader] | None = None  # by which process
+        self._opened: tuple[int, SentenceReader] | None = None  # by which process
         file = _open_file(self.path)
         try:
             with reading(path, EmbeddingsFileError):
@@ -74,27 +73,27 @@ class Embeddings(Mapping[Key, Array]):
             self._layout = layout_of_file(file, self.attributes)
             if "elmo_schema" in self.attributes and self.attributes.get("complete") is not True:
                 raise UnfinishedError(f"{path}: {_UNFINISHED}", _FINISH)
-            self._opened = self._open(file)
-            self._describe(self.reader)
+            self._describe(self._open(file))
         except BaseException:
             with suppress(RuntimeError):  # HDF5 may not even close a corrupt file
                 file.close()
             raise
 
-    def _open(self, file: h5py.File) -> tuple[int, h5py.File, SentenceReader]:
+    def _open(self, file: h5py.File) -> SentenceReader:
         with reading(self.path, EmbeddingsFileError):
             reader = self._layout.reader(self._layout, file, self.attributes)
-            return os.getpid(), file, reader
+        self._opened = os.getpid(), reader
+        return reader
 
     def _describe(self, reader: SentenceReader) -> None:
         handle = reader.some_handle()
         shape, stored_dtype = ((), None) if handle is None else reader.array_type(handle)
         self.layout = self._layout.name
         self.is_keyed_by_name = self._layout.keyed_by == "name"
-        self.is_pooled = reader.pooled
-        is_pooled = reader.pooled or len(shape) == 1  # one vector, also in other programs' files
-        is_of_tokens = self._layout.unit == "sentences" and not is_pooled
-        self.unit = "tokens" if is_of_tokens else self._layout.unit
+        self.unit = self._layout.unit
+        # One vector is a pooled one, also in other programs' files.
+        if self.unit == "sentences" and not reader.pooled and len(shape) != 1:
+            self.unit = "tokens"
         self.stored_dtype: np.dtype[Any] | None = stored_dtype
         self.dtype = np.dtype("f4") if stored_dtype == INT8 else stored_dtype
         self.dim = (0, *shape)[-1]
@@ -117,10 +116,10 @@ class Embeddings(Mapping[Key, Array]):
         if self._closed:
             raise EmbeddingsFileError(f"{self.path}: closed", "open it again: `open_embeddings`")
         opened = self._opened  # which another thread may close
-        if opened is None or opened[0] != os.getpid():
-            # Dropped, not closed: after a fork the handle is still the parent's.
-            self._opened = opened = self._open(_open_file(self.path))
-        return opened[2]
+        if opened is not None and opened[0] == os.getpid():
+            return opened[1]
+        # Not closed before: after a fork the handle is still the parent's.
+        return self._open(_open_file(self.path))
 
     def _find(self, key: object) -> Handle:
         checked: Any = int(key) if isinstance(key, np.integer) else key
@@ -128,7 +127,7 @@ class Embeddings(Mapping[Key, Array]):
             raise TypeError(f"a key is a number, a name or a tuple, not {type(key).__name__}")
         # The length is looked up only for a negative number: in HDF5 it is not free.
         if isinstance(checked, int) and checked < 0 and -len(self) <= checked:
-            return self.reader.handles()[checked]
+            return self.reader.handles[checked]
         return self.reader.find(checked)
 
     @overload
@@ -138,7 +137,7 @@ class Embeddings(Mapping[Key, Array]):
     def __getitem__(self, key: Key | slice) -> Array | list[Array]:
         reader = self.reader
         if isinstance(key, slice):
-            return [self._array(*reader.stored(handle)) for handle in reader.handles()[key]]
+            return [self._array(*reader.stored(handle)) for handle in reader.handles[key]]
         return self._array(*reader.stored(self._find(key)))
 
     def __contains__(self, key: object) -> bool:
@@ -148,16 +147,15 @@ class Embeddings(Mapping[Key, Array]):
         return False
 
     def __iter__(self) -> Iterator[int | str]:
-        return map(self.reader.key, self.reader.handles())
+        return map(self.reader.key, self.reader.handles)
 
     def __len__(self) -> int:
         return len(self.reader)
 
     def layer(self, key: Key, index: int) -> Array:
         """One layer of `self[key]` by its index in `layers`: (token, dim), or (dim,) if pooled."""
-        array = self._array(
-            *self.reader.stored(self._find(key), None if self.n_layers is None else index)
-        )
+        layer = None if self.n_layers is None else index
+        array = self._array(*self.reader.stored(self._find(key), layer))
         return array.reshape(array.shape[-2 if self.unit == "tokens" else -1 :])
 
     def shape(self, key: Key) -> tuple[int, ...]:
@@ -174,7 +172,7 @@ class Embeddings(Mapping[Key, Array]):
 
     def infos(self) -> Iterator[SentenceInfo]:
         """What the file records of each sentence, in file order."""
-        return map(self.reader.info, self.reader.handles())
+        return map(self.reader.info, self.reader.handles)
 
     def sentences(self) -> Iterator[tuple[Sentence, Array]]:
         """All sentences and their arrays, as the writer of the file got them, in its order.
@@ -183,7 +181,7 @@ class Embeddings(Mapping[Key, Array]):
         does not match its checksum is an EmbeddingsFileError.
         """
         reader, is_numbered = self.reader, self.unit != "types" and not self.is_keyed_by_name
-        for position, handle in enumerate(reader.handles()):
+        for position, handle in enumerate(reader.handles):
             values, scales = reader.stored(handle)
             if not self.is_intact(position, handle, values, scales):
                 raise reader.corrupt(f"{self.name_of(handle)} is corrupt (checksum)")
@@ -248,7 +246,7 @@ class Embeddings(Mapping[Key, Array]):
         opened, self._opened = self._opened, None
         if opened is not None and opened[0] == os.getpid():
             with reading(self.path, EmbeddingsFileError):
-                opened[1].close()
+                opened[1].file.close()
 
     def __enter__(self) -> Embeddings:
         return self

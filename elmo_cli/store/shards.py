@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from elmo_cli.errors import EmbeddingsFileError, UsageError
-from elmo_cli.files import check_distinct
+from elmo_cli.files import StrPath, check_distinct
 from elmo_cli.store.convert import other_attributes, write_copy
 from elmo_cli.store.layouts import Array, layout_of_spec, tokens_sha256
 from elmo_cli.store.reader import Embeddings
@@ -75,10 +75,7 @@ class _Shard:
 
 
 def merge_shards(
-    paths: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
+    paths: Sequence[StrPath], out: StrPath, *, overwrite: bool = False
 ) -> dict[str, Any]:
     """Merge the shards of a run, in any order; the result is the file of the run without shards.
 

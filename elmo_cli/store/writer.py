@@ -8,33 +8,20 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from elmo_cli.errors import ElmoError, EmbeddingsFileError, OutputError, ResumeError
-from elmo_cli.files import StrPath, check_output_path, lock_own, output_errors, publish, resolve
+from elmo_cli.errors import OutputError, ResumeError
+from elmo_cli.files import StrPath, check_output_path, output_errors, publish
 from elmo_cli.hdf5 import open_hdf5, reading
-from elmo_cli.isolate import run_isolated
 from elmo_cli.store.block_log import BlockLog
-from elmo_cli.store.layouts import (
-    Array,
-    StoredSentence,
-    UniqueNames,
-    ValueSink,
-    layout_of_spec,
-    tokens_digest,
-)
+from elmo_cli.store.layouts import UniqueNames, layout_of_spec, tokens_digest
 from elmo_cli.store.log_lines import Progress, is_finished, log_path, part_path, read_log
-from elmo_cli.store.output_file import write_at, write_hdf5
 from elmo_cli.store.spec import SCHEMA, FileSpec, difference, read_attributes
 from elmo_cli.text.sentence import Sentence
-
-Result = TypeVar("Result")
-_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 class EmbeddingsWriter:
@@ -84,15 +71,14 @@ class EmbeddingsWriter:
         try:
             if resume and log.exists:
                 writer._resume(log)
-            else:
-                if not overwrite:
-                    check_output_path(path)
-                    n_committed = read_log(log.part)[2].sentences if log.exists else 0
-                    if n_committed:
-                        what = f"{log.name}: unfinished, {n_committed} sentences"
-                        hint = "`resume=True` continues it, `overwrite=True` starts over"
-                        raise OutputError(what, hint, resumable=True)
-                log.create(spec, overwrite=overwrite)
+                return writer
+            if not overwrite:
+                check_output_path(path)
+                if log.exists and (n_committed := read_log(log.part)[2].sentences):
+                    what = f"{log.name}: unfinished, {n_committed} sentences"
+                    hint = "`resume=True` continues it, `overwrite=True` starts over"
+                    raise OutputError(what, hint, resumable=True)
+            log.create(spec, overwrite=overwrite)
         except BaseException:
             log.close(remove=not log.exists)
             raise
@@ -159,7 +145,7 @@ class EmbeddingsWriter:
     def _resume(self, log: BlockLog) -> None:
         """Continue an unfinished output after its last good block."""
         log.open()
-        check_same_settings(f"{log.name}: unfinished", log.spec, self._spec)
+        self._check_settings(f"{log.name}: unfinished", log.spec)
         check_output_path(self._out, overwrite=log.overwrite)  # now, not after all the work
         if log.is_complete:
             self._publish(log)
@@ -183,75 +169,20 @@ class EmbeddingsWriter:
     def _adopt_finished(self) -> None:
         """Accept OUT, if it is what is to be made."""
         facts = finished_attributes(self._out)
-        where = f"{os.fspath(self._out)}: finished"
-        check_same_settings(where, FileSpec.from_attributes(facts), self._spec)
-        self.progress = progress_of(facts)
+        self._check_settings(f"{os.fspath(self._out)}: finished", FileSpec.from_attributes(facts))
+        self.progress = _progress_of(facts)
         self.finished = True
+
+    def _check_settings(self, where: str, old: FileSpec) -> None:
+        """Refuse, with both values, to resume a file that was made with other settings."""
+        if what := difference(old, self._spec):
+            hint = "repeat the settings of the file, or start over with `overwrite=True`"
+            raise ResumeError(f"{where}, {what}", hint)
 
     def _open_log(self) -> BlockLog:
         if self._log is None:
             raise ValueError(f"the writer of {os.fspath(self._out)} is closed")
         return self._log
-
-
-def write_embeddings(
-    path: StrPath,
-    spec: FileSpec,
-    sentences: Iterable[tuple[Sentence, np.ndarray]],
-    attributes: Mapping[str, Any],
-    *,
-    n_rows: int,
-    overwrite: bool = False,
-) -> None:
-    """Write a file that cannot be resumed, by way of OUT.tmp, which the next run replaces.
-
-    Args:
-        n_rows: of all vectors: types, sentences of a pooled file, or tokens.
-    """
-    check_output_path(path, overwrite=overwrite, regular=True)
-    layout, digests, temporary = layout_of_spec(spec), bytearray(), Path(f"{resolve(path)}.tmp")
-    names = UniqueNames(layout)
-
-    def stored() -> Iterator[StoredSentence]:
-        for sentence, values in sentences:
-            digests.extend(tokens_digest(sentence.tokens))
-            if names.add(sentence):
-                yield layout.store(sentence, values, spec)
-
-    def put(address: int, values: Array) -> None:
-        write_at(lock.descriptor, values.reshape(-1).view(np.uint8).data, address)
-
-    with output_errors(path):
-        lock = lock_own(temporary, _HDF5_SIGNATURE)
-        try:
-            sink = ValueSink(n_rows, put)
-            write_hdf5(temporary, spec, stored(), digests, attributes, sink)
-            os.fsync(lock.descriptor)
-            publish(temporary, path, overwrite=overwrite, hint="`overwrite=True` replaces it")
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        finally:
-            lock.release()
-
-
-def run_isolated_writer(
-    work: Callable[[], Result], files: Sequence[StrPath], output: StrPath
-) -> Result:
-    """Run `work`, which reads `files` and writes OUT, in a child process; a crash leaves nothing.
-
-    Raises:
-        ElmoError: of `work`; an EmbeddingsFileError for a crash.
-    """
-    try:
-        return run_isolated(work, files, EmbeddingsFileError)
-    except EmbeddingsFileError:
-        with suppress(ElmoError, OSError):
-            temporary = Path(f"{resolve(output)}.tmp")
-            lock = lock_own(temporary, _HDF5_SIGNATURE)  # not that of another run
-            temporary.unlink()
-            lock.release()
-        raise
 
 
 def finished_attributes(path: StrPath) -> dict[str, Any]:
@@ -268,7 +199,7 @@ def finished_attributes(path: StrPath) -> dict[str, Any]:
                 facts = read_attributes(file)
             FileSpec.from_attributes(facts)
             is_ours = facts["complete"] is True and facts["elmo_schema"] == SCHEMA
-            if is_ours and progress_of(facts).sentences + facts["tokens"] >= 0:
+            if is_ours and _progress_of(facts).sentences + facts["tokens"] >= 0:
                 return facts
     except OSError as error:
         if error.errno is not None:  # a disk error: the file may be valid
@@ -280,15 +211,8 @@ def finished_attributes(path: StrPath) -> dict[str, Any]:
     )
 
 
-def progress_of(facts: Mapping[str, Any]) -> Progress:
+def _progress_of(facts: Mapping[str, Any]) -> Progress:
     """What a finished file says of itself, as if it were all committed."""
     n_stored, duplicates = facts["sentences"], facts.get("duplicate_sentences", 0)
     text_sha256 = facts.get("text_sha256", "")
     return Progress(1, n_stored + duplicates, facts["tokens"], duplicates, text_sha256)
-
-
-def check_same_settings(where: str, old: FileSpec, new: FileSpec) -> None:
-    """Refuse, with both values, to resume a file that was made with other settings."""
-    if what := difference(old, new):
-        hint = "repeat the settings of the file, or start over with `overwrite=True`"
-        raise ResumeError(f"{where}, {what}", hint)

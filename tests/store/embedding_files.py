@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-from make_weights import options_of, weight_arrays, write_arrays
 
 from elmo_cli.store.spec import FileSpec
 from elmo_cli.store.writer import EmbeddingsWriter
 from elmo_cli.text.sentence import Sentence
 
+Change = Callable[[h5py.File], object]
 DIM = 6
 BLOCK = 5
 RUN = {"model_sha256": "6c1f" + "0" * 60, "state": "zero", "layers": "all", "pool": "none"}
@@ -58,19 +59,14 @@ def documents(*keys: str, n_places: int = 3) -> list[Sentence]:
 
 def array(sentence: Sentence, layers: int | None = 3, *, dim: int = DIM) -> np.ndarray:
     """Values that depend on tokens, layer and dim, and above the token layer on the key as well."""
-    rng = np.random.default_rng(abs(hash_of(sentence.tokens)))
+    tokens = "\t".join(sentence.tokens).encode("utf-8", "surrogatepass")
+    rng = np.random.default_rng(zlib.crc32(tokens))
     n_tokens = len(sentence.tokens)
     if layers is None:
         return rng.standard_normal((n_tokens, dim)).astype(np.float32) + sentence.key
     values = rng.standard_normal((layers, n_tokens, dim)).astype(np.float32)
     values[1:] += sentence.key
     return values
-
-
-def hash_of(tokens: Sequence[str]) -> int:
-    """A number for tokens, the same in every process."""
-    joined = "\t".join(tokens).encode("utf-8", "surrogatepass")
-    return int.from_bytes(joined[:60], "big") % (1 << 62)
 
 
 def write(
@@ -91,16 +87,16 @@ def write(
         for begin in range(0, len(sentences), BLOCK):
             block = sentences[begin : begin + BLOCK]
             arrays = [array(sentence, layers) for sentence in block]
-            writer.append_block(
-                block, [a.sum(-2) for a in arrays] if pool else arrays, text_sha256=""
-            )
+            arrays = [one.sum(-2) for one in arrays] if pool else arrays
+            writer.append_block(block, arrays, text_sha256="")
         writer.finish({"sources": [["in.txt", 0]]} if attributes is None else attributes)
     return path
 
 
-def write_types(path: Path, n: int, *, start: int = 0, **options: Any) -> Path:
+def write_types(path: Path, n: int, *, start: int = 0, run_settings: Any = ()) -> Path:
     """A file of the layout bilm-types with `n` rows; row i of the vocabulary is all i."""
-    spec = FileSpec(**{"layout": "bilm-types", "run_settings": RUN, **options})
+    settings = {**RUN, **dict(run_settings)}
+    spec = FileSpec(layout="bilm-types", first_sentence=start, run_settings=settings)
     with EmbeddingsWriter.open(path, spec) as writer:
         types = [Sentence((f"t{key}",), key, f"t{key}") for key in range(start, start + n)]
         arrays = [np.full(DIM, one.key, np.float32) for one in types]
@@ -117,10 +113,15 @@ def foreign(path: Path, datasets: dict[str, Any], **options: Any) -> Path:
     return path
 
 
-def biLM_weights(path: Path) -> Path:  # noqa: N802 - the paper's name
-    """A small weight file as bilm-tf names its parts."""
-    options = options_of(filters=[[1, 4], [2, 8]], char_dim=4, cell=7, projection=5)
-    return write_arrays(path, weight_arrays(options, "small"))
+def attribute(name: str, value: Any) -> Change:
+    """A change of an attribute, in its place if its type stays."""
+
+    def change(file: h5py.File) -> None:
+        old = file.attrs.get(name)
+        is_kept = np.ndim(value) == 0 and (type(old) is type(value) or isinstance(value, int))
+        (file.attrs.modify if is_kept else file.attrs.__setitem__)(name, value)
+
+    return change
 
 
 PARTS = documents("bc/cctv/00/cctv_0000_0", "bc/cctv/00/cctv_0000_1", "bc/cnn/00/cnn_0_0")

@@ -135,22 +135,14 @@ def test_a_text_gives_the_tokens(tmp_path: Path) -> None:
     assert [key for key, *_ in take_sample(path, 3, more).sentences] == [0, 6, 11]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        NO_MAP,
-        {"layout": "flat", "run_settings": {"state": "carry"}},
-    ],
-)
-def test_samples_that_cannot_be_recomputed(tmp_path: Path, options: dict[str, Any]) -> None:
-    path = write(tmp_path / "a.hdf5", lines(), **options)
-    with pytest.raises(UsageError) as caught:
-        take_sample(path, 12)
-    assert caught.value.message.startswith(f"{path}: ")
-    assert caught.value.hint
-
-
-def test_types_and_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds types"):
-        take_sample(write_types(tmp_path / "a.hdf5", 3), 1)
-    assert take_sample(write(tmp_path / "b.hdf5", [], layout="flat"), 3).sentences == []
+def test_samples_that_cannot_be_recomputed(tmp_path: Path) -> None:
+    carried: dict[str, Any] = {"layout": "flat", "run_settings": {"state": "carry"}}
+    for path, what in (
+        (write(tmp_path / "a.hdf5", lines(), **NO_MAP), "does not record the tokens"),
+        (write(tmp_path / "b.hdf5", lines(), **carried), "made with `state=carry`"),
+        (write_types(tmp_path / "c.hdf5", 3), "holds types"),
+    ):
+        with pytest.raises(UsageError, match=f"^{path}: {what}") as caught:
+            take_sample(path, 12)
+        assert caught.value.hint
+    assert take_sample(write(tmp_path / "d.hdf5", [], layout="flat"), 3).sentences == []

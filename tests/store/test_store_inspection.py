@@ -11,17 +11,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import (
-    DIM,
-    FILES,
-    array,
-    biLM_weights,
-    documents,
-    foreign,
-    lines,
-    made,
-    write,
-)
+from embedding_files import DIM, FILES, array, documents, foreign, lines, made, write
+from make_weights import MODELS, weight_arrays, write_arrays
 
 from elmo_cli.errors import EmbeddingsFileError
 from elmo_cli.store.inspection import MAX_LISTED, describe, python_example, verify
@@ -70,7 +61,7 @@ def test_facts_of_a_file_of_another_program(tmp_path: Path) -> None:
 
 
 def test_weights(tmp_path: Path) -> None:
-    path = biLM_weights(tmp_path / "weights.hdf5")
+    path = write_arrays(tmp_path / "weights.hdf5", weight_arrays(MODELS["tiny"], "tiny"))
     assert (describe(path)["kind"], describe(path)["weights"]) == ("weights", "biLM")
     assert verify(path).count == 0
     with h5py.File(path, "a") as file:
@@ -103,30 +94,29 @@ def test_neither(tmp_path: Path, ask: Any) -> None:
 # -- changed bytes --------------------------------------------------------------------------------
 
 
-def regions(path: Path) -> Iterator[tuple[str, int, int, str]]:
-    """What holds values, tokens and lines: a name, start and size in bytes, what is to be named."""
+def regions(path: Path) -> Iterator[tuple[int, int, str]]:
+    """What holds values, tokens and lines: start and size in bytes, what is to be named."""
     with open_embeddings(path) as embeddings, h5py.File(path) as file:
         reader = embeddings.reader
-        for i, handle in enumerate(reader.handles()):
-            named = embeddings.name_of(handle)
+        for i, handle in enumerate(reader.handles):
             if isinstance(handle, str):
-                extents = [("values", file[handle], 0, len(file[handle]))]
+                extents = [(file[handle], 0, len(file[handle]))]
             elif embeddings.unit == "types":
-                extents = [("values", file["embedding"], i, i + 1)]
+                extents = [(file["embedding"], i, i + 1)]
             else:
-                begin, end = (i, i + 1) if reader.pooled else file["offsets"][i : i + 2].tolist()
-                held = (name for name in ("vectors", "scales") if name in file)
-                extents = [(name, file[name], begin, end) for name in held]
+                tokens = file["offsets"][i : i + 2].tolist()
+                rows = (i, i + 1) if reader.pooled else tokens
+                extents = [(file[name], *rows) for name in ("vectors", "scales") if name in file]
                 ends = [0, *file["token_ends"][()].tolist()]
-                first, last = (ends[offset] for offset in file["offsets"][i : i + 2])
-                extents.append(("tokens", file["token_bytes"], first, last))
-            for name, dataset, begin, end in extents:
+                extents.append((file["token_bytes"], *(ends[offset] for offset in tokens)))
+            for dataset, begin, end in extents:
                 row = dataset.nbytes // max(1, len(dataset))
                 if end > begin and row:
-                    yield name, dataset.id.get_offset() + begin * row, (end - begin) * row, named
+                    start = dataset.id.get_offset() + begin * row
+                    yield start, (end - begin) * row, embeddings.name_of(handle)
         if "sentence_to_index" in file:
             text = file["sentence_to_index"][0]
-            yield "map", path.read_bytes().index(text), len(text), "sentence_to_index"
+            yield path.read_bytes().index(text), len(text), "sentence_to_index"
 
 
 def change(path: Path, at: int, rng: random.Random) -> None:
@@ -138,24 +128,18 @@ def change(path: Path, at: int, rng: random.Random) -> None:
         file.write(bytes([byte ^ rng.randrange(1, 256)]))
 
 
-def check_changes(path: Path, places: list[tuple[str, int, int, str]], rng: random.Random) -> None:
-    """Change one byte in each place; what it belongs to must be named."""
-    whole = path.read_bytes()
-    for _, start, size, named in places:
-        change(path, start + rng.randrange(size), rng)
-        listed = verify(path).listed
-        assert any(f"{named}: " in one or f"{named} " in one for one in listed), (named, listed)
-        path.write_bytes(whole)
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_each_sentence_with_a_changed_byte_is_named(tmp_path: Path, name: str) -> None:
     """Nobody would see a wrong value, and `merge` and `convert` would carry it on."""
     path = made(tmp_path / "a.hdf5", name)
     assert verify(path).listed == []
-    places = list(regions(path))
+    places, whole, rng = list(regions(path)), path.read_bytes(), random.Random(0)
     assert len(places) >= 5
-    check_changes(path, places, random.Random(0))
+    for start, size, named in places:
+        change(path, start + rng.randrange(size), rng)
+        listed = verify(path).listed
+        assert any(f"{named}: " in one or f"{named} " in one for one in listed), (named, listed)
+        path.write_bytes(whole)
 
 
 def test_every_byte_of_flat_is_under_a_checksum(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from embedding_files import BLOCK, FILES, RUN, documents, lines, write, write_types
+from embedding_files import BLOCK, FILES, Change, attribute, documents, lines, write, write_types
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,20 +33,13 @@ RUNS: dict[str, tuple[list[Sentence], dict[str, Any]]] = {
 
 def shards(folder: Path, sentences: list[Sentence], n: int, **options: Any) -> list[Path]:
     """The run in `n` files, cut between blocks, as runs with shards cut."""
-    n_blocks = -(-len(sentences) // BLOCK)
-    paths = []
+    n_blocks, paths = -(-len(sentences) // BLOCK), []
     for i in range(1, n + 1):
-        blocks = shard_range(n_blocks, i, n)
-        rest = sentences[blocks.start * BLOCK :]
-        paths.append(
-            write(
-                folder / f"{shard_name(i, n)}.hdf5",
-                rest[: len(blocks) * BLOCK],
-                first_sentence=rest[0].key if rest else sentences[-1].key + 1,
-                run_settings={"shard": f"{i}/{n}"},
-                **options,
-            )
-        )
+        blocks, path = shard_range(n_blocks, i, n), folder / f"{shard_name(i, n)}.hdf5"
+        some = sentences[blocks.start * BLOCK : blocks.stop * BLOCK]
+        first = some[0].key if some else sentences[-1].key + 1
+        settings = {"shard": f"{i}/{n}"}
+        paths.append(write(path, some, first_sentence=first, run_settings=settings, **options))
     return paths
 
 
@@ -62,25 +54,17 @@ def test_merged_shards_have_the_bytes_of_the_run(tmp_path: Path, run: str, n: in
     done = merge_shards(list(reversed(paths)), tmp_path / "merged.hdf5")
     assert (tmp_path / "merged.hdf5").read_bytes() == whole.read_bytes()
     with h5py.File(whole) as file:
-        assert (done["sentences"], done["tokens"]) == (
-            file.attrs["sentences"],
-            file.attrs["tokens"],
-        )
+        assert all(done[name] == file.attrs[name] for name in ("sentences", "tokens"))
     assert (done["shards"], done["bytes"]) == (n, whole.stat().st_size)
     assert len(list(tmp_path.iterdir())) == n + 2
 
 
 def test_types(tmp_path: Path) -> None:
     whole = write_types(tmp_path / "whole.hdf5", 3)
-    paths = [tmp_path / "1.hdf5", tmp_path / "2.hdf5"]
-    for i, (path, n) in enumerate(zip(paths, (2, 1), strict=True), start=1):
-        write_types(
-            path,
-            n,
-            start=2 * i - 2,
-            first_sentence=2 * i - 2,
-            run_settings={**RUN, "shard": f"{i}/2"},
-        )
+    paths = [
+        write_types(tmp_path / f"{i}.hdf5", n, start=start, run_settings={"shard": f"{i}/2"})
+        for i, n, start in ((1, 2, 0), (2, 1, 2))
+    ]
     merge_shards(paths, tmp_path / "m.hdf5")
     assert (tmp_path / "m.hdf5").read_bytes() == whole.read_bytes()
 
@@ -89,14 +73,9 @@ def test_versions_may_differ_and_are_all_kept(tmp_path: Path) -> None:
     """Shards come from several machines; their NumPy need not be the same one."""
     paths = [tmp_path / "1.hdf5", tmp_path / "2.hdf5"]
     for i, path in enumerate(paths):
-        write(
-            path,
-            lines()[i : i + 1],
-            layout="bilm",
-            run_settings={"shard": f"{i + 1}/2"},
-            attributes={"sources": [], "numpy_version": f"2.{i}", "h5py_version": "3.16"},
-            first_sentence=i,
-        )
+        versions = {"sources": [], "numpy_version": f"2.{i}", "h5py_version": "3.16"}
+        write(path, lines()[i : i + 1], layout="bilm", first_sentence=i,
+              run_settings={"shard": f"{i + 1}/2"}, attributes=versions)  # fmt: skip
     merge_shards(paths, tmp_path / "m.hdf5")
     with h5py.File(tmp_path / "m.hdf5") as file:
         assert file.attrs["numpy_version"] == '["2.0", "2.1"]'
@@ -129,9 +108,6 @@ def test_each_shard_once(tmp_path: Path, picked: tuple[int, ...], parts: tuple[s
     refused([paths[i] for i in picked], tmp_path / "m.hdf5", *parts, kind=EmbeddingsFileError)
 
 
-Change = Callable[[h5py.File], object]
-
-
 def swap(a: str, b: str) -> Change:
     """A change that swaps two sentences."""
 
@@ -148,18 +124,6 @@ def longer(file: h5py.File) -> None:
     values = np.concatenate([file["6"][()], file["6"][()][:, :1]], axis=1)
     del file["6"]
     file["6"] = values
-
-
-def attribute(name: str, value: Any) -> Change:
-    """A change of an attribute, in its place if that is possible."""
-
-    def change(file: h5py.File) -> None:
-        is_kept = type(file.attrs[name]) is type(value) or isinstance(value, int)
-        (file.attrs.modify if is_kept and np.ndim(value) == 0 else file.attrs.__setitem__)(
-            name, value
-        )
-
-    return change
 
 
 # Each is made in the second of three shards, which has the sentences 5 to 9.

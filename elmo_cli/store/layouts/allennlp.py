@@ -83,7 +83,7 @@ class MapReader(LineReader):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         try:
-            missing = set(self.sentence_map.values()).difference(self._names)
+            missing = set(self.sentence_map.values()).difference(self.handles)
         except EmbeddingsFileError as error:
             yield error.message.removeprefix(f"{self._path}: ")
             return
@@ -98,7 +98,7 @@ class MapReader(LineReader):
         if not self.has_map:
             return {}
         with self._reading():
-            content = hdf5.read_dataset(hdf5.open_dataset(self._file, SENTENCE_MAP))[0]
+            content = hdf5.read_dataset(hdf5.open_dataset(self.file, SENTENCE_MAP))[0]
         content = content.encode() if isinstance(content, str) else bytes(content)
         expected = self._attributes.get("sentence_map_crc32")
         if expected is not None and not np.array_equal(expected, zlib.crc32(content)):
@@ -218,7 +218,7 @@ class _Lines:
         self._pooled = pooled
         self._keep = keep
         self._numbers: dict[str, int] = {}
-        self._repeats: list[tuple[int, int]] = []
+        self._repeats: list[tuple[int, str]] = []
 
     def add(self, stored: StoredSentence) -> StoredSentence:
         """Add the line of a sentence, unless it is unknown."""
@@ -229,7 +229,7 @@ class _Lines:
             self.are_tokens = split_line(text, None if self._pooled else len(tokens)) == tokens
         if self._keep:
             if text in self._numbers:
-                self._repeats.append((self._numbers[text], key))
+                self._repeats.append((self._numbers[text], text))
             self._numbers[text] = key
         return stored
 
@@ -239,7 +239,4 @@ class _Lines:
 
     def repeated(self) -> list[list[int]]:
         """The key of each sentence whose line occurs again, and of its last occurrence."""
-        last: dict[int, int] = {}
-        for key, following in reversed(self._repeats):
-            last[key] = last.get(following, following)
-        return [[key, last[key]] for key in sorted(last)]
+        return sorted([key, self._numbers[text]] for key, text in self._repeats)

@@ -47,7 +47,7 @@ class SentenceReader(ABC):
     def __init__(self, layout: Layout, file: h5py.File, attributes: Mapping[str, Any]) -> None:
         self.layout = layout
         self.pooled = str(attributes.get("pool")) not in ("None", "none")
-        self._file = file
+        self.file = file
         self._attributes = attributes
         self._path = str(file.filename)
 
@@ -80,6 +80,7 @@ class SentenceReader(ABC):
             layer: index of the only layer to read, whose axis is kept; None for all layers.
         """
 
+    @property
     def handles(self) -> Sequence[Handle]:
         """All sentences, in the order of the text as far as that is known."""
         return range(len(self))

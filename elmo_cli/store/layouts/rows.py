@@ -68,7 +68,7 @@ class TypeReader(SentenceReader):
     layout: BilmTypes
 
     def __len__(self) -> int:
-        return self._rows.shape[0] if self.layout.rows_name in self._file else 0
+        return self._rows.shape[0] if self.layout.rows_name in self.file else 0
 
     def find(self, key: Key) -> int:
         if is_number(str(key)) and int(str(key)) < len(self):
@@ -83,7 +83,7 @@ class TypeReader(SentenceReader):
 
     @cached_property
     def _rows(self) -> Rows:
-        return Rows(self._file, self.layout.rows_name)
+        return Rows(self.file, self.layout.rows_name)
 
 
 class BilmTypes(RowLayout):
@@ -201,7 +201,7 @@ class FlatReader(SentenceReader):
     def _rows(self, name: str) -> Rows:
         """One of the data sets, of a type and shape that the layout allows."""
         if name not in self._opened:
-            rows, (kinds, n_axes) = Rows(self._file, name), _KINDS.get(name, (("i", "u"), (1,)))
+            rows, (kinds, n_axes) = Rows(self.file, name), _KINDS.get(name, (("i", "u"), (1,)))
             kind = "i1" if rows.dtype == INT8 else rows.dtype.kind
             if kind not in kinds or len(rows.shape) not in n_axes:
                 raise rows.corrupt(f"has {rows.dtype} in shape {rows.shape}")

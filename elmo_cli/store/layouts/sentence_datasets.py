@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, ClassVar
@@ -47,26 +47,26 @@ class DatasetReader(SentenceReader):
 
     def __len__(self) -> int:
         if not self.is_own or not self._by_number:
-            return len(self._names)
+            return len(self.handles)
         with self._reading():  # nothing else is in it, and listing a million names takes a second
-            return len(self._file) - (SENTENCE_MAP in self._file)
-
-    def handles(self) -> Sequence[Handle]:
-        return self._names
+            return len(self.file) - (SENTENCE_MAP in self.file)
 
     def key(self, handle: Handle) -> int | str:
         return self.layout.key_of_name(str(handle))
 
     def find(self, key: Key) -> str:
-        found: Iterable[str] = filter(self.exists, self.names_for(key))
-        if isinstance(key, int) and not self._by_number:
-            # The position, counted from the first sentence of a shard.
-            first = self._attributes.get("first_sentence", 0)
-            position = key - (first if isinstance(first, int) else 0)
-            found = self._names[position : position + 1] if position >= 0 else ()
-        for name in found:
-            return name
-        raise self.no_sentence(key)
+        if not isinstance(key, int) or self._by_number:
+            for name in self.names_for(key):
+                # HDF5 would find "0" as "./0" and "0/" too.
+                if not name_problem(name) and self._opened(name) is not None:
+                    return name
+            raise self.no_sentence(key)
+        # The position, counted from the first sentence of a shard.
+        first = self._attributes.get("first_sentence", 0)
+        position = key - (first if isinstance(first, int) else 0)
+        if not 0 <= position < len(self):
+            raise self.no_sentence(key)
+        return self.handles[position]
 
     def names_for(self, key: Key) -> Iterator[str]:
         """The names that a key may mean, the likeliest first."""
@@ -99,7 +99,7 @@ class DatasetReader(SentenceReader):
 
     def some_handle(self) -> str | None:
         with self._reading():
-            names = (name for name, _ in hdf5.sample_datasets(self._file, 2))
+            names = (name for name, _ in hdf5.sample_datasets(self.file, 2))
             return next((name for name in names if name != SENTENCE_MAP), None)
 
     def problems(self) -> Iterator[str]:
@@ -111,33 +111,28 @@ class DatasetReader(SentenceReader):
     def records(self) -> frozenset[str]:
         if self._by_number:
             return frozenset()
-        of_names = (self.layout.records_of(self.info(name)) for name in self._names)
+        of_names = (self.layout.records_of(self.info(name)) for name in self.handles)
         return next(of_names, frozenset()).intersection(*of_names)
 
     @cached_property
     def order_is_known(self) -> bool:
         """Not where a program listed names alphabetically, or a `/` in a name created groups."""
-        if self.is_own or self._by_number or len(self._names) < 2:
+        if self.is_own or self._by_number or len(self.handles) < 2:
             return True
         with self._reading():
-            if hdf5.tracks_creation_order(self._file):
-                return not (self.layout.nests_by_chance and any("/" in n for n in self._names))
+            if hdf5.tracks_creation_order(self.file):
+                return not (self.layout.nests_by_chance and any("/" in n for n in self.handles))
         # Within one document the numbers in the names give the order.
-        documents = {self.info(name).document for name in self._names}
+        documents = {self.info(name).document for name in self.handles}
         return len(documents) == 1 and None not in documents
 
-    def exists(self, name: str) -> bool:
-        """Whether a sentence has this name; an error if it has and cannot be read."""
-        # HDF5 would find "0" as "./0" and "0/" too.
-        return not name_problem(name) and self._opened(name) is not None
-
     @cached_property
-    def _names(self) -> list[str]:
+    def handles(self) -> list[str]:
         """The names of all sentences, in the order of the text where that is known."""
         if self._by_number:
             return list(map(str, sorted(map(int, filter(is_number, self._all_names)))))
         with self._reading():
-            names = [name for name in hdf5.dataset_names(self._file) if name != SENTENCE_MAP]
+            names = [name for name in hdf5.dataset_names(self.file) if name != SENTENCE_MAP]
         order = self._attributes.get("sentence_order")
         if order is None:
             return names
@@ -150,7 +145,7 @@ class DatasetReader(SentenceReader):
         """All names in the root, in no order, which is faster by far than in order."""
         names: list[bytes] = []
         with self._reading():
-            self._file.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
+            self.file.id.links.iterate(names.append, order=h5py.h5.ITER_NATIVE)
         return [name.decode("utf-8", "backslashreplace") for name in names]
 
     def _dataset(self, name: str) -> h5py.Dataset:
@@ -166,7 +161,7 @@ class DatasetReader(SentenceReader):
             return last[1]
         try:
             with self._reading(f"sentence {name!r}"):
-                dataset = hdf5.open_dataset(self._file, name)
+                dataset = hdf5.open_dataset(self.file, name)
                 kind, n_axes = dataset.dtype.kind, len(dataset.shape or ())
         except hdf5.NoSuchNameError:
             return None
