@@ -44,7 +44,24 @@ def _completions(metavar: str | None, incomplete: str) -> list[CompletionItem]:
     return found
 
 
-class GroupedOption(click.Option):
+class _Parameter(click.Parameter):
+    """A parameter that refuses an empty value, such as that of an unset shell variable."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        value = super().process_value(ctx, value)
+        if value == "" or (isinstance(value, tuple) and "" in value):
+            name = self.metavar if isinstance(self, click.Argument) else self.opts[-1]
+            what = f"empty value for {(name or 'FILE').rstrip('…')}"
+            raise UsageError(what, "is a shell variable unset?")
+        return value
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        is_name = self.metavar == "NAME" and isinstance(self, click.Argument)
+        metavar = "MODEL" if is_name else self.metavar
+        return _completions(metavar, incomplete) or super().shell_complete(ctx, incomplete)
+
+
+class GroupedOption(_Parameter, click.Option):
     """An option that the help lists under a heading."""
 
     def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
@@ -58,16 +75,9 @@ class GroupedOption(click.Option):
             extra["default"] = f"{self.default:g}"
         return extra
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        return _completions(self.metavar, incomplete) or super().shell_complete(ctx, incomplete)
 
-
-class NamedArgument(click.Argument):
+class NamedArgument(_Parameter, click.Argument):
     """An argument that the shell completes according to its name in the help."""
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        metavar = "MODEL" if self.metavar == "NAME" else self.metavar
-        return _completions(metavar, incomplete) or super().shell_complete(ctx, incomplete)
 
 
 class GroupedCommand(click.Command):
@@ -124,31 +134,16 @@ def value(
     words = declaration.replace(",", "").split(" ")
     names = [word for word in words if word.startswith("-")]
     kwargs.setdefault("show_default", kwargs.get("default") is not None)
-    return click.option(
-        *names,
-        *filter(None, [dest]),
-        cls=GroupedOption,
-        group=group,
-        metavar=" ".join(words[len(names) :]),
-        help=description,
-        **kwargs,
-    )
+    kwargs["metavar"] = " ".join(words[len(names) :]) or None
+    names += [dest] if dest else []
+    return click.option(*names, cls=GroupedOption, group=group, help=description, **kwargs)
 
 
 def flag(
     group: str, declaration: str, description: str, dest: str | None = None, **kwargs: Any
 ) -> Callable[[F], F]:
     """An option without a value; arguments as in `value`."""
-    names = declaration.split(", ")
-    return click.option(
-        *names,
-        *filter(None, [dest]),
-        cls=GroupedOption,
-        group=group,
-        is_flag=True,
-        help=description,
-        **kwargs,
-    )
+    return value(group, declaration, description, dest, is_flag=True, **kwargs)
 
 
 def setting(
@@ -172,8 +167,6 @@ def setting(
         kwargs.setdefault("type", click.Choice(choices))
     kwargs.setdefault("type", FiniteRange() if kind is float else kind)
     kwargs.setdefault("default", field.default)
-    if kind is str and not choices:
-        kwargs.setdefault("callback", non_empty)
     return value(group, declaration, description, **kwargs)
 
 
@@ -203,21 +196,10 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def non_empty(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of click: refuse an empty value, such as that of an unset shell variable."""
-    if value == "" or (isinstance(value, tuple) and "" in value):
-        name = parameter.metavar if isinstance(parameter, click.Argument) else parameter.opts[-1]
-        raise UsageError(
-            f"empty value for {(name or 'FILE').rstrip('…')}",
-            "is a shell variable unset?",
-        )
-    return value
-
-
 def text_names(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of click: refuse an empty name, and a terminal as standard input."""
+    """Callback of click: refuse a terminal as standard input."""
     check_stdin(value if isinstance(value, tuple) else (value,))
-    return non_empty(ctx, parameter, value)
+    return value
 
 
 def check_stdin(texts: Sequence[str]) -> None:
@@ -229,14 +211,13 @@ def check_stdin(texts: Sequence[str]) -> None:
 
 
 def local_path(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Callback of click: refuse an output that is empty or a URL."""
-    found: str = non_empty(ctx, parameter, value)
-    if found is not None and is_url(found):
+    """Callback of click: refuse an output that is a URL."""
+    if value is not None and is_url(value):
         raise UsageError(
-            f"{without_secrets(found)}: only `elmo embed --ray` writes to a URL",
+            f"{without_secrets(value)}: only `elmo embed --ray` writes to a URL",
             "write to a path with `-o`, then copy the file there",
         )
-    return found
+    return value
 
 
 def printed(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:

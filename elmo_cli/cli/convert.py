@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, non_empty, value
+from elmo_cli.cli.click_options import argument, command, value
 from elmo_cli.cli.options import (
     LAYER_SPEC,
     dtype_option,
@@ -17,7 +17,7 @@ from elmo_cli.cli.options import (
 
 
 @command
-@argument("file", metavar="FILE", callback=non_empty)
+@argument("file", metavar="FILE")
 @hdf5_output
 @value(
     "Output",

@@ -16,7 +16,6 @@ from elmo_cli.cli.click_options import (
     argument,
     command,
     flag,
-    non_empty,
     printed,
     refuse_options,
     text_names,
@@ -75,7 +74,6 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
     "-o, --output PATH",
     "Output: an HDF5 file for all inputs, a folder (trailing /) with one file per input, or - for "
     "standard output; with --ray a folder or URL for shards.",
-    callback=non_empty,
 )
 @value(
     "Output", "--layers SPEC", f"Layers to store: {LAYER_SPEC} for a weighted sum.", default="all"
@@ -86,7 +84,6 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
     "--layout NAME",
     "Layout of the file, which depends on the program that will read it: allennlp, bilm, "
     "bilm-types, e2e-coref, lsgn, dygie, manylangs or flat.",
-    callback=non_empty,
     default="allennlp",
 )
 @flag(
@@ -119,7 +116,6 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
     "Output",
     "--shard I/N",
     "Compute only shard I of N; `elmo merge` joins the shards.",
-    callback=non_empty,
 )
 @flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing.", callback=printed)
 @model_options
@@ -168,7 +164,6 @@ _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precis
     "Cluster",
     "--ray-address ADDRESS",
     "Address of the Ray cluster.  [default: $RAY_ADDRESS, or a local cluster]",
-    callback=non_empty,
 )
 @value(
     "Cluster", "--workers N", "Number of worker processes.", type=click.IntRange(min=1), default=1

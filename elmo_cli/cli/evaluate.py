@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, non_empty, value
+from elmo_cli.cli.click_options import argument, command, value
 from elmo_cli.cli.options import json_option, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
@@ -27,11 +27,10 @@ from elmo_cli.cli.task_options import (
     "--test FILE",
     "Test data in the format of the training data.",
     required=True,
-    callback=non_empty,
 )
 @embeddings_option("DIR/vectors")
 @model_option
-@value("Output", "-o, --output FILE", "File to write the predictions to.", callback=non_empty)
+@value("Output", "-o, --output FILE", "File to write the predictions to.")
 @format_option
 @overwrite_option
 @task_compute_options

@@ -11,7 +11,6 @@ from elmo_cli.cli.click_options import (
     argument,
     command,
     flag,
-    non_empty,
     refuse_options,
     text_names,
     value,
@@ -38,7 +37,7 @@ _SHOWN = 5  # maximum number of problems to print; --json contains more
 
 
 @command
-@argument("file", metavar="FILE", callback=non_empty)
+@argument("file", metavar="FILE")
 @value(
     "Checks",
     "--recompute N",

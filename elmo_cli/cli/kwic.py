@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, non_empty, value
+from elmo_cli.cli.click_options import argument, command, value
 from elmo_cli.cli.options import AT_LEAST_1, json_option, quiet_option
 from elmo_cli.errors import EmbeddingsFileError
 
@@ -20,8 +20,8 @@ _COUNT = "Maximum number of occurrences to list.  [default: all]"
 
 
 @command
-@argument("file", metavar="FILE", callback=non_empty)
-@argument("word", metavar="WORD", callback=non_empty)
+@argument("file", metavar="FILE")
+@argument("word", metavar="WORD")
 @value("Search", "-k, --count N", _COUNT, type=AT_LEAST_1)
 @quiet_option
 @json_option

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, non_empty
+from elmo_cli.cli.click_options import argument, command
 from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import hdf5_output, json_option, overwrite_option, quiet_option
 
 
 @command
-@argument("shards", nargs=-1, required=True, metavar="SHARD…", callback=non_empty)
+@argument("shards", nargs=-1, required=True, metavar="SHARD…")
 @hdf5_output
 @overwrite_option
 @quiet_option

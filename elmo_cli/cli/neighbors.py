@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, flag, non_empty, value
+from elmo_cli.cli.click_options import argument, command, flag, value
 from elmo_cli.cli.kwic import as_facts, in_context, print_in_context
 from elmo_cli.cli.options import AT_LEAST_1, json_option, layer_option, picture_output
 from elmo_cli.cli.plot import check_picture
@@ -38,13 +38,12 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
 
 
 @command
-@argument("file", metavar="FILE", callback=non_empty)
-@argument("queries", nargs=-1, metavar="QUERY…", callback=non_empty)
+@argument("file", metavar="FILE")
+@argument("queries", nargs=-1, metavar="QUERY…")
 @value(
     "Search",
     "--query-file FILE",
     "Take the queries from this embeddings file of the same model.  [default: FILE]",
-    callback=non_empty,
 )
 @layer_option("Search")
 @value(
@@ -58,13 +57,11 @@ def _occurrence(ctx: click.Context, parameter: click.Parameter, given: str | Non
     "--text TEXT",
     "Sentence to search with, the word in brackets: 'she sat on the [bank]'. May be repeated.",
     multiple=True,
-    callback=non_empty,
 )
 @value(
     "Search",
     "-m, --model NAME|PATH",
     "Model for --text.  [default: the model that FILE records]",
-    callback=non_empty,
 )
 @value("Search", "-k, --count N", "Number of neighbours per query.", type=AT_LEAST_1, default=5)
 @flag(

@@ -11,7 +11,6 @@ from elmo_cli.cli.click_options import (
     Option,
     flag,
     local_path,
-    non_empty,
     printed,
     together,
     value,
@@ -33,8 +32,7 @@ def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
     if by_environment and (ctx.params.get("options") or ctx.params.get("weights")):
         return None
-    found: str | None = non_empty(ctx, parameter, value)
-    return found
+    return value
 
 
 def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -121,7 +119,6 @@ label_options: Option = together(
         "--label-column COLUMN",
         "Label column of conll and conllu: a number from 1, -1 for the last, or in conllu a name "
         "such as upos.  [default: xpos in conllu, else -1]",
-        callback=non_empty,
     ),
     encoding_option,
 )
@@ -148,14 +145,12 @@ model_options: Option = together(
         "--options-file FILE",
         "options.json of the model; needs --weight-file.",
         "options",
-        callback=non_empty,
     ),
     value(
         "Model",
         "--weight-file FILE",
         "HDF5 weight file of the model; needs --options-file.",
         "weights",
-        callback=non_empty,
     ),
 )
 _VOCABULARY = "Types that the softmax predicts, one per line.  [default: vocab.txt next to the "
@@ -170,9 +165,8 @@ def language_model_options(*, or_counted: bool = False) -> Option:
             "--softmax FILE",
             "Softmax weights in HDF5.  [default: softmax.hdf5 next to the weights, or inside the "
             "weight file]",
-            callback=non_empty,
         ),
-        value("Model", "--vocabulary FILE", _VOCABULARY + default, callback=non_empty),
+        value("Model", "--vocabulary FILE", _VOCABULARY + default),
     )
 
 

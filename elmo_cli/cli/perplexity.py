@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, non_empty, text_names, together, value
+from elmo_cli.cli.click_options import argument, command, text_names, together, value
 from elmo_cli.cli.options import (
     input_options,
     input_settings,
@@ -40,7 +40,7 @@ _state_and_output = together(
     value("State", "--batch-size N", "With --state carry: number of parallel streams of text, as "
           "in bilm-tf.  [default: 1]", type=click.IntRange(min=1)),
     value("Output", "-o, --output FILE", "Also write a tab-separated table with one row per "
-          "sentence; - for standard output.", callback=non_empty),
+          "sentence; - for standard output."),
 )
 # fmt: on
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import GroupedCommand, argument, non_empty, refuse_options, value
+from elmo_cli.cli.click_options import GroupedCommand, argument, refuse_options, value
 from elmo_cli.cli.options import (
     LABEL_FIELDS,
     label_options,
@@ -44,7 +44,7 @@ _command = partial(plot.command, cls=GroupedCommand, no_args_is_help=True)
 
 
 @_command("curves")
-@argument("logs", nargs=-1, required=True, metavar="LOG…", callback=non_empty)
+@argument("logs", nargs=-1, required=True, metavar="LOG…")
 @picture_output()
 def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
     """Plot the loss and the perplexity or score of training runs.
@@ -65,7 +65,7 @@ def plot_curves(*, logs: tuple[str, ...], output: str, overwrite: bool, quiet: b
 
 
 @_command("layers")
-@argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…", callback=non_empty)
+@argument("mixes", nargs=-1, required=True, metavar="DIR|MIX…")
 @picture_output()
 def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
     """Plot learned layer weights, like figure 2 of the paper.
@@ -83,8 +83,8 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: 
 
 
 @_command("senses")
-@argument("file", metavar="FILE", callback=non_empty)
-@value("Input", "--word WORD", "Word to plot, ignoring case.", required=True, callback=non_empty)
+@argument("file", metavar="FILE")
+@value("Input", "--word WORD", "Word to plot, ignoring case.", required=True)
 @layer_option("Input")
 @value(
     "Input",
@@ -96,7 +96,6 @@ def plot_layers(*, mixes: tuple[str, ...], output: str, overwrite: bool, quiet: 
     "Input",
     "--labels LABELS",
     "Colour points by the labels in this file, one per token of FILE, instead of by cluster.",
-    callback=non_empty,
 )
 @label_options
 @picture_output(".html, .png, .svg or .pdf")
@@ -131,9 +130,9 @@ def plot_senses(*, file: str, output: str, overwrite: bool, quiet: bool, **given
 
 
 @_command("similarity")
-@argument("file", metavar="FILE", callback=non_empty)
-@argument("first", metavar="KEY", callback=non_empty)
-@argument("second", metavar="KEY", callback=non_empty)
+@argument("file", metavar="FILE")
+@argument("first", metavar="KEY")
+@argument("second", metavar="KEY")
 @picture_output()
 def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) -> None:
     """Plot the cosines between the tokens of two sentences.
@@ -154,7 +153,7 @@ def plot_similarity(*, output: str, overwrite: bool, quiet: bool, **given: str) 
 
 
 @_command("probe")
-@argument("results", nargs=-1, required=True, metavar="FILE…", callback=non_empty)
+@argument("results", nargs=-1, required=True, metavar="FILE…")
 @picture_output()
 def plot_probe(*, results: tuple[str, ...], output: str, overwrite: bool, quiet: bool) -> None:
     """Plot the accuracy of probes by layer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import argument, command, flag, non_empty, text_names, value
+from elmo_cli.cli.click_options import argument, command, flag, text_names, value
 from elmo_cli.cli.options import input_options, input_settings, overwrite_option, quiet_option
 from elmo_cli.cli.task_options import (
     TaskReporter,
@@ -26,7 +26,6 @@ from elmo_cli.errors import UsageError
     "-o, --output FILE",
     "File to write the predictions to; - is standard output.",
     default="-",
-    callback=non_empty,
 )
 @format_option
 @overwrite_option

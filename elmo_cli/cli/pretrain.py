@@ -15,7 +15,6 @@ from elmo_cli.cli.click_options import (
     command,
     flag,
     given_options,
-    non_empty,
     setting,
     settings,
     text_names,
@@ -53,9 +52,9 @@ _output_options = together(
     flag("Output", "--prepare",
          "Stop before the first step; `--resume` then trains, also in a copy of DIR."),
     value("Output", "--recipe FILE", "JSON file with options by their long names, and `texts`; the "
-          "command line takes precedence.", callback=non_empty),
+          "command line takes precedence."),
     value("Output", "--data-dir DIR", "Folder that the recipe's file names are relative to.  "
-          "[default: the recipe's folder]", callback=non_empty),
+          "[default: the recipe's folder]"),
 )
 _training_options = together(
     settings(

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.cli import console
-from elmo_cli.cli.click_options import Option, non_empty, together, value
+from elmo_cli.cli.click_options import Option, together, value
 from elmo_cli.cli.options import device_option, threads_option_with
 from elmo_cli.errors import UsageError
 from elmo_cli.pretrained.catalogue import BUNDLED
@@ -19,7 +19,6 @@ model_option: Option = value(
     "Data",
     "-m, --model NAME|PATH",
     "biLM of the embeddings.  [default: that of the files, else $ELMO_MODEL or elmo-en]",
-    callback=non_empty,
 )
 format_option: Option = value(
     "Output", "--output-format FORMAT", "Format of the predictions.  [default: depends on the task]"
@@ -34,7 +33,6 @@ def embeddings_option(default: str) -> Option:
         "--embeddings DIR",
         "Folder of embeddings files; missing embeddings are computed and stored in it.  "
         f"[default: {default}]",
-        callback=non_empty,
     )
 
 

@@ -13,7 +13,6 @@ from elmo_cli.cli.click_options import (
     argument,
     flag,
     local_path,
-    non_empty,
     together,
     value,
 )
@@ -87,14 +86,13 @@ class _TrainCommand(GroupedCommand):
 
 @click.command(cls=_TrainCommand, no_args_is_help=True)
 @argument("task", metavar="TASK")
-@value("Data", "--train FILE", "Training data in the format of TASK.", callback=non_empty)
-@value("Data", "--dev FILE", "Development data, which select the best epoch.", callback=non_empty)
+@value("Data", "--train FILE", "Training data in the format of TASK.")
+@value("Data", "--dev FILE", "Development data, which select the best epoch.")
 @embeddings_option("vectors in the output folder")
 @value(
     "Data",
     "--word-vectors FILE",
     "Word vectors: GloVe or word2vec text (also .gz), or .npz.  [default: none]",
-    callback=non_empty,
 )
 @model_option
 @value("Output", "-o, --output DIR", "Output folder: the task model.", callback=local_path)
