@@ -24,26 +24,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _completions(metavar: str | None, incomplete: str) -> list[CompletionItem]:
-    """Files, folders and models for a metavar; a shell with our completion uses no other."""
-    found: list[CompletionItem] = []
-    if metavar in ("MODEL", "NAME|PATH"):
-        from elmo_cli.pretrained.catalogue import CATALOGUE
-
-        names = [model.name for model in CATALOGUE]
-        found += [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    if metavar == "TASK":
-        from elmo_cli.tasks.settings import TASKS
-
-        return [CompletionItem(name) for name in TASKS if name.startswith(incomplete)]
-    words = set(re.findall(r"[A-Z]+", metavar or ""))
-    if words & {"FILE", "LOG", "PATH", "SHARD", "TEXT"}:
-        found.append(CompletionItem(incomplete, type="file"))
-    elif "DIR" in words:
-        found.append(CompletionItem(incomplete, type="dir"))
-    return found
-
-
 class _Parameter(click.Parameter):
     """A parameter that refuses an empty value, such as that of an unset shell variable."""
 
@@ -56,9 +36,23 @@ class _Parameter(click.Parameter):
         return value
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        is_name = self.metavar == "NAME" and isinstance(self, click.Argument)
-        metavar = "MODEL" if is_name else self.metavar
-        return _completions(metavar, incomplete) or super().shell_complete(ctx, incomplete)
+        """Models, tasks, files and folders for a metavar; a shell with our completion uses no
+        other."""
+        words, names = set(re.findall(r"[A-Z]+", self.metavar or "")), list[str]()
+        if "NAME" in words and ("PATH" in words or isinstance(self, click.Argument)):
+            from elmo_cli.pretrained.catalogue import CATALOGUE
+
+            names = [model.name for model in CATALOGUE]
+        elif "TASK" in words:
+            from elmo_cli.tasks.settings import TASKS
+
+            names = list(TASKS)
+        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        if words & {"FILE", "LOG", "PATH", "SHARD", "TEXT"}:
+            found.append(CompletionItem(incomplete, type="file"))
+        elif "DIR" in words:
+            found.append(CompletionItem(incomplete, type="dir"))
+        return found or super().shell_complete(ctx, incomplete)
 
 
 class GroupedOption(_Parameter, click.Option):
@@ -88,8 +82,7 @@ class GroupedCommand(click.Command):
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Argument):
                 continue
-            record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record := parameter.get_help_record(ctx):
                 groups.setdefault(getattr(parameter, "group", "General"), []).append(record)
         last = groups.pop("General", [])
         for group, records in {**groups, "General": last}.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -18,7 +19,7 @@ from elmo_cli.errors import OutputError, SkippedError
 
 if TYPE_CHECKING:
     import torch
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from elmo_cli.text.input import InputReport
 
@@ -38,10 +39,15 @@ def printable(text: object) -> str:
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], _LINE_END.sub(" ", str(text)))
 
 
-def note(message: str, *, quiet: bool = False) -> None:
-    """Print one line on stderr."""
-    if not quiet:
-        click.echo(printable(message), err=True)
+def note(*lines: str, quiet: bool = False) -> None:
+    """Print lines of text on stderr."""
+    for line in () if quiet else lines:
+        click.echo(printable(line), err=True)
+
+
+def warn(*messages: str, quiet: bool) -> None:
+    """Print warnings on stderr."""
+    note(*(f"warning: {message}" for message in messages), quiet=quiet)
 
 
 def say(*lines: str) -> None:
@@ -75,28 +81,35 @@ def print_row(cells: Iterable[object]) -> None:
     click.echo("\t".join(map(printable, cells)))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table on stdout, aligned on a terminal and tab-separated in a pipe."""
+def table(
+    columns: Sequence[str], *groups: Sequence[Sequence[str]], right: str = "", bold: str = ""
+) -> None:
+    """Print rows on stdout: tab-separated in a pipe, as an aligned table per group on a terminal.
+
+    Args:
+        right, bold: names of a column that is aligned to the right, and of one in bold type.
+    """
     if not is_terminal(sys.stdout):
-        for row in (columns, *rows):
+        for row in (columns, *itertools.chain(*groups)):
             print_row(row)
         return
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    aligned = Table(box=None, pad_edge=False)
-    for column in columns:
-        aligned.add_column(column, overflow="fold")
-    for row in rows:
-        aligned.add_row(*(Text(printable(cell)) for cell in row))
-    out().print(aligned)
-
-
-def out() -> Console:
-    """Return the rich console for stdout."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=not is_terminal(sys.stdout))
+    for rows in groups:
+        aligned = Table(box=None, pad_edge=False)
+        for name in columns:
+            aligned.add_column(
+                name,
+                overflow="fold",
+                justify="right" if name == right else "left",
+                style="bold" if name == bold else "",
+            )
+        for row in rows:
+            # A Text object: rich would interpret a token such as [b] as markup.
+            aligned.add_row(*(Text(printable(cell)) for cell in row))
+        Console(highlight=False).print(aligned)
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -119,11 +132,9 @@ def binary_stdout() -> Iterator[BinaryIO]:
 
 
 def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
-    """Refuse, before any work, a text output that cannot be written.
+    """Refuse, before any work, a text output that is one of the input files or cannot be written.
 
-    Args:
-        output: a file, or "-" for standard output.
-        texts: input files; it is a UsageError if the output is one of them.
+    "-" is standard output.
     """
     from elmo_cli.files import check_distinct, check_output_path
 
@@ -133,10 +144,8 @@ def check_output(output: str, texts: Sequence[str], *, overwrite: bool) -> None:
 
 
 def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> None:
-    """Write lines (including line ends) in UTF-8 to a file or, for "-", to standard output.
-
-    File names in them are written byte for byte.
-    """
+    """Write lines (including line ends) to a file or, for "-", to standard output, in UTF-8 except
+    for the bytes of file names."""
     from elmo_cli.files import write_text
 
     if output == "-":
@@ -146,12 +155,10 @@ def write_lines(output: str, lines: Iterable[str], *, overwrite: bool) -> None:
         write_text(output, lines, overwrite=overwrite, errors="surrogateescape")
 
 
-def print_input_warnings(report: InputReport, *, quiet: bool, is_cut: bool = True) -> None:
-    """Print the warnings of the readers; `is_cut`: also warn of tokens that the model truncates."""
-    for warning in report.warnings:
-        note(f"warning: {warning}", quiet=quiet)
-    if is_cut:
-        print_truncated(report, quiet=quiet)
+def print_input_warnings(report: InputReport, *, quiet: bool) -> None:
+    """Print the warnings of the readers, and how many tokens the model truncates."""
+    warn(*report.warnings, quiet=quiet)
+    print_truncated(report, quiet=quiet)
 
 
 def print_truncated(report: InputReport, *, quiet: bool) -> None:
@@ -159,14 +166,11 @@ def print_truncated(report: InputReport, *, quiet: bool) -> None:
     if report.first_truncated is None:
         return
     token, source, line = report.first_truncated
-    where = f"`{token}` ({source}, line {line})"
-    if (n_cut := report.truncated_tokens) == 1:
-        what = f"1 token is longer than the model reads and was cut: {where}"
-    else:
-        what = (
-            f"{n_cut:,} tokens are longer than the model reads and were cut; the first is {where}"
-        )
-    note(f"warning: {what}", quiet=quiet)
+    what = "1 token is longer than the model reads and was cut:"
+    if report.truncated_tokens > 1:
+        n_cut = plural(report.truncated_tokens, "token")
+        what = f"{n_cut} are longer than the model reads and were cut; the first is"
+    warn(f"{what} `{token}` ({source}, line {line})", quiet=quiet)
 
 
 def exit_if_skipped(
@@ -176,10 +180,7 @@ def exit_if_skipped(
 ) -> None:
     """Raise a SkippedError (exit code 3) if lines of the input were skipped.
 
-    Args:
-        reports: one report per output.
-        lists: files that list the skipped lines.
-        more: the hint if there are no such files.
+    The hint names the `lists` of the skipped lines; without such files it is `more`.
     """
     skipped = [line for report in reports for line in report.skipped]
     if not skipped:
@@ -198,8 +199,7 @@ def warn_of_slow_bf16(device: torch.device, *, quiet: bool) -> None:
     from elmo_cli.engine.runtime import has_fast_bf16
 
     if not has_fast_bf16(device):
-        what = "this processor computes in bfloat16 far slower than in float32"
-        note(f"warning: {what}", quiet=quiet)
+        warn("this processor computes in bfloat16 far slower than in float32", quiet=quiet)
 
 
 def plural(n: int, noun: str) -> str:
@@ -293,8 +293,11 @@ class Progress:
 
         def row() -> RenderableType:
             cells = Table.grid(padding=(0, 1))
-            moving = ProgressBar(self.total, self.done, width=_BAR_WIDTH, pulse=not self.total)
-            cells.add_row(moving, self.text(), duration(time.monotonic() - self._start_s))
+            cells.add_column(max_width=_BAR_WIDTH)  # a narrow terminal shortens the bar
+            cells.add_column(no_wrap=True, overflow="ellipsis")
+            moving = ProgressBar(self.total, self.done, pulse=not self.total)
+            passed = duration(time.monotonic() - self._start_s)
+            cells.add_row(moving, f"{self.text()} {passed}")
             return cells
 
         live = Live(get_renderable=row, console=Console(stderr=True), transient=True)

@@ -47,8 +47,7 @@ def convert(file: str, output: str, quiet: bool, as_json: bool, **settings: Any)
     from elmo_cli.store.convert import run_isolated_writer
 
     done = run_isolated_writer(lambda: convert_file(file, output, **settings), [file], output)
-    for warning in done["warnings"]:
-        console.note(f"warning: {warning}", quiet=quiet)
+    console.warn(*done["warnings"], quiet=quiet)
     if as_json:
         console.print_json(done)
     sentences = console.plural(done["sentences"], "sentence")

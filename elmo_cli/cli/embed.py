@@ -1,4 +1,4 @@
-"""`elmo embed`: the options, the jobs that they describe, and the run."""
+"""`elmo embed`: the options, the jobs that they describe, and what is refused without torch."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from elmo_cli.cli.click_options import (
     printed,
     refuse_options,
     text_names,
+    together,
     value,
 )
 from elmo_cli.cli.options import (
+    AT_LEAST_1,
     LAYER_SPEC,
     blank_lines_option,
     dtype_option,
@@ -30,10 +32,11 @@ from elmo_cli.cli.options import (
     json_option,
     model_options,
     overwrite_option,
-    precision_option,
     processor_options,
     quiet_option,
 )
+from elmo_cli.embed.settings import POOLS, STATES
+from elmo_cli.engine.names import ENGINES, PRECISIONS
 from elmo_cli.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -66,115 +69,72 @@ _OTHER_SUFFIX = re.compile(
 )
 _EMBEDDER = ("state", "layers", "dtype", "pool", "batch_size", "engine", "precision", "device")
 
+# fmt: off
+_output_options = together(
+    value("Output", "-o, --output PATH", "Output: an HDF5 file for all inputs, a folder (trailing "
+          "/) with one file per input, or - for standard output; with --ray a folder or URL for "
+          "shards."),
+    value("Output", "--layers SPEC", f"Layers to store: {LAYER_SPEC} for a weighted sum.",
+          default="all"),
+    dtype_option("float32"),
+    value("Output", "--layout NAME", "Layout of the file, which depends on the program that will "
+          "read it: allennlp, bilm, bilm-types, e2e-coref, lsgn, dygie, manylangs or flat.",
+          default="allennlp"),
+    flag("Output", "--use-sentence-keys",
+         "Use the sentences as keys instead of line numbers (layout allennlp), as in AllenNLP."),
+    flag("Output", "--forget-sentences",
+         "Do not store the mapping from sentences to keys, as in AllenNLP."),
+    value("Output", "--pool METHOD",
+          "Store one vector per sentence: the mean or max over its tokens.",
+          type=click.Choice(POOLS)),
+    value("Output", "--output-format FORMAT",
+          "Format of standard output (-o -): jsonl, npz or text.", "stream",
+          type=click.Choice(["jsonl", "npz", "text"]), default="jsonl"),
+    overwrite_option,
+    flag("Output", "--resume", "Continue an interrupted run, or start a new one."),
+    value("Output", "--shard I/N", "Compute only shard I of N; `elmo merge` joins the shards."),
+    flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing.",
+         callback=printed),
+)
+_computing_options = together(
+    model_options,
+    value("Model", "--state NAME", "Initial LSTM state of a sentence: zero, warm (stored with the "
+          "model), carry (from the previous batch) or document (from the previous sentence).",
+          type=click.Choice(STATES), default="zero"),
+    value("Model", "--batch-size N", "Number of sentences computed together; with --state carry it "
+          "affects the vectors.  [default: 512, or 64 with carry]", type=AT_LEAST_1),
+    value("Compute", "--engine NAME",
+          "Implementation: fast, or plain (the reference implementation).",
+          type=click.Choice(ENGINES), default="fast"),
+    value("Compute", "--precision NAME", "Precision of matrix products: float32, bf16 or int8; the "
+          "latter two are faster and less accurate.",
+          type=click.Choice(PRECISIONS), default="float32"),
+    processor_options,
+)
+_cluster_options = together(
+    flag("Cluster", "--ray", "Distribute the run over a Ray cluster; -o names a folder of shards."),
+    value("Cluster", "--ray-address ADDRESS",
+          "Address of the Ray cluster.  [default: $RAY_ADDRESS, or a local cluster]"),
+    value("Cluster", "--workers N", "Number of worker processes.", type=AT_LEAST_1, default=1),
+    value("Cluster", "--gpus-per-worker FLOAT",
+          "GPUs per worker; 0.5 lets two workers share one.", type=FiniteRange(min=0), default=0.0),
+)
+# fmt: on
+
 
 @command
 @argument("files", nargs=-1, metavar="FILE…", callback=text_names)
-@value(
-    "Output",
-    "-o, --output PATH",
-    "Output: an HDF5 file for all inputs, a folder (trailing /) with one file per input, or - for "
-    "standard output; with --ray a folder or URL for shards.",
-)
-@value(
-    "Output", "--layers SPEC", f"Layers to store: {LAYER_SPEC} for a weighted sum.", default="all"
-)
-@dtype_option("float32")
-@value(
-    "Output",
-    "--layout NAME",
-    "Layout of the file, which depends on the program that will read it: allennlp, bilm, "
-    "bilm-types, e2e-coref, lsgn, dygie, manylangs or flat.",
-    default="allennlp",
-)
-@flag(
-    "Output",
-    "--use-sentence-keys",
-    "Use the sentences as keys instead of line numbers (layout allennlp), as in AllenNLP.",
-)
-@flag(
-    "Output",
-    "--forget-sentences",
-    "Do not store the mapping from sentences to keys, as in AllenNLP.",
-)
-@value(
-    "Output",
-    "--pool METHOD",
-    "Store one vector per sentence: the mean or max over its tokens.",
-    type=click.Choice(["mean", "max"]),
-)
-@value(
-    "Output",
-    "--output-format FORMAT",
-    "Format of standard output (-o -): jsonl, npz or text.",
-    "stream",
-    type=click.Choice(["jsonl", "npz", "text"]),
-    default="jsonl",
-)
-@overwrite_option
-@flag("Output", "--resume", "Continue an interrupted run, or start a new one.")
-@value(
-    "Output",
-    "--shard I/N",
-    "Compute only shard I of N; `elmo merge` joins the shards.",
-)
-@flag("Output", "-n, --dry-run", "Print the expected sizes and write nothing.", callback=printed)
-@model_options
-@value(
-    "Model",
-    "--state NAME",
-    "Initial LSTM state of a sentence: zero, warm (stored with the model), carry (from the "
-    "previous batch) or document (from the previous sentence).",
-    type=click.Choice(["zero", "warm", "carry", "document"]),
-    default="zero",
-)
-@value(
-    "Model",
-    "--batch-size N",
-    "Number of sentences computed together; with --state carry it affects the vectors.  "
-    "[default: 512, or 64 with carry]",
-    type=click.IntRange(min=1),
-)
-@value(
-    "Compute",
-    "--engine NAME",
-    "Implementation: fast, or plain (the reference implementation).",
-    type=click.Choice(["fast", "plain"]),
-    default="fast",
-)
-@precision_option(
-    "float32",
-    "bf16",
-    "int8",
-    description="Precision of matrix products: float32, bf16 or int8; the latter two are faster "
-    "and less accurate.",
-)
-@processor_options
+@_output_options
+@_computing_options
 @input_options
 @blank_lines_option
 @value(
-    "Input",
-    "--max-sentence-length N",
-    "Refuse sentences with more than N tokens.",
+    *("Input", "--max-sentence-length N", "Refuse sentences with more than N tokens."),
     "max_tokens",
     type=int,
     default=100_000,
 )
-@flag("Cluster", "--ray", "Distribute the run over a Ray cluster; -o names a folder of shards.")
-@value(
-    "Cluster",
-    "--ray-address ADDRESS",
-    "Address of the Ray cluster.  [default: $RAY_ADDRESS, or a local cluster]",
-)
-@value(
-    "Cluster", "--workers N", "Number of worker processes.", type=click.IntRange(min=1), default=1
-)
-@value(
-    "Cluster",
-    "--gpus-per-worker FLOAT",
-    "GPUs per worker; 0.5 lets two workers share one.",
-    type=FiniteRange(min=0),
-    default=0.0,
-)
+@_cluster_options
 @quiet_option
 @json_option
 @click.pass_context
@@ -207,46 +167,15 @@ def embed(ctx: click.Context, /, **given: Any) -> None:
         refuse_options(ctx, names, where, hint)
     job = _job(given)
     if given["ray"]:
-        from elmo_cli.cli.embed_ray import embed_on_ray
+        _check_for_ray(job)
+        from elmo_cli.cli.embed_run import embed_on_ray
 
         embed_on_ray(job, given)
     else:
         _run(job, given, start_s)
 
 
-def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
-    """Check the paths and the model before torch is imported, then run or plan the job."""
-    from elmo_cli.files import check_distinct, is_folder, output_errors
-    from elmo_cli.text.input import require_files
-
-    quiet, dry_run, as_json = given["quiet"], given["dry_run"], given["as_json"]
-    jobs, is_stdout = [job], job.output == "-"
-    if is_stdout:
-        console.check_stdout("`-o FILE` writes a file")
-        check_distinct("-", job.inputs)
-    else:
-        jobs = _jobs(job)
-    if dry_run:
-        require_files("--dry-run", job.inputs)
-    files = job.locate_model()
-    with console.loading(quiet=quiet):
-        from elmo_cli.cli import embed_run
-
-        embedder = embed_run.load_embedder(job, files, given["threads"], quiet=quiet)
-    if is_stdout:
-        embed_run.write_stdout(job, embedder, given["stream"], quiet=quiet)
-    elif dry_run:
-        loading_s = time.monotonic() - start_s
-        embed_run.print_plans(jobs, embedder, loading_s, quiet=quiet, as_json=as_json)
-    else:
-        if is_folder(job.output):
-            with output_errors(job.output):
-                os.makedirs(job.output, exist_ok=True)
-        embed_run.write_files(jobs, embedder, quiet=quiet, as_json=as_json)
-
-
 def _job(given: dict[str, Any]) -> EmbedJob:
-    """Build the job from the options; raise an error if they contradict each other."""
     from elmo_cli.embed.job import EmbedJob
     from elmo_cli.embed.settings import EmbedderSettings
     from elmo_cli.pretrained.load import ModelSource
@@ -272,7 +201,36 @@ def _job(given: dict[str, Any]) -> EmbedJob:
     )
 
 
-def _jobs(job: EmbedJob) -> list[EmbedJob]:
+def _run(job: EmbedJob, given: dict[str, Any], start_s: float) -> None:
+    """Check the paths and the model before torch is imported, then run or plan the jobs."""
+    from elmo_cli.files import check_distinct, is_folder, output_errors
+    from elmo_cli.text.input import require_files
+
+    jobs, is_stdout = [job], job.output == "-"
+    if is_stdout:
+        console.check_stdout("`-o FILE` writes a file")
+        check_distinct("-", job.inputs)
+    else:
+        jobs = _checked_jobs(job)
+    if given["dry_run"]:
+        require_files("--dry-run", job.inputs)
+    files = job.locate_model()
+    with console.loading(quiet=given["quiet"]):
+        from elmo_cli.cli import embed_run
+
+        embedder = embed_run.load_embedder(job, files, given)
+    if is_stdout:
+        embed_run.write_stdout(job, embedder, given)
+    elif given["dry_run"]:
+        embed_run.print_plans(jobs, embedder, time.monotonic() - start_s, given)
+    else:
+        if is_folder(job.output):
+            with output_errors(job.output):
+                os.makedirs(job.output, exist_ok=True)
+        embed_run.write_files(jobs, embedder, given)
+
+
+def _checked_jobs(job: EmbedJob) -> list[EmbedJob]:
     """Return the jobs of a command, one per output file, after checking their paths."""
     from elmo_cli.cluster.shard_folder import is_url, without_secrets
     from elmo_cli.files import check_distinct, is_folder
@@ -303,3 +261,28 @@ def _check_suffix(output: str) -> None:
             f"`-o {Path(output).with_suffix('.hdf5')}` writes HDF5, which `open_embeddings` reads; "
             f"`-o - --output-format FORMAT > {output}` writes jsonl, npz or text",
         )
+
+
+def _check_for_ray(job: EmbedJob) -> None:
+    """Refuse, before Ray is imported, settings that cannot work on a cluster."""
+    from elmo_cli.cluster.shard_folder import is_url, open_shard_folder, without_secrets
+    from elmo_cli.files import is_folder
+    from elmo_cli.pretrained.cache import installed_dir
+    from elmo_cli.pretrained.catalogue import find_model
+    from elmo_cli.text.input import require_files
+
+    if not is_folder(job.output):
+        hint = f"`-o {'s3://BUCKET/' if is_url(job.output) else ''}shards/` names one"
+        what = f"--ray: {without_secrets(job.output)} must be a folder of shards"
+        raise UsageError(what, hint)
+    if job.embedder.state == "carry":
+        raise UsageError(
+            "--ray with --state carry: each vector depends on all the text before it",
+            "`--state zero` or `--state document` can be divided into shards",
+        )
+    require_files("--ray", job.inputs)
+    open_shard_folder(job.output)
+    name = job.model.name_or_path
+    published = find_model(str(name)) if name else None
+    if published is None or installed_dir(published) is not None:  # else the workers may have it
+        job.locate_model()

@@ -1,16 +1,25 @@
-"""The run of `elmo embed` after its jobs are checked: load the model, write or plan, report."""
+"""The runs of `elmo embed` after its jobs are checked: in this process, or on a Ray cluster.
+
+Each function takes the values of the options as `given`.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from elmo_cli.cli import console
 from elmo_cli.cli.console import plural
+from elmo_cli.cluster.shard_folder import SKIPPED_LIST, is_url, without_secrets
 from elmo_cli.embed.embedder import Embedder
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.plan import Plan, plan_job
@@ -18,17 +27,19 @@ from elmo_cli.embed.run import RunSummary, make_embedder, run_job
 from elmo_cli.embed.speed import expected_rate
 from elmo_cli.embed.stream_formats import sentence_writer
 from elmo_cli.engine.runtime import keep_freed_memory, set_num_threads
+from elmo_cli.errors import InputError, ModelError
 from elmo_cli.files import format_bytes
 from elmo_cli.pretrained.load import load_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.input import InputReport, is_stream, read_sentences
 
+if TYPE_CHECKING:
+    from elmo_cli.cluster.run import ClusterResult
 
-def load_embedder(
-    job: EmbedJob, files: ModelFiles, threads: int | None, *, quiet: bool
-) -> Embedder:
+
+def load_embedder(job: EmbedJob, files: ModelFiles, given: dict[str, Any]) -> Embedder:
     """Load the embedder of a job and print its device and number of threads."""
-    set_num_threads(threads)
+    set_num_threads(given["threads"])
     keep_freed_memory()
     embedder = make_embedder(job, load_files(files))
     where = str(embedder.device)
@@ -36,19 +47,17 @@ def load_embedder(
         where += f", {plural(torch.get_num_threads(), 'thread')}"
     if embedder.precision != "float32":
         where += f", products in {embedder.precision}"
-    dim = embedder.bilm.options.dim
-    console.note(f"model {embedder.bilm.name}, {dim} dimensions, on {where}", quiet=quiet)
+    what = f"model {embedder.bilm.name}, {embedder.bilm.options.dim} dimensions, on {where}"
+    console.note(what, quiet=given["quiet"])
     if embedder.precision == "bf16":
-        console.warn_of_slow_bf16(embedder.device, quiet=quiet)
+        console.warn_of_slow_bf16(embedder.device, quiet=given["quiet"])
     return embedder
 
 
-def write_files(
-    jobs: Sequence[EmbedJob], embedder: Embedder, *, quiet: bool, as_json: bool
-) -> None:
+def write_files(jobs: Sequence[EmbedJob], embedder: Embedder, given: dict[str, Any]) -> None:
     """Write the HDF5 file of each job; exit with code 3 if lines were skipped."""
-    summaries = [_write_file(job, embedder, quiet=quiet) for job in jobs]
-    if as_json:
+    summaries = [_write_file(job, embedder, quiet=given["quiet"]) for job in jobs]
+    if given["as_json"]:
         _print_json([_as_object(summary) for summary in summaries])
     reports = [summary.report for summary in summaries]
     both = zip(jobs, reports, strict=True)
@@ -67,28 +76,22 @@ def _write_file(job: EmbedJob, embedder: Embedder, *, quiet: bool) -> RunSummary
             console.note(f"resuming: {plural(done, 'token')} done", quiet=quiet)
         progress.update(done, total)
 
-    def warn(message: str) -> None:
-        console.note(f"warning: {message}", quiet=quiet)
-
     with progress:
+        warn = partial(console.warn, quiet=quiet)
         summary = run_job(job, embedder=embedder, progress=on_progress, warn=warn)
     console.print_truncated(summary.report, quiet=quiet)
-    for line in _summary(job, summary, time.monotonic() - start_s):
-        console.note(line, quiet=quiet)
-    return summary
-
-
-def _summary(job: EmbedJob, summary: RunSummary, seconds: float) -> list[str]:
-    rate = f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else ""
-    lines = [
-        f"{summary.output}: {plural(summary.sentences, 'sentence')}, "
-        f"{plural(summary.tokens, 'token')}, {format_bytes(summary.bytes)}; "
-        f"{plural(summary.computed, 'token')} in {seconds:.1f} s{rate}"
-    ]
     if n := summary.duplicates:
         equal = "sentence equals another" if n == 1 else "sentences equal others"
-        lines.insert(0, f"{n:,} {equal}; --layout {job.file.layout} holds one")
-    return lines
+        console.note(f"{n:,} {equal}; --layout {job.file.layout} holds one", quiet=quiet)
+    seconds = time.monotonic() - start_s
+    per_second = f" ({summary.computed / seconds:,.0f} tokens/s)" if summary.computed else ""
+    console.note(
+        f"{summary.output}: {plural(summary.sentences, 'sentence')}, "
+        f"{plural(summary.tokens, 'token')}, {format_bytes(summary.bytes)}; "
+        f"{plural(summary.computed, 'token')} in {seconds:.1f} s{per_second}",
+        quiet=quiet,
+    )
+    return summary
 
 
 def _as_object(summary: RunSummary) -> dict[str, Any]:
@@ -107,36 +110,38 @@ def _as_object(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def write_stdout(job: EmbedJob, embedder: Embedder, stream_format: str, *, quiet: bool) -> None:
+def _print_json(objects: list[dict[str, Any]]) -> None:
+    console.print_json(objects[0] if len(objects) == 1 else objects)
+
+
+def write_stdout(job: EmbedJob, embedder: Embedder, given: dict[str, Any]) -> None:
     """Write the sentences to standard output as they are computed."""
-    report, n_warned = InputReport(), 0
+    report, n_warned, quiet = InputReport(), 0, given["quiet"]
     text = job.with_max_characters(embedder.bilm.options.max_characters).text
     pooled = job.embedder.pool is not None
     with (
         console.binary_stdout() as out,
-        sentence_writer(stream_format, out, pooled=pooled) as write,
+        sentence_writer(given["stream"], out, pooled=pooled) as write,
     ):
         for sentence, array in embedder.stream(read_sentences(job.inputs, text, report)):
             write(sentence, array)
-            for warning in report.warnings[n_warned:]:
-                console.note(f"warning: {warning}", quiet=quiet)
+            console.warn(*report.warnings[n_warned:], quiet=quiet)
             n_warned = len(report.warnings)
     console.print_truncated(report, quiet=quiet)
     console.exit_if_skipped(report, more="`-o FILE` also writes a list next to the file")
 
 
 def print_plans(
-    jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float, *, quiet: bool, as_json: bool
+    jobs: Sequence[EmbedJob], embedder: Embedder, loading_s: float, given: dict[str, Any]
 ) -> None:
     """Print what the jobs would do, including the time to load the model."""
     objects = []
     for job in jobs:
         plan = plan_job(job, embedder)
         seconds = [loading_s + one for one in plan.seconds or (0.0, 0.0, 0.0)]
-        if not as_json:
+        if not given["as_json"]:
             console.say(_in_words(job.output, plan, seconds))
-        for warning in plan.warnings:
-            console.note(f"warning: {warning}", quiet=quiet)
+        console.warn(*plan.warnings, quiet=given["quiet"])
         objects.append(
             {
                 "output": job.output,
@@ -149,25 +154,99 @@ def print_plans(
                 "seconds_range": [round(one, 1) for one in seconds[1:]],
             }
         )
-    if as_json:
+    if given["as_json"]:
         _print_json(objects)
 
 
 def _in_words(output: str, plan: Plan, seconds: Sequence[float]) -> str:
-    size = format_bytes(plan.size.total)
-    counts = f"{output}: {plural(plan.sentences, 'sentence')}, {plural(plan.tokens, 'token')}"
+    size, remaining = format_bytes(plan.size.total), ""
     if plan.size.is_copied:
         size += f" ({format_bytes(plan.size.peak)} on disk while it is being completed)"
-    estimate, low, high = map(console.duration, seconds)
-    remaining = ""
     if plan.committed:
         remaining = f"; {plural(plan.committed, 'sentence')} done, "
         remaining += f"{plural(plan.computed, 'token')} remaining"
+    estimate, low, high = map(console.duration, seconds)
     return (
-        f"{counts}, about {size}, about {estimate} ({low} to {high}){remaining}; "
-        "nothing was written"
+        f"{output}: {plural(plan.sentences, 'sentence')}, {plural(plan.tokens, 'token')}, about "
+        f"{size}, about {estimate} ({low} to {high}){remaining}; nothing was written"
     )
 
 
-def _print_json(objects: list[dict[str, Any]]) -> None:
-    console.print_json(objects[0] if len(objects) == 1 else objects)
+def embed_on_ray(job: EmbedJob, given: dict[str, Any]) -> None:
+    """Run a job on a Ray cluster."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    logging.disable(logging.WARNING)  # Ray writes its own log files
+    warnings.filterwarnings("ignore", module=r"ray\.")
+    try:
+        from elmo_cli.cluster.run import ClusterSettings, embed_on_cluster
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise ModelError("--ray: ray is not installed", "`pip install 'elmo-cli[ray]'`") from None
+    threads = given["threads"] or 1
+    gpus = given["gpus_per_worker"]
+    cluster = ClusterSettings(given["ray_address"], given["workers"], threads, gpus)
+    start_s, quiet = time.monotonic(), given["quiet"]
+    progress = console.Progress(None, "tokens", quiet=quiet)
+
+    def on_progress(done: int, total: int) -> None:
+        if not progress.is_shown:
+            console.note(f"{plural(total, 'token')}, {done:,} done", quiet=quiet)
+        progress.update(done, total)
+
+    with progress, redirect_stdout(sys.stderr):  # Ray reports a dead worker on stdout
+        result = embed_on_cluster(job, cluster, on_progress)
+    summary = _cluster_facts(without_secrets(job.output), result, time.monotonic() - start_s)
+    console.print_input_warnings(result.report, quiet=quiet)
+    if not quiet:
+        _print_cluster_facts(summary, len(result.pieces))
+    if given["as_json"]:
+        console.print_json(summary)
+    _refuse_missing(summary["output"], result)
+    skipped_list = os.path.join(summary["output"], SKIPPED_LIST)
+    console.exit_if_skipped(result.report, lists=[skipped_list])
+
+
+def _cluster_facts(output: str, result: ClusterResult, seconds: float) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    pieces = result.pieces
+    return {
+        "output": output,
+        "shards": [piece.name for piece in pieces if not piece.error],
+        "missing": [
+            {"shard": piece.number, "error": piece.error} for piece in pieces if piece.error
+        ],
+        "sentences": sum(piece.n_sentences for piece in pieces),
+        "tokens": sum(piece.n_tokens for piece in pieces),
+        "computed_tokens": sum(piece.n_tokens for piece in pieces if piece.worker),
+        "seconds": round(seconds, 1),
+        "workers": sorted({piece.worker for piece in pieces if piece.worker}),
+        "skipped": result.report.skipped,
+        "warnings": result.report.warnings,
+    }
+
+
+def _print_cluster_facts(summary: Mapping[str, Any], n_pieces: int) -> None:
+    folder, n_shards = summary["output"], plural(n_pieces, "shard")
+    for missing in summary["missing"]:
+        console.note(f"shard {missing['shard']} of {n_shards} is missing: {missing['error']}")
+    computed = plural(summary["computed_tokens"], "token")
+    done = f"{len(summary['shards']):,} of {n_shards}"
+    console.note(f"{folder}: {done}; {computed} in {summary['seconds']:.1f} s")
+    if summary["missing"]:
+        return
+    if is_url(folder):
+        console.note("download the shards first: `elmo merge` reads local files")
+        folder = "shards/"
+    names = os.path.join(folder, f"part-*-{summary['shards'][0].rpartition('-')[2]}")
+    console.note(f"`elmo merge {names} -o OUT.hdf5` joins them into one file")
+
+
+def _refuse_missing(output: str, result: ClusterResult) -> None:
+    missing = [piece for piece in result.pieces if piece.error]
+    if missing:
+        n_missing = f"{len(missing):,} of {plural(len(result.pieces), 'shard')}"
+        first = f"the first is {missing[0].number}: {missing[0].error}"
+        hint = f"{missing[0].hint}; then repeat the command to compute the missing shards"
+        raise InputError(f"{output}: {n_missing} missing, {first}", hint)

@@ -13,10 +13,12 @@ from elmo_cli.cli.click_options import (
     flag,
     refuse_options,
     text_names,
+    together,
     value,
 )
 from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import (
+    AT_LEAST_1,
     INPUT_FIELDS,
     blank_lines_option,
     input_options,
@@ -32,27 +34,23 @@ if TYPE_CHECKING:
     from elmo_cli.store.inspection import Sample
     from elmo_cli.text.input import InputSettings
 
+# fmt: off
+_checks = together(
+    value("Checks", "--recompute N",
+          "Recompute N sentences with the model and compare the vectors.", type=AT_LEAST_1),
+    value("Checks", "--text FILE", "Compare the tokens (or their number, if the file has no "
+          "tokens) with this text; --recompute then takes the sentences from it. May be repeated.",
+          multiple=True, callback=text_names),
+    flag("Checks", "--no-verify", "Print only the metadata, without reading all values."),
+)
+# fmt: on
 _FOR_RECOMPUTE = ("model", "options", "weights", "device", "threads")
 _SHOWN = 5  # maximum number of problems to print; --json contains more
 
 
 @command
 @argument("file", metavar="FILE")
-@value(
-    "Checks",
-    "--recompute N",
-    "Recompute N sentences with the model and compare the vectors.",
-    type=click.IntRange(min=1),
-)
-@value(
-    "Checks",
-    "--text FILE",
-    "Compare the tokens (or their number, if the file has no tokens) with this text; --recompute "
-    "then takes the sentences from it. May be repeated.",
-    multiple=True,
-    callback=text_names,
-)
-@flag("Checks", "--no-verify", "Print only the metadata, without reading all values.")
+@_checks
 @model_options
 @processor_options
 @input_options
@@ -152,21 +150,16 @@ def _recompute(facts: dict[str, Any], given: dict[str, Any]) -> None:
     sample: Sample = facts["recomputed"]
     if n := sample.passed_over:
         what = f"{sample.path}: skipped {plural(n, 'sentence')} whose tokens the file does not "
-        console.note(f"warning: {what}record; give them with --text", quiet=given["quiet"])
+        console.warn(f"{what}record; give them with --text", quiet=given["quiet"])
     set_num_threads(given["threads"])
     bilm = load(given["model"], options=given["options"], weights=given["weights"])
     found = recompute_sample(sample, bilm, device=given["device"])
     problems = [f"sentence {one.key}: {one.problem}" for one in found if one.problem]
     facts["problems"] += problems
     facts["problem_count"] += len(problems)
+    names = ("key", "tokens", "difference")
     facts["recomputed"] = [
-        {
-            "key": one.key,
-            "tokens": one.tokens,
-            "difference": one.difference,
-            "agrees": not one.problem,
-        }
-        for one in found
+        {**{name: getattr(one, name) for name in names}, "agrees": not one.problem} for one in found
     ]
 
 
@@ -183,7 +176,17 @@ def _hint(facts: dict[str, Any]) -> str:
 
 def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
     """Format the facts as aligned lines."""
-    rows = _ROWS[facts["kind"]](facts)
+    from elmo_cli.files import format_bytes
+
+    size = format_bytes(facts["bytes"])
+    if facts["kind"] == "embeddings":
+        rows = _embeddings_rows(facts, size)
+    elif facts["kind"] == "unfinished":
+        sentences, tokens = plural(facts["sentences"], "sentence"), plural(facts["tokens"], "token")
+        rows = {"unfinished": f"{sentences} and {tokens} are committed", "size": size}
+    else:
+        rows = {"weights": facts["weights"], "values": f"{', '.join(facts['dtypes'])}, {size}"}
+        rows |= {"parameters": f"{facts['parameters']:,}", "sha256": facts["sha256"]}
     if facts.get("tokens", 0) is None:
         rows["tokens"] = "not recorded" if is_verified else "not counted"
     if "recomputed" in facts:
@@ -192,22 +195,12 @@ def _rows(facts: dict[str, Any], *, is_verified: bool) -> list[str]:
         if None not in found:
             rows["recomputed"] += f", differences up to {max(found, default=0.0):.2g}"
     if is_verified:
-        shown = facts["problems"][:_SHOWN]
-        if n_more := facts["problem_count"] - len(shown):
-            shown = [*shown, f"and {n_more:,} more"]
-        rows["checked"] = "; ".join(shown) or "nothing wrong"
-        if facts["kind"] == "embeddings":
-            rows["checksums"] = "none, as in files of other programs"
-            if facts["checksums"]:
-                n = facts["problem_count"]
-                rows["checksums"] = "not all match, or could be compared" if n else "verified"
+        rows |= _verified_rows(facts)
     width = max(map(len, rows))
     return [f"  {name:<{width}}  {row}" for name, row in rows.items()]
 
 
-def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
-    from elmo_cli.files import format_bytes
-
+def _embeddings_rows(facts: dict[str, Any], size: str) -> dict[str, str]:
     attributes, tokens = facts["attributes"], facts["tokens"]
     rows = {
         "layout": facts["layout"],
@@ -215,7 +208,7 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
         "tokens": f"{tokens:,}" if isinstance(tokens, int) else str(tokens),
         "layers": str(attributes.get("layers", facts["n_layers"] or "one")),
         "dim": str(facts["dim"]),
-        "values": f"{facts['dtype']}, {format_bytes(facts['bytes'])}",
+        "values": f"{facts['dtype']}, {size}",
         "first": ", ".join(f"{one['key']} {tuple(one['shape'])}" for one in facts["samples"]),
     }
     for name in ("model", "state", "precision", "pool", "shard", "elmo_version"):
@@ -229,29 +222,13 @@ def _embeddings_rows(facts: dict[str, Any]) -> dict[str, str]:
     return rows
 
 
-def _unfinished_rows(facts: dict[str, Any]) -> dict[str, str]:
-    from elmo_cli.files import format_bytes
-
-    sentences, tokens = (plural(facts["sentences"], "sentence"), plural(facts["tokens"], "token"))
-    return {
-        "unfinished": f"{sentences} and {tokens} are committed",
-        "size": format_bytes(facts["bytes"]),
-    }
-
-
-def _weights_rows(facts: dict[str, Any]) -> dict[str, str]:
-    from elmo_cli.files import format_bytes
-
-    return {
-        "weights": facts["weights"],
-        "values": f"{', '.join(facts['dtypes'])}, {format_bytes(facts['bytes'])}",
-        "parameters": f"{facts['parameters']:,}",
-        "sha256": facts["sha256"],
-    }
-
-
-_ROWS = {
-    "embeddings": _embeddings_rows,
-    "unfinished": _unfinished_rows,
-    "weights": _weights_rows,
-}
+def _verified_rows(facts: dict[str, Any]) -> dict[str, str]:
+    shown, n = facts["problems"][:_SHOWN], facts["problem_count"]
+    if n_more := n - len(shown):
+        shown = [*shown, f"and {n_more:,} more"]
+    rows = {"checked": "; ".join(shown) or "nothing wrong"}
+    if facts["kind"] == "embeddings":
+        rows["checksums"] = "none, as in files of other programs"
+        if facts["checksums"]:
+            rows["checksums"] = "not all match, or could be compared" if n else "verified"
+    return rows

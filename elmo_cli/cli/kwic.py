@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -74,19 +73,4 @@ def print_in_context(columns: Sequence[str], groups: Sequence[Sequence[tuple[str
         columns: the column names, except those of the text.
     """
     names = (*columns, "before", "token", "after")
-    if not console.is_terminal(sys.stdout):
-        console.table(names, [row for group in groups for row in group])
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    for group in groups:
-        ruled = Table(box=None, pad_edge=False)
-        for name in names:
-            ruled.add_column(name, justify="right" if name == "before" else "left", overflow="fold")
-        for row in group:
-            # A Text object: rich would interpret a token such as [b] as markup.
-            cells = [Text(console.printable(cell)) for cell in row]
-            cells[-2].stylize("bold")
-            ruled.add_row(*cells)
-        console.out().print(ruled)
+    console.table(names, *groups, right="before", bold="token")

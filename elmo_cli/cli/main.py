@@ -61,7 +61,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command named `{args[0]}`{_near(args[0])}", ctx)
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            hint = f", did you mean `{near[0]}`?" if near else ""
+            raise click.UsageError(f"no command named `{args[0]}`{hint}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -100,8 +104,7 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(done.exit_code)
     except BaseException as error:
         if debug and not isinstance(error, (SystemExit, click.ClickException)):
-            for line in "".join(traceback.format_exception(error)).splitlines():
-                note(line)
+            note(*"".join(traceback.format_exception(error)).splitlines())
         sys.exit(_report(error, args))
     sys.exit(0)
 
@@ -119,8 +122,7 @@ def _report(error: BaseException, args: list[str]) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        for line in error.format_message().splitlines():
-            note(line)
+        note(*error.format_message().splitlines())
         return 2
     if isinstance(error, BrokenPipeError):
         return 1  # the reader, such as `head`, needs no more
@@ -140,12 +142,12 @@ def _explain(error: BaseException, args: list[str]) -> tuple[int, str, str]:
         return 130, "interrupted", INTERRUPTED_HINT
     if _is_out_of_memory(error):
         return 1, "out of memory", "a smaller `--batch-size`, or a smaller model"
-    if isinstance(error, OSError) and error.filename is not None:
-        return 1, f"{error.filename}: {error.strerror}", "check the path and its permissions"
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
-        hint = "free some space, or redirect it to a file on another disk"
-        return 1, f"standard output: cannot be written ({error.strerror})", hint
     if isinstance(error, OSError) and error.strerror:
+        if error.filename is not None:
+            return 1, f"{error.filename}: {error.strerror}", "check the path and its permissions"
+        if error.errno in _NO_SPACE:
+            hint = "free some space, or redirect it to a file on another disk"
+            return 1, f"standard output: cannot be written ({error.strerror})", hint
         return 1, error.strerror, "`elmo --debug …` shows where"
     hint = "internal error of elmo: please report it with the output of `elmo --debug …`"
     return 1, f"{type(error).__name__}: {error}", hint
@@ -180,7 +182,7 @@ def _variable_hint(message: str, args: list[str]) -> str:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError) or "torch" not in sys.modules:
+    if "torch" not in sys.modules:
         return isinstance(error, MemoryError)
     from elmo_cli.engine.runtime import is_out_of_memory
 
@@ -188,22 +190,11 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _usage(error: click.ClickException, args: list[str]) -> tuple[str, str]:
+    """A message of click on one line, without its terms for types and a full stop; and a hint."""
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else " ".join(["elmo", *args[:1]])
     listed = "commands" if name in ("elmo", "elmo models", "elmo plot") else "options and examples"
-    message = reword_click(error.format_message())
+    message = error.format_message().replace("a valid integer range", "a whole number")
+    message = message.replace("a valid float range", "a number")
+    message = message.replace("\n", " ").replace(". (", " (").rstrip(".")
     return message[:1].lower() + message[1:], f"`{name} --help` shows all {listed}"
-
-
-def reword_click(message: str) -> str:
-    """A message of click without its terms for types, on one line and without a full stop."""
-    for types, word in (("integer range", "whole number"), ("float range", "number")):
-        message = message.replace(f"a valid {types}", f"a {word}")
-    return message.replace("\n", " ").replace(". (", " (").rstrip(".")
-
-
-def _near(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, COMMANDS, 1)
-    return f", did you mean `{near[0]}`?" if near else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import argument, command
 from elmo_cli.cli.console import plural
@@ -31,9 +33,8 @@ def merge(
     from elmo_cli.store.convert import run_isolated_writer
     from elmo_cli.store.shards import merge_shards
 
-    done = run_isolated_writer(
-        lambda: merge_shards(shards, output, overwrite=overwrite), shards, output
-    )
+    merged = partial(merge_shards, shards, output, overwrite=overwrite)
+    done = run_isolated_writer(merged, shards, output)
     if as_json:
         console.print_json(done)
     sentences, tokens = plural(done["sentences"], "sentence"), plural(done["tokens"], "token")

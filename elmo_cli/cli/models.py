@@ -50,12 +50,11 @@ def list_models(as_json: bool) -> None:
     rows = [summary(model) for model in CATALOGUE]
     if as_json:
         console.print_json(rows)
-    else:
-        cells = (
-            (row["name"], _size(row), str(row["dim"] or "?"), row["language"], row["where"])
-            for row in rows
-        )
-        console.table(("name", "size", "dim", "language", "where"), cells)
+        return
+    for row in rows:
+        row |= {"size": _size(row), "dim": str(row["dim"] or "?")}
+    columns = ("name", "size", "dim", "language", "where")
+    console.table(columns, [[row[name] for name in columns] for row in rows])
 
 
 @models.command("show")
@@ -150,10 +149,9 @@ def random_model(like: str, seed: int, output: str, quiet: bool) -> None:
 
 
 def _print_facts(facts: dict[str, Any]) -> None:
-    options = facts.get("options", {})
     rows = {name: value for name, value in facts.items() if isinstance(value, (str, int))}
     del rows["bytes_are_exact"]
-    rows |= {name: json.dumps(section) for name, section in options.items()}
+    rows |= {name: json.dumps(one) for name, one in facts.get("options", {}).items()}
     rows |= {"aliases": ", ".join(facts.get("aliases", ())), "bytes": _size(facts)}
     lines = [f"{name:<11} {_in_words(value)}" for name, value in rows.items() if value]
     for file in facts["files"]:

@@ -7,47 +7,24 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from elmo_cli.cli.click_options import (
-    Option,
-    flag,
-    local_path,
-    printed,
-    together,
-    value,
-)
+from elmo_cli.cli.click_options import Option, flag, local_path, printed, together, value
+from elmo_cli.embed.settings import DTYPES
 from elmo_cli.engine.names import check_device_name
 from elmo_cli.errors import UsageError
+from elmo_cli.text.input_settings import BLANK, FORMATS, ON_ERROR, InputSettings
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.labelled_vectors import LabelSettings
-    from elmo_cli.text.input import InputSettings
-
 
 AT_LEAST_1 = click.IntRange(min=1)
-_MOST_THREADS = 1024
-
-
-def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The model; a pair of files on the command line goes before $ELMO_MODEL."""
-    by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
-    if by_environment and (ctx.params.get("options") or ctx.params.get("weights")):
-        return None
-    return value
-
-
-def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    if value == "-":
-        raise UsageError("--output -: HDF5 needs a file on a disk", "`-o FILE` names one")
-    return local_path(ctx, parameter, value)
-
-
 INPUT_FIELDS = ("format", "tokenize", "encoding", "column", "blank", "max_tokens", "on_error")
+LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings, in order
+LAYER_SPEC = "all, top, average, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
+_MOST_THREADS = 1024
 
 
 def input_settings(given: dict[str, Any], *, max_characters: int = 50) -> InputSettings:
     """How the text is to be read, from the values of `input_options`."""
-    from elmo_cli.text.input import InputSettings
-
     fields = {name: given[name] for name in INPUT_FIELDS if name in given}
     return InputSettings(**fields, max_characters=max_characters)
 
@@ -57,138 +34,6 @@ def label_settings(given: dict[str, Any]) -> LabelSettings:
     from elmo_cli.analysis.labelled_vectors import LabelSettings
 
     return LabelSettings(*(given[name] for name in LABEL_FIELDS))
-
-
-LABEL_FIELDS = ("label_format", "encoding", "label_column")  # of LabelSettings, in order
-LAYER_SPEC = "all, top, average, numbers such as 0,2, or mix:W0,W1,W2[,GAMMA]"
-DTYPES = ("float32", "float16", "int8")
-_DTYPE = "Type of the stored values: float32, float16, or int8 (layout flat only)."
-_ON_ERROR = "On an unreadable line: stop, or skip it and exit with code 3."
-hdf5_output: Option = value(
-    "Output", "-o, --output FILE", "HDF5 file to write.", required=True, callback=_hdf5
-)
-overwrite_option: Option = flag("Output", "-f, --overwrite", "Replace existing output.")
-
-
-def dtype_option(default: str | None = None) -> Option:
-    """The type of stored values; that of FILE without a `default`."""
-    more = "" if default else "  [default: that of FILE]"
-    choices = click.Choice(DTYPES)
-    return value("Output", "--dtype TYPE", _DTYPE + more, type=choices, default=default)
-
-
-encoding_option: Option = value("Input", "--encoding NAME", "Text encoding.", default="utf-8")
-_on_error: Option = value(
-    "Input", "--on-error ACTION", _ON_ERROR, type=click.Choice(["stop", "skip"]), default="stop"
-)
-input_options: Option = together(
-    value(
-        "Input",
-        "--input-format FORMAT",
-        "Input format: auto (by suffix), plain (one sentence per line), conll, conllu or jsonl.",
-        "format",
-        type=click.Choice(["auto", "plain", "conll", "conllu", "jsonl"]),
-        default="auto",
-    ),
-    flag(
-        "Input",
-        "--tokenize",
-        "Split raw English, one paragraph per line, into sentences and tokens.",
-    ),
-    encoding_option,
-    value(
-        "Input",
-        "--column N",
-        "Token column of conll and conllu input, from 1; -1 is the last.  [default: FORM in "
-        "conllu, recognized in conll]",
-        type=int,
-    ),
-    _on_error,
-)
-label_options: Option = together(
-    value(
-        "Input",
-        "--label-format FORMAT",
-        "Format of LABELS: auto (by suffix), plain (one line of labels per sentence), conll or "
-        "conllu.",
-        type=click.Choice(["auto", "plain", "conll", "conllu"]),
-        default="auto",
-    ),
-    value(
-        "Input",
-        "--label-column COLUMN",
-        "Label column of conll and conllu: a number from 1, -1 for the last, or in conllu a name "
-        "such as upos.  [default: xpos in conllu, else -1]",
-    ),
-    encoding_option,
-)
-raw_input_options: Option = together(encoding_option, _on_error)
-blank_lines_option: Option = value(
-    "Input",
-    "--blank-lines ACTION",
-    "What a blank line of plain text becomes: keep (an empty sentence), skip, or error.",
-    "blank",
-    type=click.Choice(["keep", "skip", "error"]),
-    default="keep",
-)
-model_options: Option = together(
-    value(
-        "Model",
-        "-m, --model NAME|PATH",
-        "Model: a name from `elmo models list`, a folder, an archive or a weight file.  "
-        "[default: elmo-en]",
-        envvar="ELMO_MODEL",
-        callback=_model,
-    ),
-    value(
-        "Model",
-        "--options-file FILE",
-        "options.json of the model; needs --weight-file.",
-        "options",
-    ),
-    value(
-        "Model",
-        "--weight-file FILE",
-        "HDF5 weight file of the model; needs --options-file.",
-        "weights",
-    ),
-)
-_VOCABULARY = "Types that the softmax predicts, one per line.  [default: vocab.txt next to the "
-
-
-def language_model_options(*, or_counted: bool = False) -> Option:
-    """Softmax and vocabulary of a model, which may be `or_counted` in the text."""
-    default = "weights, else counted in the text]" if or_counted else "weights]"
-    return together(
-        value(
-            "Model",
-            "--softmax FILE",
-            "Softmax weights in HDF5.  [default: softmax.hdf5 next to the weights, or inside the "
-            "weight file]",
-        ),
-        value("Model", "--vocabulary FILE", _VOCABULARY + default),
-    )
-
-
-def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Option:
-    """Limits of a vocabulary that is counted in the text, with their defaults."""
-    unlimited = "" if size else "  [default: unlimited]"
-    return together(
-        value(
-            group,
-            "--vocabulary-size N",
-            f"Maximum number of types, including <S>, </S> and <UNK>.{unlimited}",
-            type=click.IntRange(min=4),
-            default=size,
-        ),
-        value(
-            group,
-            "--min-count N",
-            "Leave out types that occur fewer than N times.",
-            type=AT_LEAST_1,
-            default=min_count,
-        ),
-    )
 
 
 def run_mode(options: dict[str, Any]) -> str:
@@ -201,60 +46,129 @@ def run_mode(options: dict[str, Any]) -> str:
     return "resume" if options["resume"] else "overwrite" if options["overwrite"] else "new"
 
 
-def threads_option_with(default: str) -> Option:
-    """The number of CPU threads."""
-    help_text = f"Number of CPU threads.  [default: {default}]"
-    kind = click.IntRange(1, _MOST_THREADS)
-    return value("Compute", "--threads N", help_text, type=kind)
+def _model(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The model; a pair of files on the command line goes before $ELMO_MODEL."""
+    by_environment = ctx.get_parameter_source("model") is ParameterSource.ENVIRONMENT
+    has_pair = ctx.params.get("options") or ctx.params.get("weights")
+    return None if by_environment and has_pair else value
 
 
-threads_option: Option = threads_option_with("chosen by PyTorch")
+def _hdf5(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value == "-":
+        raise UsageError("--output -: HDF5 needs a file on a disk", "`-o FILE` names one")
+    return local_path(ctx, parameter, value)
 
 
-def _checked_device(context: click.Context, parameter: click.Parameter, name: str) -> str:
+def _device(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
     """Refuse a malformed device before torch is imported."""
     check_device_name(name)
     return name
 
 
-device_option: Option = value(
-    "Compute",
-    "--device NAME",
-    "Device: auto, cpu, cuda, cuda:N or mps.",
-    envvar="ELMO_DEVICE",
-    default="auto",
-    callback=_checked_device,
+# fmt: off
+encoding_option: Option = value("Input", "--encoding NAME", "Text encoding.", default="utf-8")
+_on_error: Option = value(
+    "Input", "--on-error ACTION", "On an unreadable line: stop, or skip it and exit with code 3.",
+    type=click.Choice(ON_ERROR), default="stop",
 )
-processor_options: Option = together(device_option, threads_option)
-
-
-def precision_option(*precisions: str, description: str) -> Option:
-    """The precision of matrix products, one of `precisions`."""
-    return value(
-        "Compute", "--precision NAME", description, type=click.Choice(precisions), default="float32"
-    )
-
-
+input_options: Option = together(
+    value("Input", "--input-format FORMAT",
+          "Input format: auto (by suffix), plain (one sentence per line), conll, conllu or jsonl.",
+          "format", type=click.Choice(FORMATS), default="auto"),
+    flag("Input", "--tokenize",
+         "Split raw English, one paragraph per line, into sentences and tokens."),
+    encoding_option,
+    value("Input", "--column N", "Token column of conll and conllu input, from 1; -1 is the last.  "
+          "[default: FORM in conllu, recognized in conll]", type=int),
+    _on_error,
+)
+raw_input_options: Option = together(encoding_option, _on_error)
+blank_lines_option: Option = value(
+    "Input", "--blank-lines ACTION",
+    "What a blank line of plain text becomes: keep (an empty sentence), skip, or error.", "blank",
+    type=click.Choice(BLANK), default="keep",
+)
+label_options: Option = together(
+    value("Input", "--label-format FORMAT", "Format of LABELS: auto (by suffix), plain (one line "
+          "of labels per sentence), conll or conllu.",
+          type=click.Choice(["auto", "plain", "conll", "conllu"]), default="auto"),
+    value("Input", "--label-column COLUMN", "Label column of conll and conllu: a number from 1, -1 "
+          "for the last, or in conllu a name such as upos.  [default: xpos in conllu, else -1]"),
+    encoding_option,
+)
+model_options: Option = together(
+    value("Model", "-m, --model NAME|PATH", "Model: a name from `elmo models list`, a folder, an "
+          "archive or a weight file.  [default: elmo-en]", envvar="ELMO_MODEL", callback=_model),
+    value("Model", "--options-file FILE", "options.json of the model; needs --weight-file.",
+          "options"),
+    value("Model", "--weight-file FILE", "HDF5 weight file of the model; needs --options-file.",
+          "weights"),
+)
+device_option: Option = value(
+    "Compute", "--device NAME", "Device: auto, cpu, cuda, cuda:N or mps.",
+    envvar="ELMO_DEVICE", default="auto", callback=_device,
+)
+hdf5_output: Option = value(
+    "Output", "-o, --output FILE", "HDF5 file to write.", required=True, callback=_hdf5
+)
+overwrite_option: Option = flag("Output", "-f, --overwrite", "Replace existing output.")
 quiet_option: Option = flag("General", "-q, --quiet", "Print errors only.")
 json_option: Option = flag(
-    "General",
-    "--json",
-    "Print the result as one JSON object; its fields are listed in docs/json.md.",
-    "as_json",
+    "General", "--json",
+    "Print the result as one JSON object; its fields are listed in docs/json.md.", "as_json",
     callback=printed,
 )
 
 
+def language_model_options(*, or_counted: bool = False) -> Option:
+    """Softmax and vocabulary of a model, which may be `or_counted` in the text."""
+    default = "weights, else counted in the text]" if or_counted else "weights]"
+    return together(
+        value("Model", "--softmax FILE", "Softmax weights in HDF5.  [default: softmax.hdf5 next to "
+              "the weights, or inside the weight file]"),
+        value("Model", "--vocabulary FILE", "Types that the softmax predicts, one per line.  "
+              f"[default: vocab.txt next to the {default}"),
+    )
+
+
+def vocabulary_size_options(group: str, size: int | None, min_count: int) -> Option:
+    """Limits of a vocabulary that is counted in the text, with their defaults."""
+    unlimited = "" if size else "  [default: unlimited]"
+    return together(
+        value(group, "--vocabulary-size N",
+              f"Maximum number of types, including <S>, </S> and <UNK>.{unlimited}",
+              type=click.IntRange(min=4), default=size),
+        value(group, "--min-count N", "Leave out types that occur fewer than N times.",
+              type=AT_LEAST_1, default=min_count),
+    )
+# fmt: on
+
+
+def dtype_option(default: str | None = None) -> Option:
+    """The type of stored values; that of FILE without a `default`."""
+    what = "Type of the stored values: float32, float16, or int8 (layout flat only)."
+    more = "" if default else "  [default: that of FILE]"
+    return value("Output", "--dtype TYPE", what + more, type=click.Choice(DTYPES), default=default)
+
+
+def threads_option_with(default: str) -> Option:
+    """The number of CPU threads."""
+    what = f"Number of CPU threads.  [default: {default}]"
+    return value("Compute", "--threads N", what, type=click.IntRange(1, _MOST_THREADS))
+
+
+threads_option: Option = threads_option_with("chosen by PyTorch")
+processor_options: Option = together(device_option, threads_option)
+
+
 def layer_option(group: str) -> Option:
     """The layer of an embeddings file that a command reads."""
-    described = "Layer to read; 0 is the token layer.  [default: the highest stored layer]"
-    return value(group, "--layer N", described, type=click.IntRange(min=0))
+    what = "Layer to read; 0 is the token layer.  [default: the highest stored layer]"
+    return value(group, "--layer N", what, type=click.IntRange(min=0))
 
 
 def picture_output(formats: str = ".png, .svg or .pdf", *, required: bool = True) -> Option:
     """The options of a command that plots: the output file, and whether to replace it."""
-    described = f"Plot to write: {formats}."
-    picture = value(
-        "Output", "-o, --output FILE", described, required=required, callback=local_path
-    )
+    what = f"Plot to write: {formats}."
+    picture = value("Output", "-o, --output FILE", what, required=required, callback=local_path)
     return together(picture, overwrite_option, quiet_option)

@@ -7,6 +7,7 @@ from typing import Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import argument, command, local_path, text_names, value
+from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import input_settings, overwrite_option, quiet_option, raw_input_options
 
 _RAW = {"format": "plain", "tokenize": True, "column": None}
@@ -15,8 +16,7 @@ _RAW = {"format": "plain", "tokenize": True, "column": None}
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
-    "Output",
-    "-o, --output FILE",
+    *("Output", "-o, --output FILE"),
     "Output text file, one sentence per line; - for standard output.",
     default="-",
     callback=local_path,
@@ -24,7 +24,7 @@ _RAW = {"format": "plain", "tokenize": True, "column": None}
 @overwrite_option
 @raw_input_options
 @quiet_option
-def tokenize(**given: Any) -> None:
+def tokenize(*, texts: tuple[str, ...], output: str, quiet: bool, **given: Any) -> None:
     """Split raw English into sentences and tokens, as `elmo embed --tokenize` does.
 
     TEXT is a text file with one paragraph per line, plain or compressed (.gz, .xz); - is standard
@@ -42,7 +42,7 @@ def tokenize(**given: Any) -> None:
     from elmo_cli.errors import UsageError
     from elmo_cli.text.input import InputReport, InputSettings, format_of, read_sentences
 
-    output, texts, quiet, report = given["output"], given["texts"], given["quiet"], InputReport()
+    report = InputReport()
     n_sentences = n_tokens = 0
 
     def lines() -> Iterator[str]:
@@ -66,10 +66,7 @@ def tokenize(**given: Any) -> None:
     sentences = read_sentences(texts, input_settings({**given, **_RAW}), report)
     console.check_output(output, texts, overwrite=given["overwrite"])
     console.write_lines(output, lines(), overwrite=given["overwrite"])
-    console.print_input_warnings(report, quiet=quiet, is_cut=False)
-    console.note(
-        f"{'standard output' if output == '-' else output}: "
-        f"{console.plural(n_sentences, 'sentence')}, {console.plural(n_tokens, 'token')}",
-        quiet=quiet,
-    )
+    console.warn(*report.warnings, quiet=quiet)
+    counts = f"{plural(n_sentences, 'sentence')}, {plural(n_tokens, 'token')}"
+    console.note(f"{'standard output' if output == '-' else output}: {counts}", quiet=quiet)
     console.exit_if_skipped(report)

@@ -6,6 +6,7 @@ from typing import Any
 
 from elmo_cli.cli import console
 from elmo_cli.cli.click_options import argument, command, local_path, text_names, value
+from elmo_cli.cli.console import plural
 from elmo_cli.cli.options import (
     input_options,
     input_settings,
@@ -19,8 +20,7 @@ from elmo_cli.cli.options import (
 @command
 @argument("texts", nargs=-1, required=True, metavar="TEXT…", callback=text_names)
 @value(
-    "Output",
-    "-o, --output FILE",
+    *("Output", "-o, --output FILE"),
     "Vocabulary file to write, one type per line; - for standard output.",
     required=True,
     callback=local_path,
@@ -30,7 +30,7 @@ from elmo_cli.cli.options import (
 @input_options
 @quiet_option
 @json_option
-def vocab(**given: Any) -> None:
+def vocab(*, texts: tuple[str, ...], output: str, quiet: bool, as_json: bool, **given: Any) -> None:
     """Count the types of a text and write a vocabulary file.
 
     TEXT is a text file, plain or compressed (.gz, .xz); - is standard input. The vocabulary starts
@@ -47,37 +47,25 @@ def vocab(**given: Any) -> None:
     from elmo_cli.text.input import InputReport, read_sentences, shorten_list
     from elmo_cli.text.vocabulary import TypeCounts
 
-    output, texts, quiet, report = given["output"], given["texts"], given["quiet"], InputReport()
-    if output == "-" and given["as_json"]:
+    if output == "-" and as_json:
         raise UsageError("--json: standard output takes the vocabulary", "`-o FILE` writes a file")
+    report = InputReport()
     sentences = read_sentences(texts, input_settings(given), report)
     console.check_output(output, texts, overwrite=given["overwrite"])
     counts = TypeCounts.of((s.tokens for s in sentences), name=shorten_list(texts))
     vocabulary = counts.vocabulary(min_count=given["min_count"], max_types=given["vocabulary_size"])
     lines = (f"{token}\n" for token in vocabulary.types)
     console.write_lines(output, lines, overwrite=given["overwrite"])
-    console.print_input_warnings(report, quiet=quiet, is_cut=False)
-    if counts.warning:
-        console.note(f"warning: {counts.warning}", quiet=quiet)
-    coverage = counts.coverage(vocabulary)
-    n_types, n_tokens = len(counts.counts), counts.n_tokens
+    console.warn(*report.warnings, *filter(None, [counts.warning]), quiet=quiet)
+    coverage, n_types = counts.coverage(vocabulary), len(counts.counts)
     console.note(
         f"{'standard output' if output == '-' else output}: {len(vocabulary):,} entries for the "
-        f"{console.plural(n_types, 'type')} of the text; they cover {coverage:.2%} of its "
-        f"{console.plural(n_tokens, 'token')}",
+        f"{plural(n_types, 'type')} of the text; they cover {coverage:.2%} of its "
+        f"{plural(counts.n_tokens, 'token')}",
         quiet=quiet,
     )
-    if given["as_json"]:
-        console.print_json(
-            {
-                "vocabulary": output,
-                "size": len(vocabulary),
-                "types": n_types,
-                "tokens": n_tokens,
-                "sentences": counts.n_sentences,
-                "coverage": coverage,
-                "skipped": report.skipped,
-                "warnings": report.warnings,
-            }
-        )
+    if as_json:
+        facts = {"vocabulary": output, "size": len(vocabulary), "types": n_types}
+        facts |= {"tokens": counts.n_tokens, "sentences": counts.n_sentences, "coverage": coverage}
+        console.print_json({**facts, "skipped": report.skipped, "warnings": report.warnings})
     console.exit_if_skipped(report)

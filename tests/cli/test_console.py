@@ -146,19 +146,25 @@ def test_rate_and_time_left_pass_between_updates(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_a_bar_is_drawn_on_a_terminal(
-    no_color: str, monkeypatch: pytest.MonkeyPatch, capsys
+@pytest.mark.parametrize(("no_color", "columns"), [("", 150), ("1", 80), ("1", 30)])
+def test_a_bar_takes_one_line_of_a_terminal(
+    no_color: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     monkeypatch.setattr(console, "is_terminal", lambda stream: True)
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich looks at the stream itself
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("COLUMNS", str(columns))
     with console.Progress(4, "tokens") as progress:
-        progress.advance(2)
+        progress.update(2, 4, "of a text whose name is long")
         time.sleep(0.3)
     shown = capsys.readouterr().err
-    assert "2 tokens of 4 (50%)" in shown
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", shown).replace("\r", "\n").splitlines()
+    text = max(lines, key=len)
+    assert "2 tokens of 4 (50%)" in text
+    assert len(text) <= columns
+    assert text.endswith("…" if columns < 60 else " 0 s")
+    assert shown.count("\x1b[1A") == 1  # to the line that is removed at the end
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-8]", shown)) == (not no_color)
 
 

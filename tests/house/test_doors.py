@@ -39,10 +39,13 @@ def test_all_public_names_can_be_imported():
 def test_help_of_every_command(words):
     command = commands()[words]
     name = " ".join(("elmo", *words))
-    assert f"Usage: {name} " in command.get_help(click.Context(command, info_name=name))
+    text = command.get_help(click.Context(command, info_name=name))
+    assert f"Usage: {name} " in text
     for parameter in command.params:
-        if isinstance(parameter, click.Option) and not parameter.hidden:
+        if isinstance(parameter, click.Option):
             assert parameter.help, f"{parameter.name} has no help"
+        else:
+            assert f"\n  {parameter.metavar}\n" not in text  # not among the options
 
 
 @pytest.mark.parametrize(
