@@ -5,8 +5,6 @@ What each command says is in messages.txt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import h5py
 import numpy as np
 from situations import (
@@ -21,14 +19,12 @@ from situations import (
     objects,
     options,
     stocked,
-    torch_file,
     weight,
     zipped,
 )
 
 # fmt: off
 LATIN = "The cat .\nIt slept .\nA café .\n".encode("latin-1")
-WIDE = "The cat sat .\n"
 DOCUMENT = {"doc_key": "nw/a_0", "sentences": [["The", "cat"]]}
 # Both cells of the forward direction, whose output is what the layers hold.
 PROJECTIONS = [f"RNN_0/RNN/MultiRNNCell/Cell{k}/LSTMCell/W_P_0" for k in (0, 1)]
@@ -36,46 +32,14 @@ SHARDS = stocked("part-1.hdf5", "part-2.hdf5")
 MERGE = "merge part-1.hdf5 part-2.hdf5"
 UNFINISHED = stocked("long.txt", "long.hdf5.part", "long.hdf5.part.log")
 GO_ON = "embed -q long.txt -o long.hdf5 --resume"
-OPTIONS_FILE = stocked("tiny/options.json", name="m/options.json")
 MANY_LANGS = ("char.dic", "word.dic", "encoder.pkl", "token_embedder.pkl", "config.json")
 TINY = stocked("tiny")
 MODEL = "EMBED a.txt -m tiny"
 W_0 = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
 INSPECT = "inspect -q"
 
-
-def _replaced(**properties: object) -> Callable[[h5py.File], object]:
-    """Put a data set in the place of W_0 that nothing is written to."""
-
-    def change(opened: h5py.File) -> None:
-        shape = opened.pop(W_0).shape
-        opened.create_dataset(W_0, shape, **properties)
-
-    return change
-
-
-def _spoilt(value: float) -> Callable[[np.ndarray], np.ndarray]:
-    def change(array: np.ndarray) -> np.ndarray:
-        array[0, 0] = value
-        return array
-
-    return change
-
-
 OK = stocked("ok.hdf5")
 BILM = stocked("bilm.hdf5")
-
-
-def _nan(file: h5py.File) -> None:
-    file["1"][0, 0, 0] = np.nan
-
-
-def _great(file: h5py.File) -> None:
-    file["1"][...] = 7e4
-
-
-def _nan_in_the_top_layer(file: h5py.File) -> None:
-    file["1"][2, 1, 0] = np.nan
 
 
 def _other_model(file: h5py.File) -> None:
@@ -97,30 +61,14 @@ TABLE = [
     bad("empty name", "EMBED ''"),
     bad("empty --shard", "EMBED a.txt --shard ''"),
     bad("folder", "EMBED texts", folder("texts")),
-    bad("link to itself", "EMBED b.txt", link("b.txt", "b.txt")),
-    bad("HDF5", "EMBED ok.hdf5", stocked("ok.hdf5")),
-    bad("PDF", "EMBED a.pdf", file("a.pdf", b"%PDF-1.7\n%\xe2\xe3")),
-    bad("gz in gz", "EMBED a.gz", gz("a.gz", b"\x1f\x8b\x08\x00" + bytes(30))),
     bad("gz cut off", "EMBED a.gz", gz("a.gz", b"The cat .\n" * 99), cut("a.gz", -9)),
-    bad("random bytes", "EMBED a.bin", file("a.bin", b"\xff\xfa\x00" * 99)),
     # Lines of a text that can't be read as what they are said to be.
     bad("Latin-1", "EMBED a.txt", file("a.txt", LATIN)),
-    bad("Latin-1 on stdin", "EMBED -", stdin=LATIN),
-    bad("UTF-16", "EMBED a.txt", file("a.txt", WIDE.encode("utf-16"))),
-    bad("NUL", "EMBED a.txt", file("a.txt", b"The cat .\nIt \0 slept .\n")),
     bad("line of 10 MB", "EMBED a.txt", file("a.txt", b"It .\n" + b"cat " * 2_500_000)),
-    bad("blank line", "EMBED a.txt --blank-lines error", file("a.txt", "The\n\ncat\n")),
     bad("lines left out", "EMBED a.txt --on-error skip", file("a.txt", LATIN),
         leaves=("out.hdf5", "out.hdf5.skipped.tsv")),
     bad("ragged columns", "EMBED a.conll --column 3", file("a.conll", "1 The x\n2 cat\n")),
-    bad("empty cell", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n2\t\t_\n")),
-    bad("IDs with a gap", "EMBED a.conllu", file("a.conllu", "1\tThe\t_\n3\tcat\t_\n")),
     bad("no JSON", "EMBED a.jsonl", file("a.jsonl", '{"tokens": ["It"]}\n{"tokens": [\n')),
-    bad("JSON list", "EMBED a.jsonl", objects("a.jsonl", ["The", "cat"])),
-    bad("no tokens in the object", "EMBED a.jsonl", objects("a.jsonl", {"words": ["It"]})),
-    bad("tokens a string", "EMBED a.jsonl", objects("a.jsonl", {"tokens": "The cat"})),
-    bad("half a character", "EMBED a.jsonl", objects("a.jsonl", {"tokens": ["\ud800"]})),
-    bad("document without key", "EMBED a.jsonl", objects("a.jsonl", {"sentences": [["It"]]})),
     # Words of the command line that are missing or make no sense by themselves.
     bad("unknown command", "embd a.txt"),
     bad("unknown option", "EMBED a.txt --overwrit"),
@@ -137,7 +85,6 @@ TABLE = [
     bad("--layers mix of two", "EMBED a.txt --layers mix:1,2"),
     bad("--layers mix beyond float32", "EMBED a.txt --layers mix:1,1,-1e20,1e20"),
     bad("--shard 4/3", "EMBED a.txt --shard 4/3"),
-    bad("--device unknown", "EMBED a.txt --device gpu"),
     bad("--device not there", "EMBED a.txt --device cuda:99"),
     bad("$ELMO_DEVICE", "EMBED a.txt", env={"ELMO_DEVICE": "tpu"}),
     bad("$ELMO_MODEL", "EMBED a.txt", env={"ELMO_MODEL": "orginal"}),
@@ -154,7 +101,6 @@ TABLE = [
     bad("--use-sentence-keys with another layout", "EMBED a.txt --use-sentence-keys --layout bilm"),
     bad("--column of plain text", "EMBED a.txt --column 2"),
     bad("--tokenize of columns", "EMBED a.conllu --tokenize", file("a.conllu")),
-    bad("a model and a pair", "EMBED a.txt -m small --options-file o.json --weight-file w.hdf5"),
     bad("half a pair", "EMBED a.txt --weight-file w.hdf5"),
     bad("manylangs of all layers", "EMBED a.txt --layout manylangs"),
     bad("bilm-types --layers", "EMBED a.txt --layout bilm-types --layers top"),
@@ -164,10 +110,6 @@ TABLE = [
         objects("a.jsonl", DOCUMENT, DOCUMENT)),
     bad("same sentence twice", "EMBED a.txt --use-sentence-keys",
         file("a.txt", "It slept\nThe cat\nIt slept\n")),
-    bad("sentence within another's key", "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "and\nand/or\n")),
-    bad("sentence of 70 kB as a key", "EMBED a.txt --use-sentence-keys",
-        file("a.txt", "cat" * 23_300)),
     bad("int8 where scales have no place", "EMBED a.txt --dtype int8"),
     bad("float16 overflow", "EMBED a.txt -m tiny --dtype float16", stocked("tiny"),
         options(lstm__proj_clip=None), *(weight(path, lambda w: w * 2e5) for path in PROJECTIONS)),
@@ -177,7 +119,7 @@ TABLE = [
     # Places that can't be written to, or are read from as well.
     *(
         bad(f"a URL for {line.partition(' ')[0]}", f"{line} -o s3://name:key@bucket/x")
-        for line in (MERGE, "tokenize a.txt", "pretrain a.txt")
+        for line in (MERGE, "tokenize a.txt")
     ),
     bad("output exists", "embed -q a.txt -o out.hdf5"),
     bad("output a folder", f"{MERGE} -o texts", SHARDS, folder("texts")),
@@ -192,8 +134,6 @@ TABLE = [
         file("vectors/b.hdf5", "precious")),
     bad("no model for a new folder", "embed -q a.txt -m nosuch -o vectors/"),
     bad("output is the input", "embed -q a.txt -o a.txt --overwrite"),
-    bad("output links to the input", "embed -q a.txt -o l.hdf5 --overwrite",
-        link("l.hdf5", "a.txt")),
     bad("output in a folder is an input", "embed -q a.txt v/a.hdf5 -o v/ --overwrite",
         file("v/a.hdf5")),
     bad("input is the unfinished output", "embed -q a.hdf5.part -o a.hdf5 --overwrite",
@@ -210,79 +150,43 @@ TABLE = [
     bad("--resume with other layers", f"{GO_ON} --layers top", UNFINISHED),
     bad("--resume onto a foreign file", "embed -q a.txt -o b.txt --resume",
         file("b.txt", "precious")),
-    bad("--resume of a finished file, other settings",
-        "embed -q a.txt -o ok.hdf5 --resume --layers top", stocked("ok.hdf5")),
     # Models that are not there, or are of another family.
-    bad("near miss", "EMBED a.txt -m orginal"),
     bad("not on this machine", "EMBED a.txt -m original"),
     bad("address", "EMBED a.txt -m https://example.org/elmo.zip"),
-    bad("the text in the place of the model", "EMBED a.txt -m a.txt"),
-    bad("show of no such name", "models show zzzz"),
-    bad("show of weights cut off", "models show tiny", stocked("tiny"),
-        cut("tiny/weights.hdf5", 2000)),
     bad("pull of no such name", "models pull zzzz"),
     bad("pull offline", "models pull small", env={"ELMO_OFFLINE": "1"}),
     bad("$ELMO_HOME a file", "models pull small", file("home")),
-    bad("empty folder", "EMBED a.txt -m m", folder("m")),
     bad("ELMoForManyLangs", "EMBED a.txt -m m", *(file(f"m/{name}", "x") for name in MANY_LANGS)),
-    bad("word vectors", "EMBED a.txt -m glove.txt",
-        file("glove.txt", "the " + " ".join(["0.25"] * 50) + "\n")),
-    bad("embeddings as weights", "EMBED a.txt -m m", OPTIONS_FILE,
+    bad("embeddings as weights", "EMBED a.txt -m m",
+        stocked("tiny/options.json", name="m/options.json"),
         stocked("ok.hdf5", name="m/weights.hdf5")),
-    bad("web page as weights", "EMBED a.txt -m m", OPTIONS_FILE,
-        file("m/weights.hdf5", "<!DOCTYPE html><p>404</p>")),
-    bad("zip without weights", "EMBED a.txt -m m.zip",
-        zipped("m.zip", "options.json={}", "vocab.txt=the"), leaves=ARCHIVE_LOCK),
     bad("zip that leaves its folder", "EMBED a.txt -m m.zip",
         zipped("m.zip", "../weights.hdf5=x", "options.json={}"), leaves=ARCHIVE_LOCK),
     # Weights that are damaged, and options that say what the weights do not hold.
     bad("no options", "EMBED a.txt -m m", stocked("tiny/weights.hdf5", name="m/weights.hdf5")),
-    bad("no weights", "EMBED a.txt -m m", stocked("tiny/options.json", name="m/options.json")),
-    bad("missing options", "EMBED a.txt --options-file o.json --weight-file tiny/weights.hdf5",
-        TINY),
     bad("weights cut off", MODEL, TINY, cut("tiny/weights.hdf5", -40_000)),
-    bad("empty weights", MODEL, TINY, cut("tiny/weights.hdf5", 0)),
-    bad("NaN weights", MODEL, TINY, weight(W_0, _spoilt(np.nan))),
-    bad("an array is missing", MODEL, TINY, hdf5("tiny/weights.hdf5", lambda f: f.pop(W_0))),
-    bad("weights of 3e38", MODEL, TINY, weight(W_0, _spoilt(3e38))),
-    bad("weights never written", MODEL, TINY, hdf5("tiny/weights.hdf5", _replaced(dtype="f4"))),
-    bad("weights in another file", MODEL, TINY,
-        hdf5("tiny/weights.hdf5", _replaced(dtype="f4", external=[("/dev/zero", 0, 4096)]))),
+    bad("NaN weights", MODEL, TINY, weight(W_0, lambda w: w * np.nan)),
     bad("inspect of whole numbers", f"{INSPECT} tiny/weights.hdf5", TINY,
         weight("char_embed", lambda w: w.astype("i4"))),
-    bad("a misspelled clip in the options", MODEL, TINY, options(lstm__cell_clp=3)),
-    bad("a key twice in the options", MODEL, TINY,
-        file("tiny/options.json", '{"lstm": {"dim": 4, "dim": 5}}')),
     bad("a device as options",
         "EMBED a.txt --options-file /dev/zero --weight-file tiny/weights.hdf5", TINY),
     bad("a device to inspect", f"{INSPECT} /dev/zero"),
     bad("a device to draw", "plot curves /dev/zero -o c.png"),
     bad("a device as the recipe", "pretrain --recipe /dev/zero -o m"),
-    bad("zip cut off", "EMBED a.txt -m m.zip", TINY,
-        zipped("m.zip", "tiny/options.json", "tiny/weights.hdf5"), cut("m.zip", -200),
-        leaves=ARCHIVE_LOCK),
     bad("options not JSON", MODEL, TINY, file("tiny/options.json", "{'lstm': 5}")),
-    bad("options without dim", MODEL, TINY, options(lstm__dim=None)),
     bad("wrong dim", MODEL, TINY, options(lstm__dim=32)),
-    bad("wrong filters", MODEL, TINY, options(char_cnn__filters=[[1, 4], [2, 9]])),
     # Embeddings files that are damaged, foreign, or not what a command needs.
     bad("a shard is missing", "merge part-2.hdf5 -o m.hdf5", SHARDS),
     bad("a shard of other settings", "merge part-1.hdf5 top-2.hdf5 -o m.hdf5", SHARDS,
         stocked("top-2.hdf5")),
-    bad("a shard that is not there", "merge part-1.hdf5 part-3.hdf5 -o m.hdf5", SHARDS),
     bad("a shard cut off", f"{MERGE} -o m.hdf5", SHARDS, cut("part-2.hdf5", -100)),
-    bad("text to convert", "convert a.txt -o c.hdf5"),
     bad("lines to documents", "convert ok.hdf5 -o c.hdf5 --layout e2e-coref", OK),
-    bad("unknown words to flat", "convert bilm.hdf5 -o c.hdf5 --layout flat", BILM),
-    bad("beyond float16", "convert ok.hdf5 -o c.hdf5 --dtype float16", OK, hdf5("ok.hdf5", _great)),
     bad("empty file", "inspect -q a.hdf5", file("a.hdf5", b"")),
     bad("unfinished file", "inspect -q long.hdf5.part",
         stocked("long.hdf5.part", "long.hdf5.part.log")),
-    bad("a checkpoint of torch", "inspect -q checkpoint.pt", torch_file("checkpoint.pt")),
     bad("NaN in the weights", "inspect -q tiny/weights.hdf5", stocked("tiny"),
         weight("CNN_proj/b_proj", lambda w: w * np.nan)),
     bad("a sentence is missing", "inspect -q ok.hdf5", OK, hdf5("ok.hdf5", lambda f: f.pop("1"))),
-    bad("no datasets", "inspect -q a.hdf5", hdf5("a.hdf5", lambda f: f.create_group("x"))),
     bad("a newer file", "inspect -q ok.hdf5", OK,
         hdf5("ok.hdf5", lambda f: f.attrs.modify("elmo_schema", 9))),
     bad("made with another model", "inspect -q ok.hdf5 --recompute 2 -m odd", OK, stocked("odd")),
@@ -290,12 +194,8 @@ TABLE = [
     bad("--recompute without its text", "inspect -q bilm.hdf5 --recompute 2", BILM),
     # Queries of `elmo neighbors` that name nothing, and files that it can't search.
     bad("no query", "neighbors ok.hdf5", OK),
-    bad("an empty query", "neighbors ok.hdf5 ''", OK),
-    bad("a word that the sentence lacks", "neighbors ok.hdf5 1:cat", OK),
     bad("a word that the file lacks", "neighbors ok.hdf5 slep", OK),
     bad("an occurrence that is no number", "neighbors ok.hdf5 The --occurrence 0", OK),
-    bad("an occurrence beyond the last", "neighbors ok.hdf5 slept --occurrence 9", OK),
-    bad("a sentence without a mark", "neighbors ok.hdf5 --text Yes", OK),
     bad("a sentence and a query", "neighbors ok.hdf5 The --text [Yes]", OK),
     bad("--model without --text", "neighbors ok.hdf5 The -m tiny", OK),
     bad("a sentence for another model", "neighbors ok.hdf5 --text [Yes] -m odd", OK,
@@ -303,41 +203,27 @@ TABLE = [
     bad("a sentence for an unknown model", "neighbors ok.hdf5 --text [Yes]", OK,
         hdf5("ok.hdf5", lambda f: f.attrs.modify("model", "nosuch"))),
     bad("kwic of an unknown text", "kwic bilm.hdf5 slept", BILM),
-    bad("neighbours in a layer beyond the model", "neighbors ok.hdf5 0:1 --layer 3", OK),
-    bad("NaN among the neighbours", "neighbors ok.hdf5 0:1", OK,
-        hdf5("ok.hdf5", _nan_in_the_top_layer)),
     bad("queries of another model", "neighbors ok.hdf5 0:1 --query-file q.hdf5", OK,
         stocked("ok.hdf5", name="q.hdf5"), hdf5("q.hdf5", _other_model)),
-    bad("neighbours in a file that is cut off", "neighbors ok.hdf5 0:1", OK, cut("ok.hdf5", 2000)),
     bad("neighbours in weights", "neighbors tiny/weights.hdf5 0:1", stocked("tiny")),
     # Texts, settings and folders that nothing can be trained with.
-    bad("no text to train on", "pretrain nosuch.txt -o m --max-steps 1"),
     bad("too short a text", PRETRAIN),
     bad("empty held-out text", f"{PRETRAIN} --heldout b.txt", TEXT, file("b.txt", "\n")),
     bad("a folder with another model", f"{PRETRAIN} --overwrite", TEXT,
         file("m/model.hdf5", "precious")),
-    bad("a text that the vocabulary would replace",
-        "pretrain -q m/vocab.txt -o m --overwrite --max-steps 1",
-        file("m/vocab.txt", "The cat sat .\n")),
     bad("a model without a softmax to begin with",
         "pretrain -q a.txt -o m --init-from tiny --max-steps 1", TEXT, stocked("tiny")),
     bad("no end of training", "pretrain a.txt -o m"),
-    *(
-        bad(f"--seed {seed} of {command}", f"{command} a.txt -o m --max-steps 1 --seed {seed}")
-        for command, seed in (("pretrain", -1), ("finetune --domain", 2**63))
-    ),
+    bad("--seed below zero", "pretrain a.txt -o m --max-steps 1 --seed -1"),
     bad("--learning-rate below zero", f"{PRETRAIN} --learning-rate -1"),
     bad("--learning-rate too high", f"{PRETRAIN} --learning-rate 1e30", TEXT,
         leaves=("m", *(f"m/{name}" for name in BEGUN))),
-    bad("a vocabulary without <S>", f"{PRETRAIN} --vocabulary v.txt", TEXT,
-        file("v.txt", "the\ncat\n")),
     bad("the folder contains a run", PRETRAIN, TEXT, *RUN),
     bad("checkpoint damaged", "pretrain -q -o m --resume", TEXT, *RUN,
         stocked("tiny/options.json", name="m/options.json"),
         file("m/vocab.txt", "<S>\n</S>\n<UNK>\nThe\n")),
     bad("vocabulary and --json on stdout", "vocab a.txt -o - --json"),
     bad("a vocabulary of nothing", "vocab a.txt -o v.txt --min-count 4"),
-    bad("only sentence boundaries to count", "vocab b.txt -o v.txt", file("b.txt", "<S> </S>\n")),
     bad("columns as raw text", "tokenize a.conllu.gz", file("a.conllu.gz")),
     bad("perplexity without a softmax", "perplexity -q a.txt -m tiny", stocked("tiny")),
 ]

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import torch
 
 Maker = Callable[["Scene"], None]
 
@@ -38,17 +37,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Bad:
-    """One bad input.
-
-    Attributes:
-        name: of the test.
-        line: the command line, split at spaces; `''` stands for an empty word, and `EMBED` for
-            what most commands share: they would replace a former output.
-        makes: what lies in the folder besides a former output and a sound text, `a.txt`.
-        stdin: bytes of standard input.
-        env: variables of the environment.
-        leaves: names of files that the command may leave or change.
-    """
+    """One bad input; see `bad`."""
 
     name: str
     line: str
@@ -72,7 +61,17 @@ def bad(
     env: dict[str, str] | None = None,
     leaves: tuple[str, ...] = (),
 ) -> Bad:
-    """A `Bad`, written with little around it."""
+    """A row of the table.
+
+    Args:
+        name: of the test.
+        line: the command line, split at spaces; `''` stands for an empty word, and `EMBED` for
+            what most commands share: they would replace a former output.
+        makes: what lies in the folder besides a former output and a valid text, `a.txt`.
+        stdin: bytes of standard input.
+        env: variables of the environment.
+        leaves: names of files that the command may leave or change.
+    """
     return Bad(name, line, makes, stdin, env or {}, leaves)
 
 
@@ -94,11 +93,6 @@ def objects(name: str, *lines: object) -> Maker:
 
 def gz(name: str, content: bytes) -> Maker:
     return file(name, gzip.compress(content, mtime=0))
-
-
-def torch_file(name: str) -> Maker:
-    """What `torch.save` makes."""
-    return lambda scene: torch.save({"step": 1}, scene.folder / name)
 
 
 def cut(name: str, n_bytes: int) -> Maker:
