@@ -49,6 +49,15 @@ def made(*words: object, stdin: bytes = b"") -> Done:
     return done
 
 
+def refused(done: Done, code: int, message: str, hint: str) -> None:
+    """Check an error of two lines, the beginning of its message, and a part of its hint."""
+    error, advice = done.err.splitlines()[-2:]
+    assert done.code == code, done.err
+    assert error.startswith(f"error: {message}")
+    assert advice.startswith("hint: ")
+    assert hint in advice
+
+
 def documented(command: str) -> str:
     """The section of docs/json.md about a command."""
     page = Path(__file__).resolve().parents[1] / "docs" / "json.md"

@@ -6,8 +6,10 @@ import os
 import shutil
 
 import pytest
+from command_line import elmo, only_tiny, refused
 from situations import Scene, file
 
+from elmo_cli.embed import blocks
 from elmo_cli.embed.job import EmbedJob
 from elmo_cli.embed.run import run_job
 from elmo_cli.embed.settings import EmbedderSettings
@@ -48,6 +50,28 @@ def stock(tmp_path_factory, tiny, odd):
 def _embed(name, out, progress=None, **settings):
     job = EmbedJob(inputs=(name,), output=out, model=ModelSource("./tiny"), **settings)
     run_job(job, progress=progress)
+
+
+@pytest.fixture
+def folder(tmp_path, tiny, monkeypatch):
+    """An empty working directory, where $ELMO_MODEL is a small model and nothing else is set."""
+    only_tiny(monkeypatch, tiny)
+    monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def stop_run(monkeypatch):
+    """From a command line to its run, stopped after a block of three lines as by Ctrl-C."""
+
+    def run(*words):
+        monkeypatch.setattr(blocks, "SENTENCES", 3)
+        with monkeypatch.context() as patch:
+            patch.setattr("elmo_cli.cli.console.Progress.update", lambda _, *done: stop(*done))
+            refused(elmo(*words), 130, "interrupted", "`--resume`")
+
+    return run
 
 
 @pytest.fixture

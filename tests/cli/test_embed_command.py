@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from command_line import Done, documented, elmo, made, only_tiny
+from command_line import Done, documented, elmo, made, refused
 from tolerance import ATOL_ORDER
 
 from elmo_cli.cli import console
@@ -27,24 +28,18 @@ from elmo_cli.store.reader import open_embeddings
 LINES = ("The cat sat on the mat .", "A dog", "", "naïve 日本語 /", "A dog", "It slept .")
 TEXT = "".join(f"{line}\n" for line in LINES)
 N_TOKENS = sum(len(line.split()) for line in LINES)
-DOCUMENTS = (
-    '{"doc_key": "a_0", "sentences": [["The", "cat"], ["It", "sat"]]}\n'
-    '{"doc_key": "b_0", "sentences": [["It", "sat"]]}\n'
-)
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with `corpus.txt`, where $ELMO_MODEL is the small model."""
-    only_tiny(monkeypatch, tiny)
-    monkeypatch.setenv("ELMO_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+def here(folder: Path) -> None:
+    """A working directory with `corpus.txt`."""
     Path("corpus.txt").write_text(TEXT, encoding="utf-8")
-    return tmp_path
 
 
-def alone(bilm: BiLM, text: str, **settings: Any) -> np.ndarray:
-    return Embedder(bilm, device="cpu", **settings).embed(text.split())
+def check(found: np.ndarray, bilm: BiLM, text: str) -> None:
+    """The vectors are those of an `Embedder` for a line of text."""
+    expected = Embedder(bilm, device="cpu").embed(text.split())
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=ATOL_ORDER)
 
 
 def check_lines(path: str, bilm: BiLM, lines: tuple[str, ...] = LINES) -> None:
@@ -52,26 +47,17 @@ def check_lines(path: str, bilm: BiLM, lines: tuple[str, ...] = LINES) -> None:
     with h5py.File(path) as file:
         assert list(file) == [*map(str, range(len(lines))), "sentence_to_index"]
         for number, line in enumerate(lines):
-            expected = alone(bilm, line)
-            np.testing.assert_allclose(file[str(number)][()], expected, rtol=0, atol=ATOL_ORDER)
+            check(file[str(number)][()], bilm, line)
 
 
 def said(done: Done) -> list[str]:
     return done.err.splitlines()
 
 
-def refused(done: Done, code: int, message: str, hint: str) -> None:
-    """Two lines, as every error of the command is, and nothing on standard output."""
-    error, advice = said(done)[-2:]
-    assert (done.code, done.out, error) == (code, b"", f"error: {message}")
-    assert advice.startswith("hint: ")
-    assert hint in advice
-
-
 # -- text in, file out ----------------------------------------------------------------------------
 
 
-def test_a_text_into_a_file(here: Path, tiny_bilm: BiLM) -> None:
+def test_a_text_into_a_file(tiny_bilm: BiLM) -> None:
     done = made("embed", "corpus.txt", "-o", "out.hdf5")
     assert done.out == b""
     about, summary = said(done)
@@ -85,12 +71,9 @@ def test_a_text_into_a_file(here: Path, tiny_bilm: BiLM) -> None:
     )
     check_lines("out.hdf5", tiny_bilm)
     assert sorted(os.listdir()) == ["corpus.txt", "out.hdf5"]
-
-
-def test_standard_input(tiny_bilm: BiLM) -> None:
-    made("embed", "-", "-o", "out.hdf5", stdin=TEXT.encode())
-    check_lines("out.hdf5", tiny_bilm)
-    with open_embeddings("out.hdf5") as embeddings:
+    made("embed", "-", "-o", "stdin.hdf5", stdin=TEXT.encode())
+    check_lines("stdin.hdf5", tiny_bilm)
+    with open_embeddings("stdin.hdf5") as embeddings:
         assert embeddings.attributes["sources"] == [["-", 0]]
 
 
@@ -101,16 +84,14 @@ def test_a_folder_gets_a_file_for_each_input(tiny_bilm: BiLM) -> None:
     check_lines("new/deep/b.hdf5", tiny_bilm, ("It slept",))
     names = ["new/deep/corpus.hdf5", "new/deep/b.hdf5"]
     assert [line.split(":")[0] for line in said(done)[1:]] == names
-
-
-def test_a_file_in_a_folder_is_called_as_its_text_in_any_case() -> None:
-    """What a suffix says is read in any case, and A.TXT.GZ would become A.TXT.GZ.hdf5."""
-    names = ("A.TXT.GZ", "b.v4_gold_conll", "c.jsonl.txt", "D.CONLLU")
+    # What a suffix says is read in any case.
+    names = ["A.TXT.GZ", "b.v4_gold_conll", "c.jsonl.txt", "D.CONLLU"]
     for name in names:
         shutil.copy("corpus.txt", name)
     done = made("embed", *names, "-n", "-o", "v/", "--input-format", "plain")
     called = {line.split(b":")[0] for line in done.out.splitlines()}
     assert called == {b"v/A.hdf5", b"v/b.v4_gold_conll.hdf5", b"v/c.jsonl.hdf5", b"v/D.hdf5"}
+    assert not Path("v").exists()
 
 
 def test_standard_output_is_json_lines(tiny_bilm: BiLM) -> None:
@@ -119,9 +100,7 @@ def test_standard_output_is_json_lines(tiny_bilm: BiLM) -> None:
     assert [record["key"] for record in records] == list(range(len(LINES)))
     assert [record["tokens"] for record in records] == [line.split() for line in LINES]
     for record, line in zip(records, LINES, strict=True):
-        expected = alone(tiny_bilm, line)
-        found = np.array(record["layers"]).reshape(expected.shape)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=ATOL_ORDER)
+        check(np.array(record["layers"]), tiny_bilm, line)
 
 
 def facts_of(*options: str) -> dict[str, Any]:
@@ -146,18 +125,28 @@ def test_options_reach_the_file(options: str, expected: dict[str, Any]) -> None:
     assert expected.items() <= facts_of(*options.split()).items()
 
 
-# -- what it says ---------------------------------------------------------------------------------
+def test_model_and_device_of_the_environment(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line takes precedence; an error names the variable that a value came from."""
+    assert facts_of()["model"] == "tiny"
+    assert facts_of("-m", str(odd))["model"] == "odd"
+    monkeypatch.setenv("ELMO_MODEL", "nosuch")
+    command = ("embed", "corpus.txt", "-o", "new.hdf5")
+    assert "$ELMO_MODEL is `nosuch`" in elmo(*command).err
+    assert "$ELMO_MODEL" not in elmo(*command, "-m", "nosuch").err
+    monkeypatch.setenv("ELMO_MODEL", str(odd))
+    monkeypatch.setenv("ELMO_DEVICE", "abacus")
+    assert "$ELMO_DEVICE is `abacus`" in elmo(*command).err
+    assert facts_of("--device", "cpu")["model"] == "odd"
+    assert not Path("new.hdf5").exists()
 
-KEYS = (
-    *("output", "sentences", "tokens", "duplicates", "computed_tokens", "bytes", "blank_lines"),
-    *("truncated_tokens", "skipped", "warnings"),
-)
+
+# -- what it says ---------------------------------------------------------------------------------
 
 
 def test_json() -> None:
     Path("long.txt").write_text(f"{'a' * 49} b\n")
     done = made("embed", "corpus.txt", "long.txt", "-o", "out.hdf5", "--json")
-    assert json.loads(done.out) == {
+    facts = {
         "output": "out.hdf5",
         "sentences": 7,
         "tokens": N_TOKENS + 2,
@@ -169,56 +158,38 @@ def test_json() -> None:
         "skipped": [],
         "warnings": [],
     }
-    assert done.out.count(b"\n") == 1
-    assert (
-        f"1 token is longer than the model reads and was cut: `{'a' * 49}` (long.txt, line 1)"
-        in done.err
-    )
+    assert (json.loads(done.out), done.out.count(b"\n")) == (facts, 1)
+    cut = f"1 token is longer than the model reads and was cut: `{'a' * 49}` (long.txt, line 1)"
+    assert cut in done.err
     several = json.loads(made("embed", "corpus.txt", "long.txt", "-o", "v/", "--json").out)
     assert [one["output"] for one in several] == ["v/corpus.hdf5", "v/long.hdf5"]
-    for name in KEYS:
+    for name in facts:
         assert f"`{name}`" in documented("embed")
-
-
-def test_quiet_says_nothing() -> None:
-    Path("long.txt").write_text("a" * 49)
-    done = made("embed", "corpus.txt", "long.txt", "-o", "out.hdf5", "--quiet")
+    done = made("embed", "corpus.txt", "long.txt", "-o", "quiet.hdf5", "--quiet")
     assert (done.out, done.err) == (b"", "")
     assert made("embed", "-", "-o", "-", "-q", stdin=b"a\n").err == ""
 
 
-def test_dry_run_writes_nothing_and_tells_sizes() -> None:
+def test_dry_run_writes_nothing_and_prints_sizes() -> None:
     Path("big.txt").write_text(TEXT * 50, encoding="utf-8")
     before = sorted(os.listdir())
     options = ("embed", "big.txt", "--layers", "0,2", "--dtype", "float16", "-o")
     done = made(*options, "out.hdf5", "--dry-run")
+    plan = json.loads(made(*options, "out.hdf5", "--dry-run", "--json").out)
     assert sorted(os.listdir()) == before
-    found = re.fullmatch(
-        r"out\.hdf5: 300 sentences, ([\d,]+) tokens, about ([\d.]+) KiB "
+    assert re.fullmatch(
+        rf"out\.hdf5: 300 sentences, {50 * N_TOKENS:,} tokens, about ([\d.]+) KiB "
         r"\(([\d.]+) KiB on disk while it is being completed\), about \d+ s \(\d+ s to \d+ s\); "
         r"nothing was written\n",
         done.out.decode(),
     )
-    assert found is not None
-    assert found[1] == f"{50 * N_TOKENS:,}"
-    told = json.loads(made(*options, "out.hdf5", "--dry-run", "--json").out)
     made(*options, "out.hdf5")
-    assert told["bytes"] == pytest.approx(os.path.getsize("out.hdf5"), rel=0.3)
-    assert told == {
-        "output": "out.hdf5",
-        "sentences": 300,
-        "tokens": 50 * N_TOKENS,
-        "computed_tokens": 50 * N_TOKENS,
-        "bytes": told["bytes"],
-        "peak_bytes": told["peak_bytes"],
-        "seconds": told["seconds"],
-        "seconds_range": told["seconds_range"],
-    }
-    low, high = told["seconds_range"]
-    assert 0 < low <= told["seconds"] <= high
-    assert told["bytes"] < told["peak_bytes"] < 2 * told["bytes"]
-    made(*options, "far/away/", "--dry-run")
-    assert not Path("far").exists()
+    assert plan.pop("bytes") == pytest.approx(size := os.path.getsize("out.hdf5"), rel=0.3)
+    assert 0.7 * size < plan.pop("peak_bytes") < 2.6 * size
+    low, high = plan.pop("seconds_range")
+    assert 0 < low <= plan.pop("seconds") <= high
+    counts = {"sentences": 300, "tokens": 50 * N_TOKENS, "computed_tokens": 50 * N_TOKENS}
+    assert plan == {"output": "out.hdf5", **counts}
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(
@@ -239,120 +210,65 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
     assert {re.fullmatch(line, one)[1] for one in lines} >= {"0", "9"}
     of_stdin = said(made("embed", "-", "-o", "o.hdf5", stdin=TEXT.encode()))
     assert re.fullmatch(r"(9|17) tokens, [\d,]+ tokens/s", of_stdin[-2])
-    assert "\r" not in "".join(lines)
-    assert "\x1b" not in "".join(lines)
-
-
-# -- environment ----------------------------------------------------------------------------------
-
-
-def test_model_and_device_of_the_environment(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command line takes precedence; an error names the variable that a value came from."""
-    assert facts_of()["model"] == "tiny"
-    assert facts_of("-m", str(odd))["model"] == "odd"
-    monkeypatch.setenv("ELMO_MODEL", "nosuch")
-    command = ("embed", "corpus.txt", "-o", "new.hdf5")
-    assert "$ELMO_MODEL is `nosuch`" in elmo(*command).err
-    assert "$ELMO_MODEL" not in elmo(*command, "-m", "nosuch").err
-    monkeypatch.setenv("ELMO_MODEL", str(odd))
-    monkeypatch.setenv("ELMO_DEVICE", "abacus")
-    assert "$ELMO_DEVICE is `abacus`" in elmo(*command).err
-    assert facts_of("--device", "cpu")["model"] == "odd"
-    assert not Path("new.hdf5").exists()
 
 
 # -- interrupted runs -----------------------------------------------------------------------------
 
 
-def stopped(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
-    """Run a command to its first block, of three lines, as if Ctrl-C came there."""
-
-    def stop(self: object, done: int, total: int | None) -> None:
-        if done:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(blocks, "SENTENCES", 3)
-    with monkeypatch.context() as patch:
-        patch.setattr("elmo_cli.cli.console.Progress.update", stop)
-        done = elmo(*words)
-    refused(done, 130, "interrupted", "`--resume`")
-
-
-def test_resume_goes_on_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume(stop_run: Any) -> None:
     command = ("embed", "corpus.txt", "-o", "out.hdf5")
-    stopped(monkeypatch, *command)
-    assert sorted(os.listdir())[1:3] == ["out.hdf5.part", "out.hdf5.part.log"]
+    stop_run(*command)
+    files = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert sorted(files) == ["corpus.txt", "out.hdf5.part", "out.hdf5.part.log"]
     refused(elmo(*command), 1, "out.hdf5.part: unfinished, 3 sentences", "`--resume`")
+    dry = ("--resume", "--dry-run")
+    left = f"; 3 sentences done, {N_TOKENS - 9} tokens remaining; nothing was written\n"
+    assert made(*command, *dry).out.decode().endswith(left)
+    plan = json.loads(made(*command, *dry, "--json").out)
+    assert (plan["tokens"], plan["computed_tokens"]) == (N_TOKENS, N_TOKENS - 9)
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == files
     done = made(*command, "--resume", "--json")
     assert "resuming: 9 tokens done" in said(done)
     counts = json.loads(done.out)
     assert (counts["tokens"], counts["computed_tokens"]) == (N_TOKENS, N_TOKENS - 9)
+    assert b"; 6 sentences done, 0 tokens remaining" in made(*command, *dry).out
     made("embed", "corpus.txt", "-o", "whole.hdf5")
     assert Path("out.hdf5").read_bytes() == Path("whole.hdf5").read_bytes()
     assert sorted(os.listdir()) == ["corpus.txt", "out.hdf5", "whole.hdf5"]
 
 
-def test_dry_run_of_resume_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = ("embed", "corpus.txt", "-o", "out.hdf5")
-    stopped(monkeypatch, *command)
-    files = {name: Path(name).read_bytes() for name in os.listdir()}
-    dry = ("--resume", "--dry-run")
-    left = f"; 3 sentences done, {N_TOKENS - 9} tokens remaining; nothing was written\n"
-    assert made(*command, *dry).out.decode().endswith(left)
-    told = json.loads(made(*command, *dry, "--json").out)
-    assert (told["tokens"], told["computed_tokens"]) == (N_TOKENS, N_TOKENS - 9)
-    assert {name: Path(name).read_bytes() for name in os.listdir()} == files
-    made(*command, "--resume")
-    told = json.loads(made(*command, *dry, "--json").out)
-    assert (told["tokens"], told["computed_tokens"]) == (N_TOKENS, 0)
-    assert b"; 6 sentences done, 0 tokens remaining" in made(*command, *dry).out
-
-
-def test_resume_in_a_folder_does_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_in_a_folder_does_the_rest(stop_run: Any) -> None:
     shutil.copy("corpus.txt", "second.txt")
     command = ("embed", "corpus.txt", "second.txt", "-o", "v/")
-    stopped(monkeypatch, *command)
-    done = made(*command, "--resume", "--json")
-    assert [one["computed_tokens"] for one in json.loads(done.out)] == [N_TOKENS - 9, N_TOKENS]
-    done = made(*command, "--resume", "--json")
-    assert [one["computed_tokens"] for one in json.loads(done.out)] == [0, 0]
+    stop_run(*command)
+    for computed in ([N_TOKENS - 9, N_TOKENS], [0, 0]):
+        done = made(*command, "--resume", "--json")
+        assert [one["computed_tokens"] for one in json.loads(done.out)] == computed
 
 
 # -- input that is left out -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def damaged() -> bytes:
-    """`bad.txt`, whose second line is no UTF-8; what the list of it says."""
+def test_lines_left_out_are_listed(tiny_bilm: BiLM) -> None:
+    """Next to the file; a list of another run is not lost unasked."""
     Path("bad.txt").write_bytes(b"one\n\xff\nthree\n")
-    return b"bad.txt\t2\t0xFF at byte 1 is not UTF-8\n"
-
-
-def test_lines_left_out_are_listed(damaged: bytes, tiny_bilm: BiLM) -> None:
-    done = elmo("embed", "bad.txt", "-o", "out.hdf5", "--on-error", "skip", "--json")
-    assert done.code == 3
-    assert json.loads(done.out)["skipped"] == [["bad.txt", 2, "0xFF at byte 1 is not UTF-8"]]
-    assert "the list is out.hdf5.skipped.tsv" in said(done)[-1]
-    assert Path("out.hdf5.skipped.tsv").read_bytes() == damaged
-    with open_embeddings("out.hdf5") as embeddings:
-        assert list(embeddings) == [0, 2]
-        found = embeddings[2]
-    np.testing.assert_allclose(found, alone(tiny_bilm, "three"), rtol=0, atol=ATOL_ORDER)
-
-
-def test_a_list_of_another_run_is_not_lost_unasked(damaged: bytes) -> None:
-    """It is written, or taken away, when the work is done: too late to ask."""
-    mine = Path("out.hdf5.skipped.tsv")
+    mine, skip = Path("out.hdf5.skipped.tsv"), ("--on-error", "skip")
     mine.write_text("mine")
-    for options in ((), ("--on-error", "skip"), ("--on-error", "skip", "--resume")):
+    for options in ((), skip, (*skip, "--resume")):
         done = elmo("embed", "bad.txt" if options else "corpus.txt", "-o", "out.hdf5", *options)
         refused(done, 1, "out.hdf5.skipped.tsv: exists", "`--overwrite`")
         assert (mine.read_text(), Path("out.hdf5").exists()) == ("mine", False)
-    assert elmo("embed", "bad.txt", "-o", "out.hdf5", "--on-error", "skip", "-f").code == 3
-    assert mine.read_bytes() == damaged
+    done = elmo("embed", "bad.txt", "-o", "out.hdf5", *skip, "-f", "--json")
+    assert done.code == 3
+    assert json.loads(done.out)["skipped"] == [["bad.txt", 2, "0xFF at byte 1 is not UTF-8"]]
+    assert "the list is out.hdf5.skipped.tsv" in said(done)[-1]
+    assert mine.read_bytes() == b"bad.txt\t2\t0xFF at byte 1 is not UTF-8\n"
+    with open_embeddings("out.hdf5") as embeddings:
+        assert list(embeddings) == [0, 2]
+        check(embeddings[2], tiny_bilm, "three")
 
 
-def test_file_names_that_are_not_utf8(here: Path) -> None:
+def test_file_names_that_are_not_utf8() -> None:
     """A list has their bytes, and a message escapes them."""
     name, path = os.fsdecode(b"\xfe.txt"), os.fsdecode(b"\xfe.hdf5")
     Path(name).write_bytes(b"one\n\xff\n")
@@ -377,3 +293,56 @@ def test_a_closed_pipe_ends_quietly() -> None:
     record, status = done.stdout.splitlines()
     assert json.loads(record)["tokens"] == LINES[0].split()
     assert (status, Path("err").read_text()) == (b"1", "")
+
+
+REFUSED = {
+    "missing input": "embed nosuch.txt -o new.hdf5",
+    "existing output": "embed corpus.txt -o old.hdf5",
+    "malformed device": "embed corpus.txt -o new.hdf5 --device cuda:one",
+    "malformed device of perplexity": "perplexity corpus.txt --device gpu",
+    "malformed device of finetune": "finetune --domain corpus.txt -o model --device gpu",
+    "malformed device of pretrain": "pretrain corpus.txt -o model --max-steps 1 --device gpu",
+    "unknown model": "embed corpus.txt -o new.hdf5 -m nosuch",
+    "layer that the model lacks": "embed corpus.txt -o new.hdf5 --layers 7",
+    "layout of another dtype": "embed corpus.txt -o new.hdf5 --dtype int8",
+    "name of another format": "embed corpus.txt -o new.parquet",
+    "format of standard output": "embed corpus.txt -o - --output-format npy",
+    "shard of a carried state": "embed corpus.txt -o new.hdf5 --shard 1/2 --state carry",
+    "dry run of standard input": "embed - -o new.hdf5 -n",
+    "folder of shards": "embed corpus.txt -o new.hdf5 --ray",
+}
+COMMANDS = """
+import sys
+from elmo_cli.cli.main import main
+for words in sys.argv[1:]:
+    try: main(words.split())
+    except SystemExit as ended: print(ended.code, "torch" in sys.modules)
+"""
+
+
+def test_refused_without_torch() -> None:
+    Path("old.hdf5").write_text("old")
+    command = [sys.executable, "-c", COMMANDS, *REFUSED.values()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.count("error: ") == done.stderr.count("hint: ") == len(REFUSED)
+    for name, line in zip(REFUSED, done.stdout.splitlines(), strict=True):
+        assert re.fullmatch("[12] False", line), (name, line, done.stderr)
+
+
+def test_a_missing_input_takes_less_than_half_a_second_of_cpu_time() -> None:
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "elmo_cli", *REFUSED["missing input"].split()]
+        assert subprocess.run(command, capture_output=True).returncode == 1
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) < 0.4
+
+
+@pytest.mark.parametrize("name", ["v.parquet", "V.NPY", "v.csv", "v.jsonl"])
+def test_suffixes_of_other_formats_are_refused_with_two_ways(name: str) -> None:
+    done = elmo("embed", "corpus.txt", "-o", name)
+    refused(done, 1, f"{name}: embeddings files are HDF5", f"`-o {name[0]}.hdf5` writes HDF5")
+    assert "--output-format" in done.err
+    assert os.listdir() == ["corpus.txt"]
